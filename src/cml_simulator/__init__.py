@@ -1,0 +1,1 @@
+"""A faithful stand-in for one or many CML servers."""

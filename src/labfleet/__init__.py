@@ -1,0 +1,1 @@
+"""Runs fleets of network labs."""
