@@ -1,0 +1,115 @@
+"""Compute: where workers' machines come from (EC2).
+
+Errors are kernel types: Throttled, OutOfCapacity (this type and zone have none), QuotaExceeded,
+Denied (credentials, clock), Invalid (the template is wrong), Temporary (server trouble),
+Ambiguous (the call may have happened), Gone. An empty answer is not an error and an error
+is never an empty answer (aws.md 5, case 11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from labfleet.resources.machine import AwsSettings
+
+InstanceState = Literal[
+    "pending", "running", "stopping", "stopped", "shutting-down", "terminated"
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One machine as the provider describes it; None means that the field was not there."""
+
+    id: str
+    state: InstanceState
+    instance_type: str | None = None
+    image_id: str | None = None
+    zone: str | None = None
+    public_ip: str | None = None
+    private_ip: str | None = None
+    launch_time: datetime | None = None
+    root_volume_id: str | None = None
+    client_token: str | None = None
+    state_reason: str | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """Everything of one launch; sent again unchanged it gives the same instance.
+
+    `token` is the client token; it is zonal when a subnet is named (aws.md 1.2), so another
+    zone or type needs another token, and only after the first was proved empty.
+    `attempt` and `worker` go into tags together with the installation's owner tag.
+    """
+
+    region: str
+    token: str
+    worker: str
+    worker_uid: str
+    attempt: int
+    image_id: str
+    instance_type: str
+    subnet_id: str | None
+    aws: AwsSettings
+    pool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A machine image that matched a template's pattern."""
+
+    id: str
+    name: str
+    created: datetime | None
+
+
+class Compute(Protocol):
+    """The provider, seen by one installation; it only ever touches what it tagged itself."""
+
+    async def find_image(self, region: str, aws: AwsSettings) -> Image:
+        """Return the newest image that the settings name; Invalid when none matches."""
+        ...
+
+    async def launch(self, request: LaunchRequest) -> Instance:
+        """Start one machine, tagged at launch. Ambiguous when the reply was lost."""
+        ...
+
+    async def find_launched(self, request: LaunchRequest) -> tuple[Instance, ...]:
+        """Return the non-terminated machines of this worker and attempt (by tags and token).
+
+        Empty may also mean that they are not visible yet: wait 60 s of fleet time and ask
+        again before believing it (aws.md 7.1).
+        """
+        ...
+
+    async def describe(self, region: str, instance_id: str) -> Instance | None:
+        """Return the machine, or None when the provider says NotFound."""
+        ...
+
+    async def list_owned(self, region: str) -> tuple[Instance, ...]:
+        """Return every machine with our owner tag that is not terminated; all pages or an error."""
+        ...
+
+    async def start(self, region: str, instance_id: str) -> None:
+        """Ask a stopped machine to start."""
+        ...
+
+    async def stop(self, region: str, instance_id: str) -> None:
+        """Ask a running machine to stop; fine when it already stops or is stopped."""
+        ...
+
+    async def terminate(self, region: str, instance_id: str) -> None:
+        """Ask for the machine's end; fine when it already ended or is not there."""
+        ...
+
+    async def console_output(self, region: str, instance_id: str) -> str:
+        """Return the last console text, at most 16 KiB, for evidence in a failure message."""
+        ...
+
+    async def close(self) -> None:
+        """Release threads and connections."""
+        ...

@@ -1,0 +1,232 @@
+"""LabHost: one CML server, as controllers see it.
+
+Errors are kernel types. Unreachable: no connection. Booting: refused, 502/503/504. Denied:
+bad credentials, forbidden. Temporary reason Maintenance: maintenance mode. Gone: 404.
+Conflict: 409, "later". Invalid: 400. OutOfCapacity: licence, queue, disk. Protocol: broken
+answer. Ambiguous: a mutation whose reply was lost (cml-api.md 14.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from labfleet.resources.machine import TlsSettings
+
+Stage = Literal["unreachable", "refused", "bad_gateway", "not_ready", "ready"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostAddress:
+    """Where and how one boot of one server is reached.
+
+    `boot` names the boot (instance id and launch time): tokens and first-seen certificates
+    belong to it and are dropped when it changes (aws.md 7.11).
+    """
+
+    worker: str
+    base_url: str
+    boot: str
+    username: str
+    password: str = field(repr=False)
+    tls: TlsSettings = TlsSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How far a server has come; `detail` is a sentence for people."""
+
+    stage: Stage
+    detail: str
+    version: str | None = None
+    tls_fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Licensing:
+    """The licence as the server tells it, raw words kept.
+
+    `node_capacity` = included nodes of the product + expansion `in_use` (cml-api.md 9);
+    None when unknown. `licensed` = registration COMPLETED and authorization IN_COMPLIANCE.
+    """
+
+    registration: str | None
+    authorization: str | None
+    product: str | None
+    licensed: bool
+    registered: bool
+    node_capacity: int | None
+    product_uuid: str | None
+    hostname: str | None
+    expires: str | None = None
+    feature_ids: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemStats:
+    """Sizes and use of a server; None means that the server did not say."""
+
+    cpu_count: int | None = None
+    cpu_percent: float | None = None
+    memory_total: int | None = None
+    memory_used: int | None = None
+    disk_total: int | None = None
+    disk_used: int | None = None
+    total_nodes: int | None = None
+    running_nodes: int | None = None
+    gaps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """One lab on a server: identity, title, notes (where the marker stands), state."""
+
+    id: str
+    title: str
+    notes: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """One node with effective values (operational before override), tags and progress."""
+
+    id: str
+    lab_id: str
+    label: str
+    definition: str
+    state: str
+    cpus: int | None = None
+    cpu_limit: int | None = None
+    ram_mib: int | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceState:
+    """One interface of a node, with learned addresses when the lab-wide call gave them."""
+
+    id: str
+    node_id: str
+    label: str
+    slot: int | None
+    state: str | None
+    mac_address: str | None
+    ip4: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabObservation:
+    """All that one best-effort look at a lab found; what failed is named in `gaps`."""
+
+    nodes: tuple[NodeState, ...]
+    interfaces: tuple[InterfaceState, ...]
+    simulation_stats: dict[str, Any] | None
+    gaps: tuple[str, ...]
+
+
+class LabHost(Protocol):
+    """One CML server for one boot. Deadlines are inside; every call ends."""
+
+    async def readiness(self) -> Readiness:
+        """Tell how far the server has come; never raises for a server that is down."""
+        ...
+
+    async def authenticate(self) -> None:
+        """Log in; Denied when the password is wrong."""
+        ...
+
+    async def system_stats(self) -> SystemStats:
+        """Return sizes and use."""
+        ...
+
+    async def licensing(self) -> Licensing:
+        """Return the licence."""
+        ...
+
+    async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
+        """Set product, register the token, ask for expansion nodes; asynchronous, poll it.
+
+        Safe to repeat: a step that is already done is skipped. Invalid when refused.
+        """
+        ...
+
+    async def deregister(self) -> Literal["done", "not_registered", "cloud_not_told"]:
+        """Give the licence back; Conflict reason NodesRunning when nodes still run."""
+        ...
+
+    async def set_telemetry(self, *, enabled: bool) -> None:
+        """Opt in or out of telemetry (seed 001's enable_telemetry)."""
+        ...
+
+    async def labs(self) -> tuple[Lab, ...]:
+        """Return every lab on the server, whoever owns it."""
+        ...
+
+    async def import_lab(self, topology: str, *, title: str) -> str:
+        """Import a topology and return the lab's id; Ambiguous when the reply was lost.
+
+        The marker stands in the topology's notes; the caller looks it up before repeating.
+        """
+        ...
+
+    async def lab(self, lab_id: str) -> Lab:
+        """Return one lab; Gone when it is not there."""
+        ...
+
+    async def nodes(self, lab_id: str) -> tuple[NodeState, ...]:
+        """Return the lab's nodes with effective values, in one request."""
+        ...
+
+    async def all_nodes(self) -> tuple[NodeState, ...]:
+        """Return every node on the server: all port tags in one request."""
+        ...
+
+    async def converged(self, lab_id: str) -> bool:
+        """Tell whether nothing is in transition; check the states as well (F1)."""
+        ...
+
+    async def queue(self) -> Mapping[str, str]:
+        """Return node id -> why it waits in the launch queue, as far as the server says."""
+        ...
+
+    async def start(self, lab_id: str) -> None:
+        """Start all nodes; fine when started."""
+        ...
+
+    async def stop(self, lab_id: str) -> None:
+        """Stop all nodes; fine when stopped; Gone when the lab is not there."""
+        ...
+
+    async def wipe(self, lab_id: str) -> None:
+        """Wipe a stopped lab; fine when wiped."""
+        ...
+
+    async def delete(self, lab_id: str) -> None:
+        """Delete a wiped lab; fine when it is not there."""
+        ...
+
+    async def observe(self, lab_id: str) -> LabObservation:
+        """Look at everything of a lab, best effort: one failing call keeps the others' data."""
+        ...
+
+    async def close(self) -> None:
+        """Drop connections and the login."""
+        ...
+
+
+class LabHosts(Protocol):
+    """Hands out the LabHost of a worker's present boot and keeps connections between calls."""
+
+    def at(self, address: HostAddress) -> LabHost:
+        """Return the host; an older boot of the same worker is forgotten."""
+        ...
+
+    async def forget(self, worker: str) -> None:
+        """Close what is kept for a worker that is gone."""
+        ...
+
+    async def close(self) -> None:
+        """Close everything."""
+        ...

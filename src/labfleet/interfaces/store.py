@@ -1,0 +1,364 @@
+"""The store: objects, the event log, ports, ledger rows, leases, tokens, replies.
+
+One write: `commit`. Everything in a commit happens or nothing does, and each object write
+appends its event in the same transaction. Revisions are positive, growing, one per event;
+an object's version is the revision of its last event. No event that a reader has passed is
+ever inserted behind it (style.md 2.7: a plain sequence on PostgreSQL loses 8-14 %).
+
+Leases, tokens and remembered replies are not objects and append no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, NamedTuple, Protocol
+
+from labfleet.resources.meta import Key
+
+PAGE_LIMIT = 1000
+COMMIT_LIMIT = 256
+
+
+class Cursor(NamedTuple):
+    """A place in the log: the store's epoch and a revision. Text form `epoch.revision`."""
+
+    epoch: str
+    revision: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.revision}"
+
+    @staticmethod
+    def parse(text: str) -> Cursor:
+        """Return the cursor of its text form; ValueError when it is none."""
+        epoch, dot, number = text.rpartition(".")
+        if not dot or not epoch or not number.isdecimal() or len(text) > 100:
+            message = f"{text[:100]!r} is not a cursor (epoch.revision)"
+            raise ValueError(message)
+        return Cursor(epoch, int(number))
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One object as it lies in the store: its stored form and its version."""
+
+    key: Key
+    uid: str
+    revision: int
+    doc: bytes
+    labels: dict[str, str]
+    created_at: datetime
+
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of one object: what it became (for DELETED: what it last was), who, why."""
+
+    revision: int
+    type: EventType
+    key: Key
+    uid: str
+    doc: bytes
+    at: datetime
+    actor: str
+    request_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Who writes and why; recorded on every event of the commit. `at` is fleet time."""
+
+    actor: str
+    at: datetime
+    request_id: str = ""
+    reason: str = ""
+
+
+# --- preconditions -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AtRevision:
+    """The object is at exactly this revision; 0 means that it does not exist."""
+
+    key: Key
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerUntouched:
+    """Nobody has touched this owner's ledger row after this revision.
+
+    The revision is that of the snapshot the caller decided on, so a reservation that the
+    snapshot has not seen makes the commit fail (design.md 4).
+    """
+
+    owner: str
+    since: int
+
+
+Precondition = AtRevision | LedgerUntouched
+
+
+# --- writes ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write an object; ADDED when it is new, else MODIFIED."""
+
+    key: Key
+    uid: str
+    doc: bytes
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove an object; its last form goes into the DELETED event. No row is a Conflict."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class TouchLedger:
+    """Mark this owner's ledger row as changed by this commit."""
+
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakePorts:
+    """Give these (transport, number) of a worker to an owner; all or a Conflict.
+
+    A port that the same owner already holds is not a conflict.
+    """
+
+    worker: str
+    owner: str
+    ports: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FreePorts:
+    """Take back every port that the owner holds on the worker; none held is fine."""
+
+    worker: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Keep the answer of a request under its idempotency key; a key in use is a Conflict.
+
+    `digest` is of the request's body; `key` already carries who asked. Kept until `until`.
+    """
+
+    key: str
+    digest: str
+    reply: bytes
+    until: datetime
+
+
+Write = Put | Delete | TouchLedger | TakePorts | FreePorts | Remember
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The lease under which the caller writes; refused when it is not the newest token."""
+
+    lease: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One all-or-nothing write, at most `COMMIT_LIMIT` writes and preconditions each."""
+
+    cause: Cause
+    writes: tuple[Write, ...]
+    preconditions: tuple[Precondition, ...] = ()
+    fence: Fence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The revisions given to the commit's Put and Delete writes, in their order."""
+
+    revisions: tuple[int, ...]
+    revision: int
+
+
+# --- reads -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A label selector: equal, not equal, in, exists, absent; all must hold."""
+
+    label: str
+    op: Literal["=", "!=", "in", "exists", "absent"]
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Objects in key order, the revision the list is true at, where to go on (None: end)."""
+
+    items: tuple[Stored, ...]
+    cursor: Cursor
+    after: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """Events in revision order after the asked cursor; `cursor` is where to go on from."""
+
+    events: tuple[Event, ...]
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class PortRow:
+    """One port given out."""
+
+    worker: str
+    transport: str
+    number: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A lease row. `version` moves on every renewal; age is judged by the reader's own clock."""
+
+    name: str
+    holder: str
+    token: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A remembered answer."""
+
+    digest: str
+    reply: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """An API token: only its hash is kept. `expires` None means never."""
+
+    id: str
+    hash: str
+    role: str
+    owner: str
+    created: datetime
+    expires: datetime | None = None
+    revoked: datetime | None = None
+
+
+class Store(Protocol):
+    """What both stores do. Every method raises kernel errors only.
+
+    Temporary: the store is busy, locked past its patience or unreachable; nothing happened
+    unless the error is Ambiguous. OutOfCapacity: disk full; nothing happened. Conflict,
+    Fenced: a precondition or the fence did not hold; nothing happened.
+    """
+
+    async def commit(self, commit: Commit) -> Committed:
+        """Do all of it durably, or raise and do nothing. Group commit inside."""
+        ...
+
+    async def get(self, key: Key) -> Stored | None:
+        """Return one object, or None when there is none."""
+        ...
+
+    async def list(
+        self,
+        kind: str,
+        *,
+        namespace: str | None = None,
+        selectors: Sequence[Selector] = (),
+        after: tuple[str, str] | None = None,
+        limit: int = PAGE_LIMIT,
+    ) -> Page:
+        """Return one page in (namespace, name) order, at one revision."""
+        ...
+
+    async def head(self) -> Cursor:
+        """Return where the log ends."""
+        ...
+
+    async def events(self, after: Cursor, *, limit: int = PAGE_LIMIT) -> EventPage:
+        """Return what came after; TooOld when behind the horizon or of another epoch."""
+        ...
+
+    async def events_of(
+        self, key: Key, *, before: int | None = None, limit: int = PAGE_LIMIT
+    ) -> tuple[Event, ...]:
+        """Return one object's events, newest first, for people; also those behind the horizon."""
+        ...
+
+    async def changed(self, after: int, *, seconds: float) -> None:
+        """Return when the log may have grown past the revision, or after machine seconds."""
+        ...
+
+    async def ports(self, worker: str | None = None) -> tuple[PortRow, ...]:
+        """Return the ports given out, of one worker or of all."""
+        ...
+
+    async def acquire(self, name: str, holder: str, *, seen: int | None) -> Lease:
+        """Take a lease and get the next fencing token.
+
+        `seen` is the version that the caller has watched unchanged for the lease's length
+        (its own clock), or None when it believes the row absent. Conflict when the row is
+        at another version.
+        """
+        ...
+
+    async def renew(self, lease: Lease) -> Lease:
+        """Move the version of a lease that is still ours; Fenced when it is not."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Give the lease up so that a successor need not wait; no error when lost."""
+        ...
+
+    async def lease(self, name: str) -> Lease | None:
+        """Return the row, or None when nobody ever held it."""
+        ...
+
+    async def reply(self, key: str) -> Reply | None:
+        """Return what was remembered under an idempotency key."""
+        ...
+
+    async def put_token(self, row: TokenRow) -> None:
+        """Insert or replace a token row by id."""
+        ...
+
+    async def tokens(self) -> tuple[TokenRow, ...]:
+        """Return all token rows."""
+        ...
+
+    async def compact(self, before: datetime, *, keep: int) -> int:
+        """Move the horizon and drop old rows; return how many rows went.
+
+        Events older than `before` go, but never the newest `keep`; expired replies go too.
+        """
+        ...
+
+    async def backup(self, target: str) -> int:
+        """Write a consistent copy to a file that must not exist; return bytes written."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, then release files and connections."""
+        ...

@@ -1,0 +1,49 @@
+"""The two time lines of the product.
+
+*Fleet time* is what labs, slots, boots and bills are measured in. It is real time in
+production, runs faster in the demo (epoch and factor) and is virtual in a rehearsal.
+It comes from a `Clock`.
+
+*Machine time* is what sockets, leases and deadlines of calls are measured in. It is the
+running event loop's `time()` and is never scaled; a rehearsal replaces the loop, so it is
+virtual there too. No room below the roofs reads any other clock.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Fleet time."""
+
+    def now(self) -> datetime:
+        """Return the instant, aware, UTC. May jump when the host's clock is set."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return fleet seconds since an arbitrary start; never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for this many fleet seconds."""
+        ...
+
+
+def parse_instant(text: str) -> datetime:
+    """Return an aware UTC instant from RFC 3339 text; ValueError when it has no zone.
+
+    Naive times are refused because a slot without a zone moves by hours between hosts.
+    """
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        message = f"{text!r} has no time zone; write for example 2026-11-27T09:00:00Z"
+        raise ValueError(message)
+    return instant.astimezone(UTC)
+
+
+def format_instant(instant: datetime) -> str:
+    """Return RFC 3339 text in UTC with a trailing Z, to the millisecond."""
+    text = instant.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

@@ -1,0 +1,132 @@
+"""The few kinds of failure that the product reasons about.
+
+Adapters and stores translate every outside error into one of these; nobody above them sees
+a botocore, aiohttp or sqlite3 exception. The queue decides by type: `Temporary` backs off,
+`Permanent` waits for a new generation, `Conflict` decides again from fresh state,
+`Ambiguous` must be looked up before anything is repeated.
+"""
+
+from __future__ import annotations
+
+
+class LabfleetError(Exception):
+    """Something the product knows how to name.
+
+    `reason` is a CamelCase word from a closed list of its module, for conditions and
+    problem documents; `retry_after` is machine seconds, when the other side said so.
+    """
+
+    reason = "Error"
+
+    def __init__(
+        self, message: str, *, reason: str | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        if reason is not None:
+            self.reason = reason
+        self.retry_after = retry_after
+
+
+class Temporary(LabfleetError):
+    """It may work later: unreachable, booting, busy, server trouble."""
+
+    reason = "Temporary"
+
+
+class Throttled(Temporary):
+    """The other side asked us to slow down."""
+
+    reason = "Throttled"
+
+
+class OutOfCapacity(Temporary):
+    """The other side has no room: EC2 stock, CML licence or launch queue, disk."""
+
+    reason = "OutOfCapacity"
+
+
+class QuotaExceeded(Temporary):
+    """An account limit stands in the way until a person changes it."""
+
+    reason = "QuotaExceeded"
+
+
+class Booting(Temporary):
+    """The server is there but not up: refused connection, 502/503/504, not ready."""
+
+    reason = "Booting"
+
+
+class Unreachable(Temporary):
+    """No connection at all: time-out or no route."""
+
+    reason = "Unreachable"
+
+
+class Permanent(LabfleetError):
+    """It will not work until somebody changes something."""
+
+    reason = "Permanent"
+
+
+class Denied(Permanent):
+    """Credentials are wrong, expired or do not allow this."""
+
+    reason = "Denied"
+
+
+class Invalid(Permanent):
+    """The request itself is wrong.
+
+    `problems` lists (where, what) pairs, where being a path such as `spec.slot.end` or a
+    line number of a manifest.
+    """
+
+    reason = "Invalid"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str | None = None,
+        problems: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        super().__init__(message, reason=reason)
+        self.problems = problems
+
+
+class Gone(LabfleetError):
+    """The thing named does not exist (any more)."""
+
+    reason = "NotFound"
+
+
+class Conflict(LabfleetError):
+    """Somebody else was first: stale version, name taken, port taken, ledger moved."""
+
+    reason = "Conflict"
+
+
+class Fenced(Conflict):
+    """The caller's lease is no longer the newest; it must stop writing."""
+
+    reason = "Fenced"
+
+
+class Ambiguous(LabfleetError):
+    """The call may or may not have happened; look before doing it again."""
+
+    reason = "Ambiguous"
+
+
+class Protocol(Temporary):
+    """The other side answered something that is not its protocol (broken JSON, HTML)."""
+
+    reason = "ProtocolError"
+
+
+class TooOld(LabfleetError):
+    """The watch position is behind the horizon, or from another epoch: list again."""
+
+    reason = "Expired"

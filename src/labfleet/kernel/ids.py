@@ -1,0 +1,50 @@
+"""Identities as an argument, and the arithmetic of names.
+
+Names follow the DNS-label rule because they end up in EC2 tags, lab titles and file names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Protocol
+
+NAME_LIMIT = 63
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+
+class IdSource(Protocol):
+    """Where new identities come from."""
+
+    def uid(self) -> str:
+        """Return a fresh UUID in lower-case text."""
+        ...
+
+    def token(self) -> str:
+        """Return a fresh unguessable secret, 43 URL-safe characters (256 bits)."""
+        ...
+
+
+def is_name(text: str) -> bool:
+    """Tell whether text is a legal object name: 1-63 of a-z, 0-9 and inner hyphens."""
+    return len(text) <= NAME_LIMIT and _NAME.fullmatch(text) is not None
+
+
+def slug(text: str, *, limit: int = NAME_LIMIT) -> str:
+    """Return a legal name for any text; two texts never share one.
+
+    Anything the rule would lose (case, Unicode, punctuation, length) is kept apart by a
+    hash suffix, so `a-b/c` and `a/b-c` stay two names (ux.md T26).
+    """
+    plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    if plain == text and is_name(text) and len(text) <= limit:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    head = plain[: limit - 11].strip("-")
+    return f"{head}-{digest}" if head else f"x-{digest}"
+
+
+def digest(*parts: str) -> str:
+    """Return a stable 32-character hex digest of the parts, unambiguous in their borders."""
+    joined = "\x1f".join(parts)
+    return hashlib.sha256(joined.encode()).hexdigest()[:32]

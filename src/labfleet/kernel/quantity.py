@@ -1,0 +1,74 @@
+"""Quantities: integers in base units inside, friendly text outside.
+
+People may write `2`, `250m`, `4Gi`, `8192MB`. Demand is rounded up and supply down, so that
+sums of small requests neither vanish nor overcommit (ux.md T22, T24; aws.md 7.12). A bare
+number of memory or storage is refused when it could mean two things: it must carry a unit
+unless it is an integer, which means MiB.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
+
+_TEXT = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*")
+_BYTES = {
+    "": None, "b": 1,
+    "k": 10**3, "kb": 10**3, "ki": 2**10, "kib": 2**10,
+    "m": 10**6, "mb": 10**6, "mi": 2**20, "mib": 2**20,
+    "g": 10**9, "gb": 10**9, "gi": 2**30, "gib": 2**30,
+    "t": 10**12, "tb": 10**12, "ti": 2**40, "tib": 2**40,
+}  # fmt: skip
+_LIMIT = Decimal(2**62)
+
+
+def parse_cpu(value: float | str, *, supply: bool = False) -> int:
+    """Return milli-CPU from `2`, `0.5`, `"250m"`; ValueError names what is wrong."""
+    number, unit = _split(value)
+    if unit not in {"", "m"}:
+        raise ValueError(_message(value, "CPUs: write 2, 0.5 or 250m"))
+    return _round(number if unit == "m" else number * 1000, value, supply=supply)
+
+
+def parse_memory(value: float | str, *, supply: bool = False) -> int:
+    """Return MiB from `4096` (MiB), `"4Gi"`, `"8192MB"`; ValueError names what is wrong."""
+    number, unit = _split(value)
+    factor = _BYTES.get(unit.lower(), 0)
+    if factor == 0 or unit == "m":
+        raise ValueError(_message(value, "memory: write 4Gi, 8192MB or whole MiB"))
+    if factor is None:
+        return _round(number, value, supply=supply)
+    return _round(number * factor / 2**20, value, supply=supply)
+
+
+def format_cpu(milli: int) -> str:
+    """Return `2` or `250m`."""
+    return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
+
+
+def format_memory(mib: int) -> str:
+    """Return `4Gi` or `768Mi`."""
+    return f"{mib // 1024}Gi" if mib and mib % 1024 == 0 else f"{mib}Mi"
+
+
+def _split(value: float | str) -> tuple[Decimal, str]:
+    if isinstance(value, bool):
+        raise ValueError(_message(value, "a number"))  # noqa: TRY004 - callers catch one type
+    found = _TEXT.fullmatch(str(value))
+    if found is None:
+        raise ValueError(_message(value, "a number of zero or more, with a unit"))
+    try:
+        number = Decimal(found[1])
+    except InvalidOperation:  # pragma: no cover - the pattern admits only numbers
+        raise ValueError(_message(value, "a number")) from None
+    return number, found[2]
+
+
+def _round(number: Decimal, value: object, *, supply: bool) -> int:
+    if number > _LIMIT:
+        raise ValueError(_message(value, "a sane number"))
+    return int(number.to_integral_value(ROUND_FLOOR if supply else ROUND_CEILING))
+
+
+def _message(value: object, wanted: str) -> str:
+    return f"{value!r} is not {wanted}"

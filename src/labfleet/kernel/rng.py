@@ -1,0 +1,21 @@
+"""Dice as an argument, split into named streams.
+
+One more draw in one place must not shift the draws of another, or a recorded seed would
+stop reproducing after an unrelated change (style.md 2.6).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Rng(Protocol):
+    """A source of uniform numbers that can be split by name."""
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        ...
+
+    def stream(self, name: str) -> Rng:
+        """Return an independent source that depends only on this one's seed and the name."""
+        ...

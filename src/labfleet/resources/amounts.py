@@ -1,0 +1,95 @@
+"""Amounts of what a lab needs and a worker has, and who holds how much from when to when.
+
+Integers in base units, named by unit, so that no number can be misread. Friendly spellings
+(`cpu: 2`, `memory: 4Gi`, `storage: 20Gi`, `network: 100` in Mbit/s) are turned into these at
+the edge by `expand`: demand up, supply down.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from labfleet.kernel import quantity
+from labfleet.resources.meta import Record
+
+DIMENSIONS = (
+    "cpu_milli", "memory_mib", "storage_mib", "nodes", "labs", "ports", "network_kbps",
+)  # fmt: skip
+LABELS = {
+    "cpu_milli": "mCPU", "memory_mib": "MiB memory", "storage_mib": "MiB storage",
+    "nodes": "licensed nodes", "labs": "lab slots", "ports": "ports", "network_kbps": "kbit/s",
+}  # fmt: skip
+
+
+class Amounts(Record, frozen=True, kw_only=True):
+    """How much of each dimension; 0 means none is needed or none is there."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    storage_mib: int = 0
+    nodes: int = 0
+    labs: int = 0
+    ports: int = 0
+    network_kbps: int = 0
+
+    def __post_init__(self) -> None:
+        for name in DIMENSIONS:
+            if getattr(self, name) < 0:
+                message = f"{name}: an amount is zero or more"
+                raise ValueError(message)
+
+    def __add__(self, other: Amounts) -> Amounts:
+        return Amounts(
+            cpu_milli=self.cpu_milli + other.cpu_milli,
+            memory_mib=self.memory_mib + other.memory_mib,
+            storage_mib=self.storage_mib + other.storage_mib,
+            nodes=self.nodes + other.nodes,
+            labs=self.labs + other.labs,
+            ports=self.ports + other.ports,
+            network_kbps=self.network_kbps + other.network_kbps,
+        )
+
+
+class Shortage(Record, frozen=True, kw_only=True):
+    """What one candidate lacks in one dimension: wanted and free, in the base unit."""
+
+    dimension: str
+    wanted: int
+    free: int
+
+
+class Reservation(Record, frozen=True, kw_only=True):
+    """Capacity held on one worker or cluster, from when to when.
+
+    Bound in the same transaction that places the request (design.md 4). `end` None means
+    until the owner's end is seen.
+    """
+
+    holder: str
+    amounts: Amounts
+    start: datetime
+    end: datetime | None = None
+
+
+def expand(raw: dict[str, Any], *, supply: bool) -> dict[str, Any]:
+    """Return the raw mapping with friendly keys turned into base units.
+
+    Accepts cpu, memory, storage (quantity text) and network (Mbit/s) beside the unit-named
+    keys in camelCase; naming one dimension both ways is a ValueError.
+    """
+    turned = dict(raw)
+    for friendly, exact, parse in (
+        ("cpu", "cpuMilli", quantity.parse_cpu),
+        ("memory", "memoryMib", quantity.parse_memory),
+        ("storage", "storageMib", quantity.parse_memory),
+    ):
+        if friendly not in turned:
+            continue
+        if exact in turned:
+            message = f"{friendly} and {exact} say the same thing; keep one"
+            raise ValueError(message)
+        turned[exact] = parse(turned.pop(friendly), supply=supply)
+    if "network" in turned:
+        turned["networkKbps"] = quantity.parse_cpu(turned.pop("network"), supply=supply)
+    return turned

@@ -1,0 +1,180 @@
+"""The one table of kinds: REST, OpenAPI, CLI and the reference page come from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from labfleet.kernel import errors
+from labfleet.resources import cluster, definition, pool, session, template, worker
+from labfleet.resources.meta import Record, Resource
+
+
+class Column(Record, frozen=True, kw_only=True):
+    """One column of a table for people: heading, dotted path, only in wide output or not."""
+
+    title: str
+    path: str
+    wide: bool = False
+
+
+class Kind(Record, frozen=True, kw_only=True):
+    """One row: what a kind is called, its type, and the rules that are the same for all.
+
+    `frozen` lists spec fields (snake_case) that may not change after creation. `amounts`
+    lists (path, is_supply) of Amounts blocks where friendly quantities are accepted.
+    `creatable` False means: objects appear through a verb, never by POST.
+    """
+
+    name: str
+    plural: str
+    type: Any
+    summary: str
+    short: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    frozen: tuple[str, ...] = ()
+    amounts: tuple[tuple[str, bool], ...] = ()
+    creatable: bool = True
+
+
+def _columns(*rows: str) -> tuple[Column, ...]:
+    made = []
+    for row in rows:
+        title, path = row.removesuffix("*").split("=")
+        made.append(Column(title=title, path=path, wide=row.endswith("*")))
+    return tuple(made)
+
+
+_ROWS = (
+    Kind(
+        name="Worker",
+        plural="workers",
+        short=("w",),
+        type=worker.Worker,
+        summary="One CML server, usually one EC2 instance.",
+        columns=_columns(
+            "PHASE=status.phase", "HEALTH=status.health", "POOL=spec.pool",
+            "LICENSED=status.licence.licensed", "ADDRESS=status.ec2.publicIp",
+            "INSTANCE=status.ec2.instanceId*", "TYPE=status.ec2.instanceType*",
+            "ZONE=status.ec2.availabilityZone*", "VERSION=status.cml.version*",
+            "MESSAGE=status.message*",
+        ),
+        frozen=("track", "pool", "template", "machine"),
+        amounts=(("machine.capacity", True),),
+    ),
+    Kind(
+        name="Pool",
+        plural="pools",
+        short=("p",),
+        type=pool.Pool,
+        summary="The workers of one lab track, with a scaling policy.",
+        columns=_columns(
+            "PHASE=status.phase", "TRACK=spec.track", "MIN=spec.scaling.minWorkers",
+            "MAX=spec.scaling.maxWorkers", "WORKERS=status.workers", "READY=status.ready",
+            "WAITING=status.waitingSessions", "TEMPLATE=spec.template*",
+            "MESSAGE=status.message*",
+        ),
+        frozen=("track", "name_prefix"),
+    ),
+    Kind(
+        name="Template",
+        plural="templates",
+        short=("t",),
+        type=template.Template,
+        summary="What a new worker is made of.",
+        columns=_columns(
+            "ENABLED=spec.enabled", "TYPES=spec.machine.aws.instanceTypes",
+            "REGION=spec.machine.aws.region", "USD/H=spec.machine.hourlyPriceUsd",
+        ),
+        amounts=(("machine.capacity", True),),
+    ),
+    Kind(
+        name="Definition",
+        plural="definitions",
+        short=("def",),
+        type=definition.Definition,
+        summary="A versioned lab: topology, requested resources, port template.",
+        columns=_columns(
+            "VERSION=spec.version", "PHASE=status.phase", "NODES=status.nodeCount",
+            "CPU(m)=status.demand.cpuMilli", "MEMORY(MiB)=status.demand.memoryMib",
+            "PORTS=status.demand.ports", "TITLE=spec.title*",
+        ),
+        frozen=(
+            "topology", "version", "track", "resources", "port_template", "licence_affinity",
+        ),
+        amounts=(("resources", False),),
+    ),
+    Kind(
+        name="Session",
+        plural="sessions",
+        short=("s", "lablet", "l"),
+        type=session.Session,
+        summary="One person's use of one definition in a time slot.",
+        columns=_columns(
+            "PHASE=status.phase", "DEFINITION=spec.definition", "OWNER=spec.owner",
+            "WORKER=status.worker", "START=status.start", "END=status.end",
+            "REASON=status.reason*", "MESSAGE=status.message*",
+        ),
+        frozen=("definition", "owner", "track", "reservation_id"),
+    ),
+    Kind(
+        name="Cluster",
+        plural="clusters",
+        type=cluster.Cluster,
+        summary="A Kubernetes cluster, or one namespace of it, that simulations run on.",
+        columns=_columns(
+            "CPU(m)=spec.capacity.cpuMilli", "MEMORY(MiB)=spec.capacity.memoryMib",
+            "TARGET%=spec.cpuPercent",
+        ),
+        amounts=(("capacity", True),),
+    ),
+    Kind(
+        name="Simulation",
+        plural="simulations",
+        short=("sim",),
+        type=cluster.Simulation,
+        summary="One run that asked for admission to a cluster.",
+        columns=_columns(
+            "PHASE=status.phase", "CLUSTER=spec.cluster", "CPU(m)=spec.cost.cpuMilli",
+            "MEMORY(MiB)=spec.cost.memoryMib", "DECIDED=status.decidedAt",
+        ),
+        frozen=("cluster", "params", "cost", "duration_seconds", "owner"),
+        amounts=(("cost", False),),
+        creatable=False,
+    ),
+)  # fmt: skip
+
+KINDS: dict[str, Kind] = {row.name: row for row in _ROWS}
+
+
+def by_word(word: str) -> Kind:
+    """Return the kind that a person means by its name, plural or short form; Invalid if none."""
+    wanted = word.lower()
+    for row in _ROWS:
+        if wanted in {row.name.lower(), row.plural, *row.short}:
+            return row
+    known = ", ".join(row.plural for row in _ROWS)
+    message = f"unknown kind {word!r}; the kinds are {known}"
+    raise errors.Invalid(message, reason="UnknownKind")
+
+
+def encode(obj: Resource) -> bytes:
+    """Return the stored form: JSON without resourceVersion, which the store's row carries."""
+    bare = msgspec.structs.replace(obj.metadata, resource_version="")
+    return msgspec.json.encode(msgspec.structs.replace(obj, metadata=bare))
+
+
+_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    row.name: msgspec.json.Decoder(row.type) for row in _ROWS
+}
+
+
+def decode(kind: str, doc: bytes, revision: int) -> Any:
+    """Return the typed object of a stored form, at this revision.
+
+    Any, because the caller names the kind; `engine.objects` gives the typed faces.
+    """
+    obj = _DECODERS[kind].decode(doc)
+    metadata = msgspec.structs.replace(obj.metadata, resource_version=str(revision))
+    return msgspec.structs.replace(obj, metadata=metadata)

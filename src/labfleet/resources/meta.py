@@ -1,0 +1,128 @@
+"""The envelope of every object: identity, versions, ownership, deletion.
+
+Kubernetes conventions, because the users know them. `generation` moves on spec changes only;
+`resourceVersion` is the revision of the last event about the object and moves on each write.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+API_VERSION = "labfleet.dev/v1"
+
+
+class Key(NamedTuple):
+    """What names an object in the store: kind, namespace, name."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()}/{self.name}"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base of everything that is stored: camelCase outside, unknown keys refused."""
+
+
+class OwnerReference(Record, frozen=True, kw_only=True):
+    """The object that made this one and whose end is this one's end."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class Metadata(Record, frozen=True, kw_only=True):
+    """Identity and bookkeeping; all but name, labels and annotations is the server's."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    generation: int = 0
+    resource_version: str = ""
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+
+class Resource(Record, frozen=True, kw_only=True):
+    """Any object: envelope, what people want (spec), what was observed (status)."""
+
+    api_version: str = API_VERSION
+    kind: str = ""
+    metadata: Metadata
+    spec: Any
+    status: Any
+
+    @property
+    def key(self) -> Key:
+        """Return what names this object in the store."""
+        return Key(self.kind, self.metadata.namespace, self.metadata.name)
+
+    @property
+    def name(self) -> str:
+        """Return the name, for messages."""
+        return self.metadata.name
+
+    @property
+    def revision(self) -> int:
+        """Return resourceVersion as the store's number; 0 for an object not yet stored."""
+        return int(self.metadata.resource_version or 0)
+
+    @property
+    def deleting(self) -> bool:
+        """Tell whether somebody asked for this object's end."""
+        return self.metadata.deletion_timestamp is not None
+
+
+class SecretRef(Record, frozen=True, kw_only=True):
+    """Where a secret is to be read, never the secret itself.
+
+    Exactly one of `env` (a variable of the server's environment) and `file` (a path on the
+    server). Resolved by the roof at the moment of use, so rotation needs no restart.
+    """
+
+    env: str | None = None
+    file: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("secretRef: give exactly one of env and file")
+
+
+class Effect(Record, frozen=True, kw_only=True):
+    """One call to the outside world, recorded before it is made.
+
+    One open effect per object, written in the commit that decided it. `id` is the operation
+    id that travels as client token or marker. `expires` is when the call's own deadline has
+    surely passed (fleet time); a successor waits it out, looks up, and only then acts.
+    `parameters` is what the call needs to be repeated exactly; it holds no secret.
+    """
+
+    id: str
+    kind: str
+    begun: datetime
+    expires: datetime
+    attempt: int = 1
+    parameters: dict[str, str] = {}
+
+
+def with_finalizer(metadata: Metadata, name: str) -> Metadata:
+    """Return metadata that carries the promise; unchanged when it already does."""
+    if name in metadata.finalizers:
+        return metadata
+    return msgspec.structs.replace(metadata, finalizers=(*metadata.finalizers, name))
+
+
+def without_finalizer(metadata: Metadata, name: str) -> Metadata:
+    """Return metadata without the promise, once the outside thing was seen gone."""
+    kept = tuple(each for each in metadata.finalizers if each != name)
+    return msgspec.structs.replace(metadata, finalizers=kept)

@@ -1,0 +1,114 @@
+"""Pool: the workers of one lab track, with a scaling policy."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import msgspec
+
+from labfleet.resources.conditions import Condition
+from labfleet.resources.machine import Text
+from labfleet.resources.meta import Record, Resource
+
+FINALIZER_WORKERS = "labfleet/pool-workers"
+EVENTS_KEPT = 50
+
+
+class PoolPhase(StrEnum):
+    """Where a pool stands (seed 001's nine)."""
+
+    PENDING = "PENDING"
+    INITIALIZING = "INITIALIZING"
+    READY = "READY"
+    SCALING_UP = "SCALING_UP"
+    SCALING_DOWN = "SCALING_DOWN"
+    DRAINING = "DRAINING"
+    TERMINATING = "TERMINATING"
+    TERMINATED = "TERMINATED"
+    FAILED = "FAILED"
+
+
+class ScalingPolicy(StrEnum):
+    """How a pool chooses its size. Only the first two are built (the rest is part 5)."""
+
+    NONE = "NONE"
+    NEED_BASED = "NEED_BASED"
+    CAPACITY_BASED = "CAPACITY_BASED"
+    LAB_COUNT_BASED = "LAB_COUNT_BASED"
+    SCHEDULED = "SCHEDULED"
+    HYBRID = "HYBRID"
+
+
+class Scaling(Record, frozen=True, kw_only=True):
+    """Bounds and pace of a pool; seconds are fleet time.
+
+    `empty_seconds` is how long a worker above the minimum must have been empty before it
+    goes; `lead_seconds` is how far before a slot's start capacity is looked for.
+    """
+
+    policy: ScalingPolicy = ScalingPolicy.NEED_BASED
+    enabled: bool = True
+    min_workers: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    max_workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+    cooldown_up_seconds: Annotated[int, msgspec.Meta(ge=0)] = 60
+    cooldown_down_seconds: Annotated[int, msgspec.Meta(ge=0)] = 300
+    empty_seconds: Annotated[int, msgspec.Meta(ge=0)] = 600
+    lead_seconds: Annotated[int, msgspec.Meta(ge=0)] = 2100
+
+    def __post_init__(self) -> None:
+        if self.min_workers > self.max_workers:
+            raise ValueError("minWorkers is greater than maxWorkers")
+
+
+class PoolSpec(Record, frozen=True, kw_only=True):
+    """What people want of a pool."""
+
+    template: Text
+    track: Text = "default"
+    name_prefix: Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")] = (
+        "lab-worker"
+    )
+    scaling: Scaling = Scaling()
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    desired: Literal["Ready", "Draining", "Terminated"] = "Ready"
+
+
+class ScalingEvent(Record, frozen=True, kw_only=True):
+    """One change of a pool's size, with its reason."""
+
+    at: datetime
+    kind: Literal["scale_up", "scale_down", "replace"]
+    reason: str
+    before: int
+    after: int
+    worker: str
+
+
+class PoolStatus(Record, frozen=True, kw_only=True):
+    """What was observed of a pool; counts are of its workers by stage."""
+
+    phase: PoolPhase = PoolPhase.PENDING
+    conditions: tuple[Condition, ...] = ()
+    workers: int = 0
+    ready: int = 0
+    booting: int = 0
+    draining: int = 0
+    failed: int = 0
+    waiting_sessions: int = 0
+    last_scale_up: datetime | None = None
+    last_scale_down: datetime | None = None
+    created_workers: int = 0
+    events: tuple[ScalingEvent, ...] = ()
+    message: str = ""
+    observed_generation: int = 0
+
+
+class Pool(Resource, frozen=True, kw_only=True):
+    """The workers of one lab track (upstream.md 1.3)."""
+
+    spec: PoolSpec
+    status: PoolStatus = PoolStatus()
+    kind: str = "Pool"

@@ -1,0 +1,30 @@
+"""Template: what a new worker is made of."""
+
+from __future__ import annotations
+
+from labfleet.resources.conditions import Condition
+from labfleet.resources.machine import Machine
+from labfleet.resources.meta import Record, Resource
+
+
+class TemplateSpec(Record, frozen=True, kw_only=True):
+    """A machine to make workers from; a disabled template makes no new ones."""
+
+    machine: Machine
+    description: str = ""
+    enabled: bool = True
+
+
+class TemplateStatus(Record, frozen=True, kw_only=True):
+    """Nothing is observed of a template itself."""
+
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int = 0
+
+
+class Template(Resource, frozen=True, kw_only=True):
+    """What a new worker is made of (upstream.md 2.7)."""
+
+    spec: TemplateSpec
+    status: TemplateStatus = TemplateStatus()
+    kind: str = "Template"

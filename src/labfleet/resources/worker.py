@@ -1,0 +1,154 @@
+"""Worker: one CML server on one EC2 instance.
+
+The phases are those of design.md 4; which may follow which is `decisions/lifecycle/worker`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.conditions import Condition
+from labfleet.resources.machine import Machine
+from labfleet.resources.meta import Effect, Record, Resource
+
+FINALIZER_INSTANCE = "labfleet/ec2-instance"
+FINALIZER_LICENCE = "labfleet/cml-licence"
+
+
+class WorkerPhase(StrEnum):
+    """Where a worker stands; a summary of its conditions."""
+
+    PENDING = "PENDING"
+    PROVISIONING_EC2 = "PROVISIONING_EC2"
+    EC2_READY = "EC2_READY"
+    STARTING = "STARTING"
+    READY_UNLICENSED = "READY_UNLICENSED"
+    LICENSING = "LICENSING"
+    READY = "READY"
+    ACTIVE = "ACTIVE"
+    DRAINING = "DRAINING"
+    UNLICENSING = "UNLICENSING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    TERMINATING_EC2 = "TERMINATING_EC2"
+    TERMINATED = "TERMINATED"
+    FAILED = "FAILED"
+
+
+class Health(StrEnum):
+    """An axis of its own: a failed check never fails a worker that hosts labs."""
+
+    HEALTHY = "Healthy"
+    DEGRADED = "Degraded"
+    UNREACHABLE = "Unreachable"
+    UNKNOWN = "Unknown"
+
+
+class Drain(Record, frozen=True, kw_only=True):
+    """A request to empty a worker: by when, why, by whom; `force` ends what still runs."""
+
+    deadline: datetime
+    reason: str = ""
+    requested_by: str = ""
+    force: bool = False
+
+
+class WorkerSpec(Record, frozen=True, kw_only=True):
+    """What people want of a worker.
+
+    `machine` is filled from `template` when the worker is created. `desired` is reachable
+    from every live phase; Terminated and Stopped imply a drain first, unless `drain.force`.
+    """
+
+    track: str = "default"
+    pool: str | None = None
+    template: str | None = None
+    machine: Machine | None = None
+    desired: Literal["Ready", "Stopped", "Terminated"] = "Ready"
+    cordoned: bool = False
+    drain: Drain | None = None
+
+
+class Ec2Status(Record, frozen=True, kw_only=True):
+    """The instance as last seen; None means not seen, never a guess.
+
+    `absent_since` and `absent_listings` hold the patience of aws.md 7.4: an instance is gone
+    only after two complete looks a minute apart say so.
+    """
+
+    instance_id: str | None = None
+    state: str | None = None
+    instance_type: str | None = None
+    ami_id: str | None = None
+    availability_zone: str | None = None
+    public_ip: str | None = None
+    private_ip: str | None = None
+    launch_time: datetime | None = None
+    root_volume_id: str | None = None
+    absent_since: datetime | None = None
+
+
+class CmlStatus(Record, frozen=True, kw_only=True):
+    """The CML server as last seen; null means unknown, with the reason in a condition."""
+
+    url: str | None = None
+    version: str | None = None
+    ready: bool | None = None
+    stage: str | None = None
+    tls_fingerprint: str | None = None
+    product_uuid: str | None = None
+    hostname: str | None = None
+    labs: int | None = None
+    running_nodes: int | None = None
+
+
+class LicenceStatus(Record, frozen=True, kw_only=True):
+    """The licence as last seen. `leak` says why a licence could not be given back."""
+
+    registration: str | None = None
+    authorization: str | None = None
+    product: str | None = None
+    node_capacity: int | None = None
+    registered: bool | None = None
+    licensed: bool | None = None
+    expires: str | None = None
+    leak: str | None = None
+
+
+class WorkerStatus(Record, frozen=True, kw_only=True):
+    """What was observed of a worker.
+
+    `phase_since` is when the phase was entered (fleet time); deadlines count from it.
+    `summary` is seed 002's coarse word. `capacity` is the real one once seen (None before).
+    `attempt` counts launches; it is part of the client token. `retire` remembers why a
+    failed worker is on its way out.
+    """
+
+    phase: WorkerPhase = WorkerPhase.PENDING
+    phase_since: datetime | None = None
+    summary: str = "pending"
+    health: Health = Health.UNKNOWN
+    failed_checks: int = 0
+    conditions: tuple[Condition, ...] = ()
+    ec2: Ec2Status = Ec2Status()
+    cml: CmlStatus = CmlStatus()
+    licence: LicenceStatus = LicenceStatus()
+    capacity: Amounts | None = None
+    attempt: int = 0
+    effect: Effect | None = None
+    empty_since: datetime | None = None
+    ready_since: datetime | None = None
+    message: str = ""
+    errors: int = 0
+    observed_generation: int = 0
+
+
+class Worker(Resource, frozen=True, kw_only=True):
+    """One CML server, usually one EC2 instance (seeds 001, 002; upstream.md 1.2)."""
+
+    spec: WorkerSpec = WorkerSpec()
+    status: WorkerStatus = WorkerStatus()
+    kind: str = "Worker"
