@@ -18,6 +18,11 @@ from typing import Protocol
 class Clock(Protocol):
     """Fleet time."""
 
+    @property
+    def rate(self) -> float:
+        """Return fleet seconds per machine second: 1.0 but in a demo."""
+        ...
+
     def now(self) -> datetime:
         """Return the instant, aware, UTC. May jump when the host's clock is set."""
         ...
