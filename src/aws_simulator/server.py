@@ -1,0 +1,92 @@
+"""Wires moto's application, the patches and the gate into one threaded HTTP server."""
+
+import socket
+import threading
+from typing import Any
+
+from moto.ec2.models import ec2_backends
+from moto.moto_api._internal import mock_random
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from aws_simulator import images, patches
+from aws_simulator.clock import ScaledClock
+from aws_simulator.cml_link import CmlLink
+from aws_simulator.control import Control
+from aws_simulator.gate import Gate
+from aws_simulator.world import World
+
+HOST = "127.0.0.1"
+
+
+class QuietHandler(MotoRequestHandler):
+    """Says nothing for each request; the journal does."""
+
+    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - werkzeug's name
+        """Drop the line."""
+
+
+class Server:
+    """One simulator on one port; it is the active world of its process."""
+
+    def __init__(
+        self,
+        *,
+        port: int,
+        epoch: float,
+        speed: float,
+        region: str,
+        seed: int = 0,
+        cml: str | None = None,
+    ) -> None:
+        """Build and bind it; OSError when the port is taken."""
+        self.world = World(
+            clock=ScaledClock(epoch, speed),
+            region=region,
+            seed=seed,
+            cml=CmlLink(cml) if cml else None,
+        )
+        self.seed = seed
+        patches.install(self.world)
+        self.furnished = self._begin()
+        app = Gate(
+            self.world,
+            DomainDispatcherApplication(create_backend_app),
+            Control(self.world, self._begin),
+        )
+        with socket.create_server((HOST, port), backlog=128) as bound:  # else werkzeug exits
+            self.port: int = bound.getsockname()[1]
+            self._http: BaseWSGIServer = make_server(
+                HOST,
+                self.port,
+                app,
+                threaded=True,
+                request_handler=QuietHandler,
+                fd=bound.fileno(),
+            )
+        self.url = f"http://{HOST}:{self.port}"
+        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+
+    def _begin(self) -> dict[str, Any]:
+        """Empty the world and moto's EC2; put the image and the default network in place."""
+        with self.world.lock:
+            self.world.clear()
+            mock_random.seed(self.seed)
+            for account in ec2_backends.values():
+                for backend in account.values():
+                    backend.reset()
+            return images.furnish(self.world)
+
+    def start(self) -> None:
+        """Serve in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop serving and free the port."""
+        self._http.shutdown()
+        self._thread.join(timeout=5)
+        self._http.server_close()

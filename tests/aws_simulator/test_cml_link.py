@@ -1,0 +1,132 @@
+"""An instance is a CML server: what the simulator asks of the CML simulator, with a stub for it."""
+
+import itertools
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from aws_simulator_process import end_simulator, launch_simulator
+
+
+class Stub:
+    """Records control calls and gives a new loopback address for each boot."""
+
+    def __init__(self):
+        self.calls = []
+        self.created = {}
+        self.failing = False
+        self.addresses = (f"127.9.0.{number}" for number in itertools.count(1))
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+                status, reply = stub.answer(self.path, body)
+                data = json.dumps(reply).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
+        self.thread.start()
+
+    def answer(self, path, body):
+        """Answer one control call."""
+        if self.failing:
+            return 503, {}
+        parts = path.strip("/").split("/")
+        if len(parts) == 2:
+            self.created[body["id"]] = body
+            self.calls.append(("create", body["id"]))
+            return 201, {}
+        self.calls.append((parts[3], parts[2]))
+        if parts[3] == "boot":
+            return 200, {"address": next(self.addresses), "port": 8443}
+        return 200, {}
+
+    def close(self):
+        """Stop the stub."""
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def stub():
+    stub = Stub()
+    yield stub
+    stub.close()
+
+
+@pytest.fixture
+def linked(stub):
+    fake = launch_simulator("--cml", stub.url)
+    yield fake
+    end_simulator(fake)
+
+
+def run(fake):
+    """Launch one instance and return its id."""
+    reply = fake.client().run_instances(
+        ImageId=fake.image(),
+        InstanceType="m5zn.metal",
+        MinCount=1,
+        MaxCount=1,
+        SubnetId=fake.ready["subnets"][0]["id"],
+    )
+    return reply["Instances"][0]["InstanceId"]
+
+
+def test_an_instance_lives_as_a_server(stub, linked):
+    """Create at launch, boot when running, a new address at each start, stop, destroy."""
+    ec2 = linked.client()
+    instance_id = run(linked)
+
+    def seen():
+        reply = ec2.describe_instances(InstanceIds=[instance_id])
+        found = reply["Reservations"][0]["Instances"][0]
+        return found["State"]["Name"], found.get("PublicIpAddress")
+
+    assert stub.calls == [("create", instance_id)]
+    assert seen() == ("pending", None)
+    linked.advance(481)
+    assert seen() == ("running", "127.9.0.1")
+    ec2.stop_instances(InstanceIds=[instance_id])
+    linked.advance(301)
+    assert seen() == ("stopped", None)
+    ec2.start_instances(InstanceIds=[instance_id])
+    linked.advance(481)
+    assert seen() == ("running", "127.9.0.2")
+    ec2.terminate_instances(InstanceIds=[instance_id])
+    linked.advance(301)
+    assert seen()[0] == "terminated"
+    verbs = [verb for verb, _ in stub.calls]
+    assert verbs == ["create", "boot", "stop", "boot", "stop", "destroy"]
+    assert linked.ask("GET", "summary")["volumes_left"] == 0
+
+
+def test_the_product_uuid_belongs_to_the_volume(stub, linked):
+    """Two instances have two product uuids, and the boot time is passed on."""
+    linked.ask("POST", "config", {"cml_server": {"boot_seconds": 7}})
+    run(linked)
+    run(linked)
+    uuids = {body["product_uuid"] for body in stub.created.values()}
+    assert len(uuids) == 2
+    assert {body["boot_seconds"] for body in stub.created.values()} == {7}
+
+
+def test_a_failing_control_endpoint_delays_and_never_lies(stub, linked):
+    """While the CML simulator answers 503 the instance stays pending and the error is shown."""
+    stub.failing = True
+    instance_id = run(linked)
+    linked.advance(1000)
+    state = linked.ask("GET", "state")["instances"][0]
+    assert (state["id"], state["state"]) == (instance_id, "pending")
+    assert "503" in linked.ask("GET", "summary")["cml_error"]
