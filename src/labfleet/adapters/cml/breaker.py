@@ -1,0 +1,57 @@
+"""Leaves a server alone for a while after it failed several times in a row.
+
+Pure: machine time is an argument. Without it a fleet spends its deadlines on servers that
+are down, and a wrong password becomes a login loop (cml-api.md F24).
+"""
+
+from __future__ import annotations
+
+from labfleet.adapters.cml import errors as translate
+from labfleet.kernel import errors
+
+COUNTED = translate.LINK_REASONS | {"BadCredentials"}
+
+
+class Breaker:
+    """Counts failures of the link or the login in a row."""
+
+    def __init__(self, *, failures: int, rest: float) -> None:
+        self._limit = failures
+        self._rest = rest
+        self._failures = 0
+        self._until = float("-inf")
+        self._last: errors.LabfleetError | None = None
+
+    def check(self, now: float, where: str) -> None:
+        """Raise at once while the server is left alone: Denied for logins, else Unreachable."""
+        if now >= self._until or self._last is None:
+            return
+        if isinstance(self._last, errors.Denied):
+            raise errors.Denied(self._last.message, reason=self._last.reason)
+        raise errors.Unreachable(
+            f"{where}: not tried after {self._failures} failures in a row; "
+            f"the last: {self._last.message}",
+            reason="BreakerOpen",
+            retry_after=self._until - now,
+        )
+
+    def failed(self, error: errors.LabfleetError, now: float) -> None:
+        """Count it, when it speaks against the server; an API refusal proves it alive."""
+        if error.reason not in COUNTED:
+            self.succeeded()
+            return
+        self._failures += 1
+        self._last = error
+        if self._failures >= self._limit:
+            self._until = now + self._rest
+
+    def link_works(self) -> None:
+        """Forget failures of the link; a wrong password stays wrong."""
+        if not isinstance(self._last, errors.Denied):
+            self.succeeded()
+
+    def succeeded(self) -> None:
+        """Forget the failures."""
+        self._failures = 0
+        self._until = float("-inf")
+        self._last = None

@@ -1,0 +1,135 @@
+"""What a CML server's licence means, and how it is taken and given back (cml-api.md 9).
+
+The sequence is safe to repeat from any point. Waiting for the licence cloud is the
+controller's: these calls return at once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from labfleet.adapters.cml import parsing
+from labfleet.adapters.cml.client import Client
+from labfleet.interfaces.lab_host import Licensing
+from labfleet.kernel import errors
+
+UNREGISTERED_NODES = 5
+INCLUDED = {
+    "CML_Personal": 20,
+    "CML_Personal40": 40,
+    "CML_Enterprise": 20,
+    "CML_Education": 20,  # as Enterprise; not proven
+}
+EXPANDABLE = frozenset({"CML_Enterprise", "CML_Education"})
+EXPANSION = "CML_NODE_COUNT"
+
+REGISTERED = "COMPLETED"
+COMPLIANT = "IN_COMPLIANCE"
+# Words that say "not registered"; any other unknown word leaves the capacity unknown.
+NOT_REGISTERED = frozenset({"NOT_REGISTERED", "UNREGISTERED", "INIT", "IN_PROGRESS", "FAILED"})
+
+
+def parse(value: Any) -> Licensing:
+    """Return the licence of GET /licensing with the words kept as they came."""
+    raw = parsing.mapping(value)
+    registration = parsing.mapping(raw.get("registration"))
+    authorization = parsing.mapping(raw.get("authorization"))
+    udi = parsing.mapping(raw.get("udi"))
+    product = parsing.text(parsing.mapping(raw.get("product_license")).get("active"))
+    status = parsing.text(registration.get("status"))
+    registered = status == REGISTERED
+    allowed = parsing.text(authorization.get("status"))
+    features = _features(raw)
+    return Licensing(
+        registration=status,
+        authorization=allowed,
+        product=product,
+        licensed=registered and allowed == COMPLIANT,
+        registered=registered,
+        node_capacity=capacity(product, status, features),
+        product_uuid=parsing.text(udi.get("product_uuid")),
+        hostname=parsing.text(udi.get("hostname")),
+        expires=parsing.text(authorization.get("expires"))
+        or parsing.text(registration.get("expires")),
+        feature_ids={
+            name: identifier
+            for name, feature in features.items()
+            if (identifier := parsing.text(feature.get("id")))
+        },
+    )
+
+
+def capacity(
+    product: str | None, registration: str | None, features: dict[str, dict[str, Any]]
+) -> int | None:
+    """Return how many nodes may run at once; None when a word or number is not known.
+
+    The product's included nodes plus the expansion count asked for (`in_use`); never
+    `max`, which is what may be bought (F3).
+    """
+    if registration in NOT_REGISTERED:
+        return UNREGISTERED_NODES
+    if registration != REGISTERED or product is None:
+        return None
+    included = INCLUDED.get(product)
+    if included is None or product not in EXPANDABLE or EXPANSION not in features:
+        return included
+    expansion = parsing.integer(features[EXPANSION].get("in_use"))
+    return None if expansion is None else included + expansion
+
+
+async def register(client: Client, product: str, token: str, *, expansion_nodes: int) -> None:
+    """Take product, registration and expansion nodes, each only when not yet done.
+
+    Call it again until the capacity is as wished: the expansion can be asked for only once
+    the server knows the feature. Invalid when another product is registered.
+    """
+    client.keep_secret(token)
+    raw = await client.get("licensing")
+    now = parse(raw)
+    if now.registered and now.product != product:
+        raise errors.Invalid(
+            f"{client.worker}: registered as {now.product}, wanted {product}: give the licence "
+            "back first",
+            reason="OtherProduct",
+        )
+    if not now.registered and now.registration != "IN_PROGRESS":
+        if now.product != product:
+            await client.change("PUT", "licensing/product_license", product)
+        await client.change("POST", "licensing/registration", {"token": token, "reregister": False})
+        raw = await client.get("licensing")
+        now = parse(raw)
+    if now.registered and product in EXPANDABLE:
+        feature = _features(raw).get(EXPANSION)
+        if feature is not None and feature.get("in_use") != expansion_nodes:
+            wanted = [{"id": now.feature_ids[EXPANSION], "count": expansion_nodes}]
+            await client.change("PATCH", "licensing/features", wanted)
+
+
+async def deregister(client: Client) -> Literal["done", "not_registered", "cloud_not_told"]:
+    """Give the licence back; Conflict NodesRunning when nodes still run, Later when busy."""
+    try:
+        reply = await client.change("DELETE", "licensing/deregistration")
+    except errors.Invalid as error:
+        words = error.message.lower()
+        if "running" in words:
+            raise errors.Conflict(error.message, reason="NodesRunning") from None
+        if "already" in words or "not registered" in words:
+            return "not_registered"
+        raise
+    return "cloud_not_told" if reply.status == 202 else "done"
+
+
+def _features(raw: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the features by short name, such as CML_NODE_COUNT."""
+    listed = raw.get("features")
+    found: dict[str, dict[str, Any]] = {}
+    for item in listed if isinstance(listed, list) else ():
+        feature = parsing.mapping(item)
+        identifier = parsing.text(feature.get("id")) or ""
+        short = re.search(r"\.(CML_\w+)", identifier)
+        name = short.group(1) if short else parsing.text(feature.get("name"))
+        if name is not None:
+            found[name] = feature
+    return found

@@ -1,0 +1,196 @@
+"""Reads CML's JSON tolerantly: all releases from 2.7 to 2.10 (cml-api.md 4).
+
+Pure. Unknown keys are ignored, maps and arrays are both taken, effective values stand in
+`operational` before the configured overrides. What is missing is None; what makes an answer
+useless (no id, another type) is a Protocol error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from labfleet.interfaces.lab_host import InterfaceState, Lab, NodeState, SystemStats
+from labfleet.kernel import errors
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return the value when it is a map, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def text(value: Any) -> str | None:
+    """Return non-empty text, else None: servers also write "" for nothing."""
+    return value if isinstance(value, str) and value else None
+
+
+def number(value: Any) -> float | None:
+    """Return a JSON number, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def integer(value: Any) -> int | None:
+    """Return a JSON number as an integer (servers write bytes as floats), else None."""
+    found = number(value)
+    return None if found is None else int(found)
+
+
+def first_integer(*values: Any) -> int | None:
+    """Return the first that is a number."""
+    return next((found for value in values if (found := integer(value)) is not None), None)
+
+
+def items(value: Any, *, what: str) -> Iterator[dict[str, Any]]:
+    """Yield the maps of an array, or of a map by id; Protocol when it is neither."""
+    if isinstance(value, list):
+        pairs: Iterator[tuple[Any, Any]] = ((None, item) for item in value)
+    elif isinstance(value, dict):
+        pairs = iter(value.items())
+    else:
+        raise errors.Protocol(f"{what}: neither a list nor a map")
+    for key, item in pairs:
+        if not isinstance(item, dict):
+            raise errors.Protocol(f"{what}: an item is not a map")
+        yield item if key is None or "id" in item else {"id": key, **item}
+
+
+def identity(raw: dict[str, Any], *, what: str) -> str:
+    """Return the item's id; Protocol when there is none."""
+    found = text(raw.get("id")) or text(raw.get("node_id"))
+    if found is None:
+        raise errors.Protocol(f"{what}: an item without an id")
+    return found
+
+
+def ids(value: Any, *, what: str) -> tuple[str, ...]:
+    """Return a list of ids; Protocol when it is something else."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise errors.Protocol(f"{what}: not a list of ids")
+    return tuple(value)
+
+
+def lab(value: Any) -> Lab:
+    """Return a lab; responses say lab_title where requests say title."""
+    raw = mapping(value)
+    return Lab(
+        id=identity(raw, what="lab"),
+        title=text(raw.get("lab_title")) or text(raw.get("title")) or "",
+        notes=text(raw.get("lab_notes")) or text(raw.get("notes")) or "",
+        state=text(raw.get("state")) or "UNKNOWN",
+    )
+
+
+def node(raw: dict[str, Any], lab_id: str | None = None) -> NodeState:
+    """Return a node with effective values: operational, else override, else None."""
+    live = mapping(raw.get("operational"))
+    tags = raw.get("tags")
+    return NodeState(
+        id=identity(raw, what="node"),
+        lab_id=text(raw.get("lab_id")) or lab_id or "",
+        label=text(raw.get("label")) or "",
+        definition=text(raw.get("node_definition")) or "",
+        state=text(raw.get("state")) or "UNKNOWN",
+        cpus=first_integer(live.get("cpus"), raw.get("cpus")),
+        cpu_limit=first_integer(live.get("cpu_limit"), raw.get("cpu_limit")),
+        ram_mib=first_integer(live.get("ram"), raw.get("ram")),
+        tags=tuple(t for t in tags if isinstance(t, str)) if isinstance(tags, list) else (),
+    )
+
+
+def nodes(value: Any, lab_id: str | None = None) -> tuple[NodeState, ...]:
+    """Return the nodes of an array or map."""
+    return tuple(node(raw, lab_id) for raw in items(value, what="nodes"))
+
+
+def interface(raw: dict[str, Any], node_id: str, state: str | None = None) -> InterfaceState:
+    """Return an interface without addresses; the live MAC stands before the configured."""
+    live = mapping(raw.get("operational"))
+    return InterfaceState(
+        id=identity(raw, what="interface"),
+        node_id=text(raw.get("node")) or node_id,
+        label=text(raw.get("label")) or "",
+        slot=integer(raw.get("slot")),
+        state=text(raw.get("state")) or state,
+        mac_address=text(live.get("mac_address")) or text(raw.get("mac_address")),
+    )
+
+
+def addresses(value: Any) -> dict[str, tuple[str | None, tuple[str, ...]]]:
+    """Return interface id -> (MAC, learned IPv4) of layer3_addresses; lax, best effort."""
+    found: dict[str, tuple[str | None, tuple[str, ...]]] = {}
+    for entry in mapping(value).values():
+        for mac, raw in mapping(mapping(entry).get("interfaces")).items():
+            known = mapping(raw)
+            key = text(known.get("id"))
+            learned = known.get("ip4")
+            if key is not None and isinstance(learned, list):
+                found[key] = (text(mac), tuple(ip for ip in learned if isinstance(ip, str)))
+    return found
+
+
+def by_id(value: Any) -> dict[str, Any]:
+    """Return a map by id of what the specification calls an array and servers send as a map."""
+    if isinstance(value, list):
+        return {key: item for item in value if (key := text(mapping(item).get("id")))}
+    return mapping(value)
+
+
+def simulation_stats(value: Any) -> dict[str, Any]:
+    """Return nodes and links by id, nothing else changed."""
+    raw = mapping(value)
+    return {part: by_id(raw[part]) for part in ("nodes", "links") if part in raw}
+
+
+def queue(value: Any) -> dict[str, str]:
+    """Return node id -> what it waits for; 2.9 and 2.10 spell an item differently."""
+    waiting: dict[str, str] = {}
+    for raw in items(value, what="node_launch_queue"):
+        needs = mapping(raw.get("resource_requirements")) or raw
+        parts = [
+            f"{amount:g} {unit}"
+            for key, unit in (("cpus", "vCPU"), ("cpu_limit", "% of each"), ("ram", "MiB"))
+            if (amount := number(needs.get(key))) is not None
+        ]
+        label = text(raw.get("label")) or text(raw.get("node_definition"))
+        start = f"{label} is in the launch queue" if label else "in the launch queue"
+        identifier = text(raw.get("node_id")) or identity(raw, what="node_launch_queue")
+        waiting[identifier] = f"{start}, needs {', '.join(parts)}" if parts else start
+    return waiting
+
+
+def system_stats(value: Any) -> SystemStats:
+    """Return sizes in bytes and use; totals of `all`, else the sum over the computes."""
+    raw = mapping(value)
+    totals = mapping(raw.get("all"))
+    computes = [mapping(mapping(c).get("stats")) for c in mapping(raw.get("computes")).values()]
+
+    def told(part: str, key: str) -> float | None:
+        direct = number(mapping(totals.get(part)).get(key))
+        return direct if direct is not None else summed(part, key)
+
+    def summed(part: str, key: str) -> float | None:
+        found = [number(mapping(stats.get(part)).get(key)) for stats in computes]
+        known = [amount for amount in found if amount is not None]
+        return sum(known) if known and len(known) == len(found) else None
+
+    # The controller's disk holds images and node disks of an all-in-one server (F45).
+    disk = mapping(mapping(raw.get("controller")).get("disk"))
+    percent = number(mapping(totals.get("cpu")).get("percent"))
+    if percent is None and len(computes) == 1:
+        percent = summed("cpu", "percent")
+    values: dict[str, int | None] = {
+        "cpu_count": integer(told("cpu", "count")),
+        "memory_total": integer(told("memory", "total")),
+        "memory_used": integer(told("memory", "used")),
+        "disk_total": first_integer(disk.get("total"), told("disk", "total")),
+        "disk_used": first_integer(disk.get("used"), told("disk", "used")),
+        "total_nodes": integer(summed("dominfo", "total_nodes")),
+        "running_nodes": integer(summed("dominfo", "running_nodes")),
+    }
+    missing = [name for name, amount in values.items() if amount is None]
+    if percent is None:
+        missing.append("cpu_percent")
+    gaps = tuple(f"{name}: the server does not tell" for name in missing)
+    return SystemStats(cpu_percent=percent, gaps=gaps, **values)
