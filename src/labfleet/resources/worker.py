@@ -123,8 +123,8 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
 
     `phase_since` is when the phase was entered (fleet time); deadlines count from it.
     `summary` is seed 002's coarse word. `capacity` is the real one once seen (None before).
-    `attempt` counts launches; it is part of the client token. `retire` remembers why a
-    failed worker is on its way out.
+    `attempt` counts launches; it is part of the client token. `foreign_ports` are those seen
+    on the server and not allocated by us (`tcp/5041`), quarantined until they are gone.
     """
 
     phase: WorkerPhase = WorkerPhase.PENDING
@@ -137,6 +137,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     cml: CmlStatus = CmlStatus()
     licence: LicenceStatus = LicenceStatus()
     capacity: Amounts | None = None
+    foreign_ports: tuple[str, ...] = ()
     attempt: int = 0
     effect: Effect | None = None
     empty_since: datetime | None = None

@@ -1,0 +1,82 @@
+"""The worker's phase table and its two summaries. Source: design.md 4, upstream.md 1.2."""
+
+from __future__ import annotations
+
+from labfleet.resources.worker import Worker, WorkerPhase
+
+P = WorkerPhase
+
+EDGES: dict[WorkerPhase, frozenset[WorkerPhase]] = {
+    P.PENDING: frozenset({P.PROVISIONING_EC2, P.FAILED, P.TERMINATED}),
+    P.PROVISIONING_EC2: frozenset(
+        {P.EC2_READY, P.FAILED, P.STOPPING, P.TERMINATING_EC2},
+    ),
+    P.EC2_READY: frozenset({P.STARTING, P.FAILED, P.STOPPING, P.TERMINATING_EC2}),
+    P.STARTING: frozenset(
+        {
+            P.READY_UNLICENSED, P.LICENSING, P.READY, P.UNLICENSING, P.FAILED, P.STOPPING,
+            P.TERMINATING_EC2,
+        },
+    ),
+    P.READY_UNLICENSED: frozenset({P.LICENSING, P.ACTIVE, P.DRAINING, P.FAILED}),
+    P.LICENSING: frozenset({P.READY, P.FAILED, P.UNLICENSING}),
+    P.READY: frozenset({P.ACTIVE, P.DRAINING, P.UNLICENSING, P.FAILED}),
+    P.ACTIVE: frozenset({P.READY, P.READY_UNLICENSED, P.DRAINING, P.FAILED}),
+    P.DRAINING: frozenset(
+        {P.READY, P.ACTIVE, P.READY_UNLICENSED, P.UNLICENSING, P.STOPPING, P.FAILED},
+    ),
+    P.UNLICENSING: frozenset({P.READY_UNLICENSED, P.STOPPING, P.FAILED}),
+    P.STOPPING: frozenset({P.STOPPED, P.TERMINATING_EC2, P.FAILED}),
+    P.STOPPED: frozenset({P.STARTING, P.TERMINATING_EC2, P.FAILED}),
+    P.TERMINATING_EC2: frozenset({P.TERMINATED, P.FAILED}),
+    P.FAILED: frozenset({P.STOPPING, P.TERMINATING_EC2, P.PENDING, P.STARTING}),
+    P.TERMINATED: frozenset(),
+}  # fmt: skip
+
+HOSTING = frozenset({P.READY, P.ACTIVE, P.READY_UNLICENSED})
+"""Phases in which new sessions may be placed."""
+
+BOOTING = frozenset({P.PENDING, P.PROVISIONING_EC2, P.EC2_READY, P.STARTING, P.LICENSING})
+"""Phases that become hosting capacity by themselves; scaling counts them in full."""
+
+ENDING = frozenset(
+    {P.DRAINING, P.UNLICENSING, P.STOPPING, P.STOPPED, P.TERMINATING_EC2, P.TERMINATED}
+)
+
+_COARSE = {
+    P.PENDING: "pending",
+    P.PROVISIONING_EC2: "provisioning",
+    P.EC2_READY: "starting",
+    P.STARTING: "starting",
+    P.READY_UNLICENSED: "running",
+    P.LICENSING: "running",
+    P.READY: "running",
+    P.ACTIVE: "running",
+    P.DRAINING: "draining",
+    P.UNLICENSING: "stopping",
+    P.STOPPING: "stopping",
+    P.STOPPED: "stopped",
+    P.TERMINATING_EC2: "terminating",
+    P.TERMINATED: "terminated",
+    P.FAILED: "failed",
+}
+
+
+def coarse(phase: WorkerPhase) -> str:
+    """Return seed 002's coarse status word of a phase (upstream.md 2.2)."""
+    return _COARSE[phase]
+
+
+def desire(worker: Worker) -> str:
+    """Return what is wanted in the end: Ready, Stopped or Terminated; deletion wins."""
+    return "Terminated" if worker.deleting else worker.spec.desired
+
+
+def drain_wanted(worker: Worker) -> bool:
+    """Tell whether the worker is to be emptied: asked for, or on the way out."""
+    return worker.spec.drain is not None or desire(worker) != "Ready"
+
+
+def accepting(worker: Worker) -> bool:
+    """Tell whether new sessions may be placed here, by intent and phase alone."""
+    return worker.status.phase in HOSTING and not worker.spec.cordoned and not drain_wanted(worker)
