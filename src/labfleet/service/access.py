@@ -1,0 +1,111 @@
+"""Who may do what: roles, one table of rules, and which objects a person gets to see.
+
+Authentication (whose token this is) is `tokens`; this module only judges a known principal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from labfleet.kernel import errors
+from labfleet.resources import session
+from labfleet.resources.meta import Resource
+
+
+class Role(StrEnum):
+    """What kind of caller this is."""
+
+    ADMIN = "admin"
+    OPERATOR = "operator"
+    USER = "user"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. `owner` is the name that this caller's sessions carry."""
+
+    id: str
+    role: Role
+    owner: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return how the caller is written into events and sessions."""
+        return self.owner or self.id
+
+
+# For verbs that the product's own controllers call in process.
+SYSTEM = Principal("labfleet", Role.INTERNAL)
+
+ACTIONS = {
+    "read": "get, list, events, explain, stream",
+    "create": "create",
+    "update": "replace and patch",
+    "delete": "delete",
+    "drain": "drain, cancel a drain, cordon, uncordon, set what a worker shall become",
+    "cancel": "end a session",
+    "extend": "move a session's end",
+    "observe": "ask for an observation",
+    "record": "record an observation",
+    "admit": "ask whether a simulation may run, and report its end",
+    "tokens": "create, list and revoke tokens",
+}
+
+_ANY = frozenset({"*"})
+_SESSION = frozenset({"Session"})
+_BOTH = frozenset({"Session", "Worker"})
+
+# The whole table: role -> action -> kinds. What is not here is not allowed.
+RULES: dict[Role, dict[str, frozenset[str]]] = {
+    Role.ADMIN: dict.fromkeys(ACTIONS, _ANY),
+    Role.OPERATOR: {action: _ANY for action in ACTIONS if action != "tokens"},
+    Role.USER: {
+        "read": frozenset({"Session", "Definition"}),
+        "create": _SESSION,
+        "delete": _SESSION,
+        "cancel": _SESSION,
+        "extend": _SESSION,
+        "observe": _SESSION,
+    },
+    Role.INTERNAL: {
+        "read": _ANY,
+        "create": _BOTH,
+        "delete": _BOTH,
+        "drain": frozenset({"Worker"}),
+        "cancel": _SESSION,
+        "extend": _SESSION,
+        "observe": _SESSION,
+        "record": _SESSION,
+        "admit": frozenset({"Simulation"}),
+    },
+}
+
+
+def may(principal: Principal, action: str, kind: str) -> bool:
+    """Tell whether the table allows the action on this kind."""
+    kinds = RULES[principal.role].get(action, frozenset())
+    return kind in kinds or "*" in kinds
+
+
+def demand(principal: Principal, action: str, kind: str) -> None:
+    """Raise Denied (reason Forbidden) unless the table allows the action on this kind."""
+    if not may(principal, action, kind):
+        message = f"role {principal.role} may not {ACTIONS[action].split(',')[0]} ({kind})"
+        raise errors.Denied(message, reason="Forbidden")
+
+
+def only_owner(principal: Principal, kind: str) -> str | None:
+    """Return the one owner whose objects of this kind the caller sees; None means all."""
+    if principal.role is Role.USER and kind == "Session":
+        return principal.name
+    return None
+
+
+def sees(principal: Principal, obj: Resource) -> bool:
+    """Tell whether the caller gets to see this object at all."""
+    if not may(principal, "read", obj.kind):
+        return False
+    owner = only_owner(principal, obj.kind)
+    return owner is None or (isinstance(obj, session.Session) and obj.spec.owner == owner)

@@ -1,0 +1,208 @@
+"""From a raw body to a typed object: shape, unknown keys with a hint, names, sizes.
+
+Pure. It judges what can be judged without looking at any other object; `rules` does the rest.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from labfleet.kernel import errors, ids
+from labfleet.resources import amounts
+from labfleet.resources.kinds import Kind
+from labfleet.resources.meta import API_VERSION, Metadata, Resource
+
+DEPTH_LIMIT = 64
+PROBLEM_LIMIT = 20
+LABEL_LIMIT = 64
+ANNOTATION_BYTES = 64 * 1024
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>.+)`)?$", re.DOTALL)
+_LABEL_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+# Filled by the server; a body may repeat what stands there but not set it.
+SERVER_FIELDS = (
+    "uid", "generation", "finalizers", "ownerReferences", "creationTimestamp",
+    "deletionTimestamp",
+)  # fmt: skip
+
+
+def invalid(*problems: tuple[str, str], reason: str | None = None) -> errors.Invalid:
+    """Return the error that names these places."""
+    shown = problems[:PROBLEM_LIMIT]
+    message = "; ".join(f"{where}: {what}" for where, what in shown[:3])
+    return errors.Invalid(message, reason=reason, problems=shown)
+
+
+def shaped(row: Kind, body: object) -> dict[str, Any]:
+    """Return the body as a mapping with metadata and spec mappings and without status.
+
+    status is the server's: it is left out without a word, as Kubernetes does, so that what
+    was read can be sent back. Friendly amounts are turned into base units.
+    """
+    if not isinstance(body, Mapping):
+        raise invalid(("body", f"a {row.name} object is expected"))
+    if too_deep(body):
+        raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
+    raw = {key: value for key, value in body.items() if key != "status"}
+    problems = []
+    if raw.pop("apiVersion", None) not in {None, API_VERSION}:
+        problems.append(("apiVersion", f"must be {API_VERSION}"))
+    if raw.pop("kind", None) not in {None, row.name}:
+        problems.append(("kind", f"must be {row.name} here"))
+    for part in ("metadata", "spec"):
+        value = raw.get(part)
+        if value is None and part in raw:
+            raw[part] = {}
+        elif value is not None and not isinstance(value, dict):
+            problems.append((part, "must be a mapping"))
+    if problems:
+        raise invalid(*problems)
+    return _expanded(row, raw)
+
+
+def typed(row: Kind, raw: Mapping[str, Any]) -> Resource:
+    """Return the typed object of a shaped body; Invalid names every unknown key."""
+    full = {"metadata": {}, "spec": {}, **raw}
+    unknown = list(_unknown(full, _shape(row.type), ""))
+    if unknown:
+        raise invalid(*unknown[:PROBLEM_LIMIT], reason="UnknownField")
+    try:
+        obj: Resource = msgspec.convert(full, row.type, strict=True)
+    except msgspec.ValidationError as problem:
+        raise invalid(_place(str(problem))) from None
+    problems = list(_metadata(obj.metadata))
+    if problems:
+        raise invalid(*problems)
+    return obj
+
+
+def too_deep(value: object) -> bool:
+    """Tell whether a raw value is nested deeper than anything of ours."""
+    level: list[object] = [value]
+    for _ in range(DEPTH_LIMIT):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, Mapping):
+                inner.extend(each.values())
+            elif isinstance(each, list):
+                inner.extend(each)
+        if not inner:
+            return False
+        level = inner
+    return True
+
+
+def name_problem(name: str) -> str | None:
+    """Return what is wrong with an object's name, with a name that would do; None when good."""
+    if ids.is_name(name):
+        return None
+    shown = name if len(name) <= 80 else f"{name[:80]}…"
+    return (
+        f"{shown!r} is not 1 to {ids.NAME_LIMIT} of a-z, 0-9 and inner hyphens; "
+        f"for example {ids.slug(name)!r}"
+    )
+
+
+def hint(word: str, known: Iterator[str] | list[str]) -> str:
+    """Return `; did you mean x?` or nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """Return target with a JSON merge patch applied (RFC 7396); neither is changed."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def _expanded(row: Kind, raw: dict[str, Any]) -> dict[str, Any]:
+    for path, supply in row.amounts:
+        steps = ["spec", *path.split(".")]
+        holder: Any = raw
+        for step in steps[:-1]:
+            holder = holder.get(step) if isinstance(holder, dict) else None
+        if not isinstance(holder, dict) or not isinstance(holder.get(steps[-1]), dict):
+            continue
+        block = holder[steps[-1]]
+        absent = {key: None for key, value in block.items() if value is None}
+        given = {key: value for key, value in block.items() if value is not None}
+        try:
+            turned = {**absent, **amounts.expand(given, supply=supply)}
+        except ValueError as problem:
+            raise invalid((".".join(steps), str(problem))) from None
+        raw = _replaced(raw, steps, turned)
+    return raw
+
+
+def _replaced(raw: dict[str, Any], steps: list[str], value: Any) -> dict[str, Any]:
+    head, *rest = steps
+    return {**raw, head: _replaced(raw[head], rest, value) if rest else value}
+
+
+@functools.cache
+def _shape(kind: type) -> msgspec.inspect.Type:
+    return msgspec.inspect.type_info(kind)
+
+
+def _unknown(value: Any, shape: msgspec.inspect.Type, path: str) -> Iterator[tuple[str, str]]:
+    match shape:
+        case msgspec.inspect.StructType(fields=fields) if isinstance(value, dict):
+            types = {field.encode_name: field.type for field in fields}
+            for key, inner in value.items():
+                where = f"{path}.{key}" if path else str(key)
+                if key in types:
+                    yield from _unknown(inner, types[key], where)
+                else:
+                    yield where[:200], f"unknown key{hint(str(key)[:64], list(types))}"
+        case msgspec.inspect.UnionType(types=options):
+            for option in options:
+                yield from _unknown(value, option, path)
+        case msgspec.inspect.DictType(value_type=inner_type) if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from _unknown(inner, inner_type, f"{path}.{key}")
+        case (
+            msgspec.inspect.VarTupleType(item_type=item) | msgspec.inspect.ListType(item_type=item)
+        ) if isinstance(value, list):
+            for index, inner in enumerate(value):
+                yield from _unknown(inner, item, f"{path}[{index}]")
+        case _:
+            return
+
+
+def _place(text: str) -> tuple[str, str]:
+    found = _AT.match(text)
+    if found is None:  # pragma: no cover - the pattern matches any text
+        return "body", text
+    where = (found["where"] or "body").removeprefix("$").removeprefix(".")
+    what = found["what"]
+    return where or "body", what[:1].lower() + what[1:] if what.startswith("Expected") else what
+
+
+def _metadata(metadata: Metadata) -> Iterator[tuple[str, str]]:
+    for where, name in (("name", metadata.name), ("namespace", metadata.namespace)):
+        problem = name_problem(name)
+        if problem is not None:
+            yield f"metadata.{where}", problem
+    if len(metadata.labels) > LABEL_LIMIT:
+        yield "metadata.labels", f"at most {LABEL_LIMIT} labels"
+    for key, value in metadata.labels.items():
+        if not _LABEL_KEY.fullmatch(key):
+            yield f"metadata.labels.{key[:64]}", "a label's key is 1 to 253 of A-Z a-z 0-9 . _ / -"
+        elif not _LABEL_VALUE.fullmatch(value):
+            yield f"metadata.labels.{key}", "a label's value is up to 63 of A-Z a-z 0-9 . _ -"
+    size = sum(len(key) + len(value) for key, value in metadata.annotations.items())
+    if size > ANNOTATION_BYTES:
+        yield "metadata.annotations", f"at most {ANNOTATION_BYTES} characters together"

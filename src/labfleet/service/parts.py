@@ -1,0 +1,105 @@
+"""What every verb stands on, who calls it, and how a write is tried again after a conflict."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from labfleet.engine.cache import Cache
+from labfleet.engine.objects import Objects
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.kernel.clock import Clock
+from labfleet.kernel.ids import IdSource
+from labfleet.service.access import Principal
+
+TRIES = 8
+FRESH_SECONDS = 2.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, in which request."""
+
+    principal: Principal
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The store's typed face, the cache, the clock and the source of identities."""
+
+    objects: Objects
+    cache: Cache
+    clock: Clock
+    ids: IdSource
+
+    def cause(self, caller: Caller, reason: str) -> stores.Cause:
+        """Return what every event of a write by this caller carries."""
+        return stores.Cause(
+            actor=caller.principal.name,
+            at=self.clock.now(),
+            request_id=caller.request_id,
+            reason=reason,
+        )
+
+    def machine_hours(self, hours: float) -> timedelta:
+        """Return the fleet time in which this many hours of machine time pass."""
+        return timedelta(hours=hours * max(1.0, self.clock.rate))
+
+    async def fresh(self) -> int:
+        """Return a cache revision that has everything written before this call.
+
+        Temporary (reason CacheBehind) when the cache does not get there in two seconds:
+        an old list is never given out as a new one.
+        """
+        head = await self.objects.store.head()
+        await self.reached(head.revision)
+        return self.cache.revision
+
+    async def reached(self, revision: int) -> None:
+        """Return once the cache has this revision; Temporary after two seconds."""
+        if self.cache.revision >= revision:
+            return
+        try:
+            async with asyncio.timeout(FRESH_SECONDS):
+                await self.cache.reached(revision)
+        except TimeoutError:
+            message = "the cache is behind the store; try again"
+            raise errors.Temporary(message, reason="CacheBehind", retry_after=1) from None
+
+
+class Stale(errors.Conflict):
+    """The caller's resourceVersion is not the newest; `current` is, 0 when it is gone."""
+
+    reason = "StaleVersion"
+
+    def __init__(self, message: str, *, current: int) -> None:
+        super().__init__(message)
+        self.current = current
+
+
+async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Return the attempt's answer, deciding again from fresh state after each lost race.
+
+    The last Conflict goes to the caller. A stale version that the caller itself named is
+    never tried again.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return await attempt()
+        except (Stale, errors.Fenced, Refused):
+            raise
+        except errors.Conflict:
+            continue
+    return await attempt()
+
+
+class Refused(errors.Conflict):
+    """The object's state forbids it, so trying again does not help."""
+
+    reason = "Refused"
