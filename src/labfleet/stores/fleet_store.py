@@ -1,0 +1,311 @@
+"""The `Store` of both databases: turns its methods into statements and rows into objects.
+
+Holds no state but the newest revision it has seen, which only wakes watchers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from labfleet.interfaces import store
+from labfleet.kernel import errors
+from labfleet.kernel.clock import Clock
+from labfleet.resources.meta import Key
+from labfleet.stores import rules
+from labfleet.stores.database import Database, Rows, Run
+from labfleet.stores.group_commit import GroupCommit, commit_each
+from labfleet.stores.instants import from_micros, to_micros
+from labfleet.stores.runners import Runner
+from labfleet.stores.watchers import Watchers
+
+T = TypeVar("T")
+BITE = 1000
+
+
+class FleetStore:
+    """A store on a database, with a runner for blocking work and the fleet's clock."""
+
+    def __init__(self, database: Database, runner: Runner, clock: Clock, *, head: int) -> None:
+        self._db = database
+        self._sql = database.sql
+        self._runner = runner
+        self._clock = clock
+        self._watchers = Watchers(head)
+        self._group = GroupCommit(self._start)
+        database.listen(self._watchers.advance)
+
+    def _read(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return (self._runner.write if self._db.shared else self._runner.read)(work)
+
+    def _start(
+        self, commits: builtins.list[store.Commit]
+    ) -> asyncio.Future[builtins.list[rules.Outcome]]:
+        return self._runner.write(partial(commit_each, self._db.commit, commits))
+
+    # --- objects and the log -------------------------------------------------------------
+
+    async def commit(self, commit: store.Commit) -> store.Committed:
+        rules.check_size(commit)
+        committed = await self._group.submit(commit)
+        self._watchers.advance(committed.revision)
+        return committed
+
+    async def get(self, key: Key) -> store.Stored | None:
+        rows = await self._read(partial(self._db.rows, self._sql["get"], key))
+        return _stored(rows[0]) if rows else None
+
+    async def list(
+        self,
+        kind: str,
+        *,
+        namespace: str | None = None,
+        selectors: Sequence[store.Selector] = (),
+        after: tuple[str, str] | None = None,
+        limit: int = store.PAGE_LIMIT,
+    ) -> store.Page:
+        wanted = _limit(limit)
+        filters, extra = self._filters(namespace, selectors)
+        statement = self._sql["list"].replace("/*filters*/", filters)
+        start = after or (namespace or "", "")
+        parameters = (kind, *start, *extra, wanted + 1)
+        return await self._read(lambda: _page(self._db.rows(statement, parameters), wanted))
+
+    def _filters(
+        self, namespace: str | None, selectors: Sequence[store.Selector]
+    ) -> tuple[str, builtins.list[Any]]:
+        texts: list[str] = []
+        values: list[Any] = []
+        if namespace is not None:
+            texts.append(self._sql["filter_namespace"])
+            values.append(namespace)
+        names = {"=": "in", "in": "in", "!=": "not_in", "exists": "exists", "absent": "absent"}
+        for selector in selectors:
+            texts.append(self._sql[f"filter_{names[selector.op]}"])
+            values.append(selector.label)
+            if selector.op in {"=", "in", "!="}:
+                values.append(self._db.listed(selector.values))
+        return " ".join(texts), values
+
+    async def head(self) -> store.Cursor:
+        rows = await self._read(partial(self._db.rows, self._sql["head"]))
+        epoch, revision, _ = rows[0]
+        self._watchers.advance(revision)
+        return store.Cursor(epoch, revision)
+
+    async def events(
+        self, after: store.Cursor, *, limit: int = store.PAGE_LIMIT
+    ) -> store.EventPage:
+        wanted = _limit(limit)
+        parameters = (after.revision, wanted)
+        return await self._read(
+            lambda: _event_page(self._db.rows(self._sql["events"], parameters), after, wanted)
+        )
+
+    async def events_of(
+        self, key: Key, *, before: int | None = None, limit: int = store.PAGE_LIMIT
+    ) -> tuple[store.Event, ...]:
+        parameters = (*key, 2**62 if before is None else before, _limit(limit))
+        rows = await self._read(partial(self._db.rows, self._sql["events_of"], parameters))
+        return tuple(_event(row) for row in rows)
+
+    async def changed(self, after: int, *, seconds: float) -> None:
+        await self._watchers.wait(after, seconds=seconds, poll=self._db.poll, look=self.head)
+
+    async def ports(self, worker: str | None = None) -> tuple[store.PortRow, ...]:
+        name, parameters = ("ports", ()) if worker is None else ("ports_of", (worker,))
+        rows = await self._read(partial(self._db.rows, self._sql[name], parameters))
+        return tuple(store.PortRow(*row) for row in rows)
+
+    # --- leases, replies, tokens: no events ----------------------------------------------
+
+    def _write(self, work: Callable[[Run], T]) -> asyncio.Future[T]:
+        return self._runner.write(partial(self._db.write, work))
+
+    async def acquire(self, name: str, holder: str, *, seen: int | None) -> store.Lease:
+        return await self._write(partial(_acquire, self._sql, name, holder, seen))
+
+    async def renew(self, lease: store.Lease) -> store.Lease:
+        return await self._write(partial(_renew, self._sql, lease))
+
+    async def release(self, lease: store.Lease) -> None:
+        await self._write(partial(_release, self._sql, lease))
+
+    async def lease(self, name: str) -> store.Lease | None:
+        rows = await self._read(partial(self._db.rows, self._sql["lease"], (name,)))
+        return store.Lease(*rows[0]) if rows else None
+
+    async def reply(self, key: str) -> store.Reply | None:
+        parameters = (key, to_micros(self._clock.now()))
+        rows = await self._read(partial(self._db.rows, self._sql["reply"], parameters))
+        return store.Reply(rows[0][0], bytes(rows[0][1])) if rows else None
+
+    async def put_token(self, row: store.TokenRow) -> None:
+        parameters = (
+            row.id,
+            row.hash,
+            row.role,
+            row.owner,
+            to_micros(row.created),
+            None if row.expires is None else to_micros(row.expires),
+            None if row.revoked is None else to_micros(row.revoked),
+        )
+        await self._write(lambda run: run(self._sql["put_token"], parameters))
+
+    async def tokens(self) -> tuple[store.TokenRow, ...]:
+        rows = await self._read(partial(self._db.rows, self._sql["tokens"]))
+        return tuple(_token(row) for row in rows)
+
+    # --- keeping house -------------------------------------------------------------------
+
+    async def compact(self, before: datetime, *, keep: int) -> int:
+        limit = await self._write(
+            partial(_move_horizon, self._sql, to_micros(before), max(keep, 0))
+        )
+        dropped = 0
+        replies = to_micros(self._clock.now())
+        for name, bound in (("drop_events", limit), ("drop_replies", replies)):
+            while True:
+                gone = await self._write(partial(_bite, self._sql[name], bound))
+                dropped += gone
+                if gone < BITE:
+                    break
+        return dropped
+
+    async def backup(self, target: str) -> int:
+        return await self._read(partial(self._db.backup, target))
+
+    async def close(self) -> None:
+        await self._group.close()
+        self._watchers.close()
+        await self._runner.write(self._db.close)
+        self._runner.close()
+
+
+def _limit(limit: int) -> int:
+    if not 1 <= limit <= store.PAGE_LIMIT:
+        message = f"a page holds 1 to {store.PAGE_LIMIT} rows, not {limit}"
+        raise errors.Invalid(message, reason="PageSize")
+    return limit
+
+
+def _bite(statement: str, bound: int, run: Run) -> int:
+    return len(run(statement, (bound, BITE)))
+
+
+def _move_horizon(sql: dict[str, str], before: int, keep: int, run: Run) -> int:
+    """Move the horizon to where the newest `keep` begin; return the first revision to stay."""
+    run(sql["lock"], ())
+    edge = run(sql["horizon_at"], (keep,))
+    if not edge:
+        return 0
+    horizon: int = edge[0][0]
+    run(sql["move_horizon"], (horizon,))
+    young = run(sql["first_young"], (before,))
+    return min(horizon + 1, young[0][0]) if young else horizon + 1
+
+
+def _acquire(
+    sql: dict[str, str], name: str, holder: str, seen: int | None, run: Run
+) -> store.Lease:
+    run(sql["lock"], ())
+    rows = run(sql["lease"], (name,))
+    if rows:
+        _, owner, token, version = rows[0]
+        if version != seen and (owner or seen is not None):
+            message = (
+                f"the lease {name} is held by {owner or 'nobody'}: expected version {seen}, "
+                f"found {version}"
+            )
+            raise errors.Conflict(message, reason="LeaseMoved")
+    elif seen is not None:
+        message = f"the lease {name} is not there: expected version {seen}, found none"
+        raise errors.Conflict(message, reason="LeaseMoved")
+    else:
+        token = version = 0
+    lease = store.Lease(name, holder, token + 1, version + 1)
+    run(sql["put_lease"], (lease.name, lease.holder, lease.token, lease.version))
+    return lease
+
+
+def _renew(sql: dict[str, str], lease: store.Lease, run: Run) -> store.Lease:
+    run(sql["lock"], ())
+    rows = run(sql["lease"], (lease.name,))
+    if not rows or rows[0][1:3] != (lease.holder, lease.token):
+        found = f"{rows[0][1] or 'nobody'} holds token {rows[0][2]}" if rows else "it is gone"
+        raise errors.Fenced(f"the lease {lease.name} with token {lease.token} is lost: {found}")
+    version = rows[0][3] + 1
+    run(sql["put_lease"], (lease.name, lease.holder, lease.token, version))
+    return store.Lease(lease.name, lease.holder, lease.token, version)
+
+
+def _release(sql: dict[str, str], lease: store.Lease, run: Run) -> None:
+    run(sql["lock"], ())
+    rows = run(sql["lease"], (lease.name,))
+    if rows and rows[0][1:3] == (lease.holder, lease.token):
+        run(sql["put_lease"], (lease.name, "", lease.token, rows[0][3] + 1))
+
+
+def _stored(row: tuple[Any, ...]) -> store.Stored:
+    kind, namespace, name, uid, revision, doc, labels, created_at = row
+    return store.Stored(
+        Key(kind, namespace, name),
+        uid,
+        revision,
+        bytes(doc),
+        rules.decode_labels(labels),
+        from_micros(created_at),
+    )
+
+
+def _page(rows: Rows, limit: int) -> store.Page:
+    epoch, head = rows[0][:2]
+    found = [row for row in rows[:limit] if row[2] is not None]
+    after = (found[-1][3], found[-1][4]) if len(rows) > limit else None
+    items = tuple(_stored(row[2:]) for row in found)
+    return store.Page(items, store.Cursor(epoch, head), after)
+
+
+def _event(row: tuple[Any, ...]) -> store.Event:
+    revision, kind_of_event, kind, namespace, name, uid, doc, at, actor, request_id, reason = row
+    return store.Event(
+        revision,
+        kind_of_event,
+        Key(kind, namespace, name),
+        uid,
+        bytes(doc),
+        from_micros(at),
+        actor,
+        request_id,
+        reason,
+    )
+
+
+def _event_page(rows: Rows, after: store.Cursor, limit: int) -> store.EventPage:
+    epoch, horizon, head = rows[0][:3]
+    if after.epoch != epoch:
+        message = f"cursor {after} is of another life of the store (now {epoch}): list again"
+        raise errors.TooOld(message)
+    if not horizon <= after.revision <= head:
+        message = f"cursor {after} is outside what the log holds ({horizon} to {head}): list again"
+        raise errors.TooOld(message)
+    events = tuple(_event(row[3:]) for row in rows if row[3] is not None)
+    last = events[-1].revision if len(events) == limit else head
+    return store.EventPage(events, store.Cursor(epoch, last))
+
+
+def _token(row: tuple[Any, ...]) -> store.TokenRow:
+    ident, digest, role, owner, created, expires, revoked = row
+    return store.TokenRow(
+        ident,
+        digest,
+        role,
+        owner,
+        from_micros(created),
+        None if expires is None else from_micros(expires),
+        None if revoked is None else from_micros(revoked),
+    )

@@ -1,0 +1,66 @@
+"""Opens a store by its URL, and restores one from a backup file.
+
+`sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`, `postgresql://...`.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+from labfleet.interfaces.store import Store
+from labfleet.kernel import errors
+from labfleet.kernel.clock import Clock
+from labfleet.kernel.ids import IdSource
+from labfleet.stores import sqlite, sqlite_files
+from labfleet.stores.database import Database
+from labfleet.stores.fleet_store import FleetStore
+from labfleet.stores.runners import Runner
+
+
+async def open_store(url: str, *, runner: Runner, ids: IdSource, clock: Clock) -> Store:
+    """Open, migrate and return the store behind a URL; it owns the runner until closed.
+
+    Permanent: a URL nobody knows, a newer schema ("SchemaTooNew"), no driver; Temporary: the
+    database does not answer.
+    """
+    scheme, _, rest = url.partition("://")
+    epoch = ids.uid().replace("-", "")[:12]
+    opened: Database
+    if scheme == "sqlite":
+        path = sqlite_path(rest)
+        opened = await runner.write(
+            lambda: sqlite.SqliteDatabase(path, epoch=epoch, readers=runner.readers)
+        )
+    else:
+        raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
+    _, revision, _ = (await runner.write(lambda: opened.rows(opened.sql["head"])))[0]
+    return FleetStore(opened, runner, clock, head=revision)
+
+
+async def restore(backup: str, url: str, *, runner: Runner, ids: IdSource) -> int:
+    """Fill an empty place with a backup, in a new epoch; return the bytes of the store file.
+
+    Refuses to overwrite: the file must not exist, the database must be empty.
+    """
+    scheme, _, rest = url.partition("://")
+    epoch = ids.uid().replace("-", "")[:12]
+    if scheme == "sqlite":
+        path = sqlite_path(rest)
+        return await runner.write(lambda: sqlite_files.restore(backup, path, epoch=epoch))
+    raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
+
+
+def sqlite_path(rest: str) -> str:
+    """Return the file of `sqlite://` + rest: one slash more than the path itself."""
+    if rest in {":memory:", "/:memory:"}:
+        return ":memory:"
+    if not rest.startswith("/") or rest == "/":
+        message = (
+            "an SQLite URL is sqlite:///file.db, sqlite:////absolute/file.db or sqlite://:memory:"
+        )
+        raise errors.Permanent(message, reason="UnknownStore")
+    return unquote(rest[1:])
+
+
+def _unknown(scheme: str) -> str:
+    return f"no store is known for {scheme[:40]!r}; write sqlite:///file.db or postgresql://..."

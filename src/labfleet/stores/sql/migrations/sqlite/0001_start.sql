@@ -1,0 +1,92 @@
+-- The first schema. Instants are microseconds since 1970 in UTC, documents are JSON bytes.
+
+-- One row: which life of the store this is, where its log ends, how far back it may be read.
+CREATE TABLE meta (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    epoch TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    horizon INTEGER NOT NULL
+) STRICT;
+
+-- What is. `labels` repeats the label rows as JSON, so that reading an object is one row.
+CREATE TABLE objects (
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    labels TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    doc BLOB NOT NULL,
+    PRIMARY KEY (kind, namespace, name)
+) STRICT;
+
+-- The index behind label selectors; found by label, removed by its whole key.
+CREATE TABLE labels (
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    label TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (kind, namespace, name, label)
+) STRICT, WITHOUT ROWID;
+
+-- What happened, one row per revision.
+CREATE TABLE events (
+    revision INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    type TEXT NOT NULL CHECK (type IN ('ADDED', 'MODIFIED', 'DELETED')),
+    doc BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    reason TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_by_object ON events (kind, namespace, name, revision);
+
+-- Ports of labs given out; the key is the promise that none is given twice.
+CREATE TABLE ports (
+    worker TEXT NOT NULL,
+    transport TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    PRIMARY KEY (worker, transport, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ports_by_owner ON ports (worker, owner);
+
+-- Per worker or cluster the revision at which its reservations were last changed.
+CREATE TABLE ledger (
+    owner TEXT PRIMARY KEY,
+    version INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Who leads; `token` only grows, an empty holder has given the lease up.
+CREATE TABLE leases (
+    name TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    version INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- API tokens; only hashes.
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    hash TEXT NOT NULL,
+    role TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    expires INTEGER,
+    revoked INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Answers kept under idempotency keys.
+CREATE TABLE replies (
+    key TEXT PRIMARY KEY,
+    digest TEXT NOT NULL,
+    reply BLOB NOT NULL,
+    until INTEGER NOT NULL
+) STRICT;
+CREATE INDEX replies_by_end ON replies (until);

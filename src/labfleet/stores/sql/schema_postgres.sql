@@ -1,0 +1,95 @@
+-- What all PostgreSQL migrations together must make (a test compares). Collation "C" so that names sort as in SQLite. Instants are microseconds since 1970 in UTC, documents are JSON bytes.
+
+-- One row: which life of the store this is, where its log ends, how far back it may be read,
+-- and the server's write-ahead timeline, which moves when a standby takes over.
+-- Its row is locked by every writer, so revisions are committed in their order.
+CREATE TABLE meta (
+    one smallint PRIMARY KEY CHECK (one = 1),
+    epoch text COLLATE "C" NOT NULL,
+    revision bigint NOT NULL,
+    horizon bigint NOT NULL,
+    timeline text COLLATE "C" NOT NULL
+) WITH (fillfactor = 10);
+
+-- What is. `labels` repeats the label rows as JSON, so that reading an object is one row.
+CREATE TABLE objects (
+    kind text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    uid text COLLATE "C" NOT NULL,
+    revision bigint NOT NULL,
+    labels text COLLATE "C" NOT NULL,
+    created_at bigint NOT NULL,
+    doc bytea NOT NULL,
+    PRIMARY KEY (kind, namespace, name)
+) WITH (fillfactor = 70);
+
+-- The index behind label selectors; found by label, removed by its whole key.
+CREATE TABLE labels (
+    kind text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    label text COLLATE "C" NOT NULL,
+    value text COLLATE "C" NOT NULL,
+    PRIMARY KEY (kind, namespace, name, label)
+);
+
+-- What happened, one row per revision.
+CREATE TABLE events (
+    revision bigint PRIMARY KEY,
+    kind text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    uid text COLLATE "C" NOT NULL,
+    type text COLLATE "C" NOT NULL CHECK (type IN ('ADDED', 'MODIFIED', 'DELETED')),
+    doc bytea NOT NULL,
+    at bigint NOT NULL,
+    actor text COLLATE "C" NOT NULL,
+    request_id text COLLATE "C" NOT NULL,
+    reason text COLLATE "C" NOT NULL
+);
+CREATE INDEX events_by_object ON events (kind, namespace, name, revision);
+
+-- Ports of labs given out; the key is the promise that none is given twice.
+CREATE TABLE ports (
+    worker text COLLATE "C" NOT NULL,
+    transport text COLLATE "C" NOT NULL,
+    number bigint NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    PRIMARY KEY (worker, transport, number)
+);
+CREATE INDEX ports_by_owner ON ports (worker, owner);
+
+-- Per worker or cluster the revision at which its reservations were last changed.
+CREATE TABLE ledger (
+    owner text COLLATE "C" PRIMARY KEY,
+    version bigint NOT NULL
+);
+
+-- Who leads; `token` only grows, an empty holder has given the lease up.
+CREATE TABLE leases (
+    name text COLLATE "C" PRIMARY KEY,
+    holder text COLLATE "C" NOT NULL,
+    token bigint NOT NULL,
+    version bigint NOT NULL
+);
+
+-- API tokens; only hashes.
+CREATE TABLE tokens (
+    id text COLLATE "C" PRIMARY KEY,
+    hash text COLLATE "C" NOT NULL,
+    role text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    created bigint NOT NULL,
+    expires bigint,
+    revoked bigint
+);
+
+-- Answers kept under idempotency keys.
+CREATE TABLE replies (
+    key text COLLATE "C" PRIMARY KEY,
+    digest text COLLATE "C" NOT NULL,
+    reply bytea NOT NULL,
+    until bigint NOT NULL
+);
+CREATE INDEX replies_by_end ON replies (until);

@@ -1,0 +1,209 @@
+-- The statements of the SQLite store. Each begins with its name; `?` are positional.
+-- Reads that must be true at one revision carry it in the same statement.
+
+-- name: head
+SELECT epoch, revision, horizon FROM meta;
+
+-- name: set_revision
+UPDATE meta SET revision = ?;
+
+-- name: start_meta
+INSERT INTO meta (one, epoch, revision, horizon) VALUES (1, ?, 0, 0) ON CONFLICT DO NOTHING;
+
+-- name: new_epoch
+-- A new life: the counter jumps, so that no version handed out in the lost one comes true again.
+UPDATE meta SET epoch = ?, revision = revision + 1000000;
+
+-- name: new_epoch_leases
+-- The same for fencing tokens; nobody holds a lease in the new life.
+UPDATE leases SET holder = '', token = token + 1000000, version = version + 1;
+
+-- name: get
+SELECT kind, namespace, name, uid, revision, doc, labels, created_at
+FROM objects WHERE kind = ? AND namespace = ? AND name = ?;
+
+-- name: list
+SELECT m.epoch, m.revision AS head,
+       o.kind, o.namespace, o.name, o.uid, o.revision, o.doc, o.labels, o.created_at
+FROM meta AS m LEFT JOIN (
+    SELECT o.* FROM objects AS o
+    WHERE o.kind = ? AND (o.namespace, o.name) > (?, ?) /*filters*/
+    ORDER BY o.namespace, o.name LIMIT ?
+) AS o ON TRUE
+ORDER BY o.namespace, o.name;
+
+-- name: filter_namespace
+AND o.namespace = ?
+
+-- name: filter_in
+AND EXISTS (
+    SELECT 1 FROM labels AS l
+    WHERE l.kind = o.kind AND l.namespace = o.namespace AND l.name = o.name
+      AND l.label = ? AND l.value IN (SELECT j.value FROM json_each(?) AS j)
+)
+
+-- name: filter_not_in
+AND NOT EXISTS (
+    SELECT 1 FROM labels AS l
+    WHERE l.kind = o.kind AND l.namespace = o.namespace AND l.name = o.name
+      AND l.label = ? AND l.value IN (SELECT j.value FROM json_each(?) AS j)
+)
+
+-- name: filter_exists
+AND EXISTS (
+    SELECT 1 FROM labels AS l
+    WHERE l.kind = o.kind AND l.namespace = o.namespace AND l.name = o.name AND l.label = ?
+)
+
+-- name: filter_absent
+AND NOT EXISTS (
+    SELECT 1 FROM labels AS l
+    WHERE l.kind = o.kind AND l.namespace = o.namespace AND l.name = o.name AND l.label = ?
+)
+
+-- name: events
+SELECT m.epoch, m.horizon, m.revision AS head,
+       e.revision, e.type, e.kind, e.namespace, e.name, e.uid, e.doc,
+       e.at, e.actor, e.request_id, e.reason
+FROM meta AS m LEFT JOIN (
+    SELECT * FROM events WHERE revision > ? ORDER BY revision LIMIT ?
+) AS e ON TRUE
+ORDER BY e.revision;
+
+-- name: events_of
+SELECT revision, type, kind, namespace, name, uid, doc, at, actor, request_id, reason
+FROM events
+WHERE kind = ? AND namespace = ? AND name = ? AND revision < ?
+ORDER BY revision DESC LIMIT ?;
+
+-- name: ports
+SELECT worker, transport, number, owner FROM ports ORDER BY worker, transport, number;
+
+-- name: ports_of
+SELECT worker, transport, number, owner FROM ports WHERE worker = ?
+ORDER BY worker, transport, number;
+
+-- name: lock
+-- Nothing to lock: BEGIN IMMEDIATE has made us the only writer.
+SELECT revision FROM meta;
+
+-- name: lease
+SELECT name, holder, token, version FROM leases WHERE name = ?;
+
+-- name: put_lease
+INSERT INTO leases (name, holder, token, version) VALUES (?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE
+SET holder = excluded.holder, token = excluded.token, version = excluded.version;
+
+-- name: reply
+SELECT digest, reply FROM replies WHERE key = ? AND until > ?;
+
+-- name: put_token
+INSERT INTO tokens (id, hash, role, owner, created, expires, revoked)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE
+SET hash = excluded.hash, role = excluded.role, owner = excluded.owner,
+    created = excluded.created, expires = excluded.expires, revoked = excluded.revoked;
+
+-- name: tokens
+SELECT id, hash, role, owner, created, expires, revoked FROM tokens ORDER BY created, id;
+
+-- name: horizon_at
+-- The revision behind which more than the newest (?) events lie.
+SELECT revision FROM events ORDER BY revision DESC LIMIT 1 OFFSET ?;
+
+-- name: move_horizon
+UPDATE meta SET horizon = max(horizon, ?);
+
+-- name: first_young
+-- The oldest event that is too young to go: everything before it may.
+SELECT revision FROM events WHERE at >= ? ORDER BY revision LIMIT 1;
+
+-- name: drop_events
+-- A bounded bite, so that no commit waits long behind a compaction.
+DELETE FROM events WHERE revision IN (
+    SELECT revision FROM events WHERE revision < ? ORDER BY revision LIMIT ?
+)
+RETURNING revision;
+
+-- name: drop_replies
+DELETE FROM replies WHERE key IN (
+    SELECT key FROM replies WHERE until <= ? ORDER BY until LIMIT ?
+)
+RETURNING 1;
+
+-- Loads of a batch: one statement for all keys of a kind of row.
+
+-- name: load_objects
+SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.labels, o.created_at
+FROM json_each(?) AS j CROSS JOIN objects AS o
+WHERE o.kind = json_extract(j.value, '$[0]')
+  AND o.namespace = json_extract(j.value, '$[1]')
+  AND o.name = json_extract(j.value, '$[2]');
+
+-- name: load_documents
+SELECT o.kind, o.namespace, o.name, o.doc
+FROM json_each(?) AS j CROSS JOIN objects AS o
+WHERE o.kind = json_extract(j.value, '$[0]')
+  AND o.namespace = json_extract(j.value, '$[1]')
+  AND o.name = json_extract(j.value, '$[2]');
+
+-- name: load_ledger
+SELECT l.owner, l.version FROM json_each(?) AS j CROSS JOIN ledger AS l WHERE l.owner = j.value;
+
+-- name: load_ports
+SELECT p.worker, p.transport, p.number, p.owner
+FROM json_each(?) AS j CROSS JOIN ports AS p
+WHERE p.worker = json_extract(j.value, '$[0]')
+  AND p.transport = json_extract(j.value, '$[1]')
+  AND p.number = json_extract(j.value, '$[2]');
+
+-- name: load_owned_ports
+SELECT p.worker, p.transport, p.number, p.owner
+FROM json_each(?) AS j CROSS JOIN ports AS p
+WHERE p.worker = json_extract(j.value, '$[0]') AND p.owner = json_extract(j.value, '$[1]');
+
+-- name: load_leases
+SELECT l.name, l.holder, l.token FROM json_each(?) AS j CROSS JOIN leases AS l
+WHERE l.name = j.value;
+
+-- name: load_replies
+SELECT r.key, r.digest, r.reply, r.until FROM json_each(?) AS j CROSS JOIN replies AS r WHERE r.key = j.value;
+
+-- Writes of a batch: run once per row by executemany.
+
+-- name: save_object
+INSERT INTO objects (kind, namespace, name, uid, revision, labels, created_at, doc)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (kind, namespace, name) DO UPDATE
+SET uid = excluded.uid, revision = excluded.revision, labels = excluded.labels,
+    created_at = excluded.created_at, doc = excluded.doc;
+
+-- name: drop_object
+DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?;
+
+-- name: save_label
+INSERT INTO labels (kind, namespace, name, label, value) VALUES (?, ?, ?, ?, ?);
+
+-- name: drop_label
+DELETE FROM labels WHERE kind = ? AND namespace = ? AND name = ? AND label = ?;
+
+-- name: save_event
+INSERT INTO events (revision, kind, namespace, name, uid, type, doc, at,
+                    actor, request_id, reason)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: save_port
+INSERT INTO ports (worker, transport, number, owner) VALUES (?, ?, ?, ?);
+
+-- name: drop_port
+DELETE FROM ports WHERE worker = ? AND transport = ? AND number = ?;
+
+-- name: save_ledger
+INSERT INTO ledger (owner, version) VALUES (?, ?)
+ON CONFLICT (owner) DO UPDATE SET version = excluded.version;
+
+-- name: save_reply
+INSERT INTO replies (key, digest, reply, until) VALUES (?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE
+SET digest = excluded.digest, reply = excluded.reply, until = excluded.until;

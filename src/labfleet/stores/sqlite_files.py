@@ -1,0 +1,148 @@
+"""SQLite's errors in our words, and its backup and restore as files."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from labfleet.kernel import errors
+from labfleet.stores.statements import migrations, pending, statements
+
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_SHUT = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise kernel errors in place of sqlite3's, saying what was being done."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, doing) from error
+    except (UnicodeError, OverflowError) as error:
+        message = f"cannot {doing}: {error}"
+        raise errors.Invalid(message, reason="UnstorableValue") from error
+
+
+def translate(error: sqlite3.Error, doing: str) -> errors.LabfleetError:
+    """Return the kernel error for what SQLite says."""
+    extended = getattr(error, "sqlite_errorcode", None) or 0
+    code = extended & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return errors.OutOfCapacity(
+            f"cannot {doing}: the disk (or the database's size limit) is full; "
+            "nothing was written. Free some space and it goes on"
+        )
+    if code in _BUSY:
+        message = f"cannot {doing}: the database stayed locked by another process ({error})"
+        return errors.Temporary(message, reason="StoreBusy", retry_after=1.0)
+    if code == sqlite3.SQLITE_IOERR:
+        # After a failed fsync nobody can tell which frames of the log reached the disk.
+        if extended in {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}:
+            return errors.Ambiguous(f"cannot {doing}: the disk failed while syncing ({error})")
+        return errors.Temporary(f"cannot {doing}: the disk failed ({error})", reason="DiskFailed")
+    if code in _BROKEN:
+        message = f"cannot {doing}: this is no sound labfleet store ({error}); restore a backup"
+        return errors.Permanent(message, reason="StoreCorrupt")
+    if code in _SHUT:
+        message = f"cannot {doing}: {error}; check the path, its folder and their permissions"
+        return errors.Permanent(message, reason="StoreNotWritable")
+    return errors.Permanent(f"cannot {doing}: {error}", reason="StoreFailed")
+
+
+def copy(source: sqlite3.Connection, target: str) -> int:
+    """Write a consistent copy of an open database to a new file; return its bytes.
+
+    Written beside the target and linked into place when complete, so that nobody finds half
+    a copy and an existing file is never replaced.
+    """
+    path = Path(target)
+    refuse_existing(path)
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    try:
+        with _new_file(partial) as connection:
+            source.backup(connection)
+        return publish(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def restore(backup: str, target: str, *, epoch: str) -> int:
+    """Make a store file of a backup, in a new epoch; return its bytes. Refuses to overwrite."""
+    source, path = Path(backup), Path(target)
+    refuse_existing(path)
+    for suffix in ("-wal", "-shm"):
+        # A log left over from another database would be played into the restored one.
+        refuse_existing(path.with_name(path.name + suffix))
+    if not source.is_file():
+        raise errors.Gone(f"there is no backup file {backup}", reason="NoSuchFile")
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    sql = statements("sqlite")
+    try:
+        with translated(f"restore {backup}"), _new_file(partial) as connection:
+            opened = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+            try:
+                opened.backup(connection)
+            finally:
+                opened.close()
+            _check(connection, backup)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(sql["new_epoch"], (epoch,))
+            connection.execute(sql["new_epoch_leases"])
+            connection.execute("COMMIT")
+        return publish(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _check(connection: sqlite3.Connection, name: str) -> None:
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    if not {"meta", "migrations", "objects", "events"} <= tables:
+        message = f"{name} is an SQLite file, but no backup of a labfleet store"
+        raise errors.Permanent(message, reason="NoBackup")
+    sound = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if sound != "ok":
+        message = f"{name} is damaged: {sound}"
+        raise errors.Permanent(message, reason="StoreCorrupt")
+    done = connection.execute("SELECT number, name, digest FROM migrations").fetchall()
+    pending(migrations("sqlite"), {number: (text, digest) for number, text, digest in done})
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[sqlite3.Connection]:
+    path.touch(mode=0o600, exist_ok=False)
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        yield connection
+        # One self-contained file: no log beside it.
+        connection.execute("PRAGMA journal_mode=DELETE")
+    finally:
+        connection.close()
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise Permanent when something is there already."""
+    if path.exists():
+        message = f"{path} exists already and is not overwritten; name a new file"
+        raise errors.Permanent(message, reason="TargetExists")
+
+
+def publish(partial: Path, path: Path) -> int:
+    """Give a complete file its name, durably, and only if the name is free; return its bytes."""
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        refuse_existing(path)
+        raise
+    partial.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    with suppress(OSError):
+        os.fsync(folder)
+    os.close(folder)
+    return path.stat().st_size
