@@ -47,7 +47,7 @@ class Cache:
         """Return the object of a key."""
         return self._objects[key.kind].get(key)
 
-    def list(self, kind: type[R]) -> list[R]:
+    def all(self, kind: type[R]) -> list[R]:
         """Return all objects of a kind, in key order, so that decisions are repeatable."""
         rows = self._objects[kind.__name__]
         return [rows[key] for key in sorted(rows)]  # type: ignore[misc]

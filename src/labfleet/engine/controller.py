@@ -1,0 +1,239 @@
+"""A controller: workers that take keys from a queue and reconcile them, one key at a time.
+
+`reconcile(key)` reads the newest state, decides, acts and records. It returns `Done` (look
+again at the next event) or `Again(after)` (waiting is not failing). An error says by its type
+what happens next; the table is `_policy`. One object's trouble never touches another's.
+
+Logs and metrics come through a `ReconcileObserver`; this room writes neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from labfleet.engine import queue as queues
+from labfleet.kernel import errors
+from labfleet.kernel.clock import Clock
+from labfleet.resources.meta import Key
+
+# Fleet seconds. A conflict means that somebody was faster: decide again, soon, from fresh state.
+CONFLICT_BASE = 0.1
+CONFLICT_LIMIT = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing more to do until the object changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Look again in `after` fleet seconds, whatever happens; not a failure."""
+
+    after: float
+
+
+Reconcile = Callable[[Key], Awaitable[Done | Again]]
+Keys = Callable[[], Iterable[Key]]
+
+
+class Outcome(StrEnum):
+    """How one reconcile ended."""
+
+    DONE = "done"
+    AGAIN = "again"
+    TEMPORARY = "temporary"
+    CONFLICT = "conflict"
+    AMBIGUOUS = "ambiguous"
+    PERMANENT = "permanent"
+    GONE = "gone"
+    FENCED = "fenced"
+    DEADLINE = "deadline"
+    BUG = "bug"
+    CANCELLED = "cancelled"
+
+
+class ReconcileObserver(Protocol):
+    """Who hears of every reconcile: logs and metrics, in the roof."""
+
+    def reconciled(
+        self,
+        controller: str,
+        key: Key,
+        outcome: Outcome,
+        seconds: float,
+        error: BaseException | None,
+    ) -> None:
+        """Take one outcome; `seconds` is machine time. Must not block and must not raise."""
+        ...
+
+
+class Controller:
+    """Drives one reconcile function over one queue.
+
+    `deadline` is machine seconds that one reconcile may take before it is cut off and
+    backs off; it must be longer than the longest call inside.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        *,
+        queue: queues.KeyQueue,
+        clock: Clock,
+        concurrency: int = 8,
+        deadline: float = 120.0,
+        observer: ReconcileObserver | None = None,
+    ) -> None:
+        self.name = name
+        self.queue = queue
+        self._reconcile = reconcile
+        self._clock = clock
+        self._concurrency = concurrency
+        self._deadline = deadline
+        self._observer = observer
+        self._resyncs: list[tuple[float, Keys]] = []
+        self._workers: list[asyncio.Task[None]] = []
+        self._idle: set[int] = set()
+        self._background: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    def resync(self, every: float, keys: Keys) -> None:
+        """Ask for all these keys when `run` starts and then every so many fleet seconds.
+
+        This is what makes lost events and a full queue harmless. Call it before `run`.
+        """
+        self._resyncs.append((every, keys))
+
+    async def run(self) -> None:
+        """Work until cancelled or stopped; Fenced when the leadership is lost."""
+        self._stopping = False
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._background = [
+                    group.create_task(self._bring_back(every, keys), name=f"{self.name}/resync")
+                    for every, keys in self._resyncs
+                ]
+                self._workers = [
+                    group.create_task(self._work(number), name=f"{self.name}/{number}")
+                    for number in range(self._concurrency)
+                ]
+        except BaseExceptionGroup as group_error:
+            raise single(group_error) from None
+
+    def stop(self) -> None:
+        """Ask `run` to return once the keys in hand are finished; takes no new ones."""
+        self._stopping = True
+        for task in (*self._background, *(self._workers[number] for number in self._idle)):
+            task.cancel()
+
+    async def _bring_back(self, every: float, keys: Keys) -> None:
+        while True:
+            for key in keys():
+                self.queue.add(key, priority=queues.RESYNC)
+            await self._clock.sleep(every)
+
+    async def _work(self, number: int) -> None:
+        while not self._stopping:
+            self._idle.add(number)
+            try:
+                key = await self.queue.get()
+            finally:
+                self._idle.discard(number)
+            try:
+                await self._process(key)
+            finally:
+                self.queue.done(key)
+
+    async def _process(self, key: Key) -> None:
+        begun = _machine()
+        outcome, error = Outcome.CANCELLED, None
+        try:
+            outcome, error = await self._attempt(key)
+        except asyncio.CancelledError:
+            # The step was cut short, perhaps between an intent and its call: look again.
+            self.queue.add(key, priority=queues.EVENT)
+            raise
+        finally:
+            self._report(key, outcome, begun, error)
+        if isinstance(error, errors.Fenced):
+            raise error
+
+    async def _attempt(self, key: Key) -> tuple[Outcome, BaseException | None]:
+        patience = asyncio.timeout(self._deadline)
+        try:
+            async with patience:
+                result = await self._reconcile(key)
+        except Exception as problem:  # noqa: BLE001 - the worker: nothing may stop the others
+            error = single(problem)
+            if isinstance(error, TimeoutError) and patience.expired():
+                self.queue.failed(key)
+                return Outcome.DEADLINE, error
+            return self._policy(key, error), error
+        self.queue.forget(key)
+        if isinstance(result, Again):
+            wait = max(result.after, queues.FLOOR_SECONDS * self._clock.rate)
+            self.queue.add(key, after=wait, priority=queues.EVENT)
+            return Outcome.AGAIN, None
+        return Outcome.DONE, None
+
+    def _policy(self, key: Key, error: BaseException) -> Outcome:
+        """Do to the queue what this type of error asks for, and name it."""
+        match error:
+            case errors.Fenced():
+                self.queue.add(key, priority=queues.EVENT)
+                return Outcome.FENCED
+            case errors.Conflict():
+                self.queue.failed(key, base=CONFLICT_BASE, limit=CONFLICT_LIMIT)
+                return Outcome.CONFLICT
+            case errors.Gone():
+                self.queue.forget(key)
+                return Outcome.GONE
+            case errors.Permanent():
+                self.queue.forget(key)
+                return Outcome.PERMANENT
+            case errors.Ambiguous():
+                self.queue.failed(key)
+                return Outcome.AMBIGUOUS
+            case errors.LabfleetError():
+                machine = error.retry_after or 0.0
+                self.queue.failed(key, at_least=machine * self._clock.rate)
+                return Outcome.TEMPORARY
+            case _:
+                self.queue.failed(key)
+                return Outcome.BUG
+
+    def _report(
+        self, key: Key, outcome: Outcome, begun: float, error: BaseException | None
+    ) -> None:
+        if self._observer is not None:
+            self._observer.reconciled(self.name, key, outcome, _machine() - begun, error)
+
+
+def single(error: BaseException) -> BaseException:
+    """Return the one error that matters of a group: lost leadership, or the only leaf.
+
+    A reconcile that uses a TaskGroup inside raises groups; the policy goes by type.
+    """
+    leaves = list(_leaves(error))
+    for leaf in leaves:
+        if isinstance(leaf, errors.Fenced):
+            return leaf
+    return leaves[0] if len(leaves) == 1 else error
+
+
+def _leaves(error: BaseException) -> Iterable[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _machine() -> float:
+    return asyncio.get_running_loop().time()

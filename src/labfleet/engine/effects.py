@@ -1,0 +1,148 @@
+"""The journal of calls to the outside world, which answers: did it happen.
+
+A mutation is called with an `Effect` (resources.meta) that lies in its object's status. The
+protocol, which a controller follows and this module supports:
+
+1. *Intent.* `open` an effect and save it in the status, in the same commit as the decision.
+   Only then `call`. At most one effect is open per object.
+2. *Call.* `call` starts only when its deadline fits into the lease time left and into the
+   effect's own `expires`, so that no call of a former leader is under way after `expires`.
+   The effect's id travels along as client token or marker.
+3. *Outcome.* Success: save the result and clear the effect in one commit. A definite failure
+   (Temporary, Permanent, Conflict, Gone): nothing happened; clear it, or keep it and try
+   again under the same id. Before a later try, `fits` tells whether it still has room; if
+   not, `reopen` it and save that first.
+4. *Unknown.* Ambiguous (a time-out included), a crash or a change of leader leave the effect
+   open. Whoever finds an open effect that is not `mine` looks up first. What is found may be
+   adopted at once. "Not there" may be believed only when `overdue`: until then answer
+   `Again`. Then `reopen` (same id, so the other side still recognises a late first try) or
+   clear it.
+
+`mine` is memory of this process in this life: it opened the effect, and every call made under
+it ended with a definite answer. Such an effect needs neither look-up nor waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import TypeVar
+
+import msgspec
+
+from labfleet.engine.election import Leadership
+from labfleet.kernel import errors
+from labfleet.kernel.clock import Clock
+from labfleet.kernel.ids import IdSource
+from labfleet.resources.meta import Effect
+
+T = TypeVar("T")
+
+# Machine seconds between a call's deadline and the moment its effect counts as over: the
+# commit before the call, the wire after it, and clocks of two hosts that differ a little.
+MARGIN_SECONDS = 5.0
+MINE_LIMIT = 10_000
+
+
+class Effects:
+    """Opens effects and makes the calls under them."""
+
+    def __init__(self, clock: Clock, ids: IdSource, leadership: Leadership) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._leadership = leadership
+        self._mine: dict[str, None] = {}
+
+    def open(
+        self,
+        kind: str,
+        *,
+        deadline: float,
+        attempt: int = 1,
+        parameters: Mapping[str, str] | None = None,
+    ) -> Effect:
+        """Return a new effect to be saved before its call; `deadline` is machine seconds.
+
+        `parameters` is what is needed to repeat or look up the call; never a secret.
+        """
+        begun = self._clock.now()
+        effect = Effect(
+            id=self._ids.uid(),
+            kind=kind,
+            begun=begun,
+            expires=begun + self._span(deadline + MARGIN_SECONDS),
+            attempt=attempt,
+            parameters=dict(parameters or {}),
+        )
+        self._remember(effect)
+        return effect
+
+    def reopen(self, effect: Effect, *, deadline: float) -> Effect:
+        """Return the effect for one more try, to be saved before its call.
+
+        Same id and parameters, attempt + 1, new times. Only for an effect that is `mine`, or
+        that was looked up, not found, and `overdue`.
+        """
+        begun = self._clock.now()
+        again = msgspec.structs.replace(
+            effect,
+            begun=begun,
+            expires=begun + self._span(deadline + MARGIN_SECONDS),
+            attempt=effect.attempt + 1,
+        )
+        self._remember(again)
+        return again
+
+    def overdue(self, effect: Effect) -> bool:
+        """Tell whether any call under this effect is surely over."""
+        return self._clock.now() >= effect.expires
+
+    def mine(self, effect: Effect) -> bool:
+        """Tell whether this process opened it and knows how every call under it ended."""
+        return effect.id in self._mine
+
+    def fits(self, effect: Effect, *, deadline: float) -> bool:
+        """Tell whether a call of this many machine seconds ends before the effect expires."""
+        return self._clock.now() + self._span(deadline) <= effect.expires
+
+    async def call(self, effect: Effect, make: Callable[[], Awaitable[T]], *, deadline: float) -> T:
+        """Make the call and return its answer; `deadline` is machine seconds.
+
+        Temporary (LeaseTooShort, EffectExpired): it was not started. Ambiguous (TimedOut):
+        it may have happened. Whatever else `make` raises comes through.
+        """
+        left = self._leadership.remaining()
+        if left <= deadline:
+            message = f"{effect.kind} takes up to {deadline:g} s and the lease has {left:.1f} s"
+            raise errors.Temporary(message, reason="LeaseTooShort")
+        if not self.fits(effect, deadline=deadline):
+            message = f"{effect.kind} has no time left; reopen it and save it before the call"
+            raise errors.Temporary(message, reason="EffectExpired")
+        known = effect.id in self._mine
+        # Until there is a definite answer nobody may take the effect for settled.
+        self._mine.pop(effect.id, None)
+        try:
+            async with asyncio.timeout(deadline):
+                answer = await make()
+        except TimeoutError:
+            message = f"{effect.kind} gave no answer within {deadline:g} s; it may have happened"
+            raise errors.Ambiguous(message, reason="TimedOut") from None
+        except errors.Ambiguous:
+            raise
+        except errors.LabfleetError:
+            if known:
+                self._remember(effect)
+            raise
+        if known:
+            self._remember(effect)
+        return answer
+
+    def _remember(self, effect: Effect) -> None:
+        self._mine[effect.id] = None
+        while len(self._mine) > MINE_LIMIT:
+            # Forgetting is safe: the oldest counts as foreign and is looked up.
+            del self._mine[next(iter(self._mine))]
+
+    def _span(self, machine: float) -> timedelta:
+        return timedelta(seconds=machine * self._clock.rate)

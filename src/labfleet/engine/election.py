@@ -1,0 +1,222 @@
+"""Who may act: one leader at a time, with a fencing token for everything it writes.
+
+Time here is machine time (`machine`, by default the running loop's). A candidate takes a lease
+whose row it has itself watched unchanged for the lease's length; wall clocks of two hosts are
+never compared. A leader counts its own time from before the call that renewed, so it stops
+believing earlier than anybody else may start, also while the store hangs. The fencing token,
+checked in the writing transaction, covers what is left.
+
+`holder` must be unique for each life of a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from labfleet.engine.bell import Bell, Pause
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+
+T = TypeVar("T")
+
+# The part of the lease that its holder believes in; the rest is for clocks that run unevenly.
+TRUST = 0.9
+RELEASE_SECONDS = 2.0
+
+
+class Leadership(Protocol):
+    """Whether this process leads, and for how long that is sure."""
+
+    @property
+    def held(self) -> bool:
+        """Tell whether this process leads now."""
+        ...
+
+    @property
+    def fence(self) -> stores.Fence | None:
+        """Return what every write of a leader carries; None when it does not lead."""
+        ...
+
+    def remaining(self) -> float:
+        """Return machine seconds of leadership that are sure; 0 when it does not lead."""
+        ...
+
+    async def wait_held(self) -> None:
+        """Return once this process leads."""
+        ...
+
+    async def wait_lost(self) -> None:
+        """Return once this process does not lead (any more)."""
+        ...
+
+
+class AlwaysLeader:
+    """The leadership of a process that is alone, and of tests."""
+
+    def __init__(self, fence: stores.Fence | None = None) -> None:
+        self.held = True
+        self.fence = fence
+
+    def remaining(self) -> float:
+        """Return infinity."""
+        return math.inf
+
+    async def wait_held(self) -> None:
+        """Return at once."""
+
+    async def wait_lost(self) -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+
+class Election:
+    """Competes for one named lease and keeps it; `leadership` tells how it stands."""
+
+    def __init__(
+        self,
+        store: stores.Store,
+        name: str,
+        holder: str,
+        *,
+        seconds: float = 15.0,
+        machine: Callable[[], float] | None = None,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._holder = holder
+        self._seconds = seconds
+        self._machine = machine or _loop_time
+        self._pause = pause
+        self._watched: tuple[int, int] | None = None
+        self._watched_since = 0.0
+        self.leadership = _Term(self._machine, pause)
+
+    async def run(self) -> None:
+        """Acquire and renew until cancelled; gives the lease up on the way out."""
+        lease: stores.Lease | None = None
+        try:
+            while True:
+                try:
+                    lease = await self._turn(lease)
+                except errors.Conflict:  # Fenced too: somebody else has it
+                    lease = None
+                    self.leadership.end()
+                except (errors.LabfleetError, TimeoutError):
+                    lease = await self._after_trouble(lease)
+                    await self._pause(self._seconds / 15)
+        finally:
+            self.leadership.end()
+            if lease is not None:
+                await self._release(lease)
+
+    async def _turn(self, lease: stores.Lease | None) -> stores.Lease | None:
+        """Do one step and return the lease if we hold it after that."""
+        if lease is None:
+            return await self._compete()
+        await self._pause(self._seconds / 3)
+        begun = self._machine()
+        renewed = await self._bounded(self._store.renew(lease))
+        if not self.leadership.held:
+            # Too late: those who worked under this token were told to stop. Start a new
+            # term with a new token; the row is ours, so that takes no waiting.
+            self.leadership.end()
+            return None
+        self.leadership.extend(begun + self._seconds * TRUST)
+        return renewed
+
+    async def _compete(self) -> stores.Lease | None:
+        begun = self._machine()
+        row = await self._bounded(self._store.lease(self._name))
+        if row is not None and not self._free(row, begun):
+            await self._pause(self._seconds / 5)
+            return None
+        seen = None if row is None else row.version
+        begun = self._machine()
+        lease = await self._bounded(self._store.acquire(self._name, self._holder, seen=seen))
+        self._watched = None
+        fence = stores.Fence(self._name, lease.token)
+        self.leadership.begin(fence, begun + self._seconds * TRUST)
+        return lease
+
+    def _free(self, row: stores.Lease, asked: float) -> bool:
+        """Tell whether the lease may be taken; `asked` is when its row was asked for."""
+        if row.holder in {"", self._holder}:
+            return True
+        if self._watched != (row.token, row.version):
+            self._watched = (row.token, row.version)
+            self._watched_since = self._machine()
+            return False
+        return asked - self._watched_since >= self._seconds
+
+    async def _after_trouble(self, lease: stores.Lease | None) -> stores.Lease | None:
+        """Return what to renew next: an unanswered renewal may have moved the row."""
+        if lease is None or not self.leadership.held:
+            self.leadership.end()
+            return None
+        try:
+            row = await self._bounded(self._store.lease(self._name))
+        except (errors.LabfleetError, TimeoutError):
+            return lease
+        same = row is not None and (row.token, row.holder) == (lease.token, lease.holder)
+        return row if same else lease
+
+    async def _bounded(self, call: Awaitable[T]) -> T:
+        async with asyncio.timeout(self._seconds / 3):
+            return await call
+
+    async def _release(self, lease: stores.Lease) -> None:
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                await self._store.release(lease)
+        except (errors.LabfleetError, TimeoutError):
+            return  # the successor waits the lease out instead
+
+
+class _Term:
+    """The leadership of one election: true until its own time is over, whatever hangs."""
+
+    def __init__(self, machine: Callable[[], float], pause: Pause) -> None:
+        self._machine = machine
+        self._pause = pause
+        self._fence: stores.Fence | None = None
+        self._until = -math.inf
+        self._bell = Bell()
+
+    @property
+    def held(self) -> bool:
+        return self.remaining() > 0
+
+    @property
+    def fence(self) -> stores.Fence | None:
+        return self._fence if self.held else None
+
+    def remaining(self) -> float:
+        return max(0.0, self._until - self._machine())
+
+    async def wait_held(self) -> None:
+        while not self.held:
+            await self._bell.sleep(None, self._pause)
+
+    async def wait_lost(self) -> None:
+        fence = self.fence
+        while fence is not None and self.fence == fence:
+            await self._bell.sleep(self.remaining(), self._pause)
+
+    def begin(self, fence: stores.Fence, until: float) -> None:
+        self._fence, self._until = fence, until
+        self._bell.ring()
+
+    def extend(self, until: float) -> None:
+        self._until = until
+
+    def end(self) -> None:
+        self._fence, self._until = None, -math.inf
+        self._bell.ring()
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,247 @@
+"""Runs the roles of one process: starts, watches, restarts and winds them down in order.
+
+A role that leads runs only while leadership is held: lost means cancelled, then it competes
+again. A role that crashes is reported and started again after a back-off in machine seconds.
+It knows no signals; the roof calls `stop`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from labfleet.engine.bell import Pause
+from labfleet.engine.controller import single
+from labfleet.engine.election import AlwaysLeader, Leadership
+from labfleet.kernel import backoff, errors
+from labfleet.kernel.rng import Rng
+
+# A role that ran this many machine seconds starts its failure count afresh.
+SETTLED_SECONDS = 60.0
+CANCEL_SECONDS = 5.0
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One part of the process: a coroutine that runs until cancelled.
+
+    `leads`: only while this process leads. `stop` asks it to end by itself (finish what is in
+    hand); without it a stop cancels. `ready` says whether it does its work once it runs.
+    """
+
+    name: str
+    run: Callable[[], Awaitable[None]]
+    leads: bool = False
+    stop: Callable[[], None] | None = None
+    ready: Callable[[], bool] = _always
+
+
+class State(StrEnum):
+    """Where a role stands."""
+
+    WAITING = "waiting"
+    STANDBY = "standby"
+    RUNNING = "running"
+    BACKING_OFF = "backing-off"
+    STOPPED = "stopped"
+    STUCK = "stuck"
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """One role's answer to `/readyz`; a standby is ready, because it is what it should be."""
+
+    state: State
+    ready: bool
+    message: str = ""
+
+
+class SupervisorObserver(Protocol):
+    """Who hears of every change of a role: logs and metrics, in the roof."""
+
+    def role_changed(
+        self, role: str, state: State, error: BaseException | None, wait: float
+    ) -> None:
+        """Take one change; `wait` is machine seconds until a restart. Must not raise."""
+        ...
+
+
+class _Kept:
+    """What is known of one role."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.state = State.WAITING
+        self.message = ""
+        self.failures = 0
+        self.ended = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Supervisor:
+    """Runs roles in one TaskGroup until stopped.
+
+    Winding down: all leading roles are asked at once, then the others one by one in reverse
+    order; so name the feed and the election first.
+    """
+
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        *,
+        rng: Rng,
+        leadership: Leadership | None = None,
+        observer: SupervisorObserver | None = None,
+        deadline: float = 20.0,
+        machine: Callable[[], float] | None = None,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        self._kept = {role.name: _Kept(role) for role in roles}
+        self._dice = rng.stream("supervisor")
+        self._leadership = leadership or AlwaysLeader()
+        self._observer = observer
+        self._deadline = deadline
+        self._machine = machine or _loop_time
+        self._pause = pause
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ask `run` to wind everything down within the deadline; safe to call twice."""
+        self._stopping.set()
+
+    def readiness(self) -> dict[str, Readiness]:
+        """Return each role's state and whether it is as it should be."""
+        answer = {}
+        for name, kept in self._kept.items():
+            ready = kept.state is State.STANDBY or (
+                kept.state is State.RUNNING and kept.role.ready()
+            )
+            answer[name] = Readiness(kept.state, ready, kept.message)
+        return answer
+
+    async def run(self) -> None:
+        """Run every role; return when stopped and wound down."""
+        async with asyncio.TaskGroup() as group:
+            for name, kept in self._kept.items():
+                kept.task = group.create_task(self._keep(kept), name=name)
+            await self._stopping.wait()
+            await self._wind_down()
+
+    async def _keep(self, kept: _Kept) -> None:
+        try:
+            while not self._stopping.is_set():
+                if kept.role.leads and not self._leadership.held:
+                    self._change(kept, State.STANDBY)
+                    await self._leadership.wait_held()
+                error = await self._once(kept)
+                if self._stopping.is_set():
+                    return
+                if error is not None:
+                    await self._back_off(kept, error)
+        finally:
+            self._change(kept, State.STOPPED)
+            kept.ended.set()
+
+    async def _once(self, kept: _Kept) -> BaseException | None:
+        """Run the role once; return what it died of, None when its leadership ended."""
+        begun = self._machine()
+        self._change(kept, State.RUNNING)
+        try:
+            if kept.role.leads:
+                await self._while_leading(kept.role)
+            else:
+                await kept.role.run()
+        except Exception as problem:  # noqa: BLE001 - the supervisor: one role never ends another
+            error = single(problem)
+        else:
+            if kept.role.leads and not self._leadership.held:
+                return None
+            error = RuntimeError(f"role {kept.role.name} ended without being asked to")
+        if self._machine() - begun >= SETTLED_SECONDS:
+            kept.failures = 0
+        return error
+
+    async def _while_leading(self, role: Role) -> None:
+        async with asyncio.TaskGroup() as term:
+            work = term.create_task(_awaited(role.run()), name=role.name)
+            guard = term.create_task(self._cancel_when_lost(work), name=f"{role.name}/guard")
+            work.add_done_callback(lambda _: guard.cancel())
+
+    async def _cancel_when_lost(self, work: asyncio.Task[None]) -> None:
+        await self._leadership.wait_lost()
+        work.cancel()
+
+    async def _back_off(self, kept: _Kept, error: BaseException) -> None:
+        if isinstance(error, errors.Fenced):
+            # Not a crash: the store knew before our own clock did. The election finds out
+            # at its next renewal.
+            kept.failures = 0
+        kept.failures += 1
+        wait = backoff.delay(kept.failures, self._dice.random())
+        kept.message = f"{type(error).__name__}: {error}"
+        self._change(kept, State.BACKING_OFF, error, wait)
+        await self._pause(wait)
+
+    async def _wind_down(self) -> None:
+        limit = self._machine() + self._deadline
+        leading = [kept for kept in self._kept.values() if kept.role.leads]
+        others = [kept for kept in self._kept.values() if not kept.role.leads]
+        for batch in (leading, *([kept] for kept in reversed(others))):
+            for kept in batch:
+                _ask(kept)
+            for kept in batch:
+                await self._ended(kept, limit - self._machine())
+
+    async def _ended(self, kept: _Kept, left: float) -> None:
+        """Wait for a role's end, insist when the time is over, and report one that hangs."""
+        if await _within(kept.ended, max(left, 0.0)):
+            return
+        _cancel(kept)
+        if not await _within(kept.ended, CANCEL_SECONDS):
+            self._change(kept, State.STUCK)
+
+    def _change(
+        self, kept: _Kept, state: State, error: BaseException | None = None, wait: float = 0.0
+    ) -> None:
+        kept.state = state
+        if state is not State.BACKING_OFF:
+            kept.message = ""
+        if self._observer is not None:
+            self._observer.role_changed(kept.role.name, state, error, wait)
+
+
+def _ask(kept: _Kept) -> None:
+    """Ask a running role to finish; cancel one that cannot be asked or does not run."""
+    if kept.role.stop is not None and kept.state is State.RUNNING:
+        kept.role.stop()
+    else:
+        _cancel(kept)
+
+
+def _cancel(kept: _Kept) -> None:
+    if kept.task is not None:
+        kept.task.cancel()
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
