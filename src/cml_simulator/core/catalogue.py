@@ -1,0 +1,126 @@
+"""Bodies of node and image definitions, made from the table in `definitions`."""
+
+from functools import cache
+from typing import Any
+
+from cml_simulator.core.definitions import DEFINITIONS, IMAGES, Definition
+
+
+def _device(kind: Definition) -> dict[str, Any]:
+    return {
+        "interfaces": {
+            "serial_ports": kind.serial,
+            "physical": [kind.label(n) for n in range(max(kind.ports, 8 if kind.has_vm else 1))],
+            "has_loopback_zero": kind.loopback,
+            "min_count": kind.minimum,
+            "default_count": kind.ports,
+            "loopback": ["Loopback0"] if kind.loopback else [],
+            "management": [name for name in kind.first if name.lower().startswith("m")],
+        }
+    }
+
+
+def _general(kind: Definition) -> dict[str, Any]:
+    return {"nature": kind.nature, "description": f"{kind.id} node", "read_only": True}
+
+
+def _interface(kind: Definition) -> dict[str, Any]:
+    return {
+        "label_prefix": f"{kind.id}-",
+        "icon": kind.nature if kind.nature in {"router", "switch", "firewall"} else "server",
+        "label": kind.id,
+        "visible": True,
+        "group": "Cisco" if kind.config_file.startswith("ios") else "Others",
+        "has_configuration": kind.has_vm,
+        "show_ram": kind.has_vm,
+        "show_cpus": kind.has_vm,
+        "show_cpu_limit": kind.has_vm,
+        "show_data_volume": False,
+        "show_boot_disk_size": kind.has_vm,
+        "has_config_extraction": kind.has_vm,
+        "description": f"{kind.id} node",
+    }
+
+
+@cache
+def node_definition(name: str) -> dict[str, Any]:
+    """Return the whole node definition document."""
+    kind = DEFINITIONS[name]
+    return {
+        "id": kind.id,
+        "boot": {"timeout": kind.timeout, "completed": ["login:"], "uses_regex": False},
+        "sim": {
+            "linux_native": {
+                "libvirt_domain_driver": kind.driver,
+                "driver": kind.id if kind.has_vm else "none",
+                "ram": kind.ram,
+                "cpus": kind.cpus,
+                "cpu_limit": 100,
+                "disk_driver": "virtio",
+                "nic_driver": "virtio",
+                "data_volume": 0,
+                "boot_disk_size": kind.disk,
+                "video": {"memory": 16} if kind.vnc else None,
+            }
+        },
+        "general": _general(kind),
+        "configuration": {
+            "generator": {"driver": None},
+            "provisioning": {
+                "files": [{"editable": True, "name": kind.config_file, "content": ""}],
+                "media_type": "iso",
+                "volume_name": "disk",
+            },
+        },
+        "device": _device(kind),
+        "ui": _interface(kind),
+        "inherited": {
+            "image": dict.fromkeys(("ram", "cpus", "cpu_limit", "boot_disk_size"), True),
+            "node": dict.fromkeys(("ram", "cpus", "cpu_limit", "boot_disk_size"), True),
+        },
+        "schema_version": "0.0.1",
+    }
+
+
+@cache
+def simplified(name: str) -> dict[str, Any]:
+    """Return one item of simplified_node_definitions."""
+    kind = DEFINITIONS[name]
+    return {
+        "id": kind.id,
+        "general": _general(kind),
+        "device": _device(kind),
+        "ui": _interface(kind),
+        "sim": {
+            "ram": kind.ram,
+            "cpus": kind.cpus,
+            "cpu_limit": 100,
+            "data_volume": 0,
+            "boot_disk_size": kind.disk,
+            "console": kind.serial > 0,
+            "simulate": kind.has_vm,
+            "custom_mac": kind.has_vm,
+            "vnc": kind.vnc,
+            "parameters": {},
+        },
+        "image_definitions": [kind.image] if kind.image else [],
+    }
+
+
+@cache
+def image_definition(name: str) -> dict[str, Any]:
+    """Return one image definition."""
+    return {
+        "id": name,
+        "node_definition_id": IMAGES[name],
+        "label": name,
+        "description": f"Reference image {name}",
+        "disk_image": f"{name}.qcow2",
+        "read_only": True,
+        "ram": None,
+        "cpus": None,
+        "cpu_limit": None,
+        "boot_disk_size": None,
+        "data_volume": None,
+        "schema_version": "0.0.1",
+    }

@@ -1,0 +1,48 @@
+"""Which outer ports of a server are open now: claims of running nodes on PATty's poll grid."""
+
+import math
+from collections.abc import Iterator
+
+from cml_simulator.core import addresses
+from cml_simulator.core.model import Node
+from cml_simulator.core.ports import Claim, Clash, OpenPort, Wish, resolve, wishes
+from cml_simulator.core.world import BootStage, Server, boot_stage, settle
+
+
+def open_ports(server: Server, now: float) -> tuple[list[OpenPort], list[Clash]]:
+    """Return the ports that are open at a time, and the claims that lost."""
+    settle(server, now)
+    if boot_stage(server, now) is not BootStage.READY:
+        return [], []
+    if server.claims[0] != server.revision:
+        server.claims = (server.revision, list(_claims(server)))
+    return resolve(server.claims[1], now)
+
+
+def _claims(server: Server) -> Iterator[Claim]:
+    rules = server.config.rules
+    for node in list(server.active.values()):
+        if not node.tags or not node.kind.has_vm:
+            continue
+        for wish in wishes(node.tags, rules.patty_first, rules.patty_last):
+            since = _runs_since(server, node, wish)
+            if since is None:
+                continue
+            since = max(since, node.tagged_at.get(wish.tag, since))
+            yield Claim(_next_poll(server, since), node.id, wish)
+
+
+def _runs_since(server: Server, node: Node, wish: Wish) -> float | None:
+    """Return since when a wish can be served: PAT needs an address on the NAT bridge."""
+    if wish.kind == "serial":
+        return node.started_at if wish.inner < node.kind.serial else None
+    if wish.kind == "vnc":
+        return node.started_at
+    return addresses.learnt_at(server, node)
+
+
+def _next_poll(server: Server, since: float) -> float:
+    poll, phase = server.config.rules.patty_poll, server.power.ready_at
+    if poll <= 0:
+        return since
+    return phase + math.ceil((since - phase) / poll) * poll

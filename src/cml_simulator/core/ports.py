@@ -1,0 +1,98 @@
+"""PATty's part: how node tags become ports of the server, and which tags are no port at all.
+
+Pure: tags and claim times in, open ports and clashes out. Rules: `facts/cml-api.md` section 7.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+_PAT = re.compile(r"pat:(?:(tcp|udp):)?(\d{1,5}):(\d{1,5})")
+_SERIAL = re.compile(r"serial:(\d{1,5})(?::(\d{1,2}))?")
+_VNC = re.compile(r"vnc:(\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One outer port that a tag asks for; `inner` is a node port, a serial line, or 0."""
+
+    kind: str
+    transport: str
+    outer: int
+    inner: int
+    tag: str
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.transport, self.outer
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A wish of a running node, and from when PATty has it."""
+
+    at: float
+    node_id: str
+    wish: Wish
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPort:
+    """A port that is open now."""
+
+    transport: str
+    outer: int
+    kind: str
+    inner: int
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A port that a later node asked for in vain."""
+
+    at: float
+    transport: str
+    outer: int
+    winner: str
+    loser: str
+
+
+def wish_of(tag: str, first: int, last: int) -> Wish | None:
+    """Return what a tag asks for; None for ordinary, malformed and out-of-range tags."""
+    if match := _PAT.fullmatch(tag):
+        wish = Wish("pat", match[1] or "tcp", int(match[2]), int(match[3]), tag)
+        if not 0 < wish.inner < 65536:
+            return None
+    elif match := _SERIAL.fullmatch(tag):
+        wish = Wish("serial", "tcp", int(match[1]), int(match[2] or 0), tag)
+    elif match := _VNC.fullmatch(tag):
+        wish = Wish("vnc", "tcp", int(match[1]), 0, tag)
+    else:
+        return None
+    return wish if first <= wish.outer <= last else None
+
+
+def wishes(tags: Iterable[str], first: int, last: int) -> Iterator[Wish]:
+    """Yield the wishes of a node's tags in their order."""
+    for tag in tags:
+        wish = wish_of(tag, first, last)
+        if wish is not None:
+            yield wish
+
+
+def resolve(claims: Sequence[Claim], now: float) -> tuple[list[OpenPort], list[Clash]]:
+    """Give every port to its earliest claim; the rest are clashes."""
+    taken: dict[tuple[str, int], Claim] = {}
+    clashes: list[Clash] = []
+    for claim in sorted(claims, key=lambda c: (c.at, c.node_id, c.wish.tag)):
+        if claim.at > now:
+            continue
+        first = taken.setdefault(claim.wish.key, claim)
+        if first is not claim:
+            clashes.append(Clash(claim.at, *claim.wish.key, first.node_id, claim.node_id))
+    open_ports = [
+        OpenPort(*key, claim.wish.kind, claim.wish.inner, claim.node_id)
+        for key, claim in taken.items()
+    ]
+    return open_ports, clashes

@@ -1,0 +1,116 @@
+"""What nodes and the host use: CPU, memory, disk, counters, all computed from state and time.
+
+The simulator's choice where the facts are open: `cpu_usage` is percent of one core summed over a
+node's vCPUs (two busy vCPUs are 200); `ram_usage` and `disk_usage` are MiB. The numbers depend on
+the node and the time alone, so that a read repeats.
+"""
+
+from dataclasses import dataclass
+
+from cml_simulator.core.inputs import share
+from cml_simulator.core.model import Lab, Node, State
+from cml_simulator.core.world import MIB, Server
+
+GIB = 1024 * MIB
+WINDOW = 30.0
+
+
+def node_cpu(node: Node, now: float) -> float:
+    """Percent of one core: busy while it boots, then a few percent that move every 30 s."""
+    if not node.admitted or not node.kind.has_vm:
+        return 0.0
+    whole = max(node.want_cpus, 0.25) * node.want_limit
+    if node.state(now) is not State.BOOTED:
+        return round(0.9 * whole, 2)
+    base = 0.02 + 0.10 * share(node.id, "cpu")
+    wave = 0.7 + 0.6 * share(node.id, "cpu", int(now // WINDOW))
+    return round(whole * base * wave, 2)
+
+
+def node_ram(node: Node, now: float) -> int:
+    """MiB of resident memory: grows over the boot to a share of the node's size."""
+    if not node.admitted or not node.kind.has_vm:
+        return 0
+    full = 0.45 + 0.4 * share(node.id, "ram")
+    span = max(node.booted_at - node.started_at, 1.0)
+    part = min(1.0, 0.25 + 0.75 * (now - node.started_at) / span)
+    return int(node.want_ram * full * part)
+
+
+def node_disk(node: Node) -> int:
+    """MiB that a node's disk takes on the host until it is wiped."""
+    if not node.disk or not node.kind.has_vm:
+        return 0
+    size = node.kind.disk if node.boot_disk_size is None else node.boot_disk_size
+    return 100 + int(size * 1024 * (0.02 + 0.05 * share(node.id, "disk")))
+
+
+def node_stats(node: Node, now: float) -> dict[str, float | int]:
+    """Return one node's entry of simulation_stats."""
+    up = now - node.started_at
+    rate = 1 + share(node.id, "io")
+    return {
+        "cpu_usage": node_cpu(node, now),
+        "ram_usage": node_ram(node, now),
+        "disk_usage": node_disk(node),
+        "block0_rd_bytes": int(50 * MIB * rate + 2048 * up),
+        "block0_wr_bytes": int(MIB * rate + 512 * up),
+    }
+
+
+def simulation_stats(server: Server, lab: Lab, now: float) -> dict[str, dict[str, object]]:
+    """Return the maps of running nodes and links."""
+    nodes = {n.id: node_stats(n, now) for n in lab.nodes.values() if n.admitted and n.kind.has_vm}
+    links: dict[str, object] = {}
+    for link in lab.links.values():
+        ends = server.nodes[link.node_a], server.nodes[link.node_b]
+        if not all(end.admitted for end in ends):
+            continue
+        up = now - max(end.started_at for end in ends)
+        packets = int(up * (0.5 + 4 * share(link.id)))
+        links[link.id] = {
+            "readbytes": packets * 92,
+            "readpackets": packets,
+            "writebytes": packets * 88,
+            "writepackets": packets,
+            "drops": 0,
+        }
+    return {"nodes": dict(nodes), "links": links}
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """The host's own figures: percent, bytes, counts."""
+
+    percent: float
+    memory_used: int
+    memory_free: int
+    disk_used: int
+    disk_free: int
+    total_nodes: int
+    running_nodes: int
+    allocated_cpus: int
+    allocated_kib: int
+
+
+def host_use(server: Server, now: float) -> HostUse:
+    """Sum the nodes of a settled server on top of what CML itself uses."""
+    machine = server.config.machine
+    running = [n for n in server.active.values() if n.kind.has_vm]
+    cpu = sum(node_cpu(n, now) for n in running)
+    percent = min(100.0, 1.5 + cpu / machine.cpus)
+    base = min(4 * GIB, machine.memory_bytes // 8)
+    memory = min(base + sum(node_ram(n, now) for n in running) * MIB, machine.memory_bytes)
+    disks = sum(node_disk(n) for n in server.nodes.values())
+    disk = min(machine.disk_bytes // 4 + disks * MIB, machine.disk_bytes)
+    return HostUse(
+        percent=round(percent, 2),
+        memory_used=memory,
+        memory_free=max(0, int((machine.memory_bytes - memory) * 0.97)),
+        disk_used=disk,
+        disk_free=machine.disk_bytes - disk,
+        total_nodes=sum(n.disk and n.kind.has_vm for n in server.nodes.values()),
+        running_nodes=len(running),
+        allocated_cpus=sum(n.want_cpus for n in running),
+        allocated_kib=sum(n.want_ram for n in running) * 1024,
+    )

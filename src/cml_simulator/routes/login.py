@@ -1,0 +1,106 @@
+"""Login, logout, session time, telemetry switches: sections 2.1 and part of 2.2."""
+
+import hmac
+from typing import Any
+
+from cml_simulator.core.errors import CmlError, Problem, invalid
+from cml_simulator.core.inputs import iso
+from cml_simulator.core.model import User
+from cml_simulator.routes.web import Access, Call, Route
+
+LOGIN = ("username", "password")
+
+
+def _login(call: Call) -> tuple[User, str]:
+    body = call.document(LOGIN, LOGIN)
+    name = body.read.text(body.row, "username", 32) or ""
+    password = body.read.text(body.row, "password", 128) or ""
+    body.done()
+    user = next((u for u in call.server.users.values() if u.username == name), None)
+    good = user is not None and hmac.compare_digest(user.password.encode(), password.encode())
+    if user is None or not good:
+        raise CmlError(403, "Authentication failed!")
+    token = call.server.sessions.issue(user.id, call.server.new_id(), call.now)
+    call.server.telemetry.append(
+        {"category": "user_login", "timestamp": iso(call.now), "data": {"user_id": user.id}}
+    )
+    return user, token
+
+
+def authenticate(call: Call) -> Any:
+    """Return a token as a JSON string."""
+    return _login(call)[1]
+
+
+def auth_extended(call: Call) -> Any:
+    """Return a token with the user it belongs to."""
+    user, token = _login(call)
+    return {
+        "username": user.username,
+        "id": user.id,
+        "token": token,
+        "admin": user.admin,
+        "error": None,
+    }
+
+
+def authok(call: Call) -> Any:
+    """Confirm a token."""
+    _ = call
+    return "OK"
+
+
+def logout(call: Call) -> Any:
+    """Revoke this token, or every token of the user."""
+    if call.flag("clear_all_sessions"):
+        call.server.sessions.revoke_user(call.account.id)
+    else:
+        call.server.sessions.revoke(call.session_id)
+    return True
+
+
+def get_timeout(call: Call) -> Any:
+    """Return the life of a token in seconds."""
+    return call.server.sessions.lifetime
+
+
+def set_timeout(call: Call) -> Any:
+    """Set the life of tokens issued from now on."""
+    text = call.params["seconds"]
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 31_536_000:
+        problem = Problem(("path", "seconds"), "int_parsing", "Input should be a valid integer")
+        raise invalid([problem])
+    call.server.sessions.lifetime = int(text)
+    return "OK"
+
+
+def get_telemetry(call: Call) -> Any:
+    """Return whether telemetry is on."""
+    return {"opt_in": call.server.opt_in, "show_modal": call.server.opt_in is None}
+
+
+def set_telemetry(call: Call) -> Any:
+    """Switch telemetry."""
+    body = call.document(("opt_in",))
+    value = body.flag("opt_in")
+    body.done()
+    call.server.opt_in = value
+    return get_telemetry(call)
+
+
+def telemetry_events(call: Call) -> Any:
+    """Return every event kept; there is no filter."""
+    return list(call.server.telemetry)
+
+
+ROUTES = (
+    Route("POST", "/authenticate", authenticate, Access.PUBLIC),
+    Route("POST", "/auth_extended", auth_extended, Access.PUBLIC),
+    Route("GET", "/authok", authok),
+    Route("DELETE", "/logout", logout),
+    Route("GET", "/web_session_timeout", get_timeout),
+    Route("PATCH", "/web_session_timeout/{seconds}", set_timeout, Access.ADMIN),
+    Route("GET", "/telemetry", get_telemetry),
+    Route("PUT", "/telemetry", set_telemetry, Access.ADMIN),
+    Route("GET", "/telemetry/events", telemetry_events),
+)

@@ -1,0 +1,1 @@
+"""The only place with sockets, TLS, the real clock and real dice."""
