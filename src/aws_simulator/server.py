@@ -69,7 +69,7 @@ class Server:
                 fd=bound.fileno(),
             )
         self.url = f"http://{HOST}:{self.port}"
-        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
 
     def _begin(self) -> dict[str, Any]:
         """Empty the world and moto's EC2; put the image and the default network in place."""

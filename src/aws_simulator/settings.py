@@ -7,7 +7,7 @@ simulated seconds unless a name says otherwise.
 import dataclasses
 from typing import Any
 
-TAG_WORKER = "labfleet:worker"
+TAG_WORKER = "labfleet:worker-uid"
 
 
 @dataclasses.dataclass(frozen=True)

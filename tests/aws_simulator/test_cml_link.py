@@ -16,6 +16,7 @@ class Stub:
         self.calls = []
         self.created = {}
         self.failing = False
+        self.booted = threading.Event()
         self.addresses = (f"127.9.0.{number}" for number in itertools.count(1))
         stub = self
 
@@ -47,6 +48,7 @@ class Stub:
             self.calls.append(("create", body["id"]))
             return 201, {}
         self.calls.append((parts[3], parts[2]))
+        self.booted.set()
         if parts[3] == "boot":
             return 200, {"address": next(self.addresses), "port": 8443}
         return 200, {}
@@ -130,3 +132,11 @@ def test_a_failing_control_endpoint_delays_and_never_lies(stub, linked):
     state = linked.ask("GET", "state")["instances"][0]
     assert (state["id"], state["state"]) == (instance_id, "pending")
     assert "503" in linked.ask("GET", "summary")["cml_error"]
+
+
+def test_servers_boot_although_nobody_asks(stub):
+    """The simulator's own tick boots a due server without any API call."""
+    fake = launch_simulator("--cml", stub.url, "--speed", "100000")
+    run(fake)
+    assert stub.booted.wait(5)
+    end_simulator(fake)

@@ -118,7 +118,7 @@ def test_the_journal_holds_tokens_ids_and_errors(fake, ec2, launch):
 
 def test_double_launches_are_counted_by_worker_tag(fake, launch):
     """Two live instances with one worker tag are a double launch, and a violated invariant."""
-    tags = [{"ResourceType": "instance", "Tags": [{"Key": "labfleet:worker", "Value": "w1"}]}]
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": "labfleet:worker-uid", "Value": "w1"}]}]
     launch(TagSpecifications=tags)
     assert fake.ask("GET", "summary")["double_launches"] == 0
     launch(TagSpecifications=tags, ClientToken="another")

@@ -1,0 +1,136 @@
+"""One shared boto3 client per region and retry policy, closed to the environment.
+
+Never a client per call: making one costs a quarter of a second, and adaptive retry keeps its
+rate in the client (aws.md 2). With credentials given, neither AWS variables nor files nor
+proxies of the environment are read; with None the SDK's own chain finds the credentials.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import boto3.session
+import botocore.session
+from botocore.config import Config
+from botocore.configprovider import BOTOCORE_DEFAUT_SESSION_VARIABLES
+
+Policy = Literal["read", "launch", "end"]
+# (mode, attempts): reads may wait for the rate; a launch out of capacity must not be
+# hammered by the SDK, because EC2 says it with HTTP 500 (aws.md 2, 5 case 44).
+RETRIES: dict[Policy, tuple[str, int]] = {
+    "read": ("adaptive", 8),
+    "launch": ("standard", 2),
+    "end": ("standard", 4),
+}
+NO_FILE = "/dev/null"
+BeforeSend = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """An access key; secrets stay out of every repr."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Machine seconds for a connection and for each read of a reply."""
+
+    connect: float = 3.0
+    read: float = 20.0
+
+
+class Clients:
+    """Makes clients on first use and keeps them; safe to ask from several threads."""
+
+    def __init__(
+        self,
+        *,
+        credentials: Credentials | None,
+        endpoint_url: str | None = None,
+        before_send: BeforeSend | None = None,
+        deadlines: Deadlines | None = None,
+        retries: Mapping[Policy, tuple[str, int]] = RETRIES,
+        connections: int = 10,
+    ) -> None:
+        """`before_send` sees each prepared request and may answer in the network's place.
+
+        The SDK's retries sleep in real time, so a rehearsal passes one attempt for each policy.
+        """
+        self._retries = dict(retries)
+        self._credentials = credentials
+        self._endpoint_url = endpoint_url
+        self._before_send = before_send
+        self._deadlines = deadlines or Deadlines()
+        self._connections = connections
+        self._session: boto3.session.Session | None = None
+        self._clients: dict[tuple[str, Policy], Any] = {}
+        self._lock = threading.Lock()
+
+    def get(self, region: str, policy: Policy) -> Any:
+        """Return the shared client; the first one takes 250 ms to make."""
+        with self._lock:
+            client = self._clients.get((region, policy))
+            if client is None:
+                client = self._make(region, policy)
+                self._clients[region, policy] = client
+            return client
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()
+
+    def _make(self, region: str, policy: Policy) -> Any:
+        if self._session is None:
+            self._session = _open_session(self._credentials)
+        mode, attempts = self._retries[policy]
+        sealed = self._credentials is not None
+        client = self._session.client(
+            "ec2",
+            region_name=region,
+            endpoint_url=self._endpoint_url,
+            verify=True if sealed else None,
+            config=Config(
+                retries={"mode": mode, "total_max_attempts": attempts},
+                connect_timeout=self._deadlines.connect,
+                read_timeout=self._deadlines.read,
+                max_pool_connections=self._connections,
+                user_agent_extra="labfleet",
+                proxies={} if sealed else None,
+                ignore_configured_endpoint_urls=sealed,
+            ),
+        )
+        if self._before_send is not None:
+            hook = self._before_send
+            client.meta.events.register("before-send.ec2", lambda request, **_: hook(request))
+        return client
+
+
+def _open_session(credentials: Credentials | None) -> boto3.session.Session:
+    if credentials is None:
+        return boto3.session.Session()
+    core = botocore.session.Session(
+        session_vars={
+            name: (None, None, default, convert)
+            for name, (_, _, default, convert) in BOTOCORE_DEFAUT_SESSION_VARIABLES.items()
+        }
+        | {
+            "config_file": (None, None, NO_FILE, None),
+            "credentials_file": (None, None, NO_FILE, None),
+        }
+    )
+    return boto3.session.Session(
+        botocore_session=core,
+        aws_access_key_id=credentials.access_key,
+        aws_secret_access_key=credentials.secret_key,
+        aws_session_token=credentials.session_token,
+    )

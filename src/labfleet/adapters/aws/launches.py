@@ -1,0 +1,113 @@
+"""From a launch request to RunInstances' parameters: a pure function, the same every time.
+
+It must be deterministic: a repeat with the same token and other parameters is refused by EC2.
+Tags keep to the charset that instance metadata allows, and the budget of ten (aws.md 5 case 40).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from labfleet.interfaces.compute import LaunchRequest
+from labfleet.kernel.errors import Invalid
+
+PREFIX = "labfleet:"
+OWNER = "labfleet:owner"
+WORKER = "labfleet:worker"
+WORKER_UID = "labfleet:worker-uid"
+ATTEMPT = "labfleet:attempt"
+POOL = "labfleet:pool"
+CREATED_BY = "labfleet:created-by"
+TAGGED = ("instance", "volume", "network-interface")
+TOKEN_LIMIT = 64
+IOPS_PER_GIB = {"io1": 50, "io2": 1000, "gp3": 500}
+GP3_LEAST_IOPS = 3000
+_SAFE_VALUE = re.compile(r"[A-Za-z0-9+=,.@:_ -]{0,256}")
+
+
+def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[str, Any]:
+    """Return what RunInstances is called with; Invalid when EC2 would refuse it anyway."""
+    _check(request, owner)
+    aws = request.aws
+    interface: dict[str, Any] = {
+        "DeviceIndex": 0,
+        "AssociatePublicIpAddress": aws.assign_public_ip,
+        "DeleteOnTermination": True,
+    }
+    if request.subnet_id is not None:
+        interface["SubnetId"] = request.subnet_id
+    if aws.security_group_ids:
+        interface["Groups"] = list(aws.security_group_ids)
+    tags = [{"Key": key, "Value": value} for key, value in tags_of(request, owner).items()]
+    wanted: dict[str, Any] = {
+        "ClientToken": request.token,
+        "ImageId": request.image_id,
+        "InstanceType": request.instance_type,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "NetworkInterfaces": [interface],
+        "BlockDeviceMappings": [{"DeviceName": root_device, "Ebs": _volume(request)}],
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tags} for kind in TAGGED],
+        "MetadataOptions": {
+            "HttpEndpoint": "enabled",
+            "HttpTokens": "required",
+            # Said explicitly: an account may switch it on, and then keys with `/` fail.
+            "InstanceMetadataTags": "disabled",
+        },
+        "InstanceInitiatedShutdownBehavior": "stop",
+    }
+    if aws.key_name is not None:
+        wanted["KeyName"] = aws.key_name
+    if aws.iam_instance_profile is not None:
+        kind = "Arn" if aws.iam_instance_profile.startswith("arn:") else "Name"
+        wanted["IamInstanceProfile"] = {kind: aws.iam_instance_profile}
+    if aws.nested_virtualization:
+        wanted["CpuOptions"] = {"NestedVirtualization": "enabled"}
+    return wanted
+
+
+def tags_of(request: LaunchRequest, owner: str) -> dict[str, str]:
+    """Return the tags of a launch: the template's, then ours, which nobody may override."""
+    ours = {
+        "Name": request.worker,
+        OWNER: owner,
+        WORKER: request.worker,
+        WORKER_UID: request.worker_uid,
+        ATTEMPT: str(request.attempt),
+        CREATED_BY: "labfleet",
+    }
+    if request.pool is not None:
+        ours[POOL] = request.pool
+    return {**request.aws.tags, **ours}
+
+
+def _volume(request: LaunchRequest) -> dict[str, Any]:
+    """Return the root volume; it ends with its instance (aws.md 5 case 45)."""
+    aws = request.aws
+    return {
+        "VolumeSize": aws.volume_size_gib,
+        "VolumeType": aws.volume_type,
+        "Iops": aws.volume_iops,
+        "DeleteOnTermination": True,
+    }
+
+
+def _check(request: LaunchRequest, owner: str) -> None:
+    aws = request.aws
+    problems: list[tuple[str, str]] = []
+    if not 1 <= len(request.token) <= TOKEN_LIMIT or not request.token.isascii():
+        problems.append(("token", f"1 to {TOKEN_LIMIT} ASCII characters"))
+    most = IOPS_PER_GIB[aws.volume_type] * aws.volume_size_gib
+    if aws.volume_iops > most:
+        problems.append(("aws.volumeIops", f"at most {most} for {aws.volume_size_gib} GiB"))
+    if aws.volume_type == "gp3" and aws.volume_iops < GP3_LEAST_IOPS:
+        problems.append(("aws.volumeIops", f"at least {GP3_LEAST_IOPS} for gp3"))
+    for key, value in aws.tags.items():
+        if key.startswith(("aws:", PREFIX)) or not 1 <= len(key) <= 128 or len(value) > 256:
+            problems.append((f"aws.tags.{key}", "reserved prefix, or too long"))
+    for key, value in tags_of(request, owner).items():
+        if key.startswith(PREFIX) and not _SAFE_VALUE.fullmatch(value):
+            problems.append((key, "a tag value with letters, digits and +=,.@:_- only"))
+    if problems:
+        raise Invalid("the launch request would be refused by EC2", problems=tuple(problems))

@@ -1,0 +1,238 @@
+"""The adapter's parts that need no EC2: parameters, reading, translation, clients, runners."""
+
+import asyncio
+import datetime as dt
+import threading
+
+import pytest
+from botocore import exceptions as sdk
+from botocore.awsrequest import AWSResponse
+from botocore.parsers import ResponseParserError
+
+from labfleet.adapters.aws import compute, launches, reading
+from labfleet.adapters.aws import errors as translation
+from labfleet.adapters.aws.clients import RETRIES, Clients, Credentials
+from labfleet.adapters.aws.runner import InlineRunner, ThreadRunner
+from labfleet.interfaces.compute import LaunchRequest
+from labfleet.kernel import errors
+from labfleet.resources.machine import AwsSettings
+
+
+def request(aws=None, **changes):
+    """Return a launch request without any cloud."""
+    fields = {
+        "region": "eu-west-1",
+        "token": "t",
+        "worker": "w",
+        "worker_uid": "u",
+        "attempt": 2,
+        "image_id": "ami-1",
+        "instance_type": "m5zn.metal",
+        "subnet_id": "subnet-1",
+        "aws": AwsSettings(**(aws or {})),
+    }
+    return LaunchRequest(**{**fields, **changes})
+
+
+def refused(code, status=400):
+    """Return a ClientError as botocore raises it."""
+    reply = {
+        "Error": {"Code": code, "Message": "m"},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return sdk.ClientError(reply, "RunInstances")
+
+
+def parameters(**aws):
+    """Return RunInstances parameters for settings."""
+    return launches.parameters(request(aws), owner="me", root_device="/dev/sda1")
+
+
+def test_a_launch_is_one_tagged_machine_that_cleans_up_after_itself():
+    """One instance, tags on three kinds, volume and interface deleted with it, no user data."""
+    wanted = parameters(security_group_ids=("sg-1",))
+    assert (wanted["MinCount"], wanted["MaxCount"], wanted["ClientToken"]) == (1, 1, "t")
+    kinds = [spec["ResourceType"] for spec in wanted["TagSpecifications"]]
+    assert kinds == ["instance", "volume", "network-interface"]
+    assert wanted["BlockDeviceMappings"][0]["Ebs"]["DeleteOnTermination"] is True
+    assert wanted["NetworkInterfaces"][0]["DeleteOnTermination"] is True
+    assert wanted["MetadataOptions"]["InstanceMetadataTags"] == "disabled"
+    assert "UserData" not in wanted
+
+
+def test_options_appear_only_when_asked_for():
+    """Key, profile and nested virtualisation are sent when the template names them."""
+    plain = parameters()
+    assert not {"KeyName", "IamInstanceProfile", "CpuOptions"} & set(plain)
+    full = parameters(key_name="k", iam_instance_profile="arn:aws:x", nested_virtualization=True)
+    assert full["IamInstanceProfile"] == {"Arn": "arn:aws:x"}
+    assert full["CpuOptions"] == {"NestedVirtualization": "enabled"}
+
+
+@pytest.mark.parametrize(
+    "aws",
+    [
+        {"volume_size_gib": 100, "volume_iops": 5001},
+        {"volume_type": "gp3", "volume_iops": 2999},
+        {"tags": {"aws:x": "y"}},
+        {"tags": {"labfleet:owner": "thief"}},
+        {"tags": {"k": "v" * 257}},
+    ],
+)
+def test_what_ec2_would_refuse_is_refused_before_the_call(aws):
+    """Wrong IOPS and reserved or oversized tags are Invalid, naming the field."""
+    with pytest.raises(errors.Invalid) as caught:
+        parameters(**aws)
+    assert caught.value.problems[0][0].startswith("aws.")
+
+
+def test_own_tags_stay_within_the_budget_and_charset():
+    """At most ten own tags, and no key with a slash."""
+    tags = launches.tags_of(request(pool="p"), "me")
+    assert len(tags) <= 10
+    assert not any("/" in key for key in tags)
+
+
+@pytest.mark.parametrize(
+    ("error", "mutating", "kind"),
+    [
+        (refused("RequestLimitExceeded", 503), True, errors.Throttled),
+        (refused("InternalError", 500), False, errors.Temporary),
+        (refused("InternalError", 500), True, errors.Ambiguous),
+        (refused("InvalidSubnetID.NotFound"), True, errors.Invalid),
+        (refused("InvalidInstanceID.NotFound"), True, errors.Gone),
+        (refused("OperationNotPermitted"), True, errors.Permanent),
+        (refused("SomethingNew"), True, errors.Permanent),
+        (sdk.EndpointConnectionError(endpoint_url="http://x"), True, errors.Unreachable),
+        (sdk.ReadTimeoutError(endpoint_url="http://x"), True, errors.Ambiguous),
+        (sdk.ReadTimeoutError(endpoint_url="http://x"), False, errors.Unreachable),
+        (sdk.NoCredentialsError(), True, errors.Denied),
+        (sdk.ParamValidationError(report="r"), True, errors.Invalid),
+        (ResponseParserError("x"), False, errors.Protocol),
+        (ResponseParserError("x"), True, errors.Ambiguous),
+    ],
+)
+def test_outside_errors_become_ours(error, mutating, kind):
+    """Each outside error has one class; what may have happened is Ambiguous for mutations."""
+    assert isinstance(error, translation.OUTSIDE)
+    found = translation.translate(error, action="run_instances", mutating=mutating)
+    assert type(found) is kind
+    assert found.reason.isalnum()
+
+
+def test_a_reply_without_its_list_is_a_protocol_error():
+    """A missing list is not an empty one, and an unknown state is not guessed."""
+    with pytest.raises(errors.Protocol):
+        reading.instances({})
+    with pytest.raises(errors.Protocol):
+        reading.instance({"InstanceId": "i-1", "State": {"Name": "sulking"}})
+    assert reading.instances({"Reservations": []}) == []
+
+
+def test_absent_fields_are_none():
+    """Fields that EC2 did not send are None, never empty text."""
+    found = reading.instance({"InstanceId": "i-1", "State": {"Name": "running"}})
+    assert (found.public_ip, found.launch_time, found.root_volume_id) == (None, None, None)
+    image = reading.image({"ImageId": "ami-1", "CreationDate": "2026-01-02T03:04:05.000Z"})
+    assert image.created == dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+
+
+def test_credentials_never_show():
+    """The secret is in no repr."""
+    shown = repr(Credentials("AKIA", "very-secret", "also-secret"))
+    assert "AKIA" in shown
+    assert "very-secret" not in shown
+    assert "also-secret" not in shown
+
+
+def test_given_credentials_close_the_environment_out(monkeypatch, tmp_path):
+    """AWS variables, profiles, endpoints and proxies of the environment have no say."""
+    for name, value in {
+        "AWS_PROFILE": "no-such-profile",
+        "AWS_MAX_ATTEMPTS": "99",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "thief",
+        "AWS_CA_BUNDLE": str(tmp_path / "none.pem"),
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    clients = Clients(credentials=Credentials("mine", "secret"))
+    client = clients.get("eu-west-1", "launch")
+    assert client.meta.endpoint_url == "https://ec2.eu-west-1.amazonaws.com"
+    assert client.meta.config.retries["total_max_attempts"] == 2
+    assert client.meta.config.proxies == {}
+    assert client._request_signer._credentials.access_key == "mine"
+    clients.close()
+
+
+def test_clients_are_shared_per_region_and_policy():
+    """Asking twice gives the same client; another policy gives another one."""
+    clients = Clients(credentials=Credentials("a", "b"))
+    assert clients.get("eu-west-1", "read") is clients.get("eu-west-1", "read")
+    assert clients.get("eu-west-1", "read") is not clients.get("eu-west-1", "end")
+    clients.close()
+
+
+class Body:
+    """A body as urllib3 gives it to botocore."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def stream(self, **_):
+        yield self.data
+
+
+@pytest.mark.asyncio
+async def test_a_rehearsal_answers_in_the_networks_place():
+    """With an inline runner and a before-send answer no thread and no socket is used."""
+    threads = []
+
+    def answer(sent):
+        threads.append(threading.current_thread())
+        body = b"<R><reservationSet/><requestId>r</requestId></R>"
+        return AWSResponse(sent.url, 200, {"Content-Type": "text/xml"}, Body(body))
+
+    ec2 = compute.connect(
+        owner="me",
+        credentials=Credentials("a", "b"),
+        before_send=answer,
+        runner=InlineRunner(),
+    )
+    assert await ec2.list_owned("eu-west-1") == ()
+    assert threads == [threading.current_thread()]
+    await ec2.close()
+
+
+@pytest.mark.asyncio
+async def test_no_answer_at_all_is_unreachable():
+    """A closed port is Unreachable for reads and for launches: nothing was sent."""
+    ec2 = compute.connect(
+        owner="me",
+        credentials=Credentials("a", "b"),
+        endpoint_url="http://127.0.0.1:9",
+        before_send=_refuse,
+        runner=InlineRunner(),
+        retries=dict.fromkeys(RETRIES, ("standard", 1)),
+    )
+    with pytest.raises(errors.Unreachable):
+        await ec2.start("eu-west-1", "i-1")
+    await ec2.close()
+
+
+def _refuse(_sent):
+    raise sdk.EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
+
+
+@pytest.mark.asyncio
+async def test_the_loop_lives_while_a_call_blocks():
+    """A blocking call runs in a thread while the event loop goes on."""
+    runner = ThreadRunner(1)
+    gate = threading.Event()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(runner.run(lambda: gate.wait(5)))
+        await asyncio.sleep(0)
+        gate.set()
+    assert task.result() is True
+    runner.close()
