@@ -58,7 +58,7 @@ class Client:
         self._address = address
         self._login = Login(self._authenticate)
         self._breaker = Breaker(failures=limits.breaker_failures, rest=limits.breaker_rest)
-        self._scrub = translate.Scrub(frozenset()).add(address.password)
+        self._scrub = translate.Scrub().add(address.password)
 
     def __repr__(self) -> str:
         """Name the worker and nothing secret."""

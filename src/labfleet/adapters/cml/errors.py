@@ -20,6 +20,7 @@ Repeat = Literal["read", "safe", "once"]
 """read: changes nothing. safe: doing it twice is doing it once. once: import."""
 
 TEXT_LIMIT = 600
+KEPT_SECRETS = 14
 LINK_REASONS = frozenset({"Timeout", "NoRoute", "Refused", "Closed", "Tls", "BadGateway"})
 """Reasons that speak against the connection, not against the request: the breaker counts them."""
 
@@ -39,9 +40,12 @@ CAPACITY = (
 
 @dataclass(frozen=True, slots=True)
 class Scrub:
-    """Takes known secrets out of texts, also where JSON or a URL would have changed them."""
+    """Takes known secrets out of texts, also where JSON or a URL would have changed them.
 
-    secrets: frozenset[str]
+    The first secret (the password) stays; of the later ones (tokens) the newest are kept.
+    """
+
+    secrets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Say how many, never which."""
@@ -49,7 +53,9 @@ class Scrub:
 
     def add(self, secret: str) -> Scrub:
         """Return one that knows this secret too."""
-        return Scrub(self.secrets | {secret}) if secret else self
+        if not secret or secret in self.secrets:
+            return self
+        return Scrub((*self.secrets[:1], *self.secrets[1:][-KEPT_SECRETS:], secret))
 
     def clean(self, text: str) -> str:
         """Return the text with every secret replaced by three asterisks."""
