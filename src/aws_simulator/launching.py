@@ -16,6 +16,9 @@ from aws_simulator.world import Launch
 NO_TOKEN = "ABCDE"  # noqa: S105 - moto's value for a request without a client token
 IOPS_PER_GIB = {"io1": 50, "io2": 1000, "gp3": 500}
 ROOT_GIB = 32
+# What the guest sees of nominal memory (192 GiB are 202422902784 B, aws.md 5 case 43) and disk.
+SEEN_MEMORY = 202_422_902_784 / (192 * 2**30)
+SEEN_DISK = 0.99
 LIVE = ("pending", "running")
 UNHASHED = ("ClientToken", "Action", "Version")
 
@@ -198,6 +201,20 @@ def _check_type(instance_type: str, region: str, zone: str) -> None:
     if zone and not offered:
         message = f"Your requested instance type ({instance_type}) is not supported in {zone}."
         raise EC2ClientError("Unsupported", message)
+
+
+def sizes(instance: Any) -> dict[str, Any]:
+    """Return what a CML server on the instance has: sizes in bytes, and whether KVM works."""
+    facts = INSTANCE_TYPES.get(instance.instance_type, {})
+    mebibytes = facts.get("MemoryInfo", {}).get("SizeInMiB", 1024)
+    nested = bool(world().machines[instance.id].nested)
+    gibibytes = max((device.size for device in instance.block_device_mapping.values()), default=8)
+    return {
+        "cpus": vcpus(instance.instance_type),
+        "memory_bytes": int(mebibytes * 2**20 * SEEN_MEMORY),
+        "disk_bytes": int(gibibytes * 2**30 * SEEN_DISK),
+        "kvm": bool(facts.get("BareMetal")) or nested,
+    }
 
 
 def _check_volumes(mappings: dict[str, dict[str, Any]]) -> None:

@@ -37,6 +37,7 @@ class Machine:
     tags_visible_at: float = 0.0
     addresses_visible_at: float = 0.0
     impaired: bool = False
+    nested: bool = False
     calls: list[str] = dataclasses.field(default_factory=list)
     busy: bool = False
     retry_at: float = 0.0

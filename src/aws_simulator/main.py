@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--epoch", type=float, help="Unix time where simulated = real")
     parser.add_argument("--cml", help="URL of the CML simulator that instances are servers of")
     parser.add_argument("--region", default="us-east-1")
-    parser.add_argument("--seed", type=int, default=0, help="dice of ids, faults and jitter")
+    parser.add_argument("--seed", type=int, help="dice of ids, faults and jitter")
     return parser
 
 

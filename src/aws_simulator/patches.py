@@ -88,6 +88,7 @@ def install(new: World) -> None:
         _patch()
     activate(new)
     new.settled = settled
+    new.sizes = launching.sizes
 
 
 def settled(instance: Any, step: str, facts: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Wires moto's application, the patches and the gate into one threaded HTTP server."""
 
+import random
 import socket
 import threading
 from typing import Any
@@ -40,7 +41,7 @@ class Server:
         epoch: float,
         speed: float,
         region: str,
-        seed: int = 0,
+        seed: int | None = None,
         cml: str | None = None,
     ) -> None:
         """Build and bind it; OSError when the port is taken."""
@@ -50,7 +51,8 @@ class Server:
             seed=seed,
             cml=CmlLink(cml) if cml else None,
         )
-        self.seed = seed
+        # Without a seed ids are new ones in each run: the CML simulator remembers dead ones.
+        mock_random.seed(random.SystemRandom().getrandbits(64) if seed is None else seed)
         patches.install(self.world)
         self.furnished = self._begin()
         app = Gate(
@@ -75,7 +77,6 @@ class Server:
         """Empty the world and moto's EC2; put the image and the default network in place."""
         with self.world.lock:
             self.world.clear()
-            mock_random.seed(self.seed)
             for account in ec2_backends.values():
                 for backend in account.values():
                     backend.reset()

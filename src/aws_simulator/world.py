@@ -48,7 +48,7 @@ class World:
         *,
         clock: ScaledClock,
         region: str,
-        seed: int = 0,
+        seed: int | None = None,
         cml: CmlLink | None = None,
     ) -> None:
         """Begin empty; `region` is where the CML image and the default network live."""
@@ -60,6 +60,7 @@ class World:
         self.lock = threading.RLock()
         self.local = threading.local()
         self.settled: Hook = lambda _instance, _state, _facts: None
+        self.sizes: Callable[[Any], dict[str, Any]] = lambda _instance: {}
         self.clear()
 
     def clear(self) -> None:
@@ -91,6 +92,7 @@ class World:
         machine.visible_at = now + lags.instance
         machine.tags_visible_at = now + lags.tags
         machine.addresses_visible_at = now + lags.addresses
+        machine.nested = self.request.form.get("CpuOptions.NestedVirtualization") == "enabled"
         machine.calls.append("create")
         self.machines[instance.id] = machine
         self.instances[instance.id] = instance
@@ -149,7 +151,8 @@ class World:
             return {}
         if step != "create":
             return self.cml.call(instance.id, step)
-        fields = {"product_uuid": product_uuid(root_volume(instance)), **self.config.cml_server}
+        identity = {"product_uuid": product_uuid(root_volume(instance))}
+        fields = {**identity, **self.sizes(instance), **self.config.cml_server}
         return self.cml.create(instance.id, fields)
 
     def note_doubles(self, tags_of: Callable[[Any], dict[str, str]]) -> None:

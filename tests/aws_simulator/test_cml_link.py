@@ -74,15 +74,16 @@ def linked(stub):
     end_simulator(fake)
 
 
-def run(fake):
+def run(fake, **changes):
     """Launch one instance and return its id."""
-    reply = fake.client().run_instances(
-        ImageId=fake.image(),
-        InstanceType="m5zn.metal",
-        MinCount=1,
-        MaxCount=1,
-        SubnetId=fake.ready["subnets"][0]["id"],
-    )
+    fields = {
+        "ImageId": fake.image(),
+        "InstanceType": "m5zn.metal",
+        "MinCount": 1,
+        "MaxCount": 1,
+        "SubnetId": fake.ready["subnets"][0]["id"],
+    }
+    reply = fake.client().run_instances(**{**fields, **changes})
     return reply["Instances"][0]["InstanceId"]
 
 
@@ -122,6 +123,17 @@ def test_the_product_uuid_belongs_to_the_volume(stub, linked):
     uuids = {body["product_uuid"] for body in stub.created.values()}
     assert len(uuids) == 2
     assert {body["boot_seconds"] for body in stub.created.values()} == {7}
+
+
+def test_a_server_has_the_sizes_of_its_instance(stub, linked):
+    """CPU, memory and KVM follow the type; nested virtualisation makes KVM work on a VM."""
+    run(linked)
+    run(linked, InstanceType="m8i.4xlarge")
+    nested = {"NestedVirtualization": "enabled"}
+    run(linked, InstanceType="m8i.4xlarge", CpuOptions=nested)
+    metal, plain, nesting = stub.created.values()
+    assert (metal["cpus"], metal["memory_bytes"], metal["kvm"]) == (48, 202_422_902_784, True)
+    assert (plain["cpus"], plain["kvm"], nesting["kvm"]) == (16, False, True)
 
 
 def test_a_failing_control_endpoint_delays_and_never_lies(stub, linked):
