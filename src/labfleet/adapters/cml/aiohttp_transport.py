@@ -176,6 +176,8 @@ class AiohttpTransport:
     def _open(self) -> aiohttp.ClientSession:
         if self._closed:
             raise NotSent("closed", "this boot of the server was forgotten")
+        if not self._base.startswith(("https://", "http://")):
+            raise NotSent("no_route", "the base URL is neither https nor http")
         if self._session is None:
             pinning = self._tls.mode == "pin"
             pinned = (fingerprint_of(self._tls) or self._first) if pinning else None

@@ -1,0 +1,260 @@
+"""The aiohttp transport and the port probe over real loopback sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+from loopback_server import answer, identity, serving
+from scripted_cml import address
+
+from labfleet.adapters.cml.aiohttp_transport import connect
+from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, ReplyLost
+from labfleet.adapters.probe import TcpProbe
+from labfleet.resources.machine import TlsSettings
+
+QUICK = Deadlines(connect=2, read=2, total=5)
+OK = answer(b'"OK"')
+
+
+async def ask(url, *, tls=None, deadlines=QUICK, method="GET", seen=None, limits=None, times=1):
+    """Do requests over one transport; return the last reply and the fingerprint."""
+    where = address(base_url=url, tls=tls or TlsSettings())
+    transport = connect(where, seen, limits or Limits())
+    try:
+        for _ in range(times):
+            reply = await transport.request(
+                method, "labs?a=%2F", b"x" if method == "POST" else None, deadlines, headers={}
+            )
+        return reply, transport.fingerprint
+    finally:
+        await transport.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.asyncio
+async def test_a_reply_comes_back_and_the_connection_is_kept():
+    """Status, lower-case headers and body; the path goes out as it was quoted."""
+    async with serving(OK) as server:
+        reply, fingerprint = await ask(server.url, times=3)
+    assert (reply.status, reply.body, fingerprint) == (200, b'"OK"', None)
+    assert reply.headers["content-type"] == "application/json"
+    assert server.heads[0].startswith(b"GET /api/v0/labs?a=%2F HTTP/1.1\r\n")
+    assert (server.connections, len(server.heads)) == (1, 3)
+
+
+@pytest.mark.asyncio
+async def test_a_base_url_may_already_name_the_api():
+    """A base URL with /api/v0 at its end is not doubled."""
+    async with serving(OK) as server:
+        await ask(server.url + "/api/v0/")
+    assert server.heads[0].startswith(b"GET /api/v0/labs")
+
+
+@pytest.mark.asyncio
+async def test_nothing_of_the_environment_is_obeyed(monkeypatch):
+    """Proxies and CA settings of the environment change nothing (F2, F10)."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "SSL_CERT_FILE", "SSLKEYLOGFILE"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    async with serving(OK) as server:
+        reply, _ = await ask(server.url)
+    assert reply.status == 200
+
+
+@pytest.mark.asyncio
+async def test_a_redirect_is_not_followed():
+    """A 302 comes back as it is."""
+    async with serving(answer(b"", "302 Found", "Location: /elsewhere\r\n")) as server:
+        reply, _ = await ask(server.url)
+    assert (reply.status, len(server.heads)) == (302, 1)
+
+
+@pytest.mark.asyncio
+async def test_a_refused_connection_was_not_sent():
+    """Nobody listens: refused, and surely not carried out."""
+    with pytest.raises(NotSent) as caught:
+        await ask(f"http://127.0.0.1:{free_port()}", method="POST")
+    assert caught.value.cause == "refused"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("url", ["http://no-such-host.invalid", "http://", "nonsense", "ftp://x"])
+async def test_a_useless_address_is_no_route(url):
+    """A name that does not resolve and a URL that is none are told, not raised through."""
+    with pytest.raises(NotSent) as caught:
+        await ask(url)
+    assert caught.value.cause == "no_route"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "deadlines",
+    [
+        Deadlines(connect=1, read=0.03, total=5),
+        Deadlines(connect=1, read=5, total=0.03),
+    ],
+)
+async def test_a_server_that_hangs_is_left_in_time(deadlines):
+    """Both the read and the total deadline end a call whose effect is then unknown."""
+    async with serving(None) as server:
+        with pytest.raises(ReplyLost) as caught:
+            await ask(server.url, deadlines=deadlines, method="POST")
+    assert caught.value.cause == "timeout"
+    assert server.heads
+
+
+@pytest.mark.asyncio
+async def test_a_listener_that_never_accepts_tls_was_not_sent():
+    """A handshake that hangs ends by the connect deadline, before anything is sent."""
+    async with serving(None) as server:
+        with pytest.raises(NotSent) as caught:
+            await ask(
+                server.url.replace("http:", "https:"),
+                deadlines=Deadlines(connect=0.03, read=5, total=5),
+            )
+    assert caught.value.cause == "timeout"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("reply", "cause"),
+    [
+        (b"", "closed"),
+        (answer(b'{"id": "cut', length=500), "truncated"),
+        (b"SSH-2.0-OpenSSH_9.6 cut\r\n\r\n", "broken"),
+    ],
+)
+async def test_a_reply_that_breaks_off_may_have_had_its_effect(reply, cause):
+    """Closed after reading, cut in the body, and no HTTP at all are lost replies."""
+    async with serving(reply) as server:
+        with pytest.raises(ReplyLost) as caught:
+            await ask(server.url, method="POST")
+    assert caught.value.cause == cause
+    assert len(server.heads) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_reply_is_bounded():
+    """A body over the bound is cut off, not collected."""
+    async with serving(answer(b"x" * 200_000)) as server:
+        with pytest.raises(ReplyLost) as caught:
+            await ask(server.url, limits=Limits(reply_bytes=100_000))
+    assert caught.value.cause == "too_large"
+
+
+@pytest.mark.asyncio
+async def test_the_first_certificate_of_a_boot_is_pinned(tmp_path):
+    """With no fingerprint given, the first one seen is kept and told."""
+    tls, _, fingerprint = identity(tmp_path, "one")
+    async with serving(OK, tls) as server:
+        _, seen = await ask(server.url)
+        assert seen == fingerprint
+        _, seen = await ask(server.url, seen=fingerprint)
+        assert seen == fingerprint
+        with pytest.raises(NotSent) as caught:
+            await ask(server.url, seen="00" * 32)
+    assert caught.value.cause == "certificate"
+    assert fingerprint in caught.value.detail
+    assert len(server.heads) == 2
+
+
+@pytest.mark.asyncio
+async def test_a_given_fingerprint_must_match(tmp_path):
+    """Colons and capitals are read; another certificate gets no byte of the request."""
+    tls, _, fingerprint = identity(tmp_path, "one")
+    pairs = ":".join(fingerprint[n : n + 2] for n in range(0, 64, 2)).upper()
+    async with serving(OK, tls) as server:
+        await ask(server.url, tls=TlsSettings(fingerprint=pairs))
+        for wrong in ("11" * 32, "not hex"):
+            with pytest.raises(NotSent) as caught:
+                await ask(server.url, tls=TlsSettings(fingerprint=wrong), seen=fingerprint)
+            assert caught.value.cause == "certificate"
+    assert len(server.heads) == 1
+
+
+@pytest.mark.asyncio
+async def test_verifying_trusts_the_ca_file_only(tmp_path):
+    """Verify takes the worker's CA file; another one, a missing one or none refuses."""
+    tls, certificate, fingerprint = identity(tmp_path, "one")
+    _, other, _ = identity(tmp_path, "two")
+    broken = tmp_path / "broken.pem"
+    broken.write_text("nothing")
+    async with serving(OK, tls) as server:
+        _, seen = await ask(server.url, tls=TlsSettings(mode="verify", ca_file=str(certificate)))
+        assert seen == fingerprint
+        for file in (str(other), str(tmp_path / "missing.pem"), str(broken), None):
+            with pytest.raises(NotSent) as caught:
+                await ask(server.url, tls=TlsSettings(mode="verify", ca_file=file))
+            assert caught.value.cause == "certificate", file
+    assert len(server.heads) == 1
+
+
+@pytest.mark.asyncio
+async def test_off_accepts_any_certificate_and_tells_it(tmp_path):
+    """Off is an explicit choice; the fingerprint is still shown."""
+    tls, _, fingerprint = identity(tmp_path, "two")
+    async with serving(OK, tls) as server:
+        _, seen = await ask(server.url, tls=TlsSettings(mode="off"), seen="00" * 32)
+    assert seen == fingerprint
+
+
+@pytest.mark.asyncio
+async def test_plain_http_on_the_tls_port_is_named():
+    """A server without TLS is a handshake failure, not a hang."""
+
+    async def talk(reader, writer):
+        await reader.read(1)
+        writer.write(answer(b"plain HTTP was expected", "400 Bad Request"))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(NotSent) as caught:
+            await ask(f"https://127.0.0.1:{port}")
+    assert caught.value.cause == "tls"
+
+
+@pytest.mark.asyncio
+async def test_a_closed_transport_sends_nothing():
+    """After close every request is NotSent; closing twice is fine."""
+    transport = connect(address(), None, Limits())
+    await transport.close()
+    await transport.close()
+    with pytest.raises(NotSent):
+        await transport.request("GET", "labs", None, QUICK, headers={})
+
+
+@pytest.mark.asyncio
+async def test_the_probe_tells_open_from_closed():
+    """Accepted is True; refused, impossible and unroutable numbers are False."""
+    async with serving(OK) as server:
+        assert await TcpProbe().answers("127.0.0.1", server.port)
+    assert not await TcpProbe().answers("127.0.0.1", free_port())
+    for port in (-1, 0, 65536, 10**9):
+        assert not await TcpProbe().answers("127.0.0.1", port)
+    assert not await TcpProbe().answers("no-such-host.invalid", 2000)
+
+
+@pytest.mark.asyncio
+async def test_the_probe_gives_up_in_time():
+    """A full backlog never answers: the probe's own deadline ends it."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        fillers = []
+        for _ in range(4):
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+            fillers.append(filler)
+        assert not await TcpProbe(deadline=0.05).answers("127.0.0.1", port)
+        for filler in fillers:
+            filler.close()
