@@ -1,0 +1,103 @@
+"""Capacity over time: how much is held, and when how much is free.
+
+Exact integer arithmetic over reservations (half-open intervals). The invariant of design.md 4,
+no dimension overbooked at any instant, is proved from `peak`; the store makes it hold between
+concurrent writers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation, Shortage
+
+OVERDUE = timedelta(minutes=15)
+"""How much longer a lab is believed to hold its capacity after its slot's end has passed."""
+
+
+def total(reservations: Iterable[Reservation]) -> Amounts:
+    """Return the sum of all reservations, whenever they are."""
+    sums = dict.fromkeys(DIMENSIONS, 0)
+    for each in reservations:
+        for name in DIMENSIONS:
+            sums[name] += getattr(each.amounts, name)
+    return Amounts(**sums)
+
+
+def settled(reservations: Iterable[Reservation], now: datetime) -> tuple[Reservation, ...]:
+    """Return the reservations with those overdue held until a little after now.
+
+    A slot's end frees nothing by itself: capacity is free when its lab was seen gone and the
+    reservation was taken away.
+    """
+    return tuple(
+        msgspec.structs.replace(each, end=now + OVERDUE)
+        if each.end is not None and each.end < now + OVERDUE and each.start <= now
+        else each
+        for each in reservations
+    )
+
+
+def peak(reservations: Iterable[Reservation], start: datetime, end: datetime | None) -> Amounts:
+    """Return, for each dimension, the most that is held at any instant of [start, end).
+
+    `end` None means for ever. An empty interval holds nothing.
+    """
+    if end is not None and end <= start:
+        return Amounts()
+    held = dict.fromkeys(DIMENSIONS, 0)
+    changes: list[tuple[datetime, int, Amounts]] = []
+    for each in reservations:
+        if (each.end is not None and each.end <= max(start, each.start)) or (
+            end is not None and each.start >= end
+        ):
+            continue
+        if each.start <= start:
+            for name in DIMENSIONS:
+                held[name] += getattr(each.amounts, name)
+        else:
+            changes.append((each.start, 1, each.amounts))
+        if each.end is not None:
+            # Ends sort before starts of the same instant: back to back is no overlap.
+            changes.append((each.end, -1, each.amounts))
+    most = dict(held)
+    for _, sign, amounts in sorted(changes, key=_when):
+        for name in DIMENSIONS:
+            held[name] += sign * getattr(amounts, name)
+            most[name] = max(most[name], held[name])
+    return Amounts(**most)
+
+
+def free_at(capacity: Amounts, reservations: Iterable[Reservation], at: datetime) -> Amounts:
+    """Return what is free at one instant; 0 where more is held than there is."""
+    return less(capacity, peak(reservations, at, at + timedelta(microseconds=1)))
+
+
+def less(capacity: Amounts, held: Amounts) -> Amounts:
+    """Return capacity minus held, never below zero."""
+    return Amounts(
+        **{name: max(0, getattr(capacity, name) - getattr(held, name)) for name in DIMENSIONS}
+    )
+
+
+def shortages(
+    wanted: Amounts, capacity: Amounts, held: Amounts, *, dimensions: Sequence[str] = DIMENSIONS
+) -> tuple[Shortage, ...]:
+    """Return every dimension in which held plus wanted would pass the capacity.
+
+    What is not wanted is never short, so a shrunk worker still takes what costs nothing of it.
+    """
+    found = []
+    for name in dimensions:
+        need = getattr(wanted, name)
+        free = getattr(capacity, name) - getattr(held, name)
+        if need > 0 and need > free:
+            found.append(Shortage(dimension=name, wanted=need, free=max(0, free)))
+    return tuple(found)
+
+
+def _when(change: tuple[datetime, int, Amounts]) -> tuple[datetime, int]:
+    return change[0], change[1]

@@ -1,0 +1,361 @@
+"""Which worker gets a session, or why it waits, or why it can never run.
+
+Pure and total: the same candidates give the same answer in any order. Filters and score are
+those of upstream.md 2.7 with its defects mended (real track match, licence node limits, real
+port check, stable ties). The score is a seam: other strategies come with part 6.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from labfleet.decisions import ledger, wording
+from labfleet.resources.amounts import Amounts, Reservation, Shortage
+from labfleet.resources.decision import CANDIDATES, Decision, Verdict
+from labfleet.resources.machine import Machine
+from labfleet.resources.worker import Health, WorkerPhase
+
+UNLICENSED_NODES = 5
+"""Running nodes that CML allows without a licence (cml-api.md 9)."""
+
+_OPEN = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
+_SHORT = {
+    "cpu_milli": "InsufficientCpu",
+    "memory_mib": "InsufficientMemory",
+    "storage_mib": "InsufficientStorage",
+    "nodes": "InsufficientNodes",
+    "labs": "NoLabSlot",
+    "ports": "NoFreePorts",
+    "network_kbps": "InsufficientNetwork",
+}
+_SERVES = {
+    "enterprise": frozenset({"enterprise", "personal"}),
+    "personal": frozenset({"personal"}),
+    "evaluation": frozenset({"evaluation"}),
+}
+# How far a candidate came through the filters: what decides who missed by least.
+_STAGE = {
+    "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2,
+    "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
+}  # fmt: skip
+_FITTED = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementRequest:
+    """What is to be placed, for [start, end); `end` None means until it is ended.
+
+    `track` None takes any track, `licence_affinity` empty any licence.
+    """
+
+    amounts: Amounts
+    start: datetime
+    end: datetime | None = None
+    track: str | None = None
+    licence_affinity: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One worker as the snapshot shows it.
+
+    `capacity` None means not seen yet. `free_ports` is what neither our sessions nor
+    quarantined claims hold of the port range now; None when that was not looked up.
+    `overcommitted`: reservations pass a capacity that has shrunk, so nothing more comes here.
+    """
+
+    name: str
+    phase: WorkerPhase
+    track: str = "default"
+    pool: str | None = None
+    cordoned: bool = False
+    draining: bool = False
+    overcommitted: bool = False
+    health: Health = Health.UNKNOWN
+    licensed: bool = False
+    product: str | None = None
+    unlicensed_nodes: int = UNLICENSED_NODES
+    capacity: Amounts | None = None
+    reservations: tuple[Reservation, ...] = ()
+    free_ports: int | None = None
+    sessions: int = 0
+    booked: Amounts = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "booked", ledger.total(self.reservations))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A worker that could be made: an empty one of a pool's template, fully licensed."""
+
+    name: str
+    track: str
+    capacity: Amounts
+    product: str | None = None
+
+
+Score = Callable[[Candidate], float]
+
+
+def bin_packing(candidate: Candidate) -> float:
+    """Return how full the worker is: full ones first, so that empty ones can go.
+
+    mean(allocated / total) of CPU and memory + min(0.05, 0.01 x sessions) (upstream.md 2.7).
+    """
+    capacity = candidate.capacity
+    if capacity is None:
+        return 0.0
+    cpu = candidate.booked.cpu_milli / max(1, capacity.cpu_milli)
+    memory = candidate.booked.memory_mib / max(1, capacity.memory_mib)
+    return (cpu + memory) / 2 + min(0.05, 0.01 * candidate.sessions)
+
+
+def place(
+    request: PlacementRequest,
+    candidates: Sequence[Candidate],
+    *,
+    now: datetime,
+    revision: int = 0,
+    score: Score = bin_packing,
+) -> Decision:
+    """Return the worker with the highest score that fits, or why the request waits.
+
+    Fits means: in every dimension, the reservations of the whole window plus the request
+    never pass the capacity. Ties go to the first name. `waiting` never means never: ask
+    `never_fits` first.
+    """
+    fitting: list[tuple[float, str]] = []
+    missing: list[tuple[int, float, str, Verdict]] = []
+    counts: Counter[str] = Counter()
+    for candidate in candidates:
+        reasons, shortages = _judge(request, candidate, now)
+        if reasons:
+            counts[reasons[0]] += 1
+            missing.append(_miss(candidate.name, reasons, shortages))
+        else:
+            fitting.append((-score(candidate), candidate.name))
+    best = heapq.nsmallest(CANDIDATES, fitting)
+    near = heapq.nsmallest(CANDIDATES - len(best), missing, key=_nearness)
+    verdicts = tuple(
+        Verdict(name=name, fits=True, score=round(-value, 6)) for value, name in best
+    ) + tuple(each[3] for each in near)
+    chosen = best[0][1] if best else None
+    reason = "Fits" if chosen else _why(request, candidates, counts)
+    return Decision(
+        outcome="assigned" if chosen else "waiting",
+        reason=reason,
+        message=_message(request, chosen, reason, near),
+        at=now,
+        revision=revision,
+        requested=request.amounts,
+        chosen=chosen,
+        candidates=verdicts,
+        evaluated=len(candidates),
+        rejected_by_reason=dict(sorted(counts.items())),
+    )
+
+
+def never_fits(
+    request: PlacementRequest, shapes: Sequence[Shape], *, now: datetime, revision: int = 0
+) -> Decision | None:
+    """Return the refusal of a request that fits no worker that can exist, else None.
+
+    `shapes` are the empty workers of the pools' templates and the workers there are. With no
+    shape on the request's track nothing is said: somebody may add a pool, so it waits.
+    """
+    ours = [each for each in shapes if request.track in {None, each.track}]
+    missing: list[tuple[int, float, str, Verdict]] = []
+    for shape in ours:
+        if not serves(shape.product, request.licence_affinity):
+            missing.append(_miss(shape.name, ("LicenceMismatch",), ()))
+            continue
+        found = ledger.shortages(request.amounts, shape.capacity, Amounts())
+        if not found:
+            return None
+        missing.append(_miss(shape.name, _words(found), found))
+    if not missing:
+        return None
+    near = heapq.nsmallest(CANDIDATES, missing, key=_nearness)
+    best = near[0][3]
+    what = f"the largest possible worker is {best.name}, short {wording.short(best.shortages)}"
+    if not best.shortages:
+        what = f"no worker can carry a licence of class {' or '.join(request.licence_affinity)}"
+    return Decision(
+        outcome="refused",
+        reason="NeverFits",
+        message=f"needs {wording.amounts(request.amounts)}; {what}",
+        at=now,
+        revision=revision,
+        requested=request.amounts,
+        candidates=tuple(each[3] for each in near),
+        evaluated=len(missing),
+        rejected_by_reason=dict(sorted(Counter(each[3].reasons[0] for each in missing).items())),
+    )
+
+
+def shape(name: str, track: str, machine: Machine) -> Shape:
+    """Return what an empty worker of this machine will have once it is licensed.
+
+    Without a licence token it keeps CML's free node limit. A capacity that states no node
+    count takes the machine's licensed limit.
+    """
+    licensed = machine.auto_license and machine.licence.token is not None
+    limit = machine.cml.max_nodes_licensed if licensed else machine.cml.max_nodes_unlicensed
+    nodes = min(limit, machine.capacity.nodes or limit)
+    return Shape(
+        name=name,
+        track=track,
+        capacity=_with_nodes(machine.capacity, nodes),
+        product=machine.licence.product if licensed else None,
+    )
+
+
+def edition(product: str | None) -> str:
+    """Return the licence class of a CML product: enterprise, personal or evaluation."""
+    word = (product or "").lower()
+    if "enterprise" in word or "education" in word:
+        return "enterprise"
+    return "personal" if "personal" in word else "evaluation"
+
+
+def serves(product: str | None, affinity: Iterable[str]) -> bool:
+    """Tell whether a worker of this product may run definitions of these licence classes."""
+    wanted = set(affinity)
+    return not wanted or bool(wanted & _SERVES[edition(product)])
+
+
+def _judge(
+    request: PlacementRequest, candidate: Candidate, now: datetime
+) -> tuple[tuple[str, ...], tuple[Shortage, ...]]:
+    """Return why the candidate cannot have the request; nothing when it can."""
+    closed = _closed(request, candidate)
+    if closed is not None:
+        return (closed,), ()
+    product = candidate.product if candidate.licensed else None
+    if not serves(product, request.licence_affinity):
+        return ("LicenceMismatch",), ()
+    capacity = candidate.capacity
+    if capacity is None:
+        return ("CapacityUnknown",), ()
+    nodes = capacity.nodes
+    if not candidate.licensed:
+        nodes = candidate.unlicensed_nodes
+        if request.amounts.nodes > nodes:
+            lack = Shortage(dimension="nodes", wanted=request.amounts.nodes, free=nodes)
+            return ("UnlicensedNodeLimit",), (lack,)
+    found = _over_time(request, candidate, capacity, nodes, now)
+    ports = candidate.free_ports
+    if ports is not None and request.amounts.ports > ports:
+        found = [each for each in found if each.dimension != "ports"]
+        found.append(Shortage(dimension="ports", wanted=request.amounts.ports, free=ports))
+    return _words(found), tuple(found)
+
+
+def _closed(request: PlacementRequest, candidate: Candidate) -> str | None:
+    if candidate.phase not in _OPEN:
+        return "Draining" if candidate.phase is WorkerPhase.DRAINING else "NotReady"
+    if candidate.cordoned:
+        return "Cordoned"
+    if candidate.draining:
+        return "Draining"
+    if candidate.overcommitted:
+        return "OverCommitted"
+    if candidate.health is Health.UNREACHABLE:
+        return "Unreachable"
+    if request.track not in {None, candidate.track}:
+        return "TrackMismatch"
+    return None
+
+
+def _over_time(
+    request: PlacementRequest, candidate: Candidate, capacity: Amounts, nodes: int, now: datetime
+) -> list[Shortage]:
+    real = capacity if nodes == capacity.nodes else _with_nodes(capacity, nodes)
+    quick = ledger.shortages(request.amounts, real, candidate.booked)
+    if not quick:
+        # The sum of all reservations bounds every instant from above, so no sweep is needed.
+        return []
+    held = ledger.peak(ledger.settled(candidate.reservations, now), request.start, request.end)
+    return list(ledger.shortages(request.amounts, real, held))
+
+
+def _with_nodes(capacity: Amounts, nodes: int) -> Amounts:
+    return Amounts(
+        cpu_milli=capacity.cpu_milli,
+        memory_mib=capacity.memory_mib,
+        storage_mib=capacity.storage_mib,
+        nodes=nodes,
+        labs=capacity.labs,
+        ports=capacity.ports,
+        network_kbps=capacity.network_kbps,
+    )
+
+
+def _words(shortages: Iterable[Shortage]) -> tuple[str, ...]:
+    return tuple(_SHORT[each.dimension] for each in shortages)
+
+
+def _miss(
+    name: str, reasons: tuple[str, ...], shortages: tuple[Shortage, ...]
+) -> tuple[int, float, str, Verdict]:
+    """Return the verdict with what orders the misses: stage reached, share that is lacking."""
+    stage = _STAGE.get(reasons[0], _FITTED - 1)
+    lack = sum((each.wanted - each.free) / each.wanted for each in shortages)
+    verdict = Verdict(name=name, fits=False, reasons=reasons, shortages=shortages)
+    return -stage, lack, name, verdict
+
+
+def _nearness(miss: tuple[int, float, str, Verdict]) -> tuple[int, float, str]:
+    return miss[:3]
+
+
+def _why(request: PlacementRequest, candidates: Sequence[Candidate], counts: Counter[str]) -> str:
+    """Return the one word for a request that waits, in upstream's order (upstream.md 1.5)."""
+    if not candidates:
+        return "NoWorkersAvailable"
+    ours = [each for each in candidates if request.track in {None, each.track}]
+    if not ours:
+        return "NoMatchingTrack"
+    if not any(_closed(request, each) is None for each in ours):
+        return "WorkerNotReady"
+    licence = {"LicenceMismatch", "UnlicensedNodeLimit"}
+    passed = sum(1 for each in candidates if _closed(request, each) is None)
+    if sum(counts[word] for word in licence) == passed:
+        return "WorkerNotLicensed"
+    return "NoCapacityAvailable"
+
+
+def _message(
+    request: PlacementRequest,
+    chosen: str | None,
+    reason: str,
+    near: Sequence[tuple[int, float, str, Verdict]],
+) -> str:
+    needs = f"needs {wording.amounts(request.amounts)}"
+    if chosen is not None:
+        return f"{needs}; placed on {chosen}"
+    if reason == "NoWorkersAvailable":
+        return f"{needs}; there is no worker yet"
+    if reason == "NoMatchingTrack":
+        return f"{needs}; no worker serves the track {request.track}"
+    best = near[0][3]
+    if best.shortages:
+        return f"{needs}; best worker {best.name} is short {wording.short(best.shortages)}"
+    return f"{needs}; best worker {best.name}: {_SAYS[best.reasons[0]]}"
+
+
+_SAYS = {
+    "NotReady": "it is not ready",
+    "Cordoned": "it is cordoned",
+    "Draining": "it is draining",
+    "OverCommitted": "more is reserved on it than it has",
+    "Unreachable": "it does not answer",
+    "TrackMismatch": "it serves another track",
+    "LicenceMismatch": "its licence is of another class",
+    "CapacityUnknown": "its capacity is not known yet",
+}

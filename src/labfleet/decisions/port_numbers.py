@@ -1,0 +1,186 @@
+"""Ports of a lab: what its tags ask for, which numbers it gets, what is seen later.
+
+Pure. Uniqueness on a worker is the store's (design.md 4); this proposes numbers from a
+snapshot and the store's unique key has the last word. Numbers that stand in a file's tags
+are ignored: two sessions of one definition must not want the same port.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+from labfleet.resources import port_tags
+from labfleet.resources.amounts import Shortage
+from labfleet.resources.definition import PortRequest
+from labfleet.resources.session import PortAllocation, PortChange
+from labfleet.resources.topology import Topology
+
+FIRST = 2000
+LAST = 7999
+_FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
+_BASE_LIMIT = 80
+
+
+class Tagged(Protocol):
+    """Anything with a label and tags: a node of a file, or one seen on a server."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def tags(self) -> Sequence[str]: ...
+
+
+def template_of(topology: Topology) -> tuple[PortRequest, ...]:
+    """Return the ports that the topology's tags ask for, in file order, none twice."""
+    made: dict[str, PortRequest] = {}
+    names = _bases(node.label for node in topology.nodes)
+    for node in topology.nodes:
+        for tag in node.tags:
+            wanted = port_tags.parse(tag)
+            if wanted is None:
+                continue
+            name = names[node.label] + _suffix(wanted)
+            made.setdefault(
+                name,
+                PortRequest(
+                    name=name,
+                    node=node.label,
+                    kind=wanted.kind,
+                    transport=wanted.transport,
+                    inner=wanted.inner,
+                ),
+            )
+    return tuple(made.values())
+
+
+def allocate(
+    requests: Sequence[PortRequest],
+    *,
+    taken: AbstractSet[tuple[str, int]],
+    first: int = FIRST,
+    last: int = LAST,
+) -> tuple[PortAllocation, ...] | Shortage:
+    """Return a number for every request, or the shortage: all or nothing.
+
+    Lowest free number first, in the order of the requests; TCP and UDP are separate spaces.
+    `taken` is what our sessions hold on the worker together with what is quarantined.
+    """
+    free = {each: _free(each, taken, first, last) for each in ("tcp", "udp")}
+    made = []
+    for request in requests:
+        number = next(free[request.transport], None)
+        if number is None:
+            return _shortage(requests, request.transport, taken, first, last)
+        made.append(
+            PortAllocation(
+                name=request.name,
+                node=request.node,
+                kind=request.kind,
+                transport=request.transport,
+                inner=request.inner,
+                number=number,
+            )
+        )
+    return tuple(made)
+
+
+def tags(allocations: Iterable[PortAllocation]) -> dict[str, tuple[str, ...]]:
+    """Return the port tags of each node, by label, as they go into the topology."""
+    made: dict[str, tuple[str, ...]] = {}
+    for port in allocations:
+        tag = port_tags.write(port.kind, port.transport, port.number, port.inner)
+        made[port.node] = (*made.get(port.node, ()), tag)
+    return made
+
+
+def observed(nodes: Iterable[Tagged]) -> dict[str, int]:
+    """Return name to number of every port that the live nodes' tags name (seed 000).
+
+    Names are made as in the template; of two tags for one name the first counts.
+    """
+    seen = list(nodes)
+    names = _bases(node.label for node in seen)
+    made: dict[str, int] = {}
+    for node in seen:
+        for tag in node.tags:
+            found = port_tags.parse(tag)
+            if found is not None and found.outer is not None:
+                made.setdefault(names[node.label] + _suffix(found), found.outer)
+    return made
+
+
+def drift(allocated: Mapping[str, int], seen: Mapping[str, int]) -> tuple[PortChange, ...]:
+    """Return what differs by name; nothing when either side is empty (upstream.md 2.13).
+
+    An empty side is a lab that was not observed or has no ports, and neither is drift.
+    """
+    if not allocated or not seen:
+        return ()
+    return tuple(
+        PortChange(name=name, allocated=allocated.get(name), observed=seen.get(name))
+        for name in sorted(allocated.keys() | seen.keys())
+        if allocated.get(name) != seen.get(name)
+    )
+
+
+def claims(nodes: Iterable[Tagged]) -> set[tuple[str, int]]:
+    """Return every (transport, number) that nodes of a server name, whoever owns their lab.
+
+    What of it is not ours is quarantined until it is gone (design.md 4, ux.md T41).
+    """
+    made: set[tuple[str, int]] = set()
+    for node in nodes:
+        for tag in node.tags:
+            found = port_tags.parse(tag)
+            if found is not None and found.outer is not None:
+                made.add((found.transport, found.outer))
+    return made
+
+
+def _free(
+    transport: str, taken: AbstractSet[tuple[str, int]], first: int, last: int
+) -> Iterator[int]:
+    for number in range(first, last + 1):
+        if (transport, number) not in taken:
+            yield number
+
+
+def _suffix(tag: port_tags.PortTag) -> str:
+    if tag.kind == "serial":
+        return f"_serial{tag.inner}" if tag.inner else "_serial"
+    return "_vnc" if tag.kind == "vnc" else f"_pat_{tag.transport}_{tag.inner}"
+
+
+def _bases(labels: Iterable[str]) -> dict[str, str]:
+    """Return the first part of the port names of each label, no two alike.
+
+    Seed 000 writes `_` for what is not a plain character; a digest is added only where that
+    would give two labels one name, or where the label is too long.
+    """
+    plain = {label: _FOREIGN.sub("_", label) for label in labels}
+    crowd = Counter(plain.values())
+    made = {}
+    for label, base in plain.items():
+        if len(base) > _BASE_LIMIT or (crowd[base] > 1 and base != label):
+            digest = hashlib.sha256(label.encode()).hexdigest()[:8]
+            base = f"{base[: _BASE_LIMIT - 9]}_{digest}"  # noqa: PLW2901 - the final form
+        made[label] = base
+    return made
+
+
+def _shortage(
+    requests: Sequence[PortRequest],
+    transport: str,
+    taken: AbstractSet[tuple[str, int]],
+    first: int,
+    last: int,
+) -> Shortage:
+    wanted = sum(1 for each in requests if each.transport == transport)
+    held = sum(1 for kind, number in taken if kind == transport and first <= number <= last)
+    return Shortage(dimension="ports", wanted=wanted, free=max(0, last - first + 1 - held))

@@ -1,0 +1,42 @@
+"""What all tests share: the folder of real input, skipped loudly when it is absent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --data, the folder of real topologies and traces."""
+    parser.addoption("--data", default=None, help="folder of real input (shared/data)")
+
+
+def _places(option: str | None) -> list[Path]:
+    if option:
+        return [Path(option)]
+    return [parent / "shared" / "data" for parent in ROOT.parents]
+
+
+@pytest.fixture(scope="session")
+def data(request: pytest.FixtureRequest) -> Path:
+    """The folder of real input; without it the test is skipped, and fails in CI."""
+    option = request.config.getoption("--data")
+    for place in _places(option):
+        if place.is_dir():
+            return place
+    message = "no real input: give --data FOLDER or put shared/data beside the checkout"
+    if option or os.environ.get("CI") == "true":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def labs(data: Path) -> dict[str, str]:
+    """Every real topology, text by file name."""
+    found = {path.name: path.read_text() for path in sorted((data / "labs").glob("*.yaml"))}
+    assert len(found) == 42
+    return found
