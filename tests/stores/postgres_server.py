@@ -1,0 +1,102 @@
+"""A private PostgreSQL from Debian's packages: temp folder, free loopback port, gone at the end.
+
+initdb refuses root, so as root the server runs as user postgres.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+def find_binaries() -> Path | None:
+    """Return the newest installed server's bin folder, or None."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return found[-1].parent if found else None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class PostgresServer:
+    """Use as a context manager; `new_database()` returns the URL of an empty database."""
+
+    def __init__(self, **settings: str) -> None:
+        binaries = find_binaries()
+        assert binaries is not None, "no PostgreSQL server binaries"
+        self.binaries = binaries
+        self.folder = Path(tempfile.mkdtemp(prefix="labfleet-pg-"))
+        self.data = self.folder / "data"
+        self.port = free_port()
+        self.settings = settings
+        self.count = 0
+
+    def run(self, program: str, *arguments: str) -> None:
+        command = [str(self.binaries / program), *arguments]
+        if os.geteuid() == 0:
+            command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", *command]
+        done = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if program != "pg_ctl" else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT if program != "pg_ctl" else subprocess.DEVNULL,
+            timeout=50,
+            cwd="/",
+        )
+        assert done.returncode == 0, (program, (done.stdout or b"").decode(), self.log())
+
+    def log(self) -> str:
+        path = self.folder / "log"
+        return path.read_text("utf-8", "replace")[-2000:] if path.exists() else ""
+
+    def __enter__(self) -> Self:
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, "postgres", "postgres")
+        self.run("initdb", "-D", str(self.data), "-A", "trust", "-U", "postgres", "-E", "UTF8")
+        settings = {
+            "listen_addresses": "'127.0.0.1'",
+            "port": str(self.port),
+            "unix_socket_directories": f"'{self.folder}'",
+            "max_connections": "100",
+            "shared_buffers": "64MB",
+            **self.settings,
+        }
+        text = "".join(f"{name} = {value}\n" for name, value in settings.items())
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write(text)
+        self.start()
+        return self
+
+    def start(self) -> None:
+        log = str(self.folder / "log")
+        self.run("pg_ctl", "-D", str(self.data), "-l", log, "-w", "-s", "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        self.run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "-s", "stop")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def new_database(self) -> str:
+        self.count += 1
+        name = f"labfleet{self.count}"
+        self.run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", name)
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
