@@ -30,6 +30,7 @@ class Cache:
         self._objects: dict[str, dict[Key, Resource]] = {name: {} for name in self._names}
         self._indices: dict[tuple[str, str], tuple[IndexOf, dict[str, set[Key]]]] = {}
         self._handlers: dict[str, list[Handler]] = {name: [] for name in self._names}
+        self._sorted: dict[str, list[Key]] = {}
         self._moved = asyncio.Event()
         self.cursor: stores.Cursor | None = None
         self.quarantined: dict[Key, str] = {}
@@ -50,11 +51,18 @@ class Cache:
     def all(self, kind: type[R]) -> list[R]:
         """Return all objects of a kind, in key order, so that decisions are repeatable."""
         rows = self._objects[kind.__name__]
-        return [rows[key] for key in sorted(rows)]  # type: ignore[misc]
+        keys = self._sorted.get(kind.__name__)
+        if keys is None:
+            keys = self._sorted[kind.__name__] = sorted(rows)
+        return [rows[key] for key in keys]  # type: ignore[misc]
 
     def index(self, kind: type[Resource], name: str, values: IndexOf) -> None:
-        """Keep an index of a kind by what `values` returns; call before the cache starts."""
-        self._indices[kind.__name__, name] = (values, {})
+        """Keep an index of a kind by what `values`, a pure function, returns."""
+        table: dict[str, set[Key]] = {}
+        self._indices[kind.__name__, name] = (values, table)
+        for key, obj in self._objects[kind.__name__].items():
+            for value in values(obj):
+                table.setdefault(value, set()).add(key)
 
     def by(self, kind: type[R], name: str, value: str) -> list[R]:
         """Return the objects whose index holds the value, in key order."""
@@ -75,22 +83,62 @@ class Cache:
         await self._until(lambda: self.revision >= revision)
 
     async def reset(self) -> stores.Cursor:
-        """List every kind again (feed.Listener); handlers hear the differences."""
+        """List every kind again (feed.Listener); handlers hear the differences.
+
+        The pages are true at different revisions, so they are gathered aside and the events
+        between the first and the last are applied to them. What is then put in, in one step,
+        is true at exactly the returned cursor.
+        """
         start = await self._store.head()
+        rows, newest = await self._listed(start)
+        cursor = start
+        while cursor.revision < newest:
+            page = await self._store.events(cursor)
+            for event in page.events:
+                self._amend(rows, event)
+            if page.cursor == cursor:
+                break
+            cursor = page.cursor
+        self._replace(rows, afresh=self.cursor is not None and self.cursor.epoch != start.epoch)
+        return cursor
+
+    async def _listed(self, start: stores.Cursor) -> tuple[dict[Key, tuple[bytes, int]], int]:
+        """Return the rows of every kind, and the revision of the newest page."""
+        rows: dict[Key, tuple[bytes, int]] = {}
+        newest = start.revision
         for name in self._names:
-            seen: set[Key] = set()
             after: tuple[str, str] | None = None
             while True:
                 page = await self._store.list(name, after=after)
-                for stored in page.items:
-                    seen.add(stored.key)
-                    self._take(stored.key, stored.doc, stored.revision)
+                if page.cursor.epoch != start.epoch:
+                    raise errors.TooOld("the store was restored while it was listed")
+                newest = max(newest, page.cursor.revision)
+                rows.update((item.key, (item.doc, item.revision)) for item in page.items)
                 if page.after is None:
                     break
                 after = page.after
-            for key in sorted(set(self._objects[name]) - seen):
+        return rows, newest
+
+    def _amend(self, rows: dict[Key, tuple[bytes, int]], event: stores.Event) -> None:
+        if event.key.kind not in self._objects:
+            return
+        _, revision = rows.get(event.key, (b"", 0))
+        if revision >= event.revision:
+            return
+        if event.type == "DELETED":
+            rows.pop(event.key, None)
+        else:
+            rows[event.key] = (event.doc, event.revision)
+
+    def _replace(self, rows: dict[Key, tuple[bytes, int]], *, afresh: bool) -> None:
+        """Make the rows the whole content; `afresh` when revisions began anew (a restore)."""
+        for name in self._names:
+            for key in sorted(set(self._objects[name]) - set(rows)):
                 self._set(key, None)
-        return start
+        for key in set(self.quarantined) - set(rows):
+            del self.quarantined[key]
+        for key in sorted(rows):
+            self._take(key, *rows[key], afresh=afresh)
 
     def event(self, event: stores.Event) -> None:
         """Take one event (feed.Listener)."""
@@ -98,7 +146,8 @@ class Cache:
             return
         if event.type == "DELETED":
             old = self._objects[event.key.kind].get(event.key)
-            if old is None or old.revision < event.revision:
+            self.quarantined.pop(event.key, None)
+            if old is not None and old.revision < event.revision:
                 self._set(event.key, None)
             return
         self._take(event.key, event.doc, event.revision)
@@ -109,14 +158,15 @@ class Cache:
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
-    def _take(self, key: Key, doc: bytes, revision: int) -> None:
+    def _take(self, key: Key, doc: bytes, revision: int, *, afresh: bool = False) -> None:
         old = self._objects[key.kind].get(key)
-        if old is not None and old.revision >= revision:
+        if old is not None and old.revision >= revision and not afresh:
             return
         try:
             new = kinds.decode(key.kind, doc, revision)
         except ValueError as problem:
-            # One unreadable row must not stop every other (aws.md 5, case 42).
+            # One unreadable row must not stop every other (aws.md 5, case 42). Its last
+            # readable form stays, because what it reserves is still reserved.
             self.quarantined[key] = str(problem)
             return
         self.quarantined.pop(key, None)
@@ -127,11 +177,15 @@ class Cache:
         old = rows.pop(key, None) if new is None else rows.get(key)
         if new is not None:
             rows[key] = new
+        if old is None or new is None:
+            self._sorted.pop(key.kind, None)
         for (kind, _), (values, table) in self._indices.items():
             if kind != key.kind:
                 continue
             for value in () if old is None else values(old):
                 table[value].discard(key)
+                if not table[value]:
+                    del table[value]
             for value in () if new is None else values(new):
                 table.setdefault(value, set()).add(key)
         for handler in self._handlers[key.kind]:

@@ -162,6 +162,8 @@ class Controller:
         finally:
             self._report(key, outcome, begun, error)
         if isinstance(error, errors.Fenced):
+            # Idle workers first: one of them would take this very key again.
+            self.stop()
             raise error
 
     async def _attempt(self, key: Key) -> tuple[Outcome, BaseException | None]:

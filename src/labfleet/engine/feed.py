@@ -3,18 +3,26 @@
 Listeners get events in revision order, each exactly once, then `caught_up`. When the position
 is too old they get `reset` and list again. The feed polls underneath; the store's wake-up only
 saves latency.
+
+A feed that lists again every `relist` fleet seconds heals a listener that lost events, so that
+even a store that delivers none costs only latency. Caches want that; a stream to clients,
+where listing again means a resync for everybody, does not.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 
+# Machine seconds.
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 1.0
+# Fleet seconds.
+RELIST_SECONDS = 1800.0
 
 
 class Listener(Protocol):
@@ -36,32 +44,55 @@ class Listener(Protocol):
 class Feed:
     """Tails the log for one listener; run as many feeds as there are listeners."""
 
-    def __init__(self, store: stores.Store, listener: Listener, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: stores.Store,
+        listener: Listener,
+        clock: Clock,
+        *,
+        relist: float | None = None,
+    ) -> None:
         self._store = store
         self._listener = listener
         self._clock = clock
+        self._relist = relist
+        self._relist_at = math.inf
+        self._cursor: stores.Cursor | None = None
 
     async def run(self) -> None:
         """Follow the log until cancelled."""
-        cursor: stores.Cursor | None = None
+        # A feed that is started again after its listener failed does not know what was lost.
+        self._cursor = None
         while True:
             try:
-                if cursor is None:
-                    cursor = await self._listener.reset()
-                    self._listener.caught_up(cursor)
-                cursor = await self._drain(cursor)
-                await self._store.changed(cursor.revision, seconds=POLL_SECONDS)
+                await self._follow()
             except errors.TooOld:
-                cursor = None
+                if self._cursor is None:  # overtaken while listing
+                    await self._rest()
+                self._cursor = None
             except errors.LabfleetError:
-                await self._clock.sleep(RETRY_SECONDS)
+                await self._rest()
+
+    async def _follow(self) -> None:
+        while True:
+            if self._cursor is None or self._clock.monotonic() >= self._relist_at:
+                self._cursor = await self._listener.reset()
+                if self._relist is not None:
+                    self._relist_at = self._clock.monotonic() + self._relist
+                self._listener.caught_up(self._cursor)
+            reached = await self._drain(self._cursor)
+            await self._store.changed(reached.revision, seconds=POLL_SECONDS)
 
     async def _drain(self, cursor: stores.Cursor) -> stores.Cursor:
+        """Deliver what is there; the place is kept page by page, so that nothing comes twice."""
         while True:
             page = await self._store.events(cursor)
             for event in page.events:
                 self._listener.event(event)
-            self._listener.caught_up(page.cursor)
+            self._cursor = cursor = page.cursor
+            self._listener.caught_up(cursor)
             if len(page.events) < stores.PAGE_LIMIT:
-                return page.cursor
-            cursor = page.cursor
+                return cursor
+
+    async def _rest(self) -> None:
+        await self._clock.sleep(RETRY_SECONDS * self._clock.rate)

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
 from labfleet.resources import kinds
 from labfleet.resources.meta import Key, Resource
 
@@ -75,8 +76,12 @@ def at_revision(obj: R, revision: int) -> R:
 
 
 def load(kind: type[R], stored: stores.Stored) -> R:
-    """Return the typed object of a stored row."""
-    obj: R = kinds.decode(kind.__name__, stored.doc, stored.revision)
+    """Return the typed object of a stored row; Permanent when it cannot be read."""
+    try:
+        obj: R = kinds.decode(kind.__name__, stored.doc, stored.revision)
+    except ValueError as problem:
+        message = f"{stored.key} at revision {stored.revision} cannot be read: {problem}"
+        raise errors.Permanent(message, reason="Unreadable") from problem
     return obj
 
 

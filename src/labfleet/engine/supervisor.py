@@ -131,52 +131,57 @@ class Supervisor:
         async with asyncio.TaskGroup() as group:
             for name, kept in self._kept.items():
                 kept.task = group.create_task(self._keep(kept), name=name)
+                kept.task.add_done_callback(lambda _, kept=kept: self._over(kept))  # type: ignore[misc]
             await self._stopping.wait()
             await self._wind_down()
 
     async def _keep(self, kept: _Kept) -> None:
-        try:
-            while not self._stopping.is_set():
-                if kept.role.leads and not self._leadership.held:
-                    self._change(kept, State.STANDBY)
-                    await self._leadership.wait_held()
-                error = await self._once(kept)
-                if self._stopping.is_set():
-                    return
-                if error is not None:
-                    await self._back_off(kept, error)
-        finally:
-            self._change(kept, State.STOPPED)
-            kept.ended.set()
+        while not self._stopping.is_set():
+            if kept.role.leads and not self._leadership.held:
+                self._change(kept, State.STANDBY)
+                await self._leadership.wait_held()
+            error = await self._once(kept)
+            if error is not None and not self._stopping.is_set():
+                await self._back_off(kept, error)
+
+    def _over(self, kept: _Kept) -> None:
+        # A callback of the task, because a task that is cancelled before its first step
+        # runs no `finally`.
+        self._change(kept, State.STOPPED)
+        kept.ended.set()
 
     async def _once(self, kept: _Kept) -> BaseException | None:
         """Run the role once; return what it died of, None when its leadership ended."""
         begun = self._machine()
         self._change(kept, State.RUNNING)
         try:
-            if kept.role.leads:
-                await self._while_leading(kept.role)
-            else:
+            if not kept.role.leads:
                 await kept.role.run()
+            elif await self._while_leading(kept.role):
+                return None
         except Exception as problem:  # noqa: BLE001 - the supervisor: one role never ends another
             error = single(problem)
         else:
-            if kept.role.leads and not self._leadership.held:
-                return None
             error = RuntimeError(f"role {kept.role.name} ended without being asked to")
         if self._machine() - begun >= SETTLED_SECONDS:
             kept.failures = 0
         return error
 
-    async def _while_leading(self, role: Role) -> None:
+    async def _while_leading(self, role: Role) -> bool:
+        """Run the role for one term of leadership; tell whether it was lost."""
+        lost = False
+
+        async def guard(work: asyncio.Task[None]) -> None:
+            nonlocal lost
+            await self._leadership.wait_lost()
+            lost = True
+            work.cancel()
+
         async with asyncio.TaskGroup() as term:
             work = term.create_task(_awaited(role.run()), name=role.name)
-            guard = term.create_task(self._cancel_when_lost(work), name=f"{role.name}/guard")
-            work.add_done_callback(lambda _: guard.cancel())
-
-    async def _cancel_when_lost(self, work: asyncio.Task[None]) -> None:
-        await self._leadership.wait_lost()
-        work.cancel()
+            watch = term.create_task(guard(work), name=f"{role.name}/term")
+            work.add_done_callback(lambda _: watch.cancel())
+        return lost
 
     async def _back_off(self, kept: _Kept, error: BaseException) -> None:
         if isinstance(error, errors.Fenced):

@@ -1,0 +1,165 @@
+"""A clock that is moved by hand, dice, ids, observers and stores with bad days."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.cluster import Cluster, ClusterSpec
+from labfleet.resources.meta import Key, Metadata
+from labfleet.stores.opening import open_store
+from labfleet.stores.runners import Inline
+
+START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
+
+
+async def pump(turns: int = 40) -> None:
+    """Let every task go on until it waits for something."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+class HandClock:
+    """Time that moves only by `advance`; serves as fleet clock and as machine time."""
+
+    def __init__(self, rate: float = 1.0) -> None:
+        self.rate = rate
+        self._time = 0.0
+        self._order = 0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self._time)
+
+    def monotonic(self) -> float:
+        return self._time
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._order += 1
+        heapq.heappush(self._sleepers, (self._time + seconds, self._order, future))
+        await future
+
+    async def advance(self, seconds: float) -> None:
+        """Wake each sleeper at its own time, in order, then stand at the end."""
+        end = self._time + seconds
+        await pump()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            due, _, future = heapq.heappop(self._sleepers)
+            if not future.done():
+                self._time = max(self._time, due)
+                future.set_result(None)
+                await pump()
+        self._time = end
+        await pump()
+
+
+class Dice:
+    """Seeded numbers, split by name."""
+
+    def __init__(self, seed: str = "0") -> None:
+        self._seed = seed
+        self._random = random.Random(seed)
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def stream(self, name: str) -> Dice:
+        return Dice(f"{self._seed}/{name}")
+
+
+@dataclass
+class Ids:
+    """Ids that count up."""
+
+    count: int = 0
+
+    def uid(self) -> str:
+        self.count += 1
+        return f"{self.count:08x}-0000-4000-8000-000000000000"
+
+    def token(self) -> str:
+        return "t" * 43
+
+
+@dataclass
+class Reconciled:
+    """Remembers every outcome."""
+
+    seen: list[tuple[str, str]] = field(default_factory=list)
+    errors: list[BaseException | None] = field(default_factory=list)
+
+    def reconciled(
+        self, controller: str, key: Key, outcome: str, seconds: float, error: BaseException | None
+    ) -> None:
+        assert seconds >= 0
+        self.seen.append((key.name, str(outcome)))
+        self.errors.append(error)
+
+
+async def memory_store(clock: HandClock, ids: Ids | None = None) -> stores.Store:
+    """The real SQLite store in memory, without threads."""
+    return await open_store("sqlite://:memory:", runner=Inline(), ids=ids or Ids(), clock=clock)
+
+
+class BadDays:
+    """A store in front of another that can hang, fail, or lose every event."""
+
+    def __init__(self, store: stores.Store, clock: HandClock) -> None:
+        self._store = store
+        self._clock = clock
+        self.hang: set[str] = set()
+        self.fail: dict[str, errors.LabfleetError] = {}
+        self.after: dict[str, Callable[[], Awaitable[object]]] = {}
+        self.deaf = False
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._store, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append(name)
+            if name in self.hang:
+                await asyncio.Event().wait()
+            if name in self.fail:
+                raise self.fail[name]
+            answer = await real(*args, **kwargs)
+            if name in self.after:
+                await self.after.pop(name)()
+            return answer
+
+        return call
+
+    async def changed(self, after: int, *, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+    async def events(self, after: stores.Cursor, *, limit: int = 1000) -> stores.EventPage:
+        if "events" in self.fail:
+            raise self.fail["events"]
+        page = await self._store.events(after, limit=limit)
+        return stores.EventPage((), page.cursor) if self.deaf else page
+
+
+def cluster(name: str, *, label: str = "a", cpu: int = 1000) -> Cluster:
+    """A small object of a small kind."""
+    metadata = Metadata(name=name, uid=f"uid-{name}", labels={"track": label}, generation=1)
+    return Cluster(metadata=metadata, spec=ClusterSpec(capacity=Amounts(cpu_milli=cpu)))
+
+
+def cause() -> stores.Cause:
+    return stores.Cause("tester", START, "req-1", "because")
+
+
+def key(name: str) -> Key:
+    return Key("Cluster", "default", name)
