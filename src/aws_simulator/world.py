@@ -16,7 +16,7 @@ from aws_simulator.clock import ScaledClock
 from aws_simulator.cml_link import CmlLink, product_uuid
 from aws_simulator.faults import Rule
 from aws_simulator.journal import Journal
-from aws_simulator.machine import Machine
+from aws_simulator.machine import SETTLED, Machine
 from aws_simulator.settings import Config
 
 RETRY_SECONDS = 0.5
@@ -121,26 +121,23 @@ class World:
                     step = machine.advance(now) if machine.retry_at <= real else None
                     if step is not None:
                         machine.busy = True
-                        todo.append((instance_id, machine, step))
+                        todo.append((self.instances[instance_id], machine, step))
             if not todo:
                 return
-            for instance_id, machine, step in todo:
-                self._take_step(instance_id, machine, step)
+            for instance, machine, step in todo:
+                self._take_step(instance, machine, step)
 
-    def _take_step(self, instance_id: str, machine: Machine, step: str) -> None:
+    def _take_step(self, instance: Any, machine: Machine, step: str) -> None:
         is_call = bool(machine.calls) and machine.calls[0] == step
-        instance = self.instances[instance_id]
-        try:
-            facts = self._cml_call(instance, step) if is_call else {}
-        finally:
-            machine.busy = False
+        facts = self._cml_call(instance, step) if is_call else {}
         with self.lock:
+            machine.busy = False  # only now: the state may have moved during the call
             if facts is None:
                 machine.retry_at = time.monotonic() + RETRY_SECONDS
-                return
-            if not is_call:
-                machine.enter(step, self.clock.now())
-                self.settled(instance, step, facts)
+            elif not is_call:
+                if SETTLED.get(machine.state) == step:
+                    machine.enter(step, self.clock.now())
+                    self.settled(instance, step, facts)
             elif machine.calls and machine.calls[0] == step:
                 machine.calls.pop(0)
                 if step == "boot" and machine.state == "pending":

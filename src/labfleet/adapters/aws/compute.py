@@ -21,7 +21,7 @@ from labfleet.adapters.aws.clients import (
     Policy,
 )
 from labfleet.adapters.aws.runner import WORKERS, Runner, ThreadRunner
-from labfleet.interfaces.compute import Image, Instance, LaunchRequest
+from labfleet.interfaces.compute import Compute, Image, Instance, LaunchRequest
 from labfleet.kernel import errors
 from labfleet.resources.machine import AwsSettings
 
@@ -56,7 +56,7 @@ def connect(
     return Ec2(owner=owner, clients=clients, runner=runner or ThreadRunner())
 
 
-class Ec2:
+class Ec2(Compute):
     """EC2 as one installation sees it; only instances with its owner tag are ever touched."""
 
     def __init__(self, *, owner: str, clients: Clients, runner: Runner) -> None:
