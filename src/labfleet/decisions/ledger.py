@@ -83,6 +83,11 @@ def less(capacity: Amounts, held: Amounts) -> Amounts:
     )
 
 
+def vector(amounts: Amounts) -> tuple[int, ...]:
+    """Return the amounts in the order of DIMENSIONS, for comparing many quickly."""
+    return tuple(getattr(amounts, name) for name in DIMENSIONS)
+
+
 def shortages(
     wanted: Amounts, capacity: Amounts, held: Amounts, *, dimensions: Sequence[str] = DIMENSIONS
 ) -> tuple[Shortage, ...]:

@@ -8,6 +8,7 @@ port check, stable ties). The score is a seam: other strategies come with part 6
 from __future__ import annotations
 
 import heapq
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ _STAGE = {
     "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
 }  # fmt: skip
 _FITTED = 6
+_FITS: tuple[tuple[str, ...], tuple[Shortage, ...]] = ((), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,9 @@ class Candidate:
     `capacity` None means not seen yet. `free_ports` is what neither our sessions nor
     quarantined claims hold of the port range now; None when that was not looked up.
     `overcommitted`: reservations pass a capacity that has shrunk, so nothing more comes here.
+    Computed: `booked` is the sum of all reservations, `real` the capacity with the node limit
+    of the licence state, `room` what `real` has beyond `booked`, `fill` the mean share of CPU and
+    memory that is booked.
     """
 
     name: str
@@ -84,9 +89,21 @@ class Candidate:
     free_ports: int | None = None
     sessions: int = 0
     booked: Amounts = field(init=False)
+    real: Amounts | None = field(init=False)
+    room: tuple[int, ...] = field(init=False)
+    fill: float = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "booked", ledger.total(self.reservations))
+        # Worked out once: a candidate is looked at by many requests.
+        booked = ledger.total(self.reservations)
+        real = self.capacity
+        if real is not None and not self.licensed:
+            real = _with_nodes(real, self.unlicensed_nodes)
+        room = () if real is None else ledger.vector(ledger.less(real, booked))
+        object.__setattr__(self, "booked", booked)
+        object.__setattr__(self, "real", real)
+        object.__setattr__(self, "room", room)
+        object.__setattr__(self, "fill", 0.0 if real is None else _fill(booked, real))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +124,12 @@ def bin_packing(candidate: Candidate) -> float:
 
     mean(allocated / total) of CPU and memory + min(0.05, 0.01 x sessions) (upstream.md 2.7).
     """
-    capacity = candidate.capacity
-    if capacity is None:
-        return 0.0
-    cpu = candidate.booked.cpu_milli / max(1, capacity.cpu_milli)
-    memory = candidate.booked.memory_mib / max(1, capacity.memory_mib)
-    return (cpu + memory) / 2 + min(0.05, 0.01 * candidate.sessions)
+    return candidate.fill + min(0.05, 0.01 * candidate.sessions)
+
+
+def _fill(booked: Amounts, real: Amounts) -> float:
+    cpu = booked.cpu_milli / max(1, real.cpu_milli)
+    return (cpu + booked.memory_mib / max(1, real.memory_mib)) / 2
 
 
 def place(
@@ -132,8 +149,9 @@ def place(
     fitting: list[tuple[float, str]] = []
     missing: list[tuple[int, float, str, Verdict]] = []
     counts: Counter[str] = Counter()
+    wanted = ledger.vector(request.amounts)
     for candidate in candidates:
-        reasons, shortages = _judge(request, candidate, now)
+        reasons, shortages = _judge(request, wanted, candidate, now)
         if reasons:
             counts[reasons[0]] += 1
             missing.append(_miss(candidate.name, reasons, shortages))
@@ -230,30 +248,31 @@ def serves(product: str | None, affinity: Iterable[str]) -> bool:
 
 
 def _judge(
-    request: PlacementRequest, candidate: Candidate, now: datetime
+    request: PlacementRequest, wanted: tuple[int, ...], candidate: Candidate, now: datetime
 ) -> tuple[tuple[str, ...], tuple[Shortage, ...]]:
     """Return why the candidate cannot have the request; nothing when it can."""
     closed = _closed(request, candidate)
     if closed is not None:
         return (closed,), ()
     product = candidate.product if candidate.licensed else None
-    if not serves(product, request.licence_affinity):
+    if request.licence_affinity and not serves(product, request.licence_affinity):
         return ("LicenceMismatch",), ()
-    capacity = candidate.capacity
-    if capacity is None:
+    real = candidate.real
+    if real is None:
         return ("CapacityUnknown",), ()
-    nodes = capacity.nodes
-    if not candidate.licensed:
-        nodes = candidate.unlicensed_nodes
-        if request.amounts.nodes > nodes:
-            lack = Shortage(dimension="nodes", wanted=request.amounts.nodes, free=nodes)
-            return ("UnlicensedNodeLimit",), (lack,)
-    found = _over_time(request, candidate, capacity, nodes, now)
+    if not candidate.licensed and request.amounts.nodes > real.nodes:
+        lack = Shortage(dimension="nodes", wanted=request.amounts.nodes, free=real.nodes)
+        return ("UnlicensedNodeLimit",), (lack,)
+    found: list[Shortage] = []
+    # The sum of all reservations bounds every instant from above: mostly no sweep is needed.
+    if not all(map(operator.le, wanted, candidate.room)):
+        held = ledger.peak(ledger.settled(candidate.reservations, now), request.start, request.end)
+        found.extend(ledger.shortages(request.amounts, real, held))
     ports = candidate.free_ports
     if ports is not None and request.amounts.ports > ports:
         found = [each for each in found if each.dimension != "ports"]
         found.append(Shortage(dimension="ports", wanted=request.amounts.ports, free=ports))
-    return _words(found), tuple(found)
+    return (_words(found), tuple(found)) if found else _FITS
 
 
 def _closed(request: PlacementRequest, candidate: Candidate) -> str | None:
@@ -270,18 +289,6 @@ def _closed(request: PlacementRequest, candidate: Candidate) -> str | None:
     if request.track not in {None, candidate.track}:
         return "TrackMismatch"
     return None
-
-
-def _over_time(
-    request: PlacementRequest, candidate: Candidate, capacity: Amounts, nodes: int, now: datetime
-) -> list[Shortage]:
-    real = capacity if nodes == capacity.nodes else _with_nodes(capacity, nodes)
-    quick = ledger.shortages(request.amounts, real, candidate.booked)
-    if not quick:
-        # The sum of all reservations bounds every instant from above, so no sweep is needed.
-        return []
-    held = ledger.peak(ledger.settled(candidate.reservations, now), request.start, request.end)
-    return list(ledger.shortages(request.amounts, real, held))
 
 
 def _with_nodes(capacity: Amounts, nodes: int) -> Amounts:
