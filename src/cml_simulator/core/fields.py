@@ -26,13 +26,14 @@ class Reader:
 
     problems: list[Problem]
     where: tuple[str | int, ...]
+    lenient: bool = False
 
     def fail(self, key: str, kind: str, message: str) -> None:
         where = (*self.where, key) if key else self.where
         self.problems.append(Problem(where, kind, message))
 
     def deeper(self, *more: str | int) -> "Reader":
-        return Reader(self.problems, (*self.where, *more))
+        return Reader(self.problems, (*self.where, *more), self.lenient)
 
     def text(
         self,
@@ -44,13 +45,13 @@ class Reader:
         line: bool = False,
         least: int = 0,
     ) -> str | None:
-        """Return a text of bounded length; numbers are taken as their text, as YAML needs."""
+        """Return a text of bounded length; a lenient reader takes numbers, as YAML titles need."""
         value = row.get(key)
         if value is None:
             if needed:
                 self.fail(key, "missing", "Field required")
             return None
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if self.lenient and isinstance(value, int | float) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str):
             self.fail(key, "string_type", "Input should be a valid string")

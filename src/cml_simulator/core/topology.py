@@ -93,7 +93,7 @@ def parse(document: Any, profile: Profile) -> Topology:
     version = lab.get("version")
     if str(version) not in profile.schemas:
         raise refused(f"Lab import failed: unsupported topology schema version: {version}")
-    read = fields.Reader(problems, ("body", "lab"))
+    read = fields.Reader(problems, ("body", "lab"), lenient=True)
     topology = Topology(
         title=read.text(lab, "title", 64, line=True, least=1),
         description=read.text(lab, "description", 4096) or "",
@@ -160,7 +160,7 @@ def _node(
     row: dict[str, Any], index: int, loose: dict[str, list[Any]], problems: list[Problem]
 ) -> NodeSpec | None:
     before = len(problems)
-    read = fields.Reader(problems, ("body", "nodes", index))
+    read = fields.Reader(problems, ("body", "nodes", index), lenient=True)
     row = {**row, **row["data"]} if isinstance(row.get("data"), dict) else row
     key = read.text(row, "id", 64, needed=True, least=1) or ""
     values = fields.node_values(row, read, upgrade=True)
@@ -196,7 +196,7 @@ def _interface(row: Any, read: fields.Reader) -> InterfaceSpec:
 
 def _link(row: dict[str, Any], index: int, problems: list[Problem]) -> LinkSpec | None:
     before = len(problems)
-    read = fields.Reader(problems, ("body", "links", index))
+    read = fields.Reader(problems, ("body", "links", index), lenient=True)
     ends = [read.text(row, name, 64, needed=True) or "" for name in ("n1", "i1", "n2", "i2")]
     label = read.text(row, "label", 256)
     conditioning = row.get("conditioning") or {}

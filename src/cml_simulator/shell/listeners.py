@@ -6,6 +6,7 @@ UDP ports are known to the core but not opened.
 
 import asyncio
 from functools import partial
+from typing import cast
 
 from cml_simulator.core.fleet import Fleet, listening
 from cml_simulator.core.inputs import Clock
@@ -30,13 +31,13 @@ class Console(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows for mypy
+        # uvloop's transports are no subclasses of asyncio.Transport, only shaped like one.
+        self._transport = cast("asyncio.Transport", transport)
         if len(self._open) >= CONSOLES_MAX:
-            transport.abort()
+            self._transport.abort()
             return
-        self._transport = transport
-        self._open.add(transport)
-        transport.write(BANNERS[self._kind])
+        self._open.add(self._transport)
+        self._transport.write(BANNERS[self._kind])
 
     def data_received(self, data: bytes) -> None:
         if self._transport is not None:
