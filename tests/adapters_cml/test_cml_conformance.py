@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import yaml
 
 from cml_simulator.app import CmlApp
 from cml_simulator.core import fleet as fleets
@@ -357,3 +358,24 @@ async def test_telemetry_is_set():
         await cml.host.set_telemetry(enabled=True)
         await cml.host.set_telemetry(enabled=True)
         assert cml.asked("/telemetry") - before == 3
+
+
+@pytest.mark.data
+@pytest.mark.asyncio
+async def test_real_topologies_go_in_and_out(labs):
+    """Each of the real labs is imported, started, observed and taken down whole."""
+    async with world() as cml:
+        for name, text in labs.items():
+            wanted = yaml.safe_load(text)["nodes"] or []
+            lab_id = await cml.host.import_lab(text, title=name[:64])
+            await cml.host.start(lab_id)
+            cml.now += 600
+            seen = await cml.host.observe(lab_id)
+            assert [n.label for n in seen.nodes] == [n["label"] for n in wanted], name
+            known = {node.id for node in seen.nodes}
+            assert {i.node_id for i in seen.interfaces} <= known, name
+            await cml.host.stop(lab_id)
+            cml.now += 60
+            await cml.host.wipe(lab_id)
+            await cml.host.delete(lab_id)
+        assert await cml.host.labs() == ()
