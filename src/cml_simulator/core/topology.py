@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from cml_simulator.core import fields
-from cml_simulator.core.errors import CmlError, Problem, invalid, refused
+from cml_simulator.core.errors import Problem, invalid, refused
 from cml_simulator.core.profile import Profile
 
 MAX_NODES = 5000
@@ -252,6 +252,3 @@ def check_title(title: str) -> str:
     if problems:
         raise invalid(problems)
     return title
-
-
-__all__ = ["CmlError", "NodeSpec", "Topology", "check_title", "load_text", "parse"]
