@@ -5,6 +5,7 @@ Rows are plain tuples in the column order of the statement. Every method raises 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -47,8 +48,19 @@ class Database(Protocol):
         """Write a consistent copy to a new file; return its bytes. Read lane."""
         ...
 
-    def listen(self, wake: Callable[[int], None]) -> None:
-        """Call `wake` in the loop with each revision that others announce. Loop thread."""
+    def listen(
+        self,
+        wake: Callable[[int], None],
+        spare: Callable[[Callable[[], None]], asyncio.Future[None]],
+    ) -> None:
+        """Call `wake` in the loop with each revision that others announce. Loop thread.
+
+        `spare` runs blocking work in the read lane.
+        """
+        ...
+
+    def mute(self) -> None:
+        """End what `listen` began. Loop thread."""
         ...
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ class FleetStore:
         self._clock = clock
         self._watchers = Watchers(head)
         self._group = GroupCommit(self._start)
-        database.listen(self._watchers.advance)
+        database.listen(self._watchers.advance, self._read)
 
     def _read(self, work: Callable[[], T]) -> asyncio.Future[T]:
         return (self._runner.write if self._db.shared else self._runner.read)(work)
@@ -182,6 +182,7 @@ class FleetStore:
     async def close(self) -> None:
         await self._group.close()
         self._watchers.close()
+        self._db.mute()
         await self._runner.write(self._db.close)
         self._runner.close()
 

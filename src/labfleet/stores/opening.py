@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
 from urllib.parse import unquote
 
 from labfleet.interfaces.store import Store
@@ -24,12 +26,18 @@ async def open_store(url: str, *, runner: Runner, ids: IdSource, clock: Clock) -
     database does not answer.
     """
     scheme, _, rest = url.partition("://")
-    epoch = ids.uid().replace("-", "")[:12]
     opened: Database
     if scheme == "sqlite":
         path = sqlite_path(rest)
         opened = await runner.write(
-            lambda: sqlite.SqliteDatabase(path, epoch=epoch, readers=runner.readers)
+            lambda: sqlite.SqliteDatabase(path, epoch=new_epoch(ids), readers=runner.readers)
+        )
+    elif scheme in {"postgresql", "postgres"}:
+        postgres = _driver("labfleet.stores.postgres")
+        opened = await runner.write(
+            lambda: postgres.PostgresDatabase(
+                url, new_epoch=lambda: new_epoch(ids), readers=runner.readers
+            )
         )
     else:
         raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
@@ -43,11 +51,27 @@ async def restore(backup: str, url: str, *, runner: Runner, ids: IdSource) -> in
     Refuses to overwrite: the file must not exist, the database must be empty.
     """
     scheme, _, rest = url.partition("://")
-    epoch = ids.uid().replace("-", "")[:12]
     if scheme == "sqlite":
         path = sqlite_path(rest)
-        return await runner.write(lambda: sqlite_files.restore(backup, path, epoch=epoch))
+        return await runner.write(lambda: sqlite_files.restore(backup, path, epoch=new_epoch(ids)))
+    if scheme in {"postgresql", "postgres"}:
+        dump = _driver("labfleet.stores.postgres_backup")
+        return await runner.write(lambda: dump.restore(backup, url, epoch=new_epoch(ids)))
     raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
+
+
+def new_epoch(ids: IdSource) -> str:
+    """Return a fresh name for a life of a store, short because it stands in every cursor."""
+    return ids.uid().replace("-", "")[:12]
+
+
+def _driver(module: str) -> Any:
+    """Return a module that needs psycopg, loaded only by those who use PostgreSQL."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        message = f"PostgreSQL needs the extra `labfleet[postgres]`: {error}"
+        raise errors.Permanent(message, reason="NoDriver") from error
 
 
 def sqlite_path(rest: str) -> str:

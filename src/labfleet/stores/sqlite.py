@@ -176,8 +176,11 @@ class SqliteDatabase:
             finally:
                 connection.close()
 
-    def listen(self, wake: Callable[[int], None]) -> None:
+    def listen(self, wake: Callable[[int], None], spare: Callable[..., object]) -> None:
         """Others' writes are found by polling alone."""
+
+    def mute(self) -> None:
+        """Nothing was begun."""
 
     def close(self) -> None:
         while not self._readers.empty():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from labfleet.kernel import errors
+from labfleet.stores.files import publish, refuse_existing
 from labfleet.stores.statements import migrations, pending, statements
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -122,27 +123,3 @@ def _new_file(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("PRAGMA journal_mode=DELETE")
     finally:
         connection.close()
-
-
-def refuse_existing(path: Path) -> None:
-    """Raise Permanent when something is there already."""
-    if path.exists():
-        message = f"{path} exists already and is not overwritten; name a new file"
-        raise errors.Permanent(message, reason="TargetExists")
-
-
-def publish(partial: Path, path: Path) -> int:
-    """Give a complete file its name, durably, and only if the name is free; return its bytes."""
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    try:
-        os.link(partial, path)
-    except FileExistsError:
-        refuse_existing(path)
-        raise
-    partial.unlink()
-    folder = os.open(path.parent, os.O_RDONLY)
-    with suppress(OSError):
-        os.fsync(folder)
-    os.close(folder)
-    return path.stat().st_size

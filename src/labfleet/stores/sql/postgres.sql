@@ -1,0 +1,224 @@
+-- The statements of the PostgreSQL store. Each begins with its name; `%s` are positional.
+-- Reads that must be true at one revision carry it in the same statement.
+
+-- name: head
+SELECT epoch, revision, horizon FROM meta;
+
+-- name: set_revision
+UPDATE meta SET revision = %s;
+
+-- name: start_meta
+INSERT INTO meta (one, epoch, revision, horizon, timeline) VALUES (1, %s, 0, 0, %s)
+ON CONFLICT DO NOTHING;
+
+-- name: new_epoch
+-- A new life: the counter jumps, so that no version handed out in the lost one comes true again.
+UPDATE meta SET epoch = %s, timeline = %s, revision = revision + 1000000;
+
+-- name: new_epoch_leases
+-- The same for fencing tokens; nobody holds a lease in the new life.
+UPDATE leases SET holder = '', token = token + 1000000, version = version + 1;
+
+-- name: timeline
+-- Which write-ahead timeline the server is on; a standby that takes over begins another.
+SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END,
+       (SELECT timeline FROM meta);
+
+-- name: get
+SELECT kind, namespace, name, uid, revision, doc, labels, created_at
+FROM objects WHERE kind = %s AND namespace = %s AND name = %s;
+
+-- name: list
+SELECT m.epoch, m.revision AS head,
+       o.kind, o.namespace, o.name, o.uid, o.revision, o.doc, o.labels, o.created_at
+FROM meta AS m LEFT JOIN (
+    SELECT o.* FROM objects AS o
+    WHERE o.kind = %s AND (o.namespace, o.name) > (%s, %s) /*filters*/
+    ORDER BY o.namespace, o.name LIMIT %s
+) AS o ON TRUE
+ORDER BY o.namespace, o.name;
+
+-- name: filter_namespace
+AND o.namespace = %s
+
+-- name: filter_in
+AND EXISTS (
+    SELECT 1 FROM labels AS l
+    WHERE l.kind = o.kind AND l.namespace = o.namespace AND l.name = o.name
+      AND l.label = %s AND l.value = ANY(%s::text[])
+)
+
+-- name: filter_not_in
+AND NOT EXISTS (
+    SELECT 1 FROM labels AS l
+    WHERE l.kind = o.kind AND l.namespace = o.namespace AND l.name = o.name
+      AND l.label = %s AND l.value = ANY(%s::text[])
+)
+
+-- name: filter_exists
+AND EXISTS (
+    SELECT 1 FROM labels AS l
+    WHERE l.kind = o.kind AND l.namespace = o.namespace AND l.name = o.name AND l.label = %s
+)
+
+-- name: filter_absent
+AND NOT EXISTS (
+    SELECT 1 FROM labels AS l
+    WHERE l.kind = o.kind AND l.namespace = o.namespace AND l.name = o.name AND l.label = %s
+)
+
+-- name: events
+SELECT m.epoch, m.horizon, m.revision AS head,
+       e.revision, e.type, e.kind, e.namespace, e.name, e.uid, e.doc,
+       e.at, e.actor, e.request_id, e.reason
+FROM meta AS m LEFT JOIN (
+    SELECT * FROM events WHERE revision > %s ORDER BY revision LIMIT %s
+) AS e ON TRUE
+ORDER BY e.revision;
+
+-- name: events_of
+SELECT revision, type, kind, namespace, name, uid, doc, at, actor, request_id, reason
+FROM events
+WHERE kind = %s AND namespace = %s AND name = %s AND revision < %s
+ORDER BY revision DESC LIMIT %s;
+
+-- name: ports
+SELECT worker, transport, number, owner FROM ports ORDER BY worker, transport, number;
+
+-- name: ports_of
+SELECT worker, transport, number, owner FROM ports WHERE worker = %s
+ORDER BY worker, transport, number;
+
+-- name: lock
+-- Every writer holds this row to its end, so revisions are committed in their order and no
+-- reader passes one that is still to come; fences and ports are checked under it too.
+SELECT revision FROM meta FOR UPDATE;
+
+-- name: lease
+SELECT name, holder, token, version FROM leases WHERE name = %s;
+
+-- name: put_lease
+INSERT INTO leases (name, holder, token, version) VALUES (%s, %s, %s, %s)
+ON CONFLICT (name) DO UPDATE
+SET holder = excluded.holder, token = excluded.token, version = excluded.version;
+
+-- name: reply
+SELECT digest, reply FROM replies WHERE key = %s AND until > %s;
+
+-- name: put_token
+INSERT INTO tokens (id, hash, role, owner, created, expires, revoked)
+VALUES (%s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (id) DO UPDATE
+SET hash = excluded.hash, role = excluded.role, owner = excluded.owner,
+    created = excluded.created, expires = excluded.expires, revoked = excluded.revoked;
+
+-- name: tokens
+SELECT id, hash, role, owner, created, expires, revoked FROM tokens ORDER BY created, id;
+
+-- name: horizon_at
+-- The revision behind which more than the newest (given) events lie.
+SELECT revision FROM events ORDER BY revision DESC LIMIT 1 OFFSET %s;
+
+-- name: move_horizon
+UPDATE meta SET horizon = greatest(horizon, %s);
+
+-- name: first_young
+-- The oldest event that is too young to go: everything before it may.
+SELECT revision FROM events WHERE at >= %s ORDER BY revision LIMIT 1;
+
+-- name: drop_events
+-- A bounded bite, so that no commit waits long behind a compaction.
+DELETE FROM events WHERE revision IN (
+    SELECT revision FROM events WHERE revision < %s ORDER BY revision LIMIT %s
+)
+RETURNING revision;
+
+-- name: drop_replies
+DELETE FROM replies WHERE key IN (
+    SELECT key FROM replies WHERE until <= %s ORDER BY until LIMIT %s
+)
+RETURNING 1;
+
+-- Loads of a batch: one statement for all keys of a kind of row.
+
+-- name: load_objects
+SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.labels, o.created_at
+FROM unnest(%b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name)
+JOIN objects AS o ON (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name);
+
+-- name: load_documents
+SELECT o.kind, o.namespace, o.name, o.doc
+FROM unnest(%b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name)
+JOIN objects AS o ON (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name);
+
+-- name: load_ledger
+SELECT owner, version FROM ledger WHERE owner = ANY(%b::text[]);
+
+-- name: load_ports
+SELECT p.worker, p.transport, p.number, p.owner
+FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS j (worker, transport, number)
+JOIN ports AS p ON (p.worker, p.transport, p.number) = (j.worker, j.transport, j.number);
+
+-- name: load_owned_ports
+SELECT p.worker, p.transport, p.number, p.owner
+FROM unnest(%b::text[], %b::text[]) AS j (worker, owner)
+JOIN ports AS p ON (p.worker, p.owner) = (j.worker, j.owner);
+
+-- name: load_leases
+SELECT name, holder, token FROM leases WHERE name = ANY(%b::text[]);
+
+-- name: load_replies
+SELECT key, digest, reply, until FROM replies WHERE key = ANY(%b::text[]);
+
+-- Writes of a batch: one statement for all rows, columns as arrays.
+
+-- name: save_object
+INSERT INTO objects (kind, namespace, name, uid, revision, labels, created_at, doc)
+SELECT * FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
+                     %b::text[], %b::bigint[], %b::bytea[])
+ON CONFLICT (kind, namespace, name) DO UPDATE
+SET uid = excluded.uid, revision = excluded.revision, labels = excluded.labels,
+    created_at = excluded.created_at, doc = excluded.doc;
+
+-- name: drop_object
+DELETE FROM objects AS o
+USING unnest(%b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name)
+WHERE (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name);
+
+-- name: save_label
+INSERT INTO labels (kind, namespace, name, label, value)
+SELECT * FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[]);
+
+-- name: drop_label
+DELETE FROM labels AS l
+USING unnest(%b::text[], %b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name, label)
+WHERE (l.kind, l.namespace, l.name, l.label) = (j.kind, j.namespace, j.name, j.label);
+
+-- name: save_event
+INSERT INTO events (revision, kind, namespace, name, uid, type, doc, at,
+                    actor, request_id, reason)
+SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
+                     %b::bytea[], %b::bigint[], %b::text[], %b::text[], %b::text[]);
+
+-- name: save_port
+INSERT INTO ports (worker, transport, number, owner)
+SELECT * FROM unnest(%b::text[], %b::text[], %b::bigint[], %b::text[]);
+
+-- name: drop_port
+DELETE FROM ports AS p
+USING unnest(%b::text[], %b::text[], %b::bigint[]) AS j (worker, transport, number)
+WHERE (p.worker, p.transport, p.number) = (j.worker, j.transport, j.number);
+
+-- name: save_ledger
+INSERT INTO ledger (owner, version) SELECT * FROM unnest(%b::text[], %b::bigint[])
+ON CONFLICT (owner) DO UPDATE SET version = excluded.version;
+
+-- name: save_reply
+INSERT INTO replies (key, digest, reply, until)
+SELECT * FROM unnest(%b::text[], %b::text[], %b::bytea[], %b::bigint[])
+ON CONFLICT (key) DO UPDATE
+SET digest = excluded.digest, reply = excluded.reply, until = excluded.until;
+
+-- name: announce
+-- Only wakes those who wait; they read the log themselves, and look now and then anyway.
+SELECT pg_notify('labfleet_log', %s);
