@@ -1,0 +1,79 @@
+"""One command's call: its settings, its output and its client, and the options of all commands.
+
+`connected` gives a click command the options that every command has; each may stand before
+or after the verb, the later place wins.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+from labfleet.cli import client, exits, options, output, settings, words
+from labfleet.cli.ground import Ground
+
+
+@dataclass
+class Call:
+    """What a command works with."""
+
+    ground: Ground
+    settings: settings.Settings
+    out: output.Output
+    api: client.Client
+
+    def now(self) -> datetime:
+        """Return the fleet's time when the server told it, else this machine's."""
+        return words.instant(self.api.fleet_time) or self.ground.now()
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask on a terminal; without one and without --yes refuse, never hang."""
+        if yes:
+            return
+        if not self.ground.terminal_in():
+            raise exits.usage(question, "Nothing was changed. Say --yes to go on.")
+        if not click.confirm(f"{question} Go on?", default=False, err=True):
+            raise exits.Failure(exits.ERROR, "nothing was changed")
+
+
+def connected(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the command its `Call` as first argument, made from the shared options."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        context = click.get_current_context()
+        flags = {key: kwargs.pop(key, None) for key in options.SHARED}
+        return command(make(context, flags, kwargs.pop("no_headers", False)), *args, **kwargs)
+
+    return options.shared(run)
+
+
+def make(context: click.Context, flags: dict[str, Any], no_headers: bool = False) -> Call:  # noqa: FBT001, FBT002 - click hands it over by position
+    """Return the call for flags given at the command, then at the root."""
+    root = context.find_root()
+    for key in options.SHARED:
+        if flags.get(key) is None:
+            flags[key] = root.params.get(key)
+    ground = root.obj if isinstance(root.obj, Ground) else Ground()
+    chosen = settings.resolve(ground, flags)
+    out = output.choose(
+        ground,
+        chosen.output,
+        headers=not no_headers,
+        quiet=bool(flags.get("quiet")),
+        color=flags.get("color") or "auto",
+    )
+    return Call(ground, chosen, out, client.Client(chosen, ground))
+
+
+def seconds(text: str, option: str) -> float:
+    """Return the seconds of a duration option; Failure when it is none."""
+    try:
+        return words.duration(text)
+    except ValueError as error:
+        raise exits.usage(f"{option}: {error}") from None

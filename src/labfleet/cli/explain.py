@@ -1,0 +1,127 @@
+"""`explain`: the recorded decision in sentences, and per candidate what is short by how much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from labfleet.cli import completing, exits, output, targets, words
+from labfleet.cli.call import Call, connected
+
+
+@click.command("explain", short_help="Say why an object is as it is, and what is short.")
+@click.argument("args", nargs=-1, metavar="KIND NAME | KIND/NAME",
+                shell_complete=completing.kind_or_name)  # fmt: skip
+@connected
+def explain(call: Call, *, args: tuple[str, ...]) -> int:
+    """Say why an object is as it is: what was decided, on what grounds, what comes next."""
+    wanted = targets.parse(args)
+    answers = [
+        call.api.get(f"{each.path}/explain", namespace=call.settings.namespace) for each in wanted
+    ]
+    if call.out.structured or call.out.format == "jsonpath":
+        call.out.value(answers[0] if len(answers) == 1 else {"items": answers}, "")
+        return exits.OK
+    for at, (target, answer) in enumerate(zip(wanted, answers, strict=True)):
+        output.say(("\n" if at else "") + "\n".join(sentences(call, target, answer)))
+        _candidates(call, target, answer.get("decision") or {})
+    return exits.OK
+
+
+def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> list[str]:
+    """Return the lines before the table: state, why, decision, need, what comes next."""
+    now = call.now()
+    phase, since = answer.get("phase"), answer.get("since")
+    state = str(phase or "no phase")
+    if since:
+        state += f" since {words.when(since, now)}"
+    lines = [f"{target}: {state}"]
+    lines += _line("Why", answer.get("summary"))
+    decision = answer.get("decision") or {}
+    if decision:
+        lines += _line("Decision", summary(call, decision))
+        lines += _line("Needs", _needs(decision.get("requested") or {}))
+        lines += _line("Looked at", _looked_at(decision))
+    lines += [
+        line
+        for each in answer.get("conditions") or ()
+        if each.get("status") != "True" or not decision
+        for line in _line("Condition", _condition(each, now))
+    ]
+    lines += _line("Next", _next(answer.get("next")))
+    return lines
+
+
+def _line(title: str, text: Any) -> list[str]:
+    return [f"{title + ':':<11}{words.printable(str(text))}"] if text else []
+
+
+def summary(call: Call, decision: dict[str, Any]) -> str:
+    """Return one line about a recorded decision."""
+    said = str(decision.get("outcome") or "?")
+    if decision.get("chosen"):
+        said += f" to {decision['chosen']}"
+    if decision.get("reason"):
+        said += f" ({decision['reason']})"
+    if decision.get("at"):
+        said += f", {words.when(decision['at'], call.now())}"
+    return f"{said}: {decision['message']}" if decision.get("message") else said
+
+
+def _needs(requested: dict[str, Any]) -> str:
+    return ", ".join(words.amount(name, value) for name, value in requested.items() if value)
+
+
+def _looked_at(decision: dict[str, Any]) -> str:
+    evaluated = decision.get("evaluated")
+    rejected = decision.get("rejectedByReason") or {}
+    if not evaluated and not rejected:
+        return ""
+    why = ", ".join(f"{reason} {count}" for reason, count in sorted(rejected.items()))
+    return words.count(int(evaluated or 0), "candidate") + (f"; rejected: {why}" if why else "")
+
+
+def _condition(condition: dict[str, Any], now: Any) -> str:
+    said = f"{condition.get('type')}={condition.get('status')} ({condition.get('reason')})"
+    if condition.get("message"):
+        said += f": {condition['message']}"
+    since = condition.get("lastTransitionTime")
+    return f"{said}, since {words.when(since, now)}" if since else said
+
+
+def _next(value: Any) -> str:
+    if isinstance(value, list):
+        return "; ".join(str(each) for each in value)
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {words.plain(each)}" for key, each in value.items())
+    return str(value or "")
+
+
+def _candidates(call: Call, target: targets.Target, decision: dict[str, Any]) -> None:
+    rows = [_row(each) for each in decision.get("candidates") or ()]
+    if not rows:
+        return
+    title = "CLUSTER" if target.kind.name == "Simulation" else "WORKER"
+    output.say("")
+    call.out.table([title, "FITS", "SHORT OF", "REASONS", "SCORE"], rows)
+
+
+def _row(candidate: dict[str, Any]) -> list[str]:
+    short = [shortage(each) for each in candidate.get("shortages") or ()]
+    score = candidate.get("score")
+    return [
+        str(candidate.get("name")),
+        "yes" if candidate.get("fits") else "no",
+        "; ".join(short) or "-",
+        words.printable(", ".join(str(each) for each in candidate.get("reasons") or ())) or "-",
+        "-" if score is None else f"{score:g}",
+    ]
+
+
+def shortage(each: dict[str, Any]) -> str:
+    """Return `4 CPU (wants 14 CPU, 10 CPU free)`."""
+    name = str(each.get("dimension"))
+    wanted, free = each.get("wanted") or 0, each.get("free") or 0
+    missing = words.amount(name, wanted - free)
+    return f"{missing} (wants {words.amount(name, wanted)}, free {words.amount(name, free)})"

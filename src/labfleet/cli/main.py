@@ -1,0 +1,164 @@
+"""The root command: names every command, loads one on use, turns errors into exit codes."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from labfleet.cli import exits, ground, options
+
+Starter = Callable[[str, Sequence[str]], int]
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "get": ("read:get", "List objects, or show some of them."),
+    "describe": ("describe:describe", "Show everything about an object, for people."),
+    "explain": ("explain:explain", "Say why an object is as it is, and what is short."),
+    "events": ("events:events", "Show what happened to an object, by whom and why."),
+    "watch": ("watching:watch", "Follow objects as they change (get -w)."),
+    "wait": ("waiting:wait", "Wait until an object has a phase or condition, or is gone."),
+    "apply": ("applying:apply", "Create or change objects from manifests."),
+    "diff": ("applying:diff", "Show what apply would change; exit 10 when something."),
+    "delete": ("ending:delete", "Delete objects."),
+    "cancel": ("ending:cancel", "End a session before its time."),
+    "extend": ("verbs:extend", "Give a session more time."),
+    "drain": ("verbs:drain", "Empty a worker by a deadline, or stop doing so."),
+    "cordon": ("verbs:cordon", "Place nothing more on a worker."),
+    "uncordon": ("verbs:uncordon", "Place sessions on a worker again."),
+    "token": ("tokens:token", "Make, list and revoke API tokens."),
+    "context": ("contexts:context", "Choose among servers."),
+    "version": ("about:version", "Show the versions of client and server."),
+    "completion": ("about:completion", "Print a shell's completion script."),
+}
+
+
+class Root(click.Group):
+    """A group whose commands are imported when they are run."""
+
+    programs: Mapping[str, str] = {}
+    start: Starter | None = None
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return all names, commands before programs."""
+        return [*COMMANDS, *self.programs]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Return the command, imported now; None when there is no such name."""
+        if cmd_name in self.programs:
+            return self._program(cmd_name)
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name][0].split(":")
+        found = getattr(importlib.import_module(f"labfleet.cli.{module}"), name)
+        return found if isinstance(found, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown one gets the nearest name as a hint."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in self.list_commands(ctx):
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"there is no command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Write both lists from the tables, without importing any command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        if self.programs:
+            with formatter.section("Programs"):
+                formatter.write_dl(list(self.programs.items()))
+
+    def _program(self, name: str) -> click.Command:
+        def run(argv: tuple[str, ...]) -> int:
+            return self.start(name, argv) if self.start is not None else exits.ERROR
+
+        return click.Command(
+            name,
+            callback=run,
+            params=[click.Argument(["argv"], nargs=-1, type=click.UNPROCESSED)],
+            context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+            add_help_option=False,
+            help=self.programs[name],
+        )
+
+
+@click.group(
+    cls=Root,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 ok, 1 error, 2 usage, 3 not placed or not met, 4 not found, "
+    "5 conflict, 6 denied, 7 refused, 8 timed out, 9 unreachable, 130 interrupted; "
+    "diff: 0 same, 10 changes, 20 and more error.",
+)
+@options.shared
+def root(**_: Any) -> None:
+    """Run fleets of network labs on CML workers."""
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    programs: Mapping[str, str] | None = None,
+    start: Starter | None = None,
+    base: ground.Ground | None = None,
+) -> int:
+    """Run one command line and return its exit code; writes to stdout and stderr only."""
+    standing = base or ground.real()
+    root.programs, root.start = programs or {}, start
+    wants_json = options.wants_json(argv, standing.env)
+    try:
+        code = root.main(list(argv), prog_name="labfleet", standalone_mode=False, obj=standing)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else exits.OK
+    except exits.Failure as failure:
+        return _report(failure, standing, wants_json=wants_json)
+    except click.UsageError as error:
+        return _usage(error, standing, wants_json=wants_json)
+    except click.ClickException as error:
+        return _report(
+            exits.Failure(exits.ERROR, error.format_message()), standing, wants_json=wants_json
+        )
+    except (click.Abort, KeyboardInterrupt):
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        _close_quietly()
+        return exits.OK
+
+
+def _report(failure: exits.Failure, standing: ground.Ground, *, wants_json: bool) -> int:
+    _flush()
+    if wants_json:
+        import json
+
+        print(json.dumps(failure.document(), ensure_ascii=False), file=sys.stderr)
+    else:
+        print("\n".join(failure.lines()), file=sys.stderr)
+    return failure.code + standing.error_base
+
+
+def _usage(error: click.UsageError, standing: ground.Ground, *, wants_json: bool) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show(sys.stderr)
+        return exits.USAGE + standing.error_base
+    command = error.ctx.command_path if error.ctx is not None else "labfleet"
+    failure = exits.usage(error.format_message(), f"See {command} --help.")
+    return _report(failure, standing, wants_json=wants_json)
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _close_quietly()
+
+
+def _close_quietly() -> None:
+    """Give stdout a harmless end: the reader has gone, and Python would complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

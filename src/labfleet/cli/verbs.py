@@ -1,0 +1,121 @@
+"""Verbs on one object: drain, cordon, uncordon, extend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from labfleet.cli import call as calls
+from labfleet.cli import completing, exits, output, paths, safety, targets, waiting, words
+from labfleet.cli.call import Call, connected
+from labfleet.kernel import clock
+
+_worker = click.argument("names", nargs=-1, required=True, metavar="WORKER...",
+                         shell_complete=completing.of_kind("worker"))  # fmt: skip
+
+
+@click.command("drain", short_help="Empty a worker by a deadline, or stop doing so.")
+@_worker
+@click.option("--deadline", metavar="DURATION", help="Until when; default: the template's limit.")
+@click.option("--reason", "--message", "-m", "reason", default="", help="Why, for the record.")
+@click.option("--force", is_flag=True, help="End what still runs at the deadline.")
+@click.option("--undo", "--cancel", "undo", is_flag=True, help="Stop draining.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask, even when people are connected.")
+@click.option("--wait", "wait", is_flag=True, help="Wait until the worker is out of DRAINING.")
+@click.option("--timeout", default="4h", show_default=True, help="With --wait: exit 8 after.")
+@connected
+def drain(
+    call: Call,
+    *,
+    names: tuple[str, ...],
+    deadline: str | None,
+    reason: str,
+    force: bool,
+    undo: bool,
+    yes: bool,
+    wait: bool,
+    timeout: str,
+) -> int:
+    """Empty a worker: nothing new is placed on it, what runs may end by the deadline."""
+    body: dict[str, Any] = {"reason": reason, "force": force}
+    if deadline is not None:
+        body["deadlineSeconds"] = int(calls.seconds(deadline, "--deadline"))
+    patience = calls.seconds(timeout, "--timeout")
+    wanted = [targets.one(each, "worker") for each in names]
+    pairs = safety.each_target(call, wanted, missing_ok=False)
+    if undo:
+        return _verb(call, wanted, "cancel-drain", {}, "no longer draining")
+    for target, obj in pairs:
+        safety.ask(call, "Draining", target, obj, yes=yes)
+    code = _verb(call, wanted, "drain", body, "draining")
+    return _drained(call, wanted, patience) if wait else code
+
+
+def _drained(call: Call, wanted: list[targets.Target], patience: float) -> int:
+    wish = waiting.Wish("condition", "Drained", "True")
+    for target in wanted:
+        try:
+            waiting.until(call, target, wish, patience)
+        except KeyboardInterrupt:
+            waiting.detached(target)
+            return exits.INTERRUPTED
+        call.out.note(f"{target} is drained.")
+    return exits.OK
+
+
+@click.command("cordon", short_help="Place nothing more on a worker.")
+@_worker
+@connected
+def cordon(call: Call, *, names: tuple[str, ...]) -> int:
+    """Place nothing more on a worker; what runs there stays."""
+    return _verb(call, [targets.one(each, "worker") for each in names], "cordon", {}, "cordoned")
+
+
+@click.command("uncordon", short_help="Place sessions on a worker again.")
+@_worker
+@connected
+def uncordon(call: Call, *, names: tuple[str, ...]) -> int:
+    """Place sessions on a worker again."""
+    wanted = [targets.one(each, "worker") for each in names]
+    return _verb(call, wanted, "uncordon", {}, "uncordoned")
+
+
+@click.command("extend", short_help="Give a session more time.")
+@click.argument("name", metavar="SESSION", shell_complete=completing.of_kind("session"))
+@click.option("--by", metavar="DURATION", help="So much longer, for example 30m.")
+@click.option("--to", metavar="INSTANT", help="Until then, for example 2026-11-27T18:00:00Z.")
+@connected
+def extend(call: Call, *, name: str, by: str | None, to: str | None) -> int:
+    """Give a session more time; refused when its worker has promised the time to others."""
+    target = targets.one(name, "session")
+    if (by is None) == (to is None):
+        raise exits.usage("give exactly one of --by and --to", "For example --by 30m.")
+    body: dict[str, Any] = {}
+    if by is not None:
+        body["bySeconds"] = int(calls.seconds(by, "--by"))
+    else:
+        try:
+            body["end"] = clock.format_instant(clock.parse_instant(str(to)))
+        except ValueError as error:
+            raise exits.usage(f"--to: {error}", "For example --to 2026-11-27T18:00:00Z.") from None
+    answer = call.api.post(f"{target.path}/extend", body)
+    if call.out.structured or call.out.quiet:
+        call.out.show(target.kind, answer)
+        return exits.OK
+    end = paths.simple(answer, "status.end")
+    wished = paths.simple(answer, "spec.slot.end")
+    output.say(f"{target} ends {words.when(wished or end, call.now())}")
+    return exits.OK
+
+
+def _verb(
+    call: Call, wanted: list[targets.Target], verb: str, body: dict[str, Any], said: str
+) -> int:
+    for target in wanted:
+        answer = call.api.post(f"{target.path}/{verb}", body)
+        if call.out.structured:
+            call.out.show(target.kind, answer)
+        else:
+            output.say(target.name if call.out.quiet else f"{target} {said}")
+    return exits.OK

@@ -1,0 +1,197 @@
+"""`watch` and `get -w`: the state first, then every change, over lost connections too.
+
+Lists, then follows the event stream from the list's cursor. A broken stream is resumed with
+Last-Event-ID after a back-off; when the server answers `resync`, the list is taken again.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from labfleet.cli import completing, exits, output, paths, sse, targets
+from labfleet.cli.call import Call, connected
+from labfleet.kernel import backoff
+from labfleet.resources.kinds import Kind
+
+STREAM = "/api/v1/events"
+_CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is followed; an empty `names` means every object of the kinds."""
+
+    kinds: list[Kind]
+    namespace: str | None
+    selector: str | None = None
+    names: set[tuple[str, str]] = field(default_factory=set)
+
+    def holds(self, obj: Any) -> bool:
+        """Tell whether a change of this object belongs to what is followed."""
+        kind = obj.get("kind")
+        if kind not in {each.name for each in self.kinds}:
+            return False
+        name = output.name_of(obj)
+        space = paths.simple(obj, "metadata.namespace")
+        if self.namespace is not None and space != self.namespace:
+            return False
+        if self.names and (kind, name) not in self.names:
+            return False
+        return matches(self.selector, paths.simple(obj, "metadata.labels") or {})
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line of a watch: a whole list (SNAPSHOT, RESYNC) or one object's change."""
+
+    type: str
+    cursor: str | None
+    items: list[Any]
+
+
+@click.command("watch", short_help="Follow objects as they change.")
+@click.argument("args", nargs=-1, metavar="KIND[,KIND] [NAME...] | KIND/NAME...",
+                shell_complete=completing.kind_or_name)  # fmt: skip
+@click.option("-l", "--selector", metavar="LABELS", help="Labels: a=b,c!=d,e.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace.")
+@click.option("--no-headers", is_flag=True, help="Rows without headings.")
+@connected
+def watch(call: Call, *, args: tuple[str, ...], selector: str | None, all_namespaces: bool) -> int:
+    """Follow objects as they change, until Ctrl-C.
+
+    With -o json, one JSON object for each line: first {"type":"SNAPSHOT","items":[...]},
+    then {"type":"ADDED|MODIFIED|DELETED","object":{...}}; {"type":"RESYNC","items":[...]}
+    replaces all that was said before.
+    """
+    wanted, chosen = targets.selected(args or ("all",))
+    space = None if all_namespaces else call.settings.namespace
+    names = {(each.kind.name, each.name) for each in wanted}
+    return follow(call, Scope(chosen, space, selector, names))
+
+
+def follow(call: Call, scope: Scope) -> int:
+    """Print changes until the reader or the person ends it."""
+    if call.out.format not in {"json", "table", "wide", "name"}:
+        raise exits.usage(f"a watch cannot be shown as {call.out.format}", "Use -o json.")
+    headers = call.out.headers
+    for change in changes(call, scope):
+        if call.out.format == "json":
+            output.say(output.json_text(_line(change)))
+        else:
+            _print(call, scope, change, headers=headers)
+            headers = False
+        sys.stdout.flush()
+    return exits.OK
+
+
+def changes(call: Call, scope: Scope) -> Iterator[Change]:
+    """Yield the snapshot and then every change, for ever; Failure when denied or gone."""
+    cursor: str | None = None
+    failures, kind = 0, "SNAPSHOT"
+    while True:
+        if cursor is None:
+            items, cursor = _list(call, scope)
+            yield Change(kind, cursor, items)
+        try:
+            for message in _stream(call, scope, cursor):
+                failures = 0
+                cursor = message.id or cursor
+                if message.type == "resync":
+                    cursor, kind = None, "RESYNC"
+                    break
+                yield from _changes(call, scope, message, cursor)
+        except (OSError, http.client.HTTPException) as error:
+            if failures == 0:
+                call.out.note(f"The stream broke ({error}); resuming.")
+        failures += 1
+        call.ground.sleep(backoff.delay(failures, call.ground.dice(), base=0.5, limit=15.0))
+
+
+def _stream(call: Call, scope: Scope, cursor: str) -> Iterator[sse.Message]:
+    names = ",".join(each.name for each in scope.kinds)
+    return call.api.stream(STREAM, last_id=cursor, kinds=names, namespace=scope.namespace)
+
+
+def _list(call: Call, scope: Scope) -> tuple[list[Any], str]:
+    """List every kind; the first cursor is the safe one: later changes are told twice, not lost."""
+    found: list[Any] = []
+    first = ""
+    for kind in scope.kinds:
+        items, cursor, _ = call.api.items(
+            kind.plural, namespace=scope.namespace, labelSelector=scope.selector
+        )
+        found += [{"kind": kind.name, **each} for each in items]
+        first = first or cursor
+    return [each for each in found if scope.holds(each)], first
+
+
+def _changes(call: Call, scope: Scope, message: sse.Message, cursor: str) -> Iterator[Change]:
+    if message.type not in _CHANGES | {"snapshot"}:
+        return
+    try:
+        data = json.loads(message.data)
+    except ValueError:
+        raise call.api.unexpected("an event is not JSON") from None
+    if message.type == "snapshot":
+        items = data.get("items") if isinstance(data, dict) else None
+        if items:
+            yield Change("RESYNC", cursor, [each for each in items if scope.holds(each)])
+        return
+    obj = data.get("object", data) if isinstance(data, dict) else {}
+    if scope.holds(obj):
+        yield Change(message.type, cursor, [obj])
+
+
+def _line(change: Change) -> dict[str, Any]:
+    if change.type in _CHANGES:
+        return {"type": change.type, "cursor": change.cursor, "object": change.items[0]}
+    return {"type": change.type, "cursor": change.cursor, "items": change.items}
+
+
+def _print(call: Call, scope: Scope, change: Change, *, headers: bool) -> None:
+    out = call.out
+    if change.type == "RESYNC":
+        out.note("The server began the list again; this is the present state:")
+    if change.type == "DELETED":
+        output.note(f"{output.full_name(change.items[0])} is gone.")
+        return
+    shown = output.Output(out.ground, out.format, headers=headers, quiet=out.quiet, color=out.color)
+    kinds = scope.kinds
+    if change.type in _CHANGES:
+        kinds = [each for each in kinds if each.name == change.items[0].get("kind")]
+    shown.listing(kinds, change.items, spaces=scope.namespace is None)
+
+
+_TERM = re.compile(
+    r"""\s*(?:(?P<label>[\w./-]+)\s*(?P<op>=|==|!=)\s*(?P<value>[^=\s]*)
+      | (?P<member>[\w./-]+)\s+(?P<which>in|notin)\s*\((?P<values>[^()]*)\)
+      | (?P<absent>!)?\s*(?P<name>[\w./-]+))\s*""",
+    re.VERBOSE,
+)
+
+
+def matches(selector: str | None, labels: dict[str, str]) -> bool:
+    """Tell whether labels fulfil `a=b,c!=d,e in (x,y),f,!g`; Failure when not understood."""
+    terms = re.split(r",(?![^()]*\))", selector or "")
+    return all(_holds(term, labels) for term in terms if term.strip())
+
+
+def _holds(term: str, labels: dict[str, str]) -> bool:
+    found = _TERM.fullmatch(term)
+    if found is None:
+        raise exits.usage(f"cannot understand the selector {term!r}", "For example a=b,c!=d,e.")
+    if found["op"]:
+        same = labels.get(found["label"]) == found["value"]
+        return same != (found["op"] == "!=")
+    if found["which"]:
+        values = {each.strip() for each in found["values"].split(",")}
+        return (labels.get(found["member"]) in values) == (found["which"] == "in")
+    return (found["name"] in labels) != bool(found["absent"])

@@ -1,0 +1,123 @@
+"""Durations, instants and amounts as people write and read them; pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any
+
+from labfleet.kernel import clock, quantity
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
+
+
+def duration(text: str) -> float:
+    """Return seconds from `30m`, `1h30m`, `90s`, `2d`; ValueError names the forms."""
+    plain = text.strip().lower()
+    if not _DURATION.fullmatch(plain):
+        message = f"{text!r} is not a duration: write 90s, 30m, 1h30m or 2d"
+        raise ValueError(message)
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
+
+
+def span(seconds: float) -> str:
+    """Return `45s`, `12m`, `3h20m`, `4d2h`: two units at most."""
+    left = int(abs(seconds))
+    if left < 60:
+        return f"{left}s"
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2])
+
+
+def instant(value: Any) -> datetime | None:
+    """Return the instant that a JSON value holds, or None when it is none."""
+    if not isinstance(value, str) or not _INSTANT.match(value):
+        return None
+    try:
+        return clock.parse_instant(value)
+    except ValueError:
+        return None
+
+
+def age(value: Any, now: datetime) -> str:
+    """Return how long ago, or `-` when unknown."""
+    then = instant(value)
+    return "-" if then is None else span(max(0.0, (now - then).total_seconds()))
+
+
+def when(value: Any, now: datetime) -> str:
+    """Return absolute and relative: `2026-11-27 09:00:00Z (in 25m)`."""
+    then = instant(value)
+    if then is None:
+        return "-"
+    seconds = (then - now).total_seconds()
+    relative = f"in {span(seconds)}" if seconds > 0 else f"{span(seconds)} ago"
+    return f"{then:%Y-%m-%d %H:%M:%S}Z ({relative})"
+
+
+def amount(dimension: str, value: float) -> str:
+    """Return a number of a named dimension with its unit: `14 CPU`, `52 GiB`."""
+    kind = dimension.replace("_", "").lower()
+    whole = int(value)
+    if kind == "cpumilli":
+        return f"{quantity.format_cpu(whole)} CPU"
+    if kind in {"memorymib", "storagemib"}:
+        what = "memory" if kind.startswith("memory") else "storage"
+        return f"{quantity.format_memory(whole)}B {what}"
+    if kind == "networkkbps":
+        return f"{whole / 1000:g} Mbit/s"
+    named = {"nodes": "licensed nodes", "labs": "lab slots", "ports": "ports"}.get(kind, dimension)
+    return f"{whole} {named}"
+
+
+def plain(value: Any) -> str:
+    """Return a cell of a table: `-` for unknown, lists joined, nested data as JSON."""
+    if value is None or value in ("", [], {}):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
+        return ",".join(str(each) for each in value)
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    then = instant(value)
+    if then is not None:
+        return f"{then:%Y-%m-%d %H:%M:%S}Z"
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Return one line without control characters: a title must not move the cursor."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def labelled(key: str, value: Any, now: datetime) -> str:
+    """Return a field's value for `describe`, its unit taken from the field's name."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return when(value, now) if instant(value) else plain(value)
+    if key in {"cpuMilli", "memoryMib", "storageMib", "networkKbps"}:
+        return amount(key, value)
+    if key.endswith("Seconds"):
+        return f"{value:g} s ({span(value)})" if value >= 60 else f"{value:g} s"
+    if key.endswith("Minutes"):
+        return f"{value:g} min"
+    if key.endswith("Usd"):
+        return f"{value:g} USD"
+    if key.endswith("Percent"):
+        return f"{value:g} %"
+    if key.endswith("Gib"):
+        return f"{value:g} GiB"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def count(number: int, word: str) -> str:
+    """Return `1 session`, `3 sessions`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -1,0 +1,67 @@
+"""The entry: what it dispatches to, and that help imports next to nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from labfleet import entry
+from labfleet.cli import main
+
+PROBE = """
+import sys
+from labfleet import entry
+code = entry.main(["--help"])
+heavy = {"aiohttp", "litestar", "boto3", "yaml", "msgspec", "ssl", "asyncio", "http.client"}
+print("loaded:", sorted(heavy & set(sys.modules)), "code:", code)
+"""
+
+
+def test_help_imports_nothing_heavy():
+    """`labfleet --help` loads click and our tables, and lists every command and program."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert "loaded: [] code: 0" in done.stdout
+    for name in [*main.COMMANDS, *entry.PROGRAMS]:
+        assert f"  {name} " in done.stdout
+
+
+def test_every_command_exists():
+    """Each row of the table names a command that can be loaded and helps."""
+    context = main.root.make_context("labfleet", ["version"])
+    for name in main.COMMANDS:
+        command = main.root.get_command(context, name)
+        assert command is not None
+        assert command.get_short_help_str() if name != "completion" else command
+
+
+@pytest.mark.parametrize("argv", [["server", "--port", "0", "-h"], ["cml-simulator", "--http"]])
+def test_programs_get_their_own_arguments(argv):
+    """What follows a program's name is passed on as it is, its --help too."""
+    called = []
+
+    def start(name, rest):
+        called.append([name, *rest])
+        return 5
+
+    assert main.run(argv, programs=entry.PROGRAMS, start=start) == 5
+    assert called == [argv]
+
+
+def test_a_program_that_is_not_installed_is_told(monkeypatch, capsys):
+    """A missing extra is a sentence, not a trace."""
+    monkeypatch.setitem(entry._MODULES, "aws-simulator", "no_such_module.main")
+    assert entry.start("aws-simulator", []) == 1
+    assert "no_such_module" in capsys.readouterr().err
+
+
+def test_a_closed_pipe_is_no_error(monkeypatch):
+    """`labfleet get | head` ends quietly."""
+    done = subprocess.run(
+        [sys.executable, "-m", "labfleet", "--help"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=30, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")

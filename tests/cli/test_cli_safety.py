@@ -1,0 +1,151 @@
+"""Deletes, drains and other verbs: who is asked, what is sent, how often."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def fleet(stub):
+    """A worker with somebody's running session, and an empty one."""
+    stub.put("Worker", "w-1", spec={"pool": "eu"}, status={"phase": "ACTIVE"})
+    stub.put("Worker", "w-2", status={"phase": "READY"})
+    stub.put("Pool", "eu")
+    stub.put(
+        "Session", "s-1", spec={"owner": "ada"},
+        status={"phase": "RUNNING", "worker": "w-1", "end": "2026-11-27T12:30:00Z"},
+    )  # fmt: skip
+    stub.put("Session", "s-2", spec={"owner": "bob"}, status={"phase": "PENDING"})
+    return stub
+
+
+DANGEROUS = [
+    ["delete", "worker/w-1"], ["delete", "pool", "eu"], ["delete", "session/s-1"],
+    ["cancel", "s-1"], ["drain", "w-1", "--force"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("argv", DANGEROUS)
+def test_without_a_terminal_people_are_never_cut_off(run, fleet, argv):
+    """Not a tty and no --yes: exit 2, names whose lab it is, nothing sent, no hang."""
+    done = run(*argv)
+    assert done.code == 2
+    assert "s-1 of ada until 2026-11-27 12:30:00Z (in 30m)" in done.err
+    assert {each.method for each in fleet.seen} == {"GET"}
+
+
+@pytest.mark.parametrize("argv", DANGEROUS)
+def test_yes_goes_on(run, fleet, argv):
+    """--yes answers the question."""
+    assert run(*argv, "--yes").code == 0
+    assert {each.method for each in fleet.seen} - {"GET"}
+
+
+@pytest.mark.parametrize(("answer", "code", "sent"), [("y\n", 0, 1), ("n\n", 1, 0), ("\n", 1, 0)])
+def test_on_a_terminal_a_person_is_asked(run, fleet, answer, code, sent):
+    """Only a yes goes on; the question is on stderr."""
+    done = run("delete", "session/s-1", tty=True, stdin=answer)
+    assert done.code == code
+    assert len(fleet.calls("DELETE")) == sent
+    assert "Go on?" in done.err
+    assert "Go on?" not in done.out
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["delete", "worker/w-2"], ["delete", "session/s-2"], ["drain", "w-2"], ["cancel", "s-2"]],
+)
+def test_nobody_is_asked_when_nobody_is_there(run, fleet, argv):
+    """Without connected people there is no question, on a terminal or not."""
+    assert run(*argv).code == 0
+    assert run(*argv, tty=True).code in {0, 4}
+
+
+def test_deleting_many_needs_a_yes(run, fleet):
+    """A selector or --all is never followed unasked."""
+    assert run("delete", "workers", "--all").code == 2
+    assert run("delete", "workers", "--all", "--dry-run", "client").out.count("dry run") == 2
+    assert not fleet.calls("DELETE")
+    assert run("delete", "workers", "--all", "--yes").code == 0
+    assert len(fleet.calls("DELETE")) == 2
+
+
+def test_absent_objects_are_4_or_ignored(run, fleet):
+    """Deleting what is not there is 4, unless that is fine."""
+    assert run("delete", "worker/w-9").code == 4
+    assert run("delete", "worker/w-9", "--ignore-not-found").code == 0
+
+
+def test_drain_says_by_when_and_why(run, fleet):
+    """Deadline, reason and force are sent as the API wants them."""
+    done = run("drain", "worker/w-2", "--deadline", "2h", "-m", "kernel update")
+    assert done.out == "worker/w-2 draining\n"
+    sent = fleet.calls("POST")[-1]
+    assert sent.path == "/api/v1/workers/w-2/drain"
+    assert sent.body == {"deadlineSeconds": 7200, "reason": "kernel update", "force": False}
+    run("drain", "w-2", "--undo")
+    assert fleet.seen[-1].path == "/api/v1/workers/w-2/cancel-drain"
+
+
+def test_cordon_and_uncordon(run, fleet):
+    """Both are verbs of a worker and of nothing else."""
+    assert run("cordon", "w-1").out == "worker/w-1 cordoned\n"
+    assert run("uncordon", "w-1", "-o", "json").json["metadata"]["name"] == "w-1"
+    assert [each.path.rsplit("/", 1)[1] for each in fleet.calls("POST")] == ["cordon", "uncordon"]
+    assert run("cordon", "session/s-1").code == 2
+
+
+def test_extend_by_and_to(run, fleet):
+    """An extension is a duration or an instant with a zone, and exactly one of them."""
+    assert run("extend", "session/s-1", "--by", "30m").code == 0
+    assert run("extend", "s-1", "--to", "2026-11-27T14:00:00+02:00").code == 0
+    assert [each.body for each in fleet.calls("POST")] == [
+        {"bySeconds": 1800}, {"end": "2026-11-27T12:00:00.000Z"},
+    ]  # fmt: skip
+    assert run("extend", "s-1", "--to", "2026-11-27T14:00:00").code == 2
+    assert run("extend", "s-1").code == 2
+    assert run("extend", "s-1", "--by", "1m", "--to", "2026-11-27T14:00:00Z").code == 2
+
+
+def test_a_retry_reuses_the_idempotency_key(run, fleet):
+    """A lost reply and a gateway's 504 are repeated under one key; the next call has another."""
+    fleet.faults = [None, (504, ""), "drop after", (503, "{}")]
+    assert run("drain", "w-2", "--yes").code == 0
+    keys = [each.headers["idempotency-key"] for each in fleet.calls("POST")]
+    assert len(keys) == 4
+    assert len(set(keys)) == 1
+    run("cordon", "w-2")
+    assert fleet.seen[-1].headers["idempotency-key"] != ""
+
+
+def test_retries_are_bounded_and_only_for_lost_calls(run, fleet):
+    """Four attempts at most, and a 500 or 409 is never repeated."""
+    fleet.faults = [(503, "{}")] * 9
+    assert run("cordon", "w-1").code == 9
+    assert len(fleet.calls("POST")) == 4
+    fleet.faults = [(500, json.dumps({"detail": "no"}))]
+    assert run("cordon", "w-1").code == 1
+    assert len(fleet.calls("POST")) == 5
+
+
+def test_the_token_is_sent_and_never_shown(run, stub):
+    """Every call carries the bearer token; `run` checks that no output holds it."""
+    stub.faults = [(401, json.dumps({"detail": "the token has expired"}))]
+    done = run("get", "workers", "-o", "json")
+    assert done.code == 6
+    assert stub.seen[0].headers["authorization"].startswith("Bearer lf_stub_")
+
+
+def test_tokens_are_made_listed_and_revoked(run, stub, tmp_path):
+    """A new token is shown once on stdout, or written to a private file and not shown."""
+    made = run("token", "create", "--role", "user", "--owner", "ada", "--expires", "30d")
+    assert made.out == "lf_t1_shownonce\n"
+    assert stub.seen[-1].body["expires"] == "2026-12-27T12:00:00.000Z"
+    file = tmp_path / "token"
+    kept = run("token", "create", "--role", "user", "--owner", "ada", "--write", str(file))
+    assert "shownonce" not in kept.out + kept.err
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("lf_t1_shownonce\n", 0o600)
+    assert run("token", "list").out.splitlines()[1].split()[:3] == ["t1", "user", "ada"]
+    assert run("token", "revoke", "t1").out == "token/t1 revoked\n"

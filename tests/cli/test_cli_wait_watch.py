@@ -1,0 +1,172 @@
+"""`wait` and `watch`: outcomes, resuming, and Ctrl-C that ends only the looking."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from labfleet.cli import waiting
+
+
+def step(phase, **status):
+    """Return a change of the session that the stub makes at the next look."""
+
+    def change(stub):
+        if phase is None:
+            stub.objects.pop(("Session", "s-1"), None)
+        else:
+            stub.put("Session", "s-1", status={"phase": phase, **status})
+
+    return change
+
+
+def test_wait_ends_when_the_phase_is_there(run, stub):
+    """Each new phase is told once, and the object is printed last with -o json."""
+    stub.on_get = [step("PENDING"), step("PENDING"), step("INSTANTIATING"), step("READY")]
+    done = run("wait", "session/s-1", "--for=phase=READY", "-o", "json")
+    assert (done.code, done.json["status"]["phase"]) == (0, "READY")
+    assert done.err.count("PENDING") == 1
+
+
+def test_wait_for_a_condition(run, stub):
+    """A condition is met when its status is the one that is wanted."""
+    drained = {"type": "Drained", "status": "True"}
+    stub.put("Worker", "w-1", status={"phase": "DRAINING", "conditions": [drained]})
+    assert run("wait", "worker/w-1", "--for=condition=Drained").code == 0
+    assert run("wait", "w/w-1", "--for", "condition=Drained=False", "--timeout", "1m").code == 8
+
+
+def test_wait_gives_up_when_it_is_hopeless(run, stub):
+    """A failed session never becomes ready: exit 3, with the reason."""
+    stub.put("Session", "s-1", status={"phase": "FAILED", "message": "image is missing"})
+    done = run("wait", "session/s-1", "--for=phase=READY")
+    assert done.code == 3
+    assert "image is missing" in done.err
+
+
+def test_a_refused_session_is_7(run, stub):
+    """What never fits is told apart from what failed."""
+    stub.put("Session", "s-1", status={"phase": "FAILED", "decision": {"outcome": "refused"}})
+    assert run("wait", "session/s-1", "--for=phase=READY").code == 7
+
+
+def test_wait_times_out_with_8(run, stub):
+    """The deadline is kept and the last state is told."""
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+    done = run("wait", "session/s-1", "--for=phase=READY", "--timeout", "20m")
+    assert done.code == 8
+    assert "within 20m; it is PENDING" in done.err
+
+
+def test_wait_for_what_is_not_there(run, stub):
+    """Absent is 4 at the first look, 3 when it went while waiting, 0 for a delete."""
+    assert run("wait", "session/s-1", "--for=phase=READY").code == 4
+    assert run("wait", "session/s-1", "--for=delete").code == 0
+    stub.on_get = [step("PENDING"), step(None)]
+    assert run("wait", "session/s-1", "--for=phase=READY").code == 3
+
+
+def test_wait_outlives_a_restart_of_the_server(run, stub):
+    """No answer for a while is told once and waited out."""
+    stub.put("Session", "s-1", status={"phase": "READY"})
+    stub.faults = ["drop"] * 9
+    done = run("wait", "session/s-1", "--for=phase=READY")
+    assert done.code == 0
+    assert done.err.count("still waiting") == 1
+
+
+def test_ctrl_c_detaches(run, stub):
+    """Ctrl-C ends the waiting with 130, says so, and sends nothing."""
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+
+    def interrupt(_seconds):
+        raise KeyboardInterrupt
+
+    done = run("wait", "session/s-1", "--for=phase=READY", sleep=interrupt)
+    assert done.code == 130
+    assert "session/s-1 goes on" in done.err
+    assert {each.method for each in stub.seen} == {"GET"}
+
+
+def test_wait_without_a_wish_is_a_usage_error(run):
+    """Nothing is waited for unless it is named."""
+    assert run("wait", "session/s-1").code == 2
+    assert run("wait", "session/s-1", "--for=phase=READY", "--timeout", "20").code == 2
+    assert waiting.parse("condition=Ready=false").value == "False"
+
+
+def event(revision, kind, name, phase, id_=None):
+    """Return one change as the stream writes it."""
+    metadata = {"name": name, "namespace": "default", "labels": {}}
+    obj = {"kind": kind, "metadata": metadata, "status": {"phase": phase}}
+    head = f"id: {id_ or f'e1.{revision}'}\nevent: MODIFIED\n"
+    return f"{head}data: {json.dumps({'object': obj})}\n\n"
+
+
+def lines(done):
+    """Return the JSON lines of stdout."""
+    return [json.loads(each) for each in done.out.splitlines()]
+
+
+def test_watch_gives_the_snapshot_and_then_changes(run, stub):
+    """The list comes first and each change after it, as JSON lines."""
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+    stub.streams = [": hello\n\n" + event(12, "Session", "s-1", "READY")]
+    done = run("watch", "sessions", "-o", "json")
+    first, second = lines(done)
+    assert (first["type"], len(first["items"])) == ("SNAPSHOT", 1)
+    assert (second["type"], second["cursor"]) == ("MODIFIED", "e1.12")
+    assert second["object"]["status"]["phase"] == "READY"
+    assert done.code == 6  # the stub's play is over: denied is not retried for ever
+
+
+def test_watch_resumes_where_it_was(run, stub):
+    """After a lost connection the stream goes on behind the last event seen."""
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+    half = "id: e1.13\nevent: MODIFIED\ndata: {"
+    stub.streams = [
+        event(12, "Session", "s-1", "READY") + half,
+        event(13, "Session", "s-1", "RUNNING"),
+    ]
+    done = run("get", "sessions", "-w", "-o", "json")
+    asked = [each.headers.get("last-event-id") for each in stub.seen if "events" in each.path]
+    assert asked[:2] == ["e1.11", "e1.12"]
+    assert [each["type"] for each in lines(done)] == ["SNAPSHOT", "MODIFIED", "MODIFIED"]
+
+
+def test_watch_lists_again_after_resync(run, stub):
+    """A cursor that the server no longer knows leads to a fresh list, marked RESYNC."""
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+    stub.streams = ["event: resync\ndata: {}\n\n"]
+    assert [each["type"] for each in lines(run("watch", "s", "-o", "json"))] == [
+        "SNAPSHOT", "RESYNC",
+    ]  # fmt: skip
+
+
+def test_watch_shows_only_what_was_asked(run, stub):
+    """Other kinds and other names of the stream are left out."""
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+    stub.streams = [event(12, "Worker", "w-1", "READY") + event(13, "Session", "s-2", "READY")]
+    done = run("watch", "session/s-1")
+    assert "s-1" in done.out
+    assert "s-2" not in done.out
+    assert "w-1" not in done.out
+
+
+def test_ctrl_c_ends_a_watch_with_130(run, stub):
+    """A watch is ended by Ctrl-C without a trace."""
+    stub.streams = [""]
+
+    def interrupt(_seconds):
+        raise KeyboardInterrupt
+
+    done = run("watch", "sessions", "-o", "json", sleep=interrupt)
+    assert done.code == 130
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("form", ["yaml", "csv", "jsonpath={.a}"])
+def test_a_watch_has_few_formats(run, form):
+    """What cannot be written line by line is refused at once."""
+    assert run("watch", "sessions", "-o", form).code == 2
