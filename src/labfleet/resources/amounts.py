@@ -72,11 +72,6 @@ class Reservation(Record, frozen=True, kw_only=True):
     end: datetime | None = None
 
 
-def ledger_owner(kind: str, name: str) -> str:
-    """Return the name of a worker's or cluster's row in the ledger."""
-    return f"{kind.lower()}/{name}"
-
-
 def expand(raw: dict[str, Any], *, supply: bool) -> dict[str, Any]:
     """Return the raw mapping with friendly keys turned into base units.
 

@@ -164,7 +164,7 @@ class LabStatus(Record, frozen=True, kw_only=True):
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
-    `start` and `end` are the slot's resolved instants. `worker` stays for the record after
+    `observe_handled` is the newest observe request that was answered. `start` and `end` are the slot's resolved instants. `worker` stays for the record after
     the end; `reservation` is None once capacity was given back.
     """
 
@@ -187,6 +187,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     port_changes: tuple[PortChange, ...] = ()
     observation_count: int = 0
     observed_at: datetime | None = None
+    observe_handled: datetime | None = None
     outcome: SessionPhase | None = None
     scheduled_at: datetime | None = None
     ready_at: datetime | None = None

@@ -92,9 +92,13 @@ class Ec2Status(Record, frozen=True, kw_only=True):
 
 
 class CmlStatus(Record, frozen=True, kw_only=True):
-    """The CML server as last seen; null means unknown, with the reason in a condition."""
+    """The CML server as last seen; null means unknown, with the reason in a condition.
+
+    `boot` names the boot (instance and launch time) that the fingerprint belongs to.
+    """
 
     url: str | None = None
+    boot: str | None = None
     version: str | None = None
     ready: bool | None = None
     stage: str | None = None

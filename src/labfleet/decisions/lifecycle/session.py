@@ -139,7 +139,9 @@ class _Draft:
                 raise AssertionError(f"no edge {self.status.phase} -> {phase}")
             self.set(phase=phase, phase_since=self.now)
             if phase in TERMINAL:
+                # Every way here has seen that nothing of the session is left on a server.
                 self.set(ended_at=self.now)
+                self.finalizers = tuple(e for e in self.finalizers if e != FINALIZER_LAB)
         self.set(reason=reason, message=message)
         if release:
             self.set(reservation=None)
@@ -245,13 +247,13 @@ def _place_again(draft: _Draft) -> Step:
     """Give the worker up and queue again, a bounded number of times."""
     detail = draft.seen.host_detail
     draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
-    draft.set(lab=None, effect=None)
+    draft.set(lab=None)
     if draft.status.placements >= PLACEMENTS:
         if draft.status.phase is S.SCHEDULED:
             return draft.go(S.FAILED, "WorkerLost", detail, release=True)
         draft.set(outcome=S.FAILED)
         return draft.go(S.STOPPING, "WorkerLost", detail)
-    draft.set(ports=())
+    draft.set(ports=(), worker=None)
     return draft.go(S.PENDING, "WorkerLost", f"placed again: {detail}", release=True)
 
 
@@ -367,7 +369,16 @@ def _running(draft: _Draft) -> Step:
         draft.fact("HostReachable", "True", "Answering")
     elif draft.seen.trouble:
         draft.fact("HostReachable", "Unknown", "NotSeen", draft.seen.trouble)
+    if _observe_now(draft):
+        return draft.stay("running", do="observe")
     return draft.stay("running", again=min((end - draft.now).total_seconds(), WATCH))
+
+
+def _observe_now(draft: _Draft) -> bool:
+    """Tell whether somebody asked for an observation that was not answered yet."""
+    asked, handled = draft.session.spec.observe_requested, draft.status.observe_handled
+    fresh = asked is not None and (handled is None or handled < asked)
+    return fresh and draft.seen.looked
 
 
 def _collect(draft: _Draft, outcome: SessionPhase, reason: str, message: str) -> Step:
@@ -413,7 +424,6 @@ def _finish(draft: _Draft) -> Step:
     """Give everything back and end: the lab was seen gone."""
     if draft.status.lab is not None:
         draft.set(lab=msgspec.structs.replace(draft.status.lab, seen_gone=True, state=None))
-    draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
     outcome = draft.status.outcome or S.FAILED
     return draft.go(outcome, draft.status.reason, draft.status.message, release=True, again=3600.0)
 

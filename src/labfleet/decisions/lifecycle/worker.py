@@ -47,9 +47,9 @@ class Seen:
 
     `ec2` is the instance as described; `absent` means that the provider said NotFound.
     `stage` is how far CML answers; `licence` what it says of its licence. `refused` carries
-    the text of a registration that was refused for good, `nodes_running` a deregistration
+    the text of a launch or registration refused for good, `nodes_running` a deregistration
     refused because nodes run, `cloud_told` False one that only happened locally. `sessions`
-    counts live sessions bound here. `trouble` says why something could not be looked at.
+    counts live sessions bound here. `wanted_nodes` is the node capacity to ask the licence for. `trouble` says why something could not be looked at.
     """
 
     ec2: Ec2Status | None = None
@@ -65,6 +65,7 @@ class Seen:
     foreign_ports: tuple[str, ...] | None = None
     sessions: int = 0
     has_token: bool = False
+    wanted_nodes: int | None = None
     state_reason: str | None = None
     trouble: str = ""
 
@@ -251,6 +252,8 @@ def _provisioning(draft: _Draft) -> Step:
     if ec2.instance_id is None:
         if want != "Ready":
             return draft.go(P.TERMINATING_EC2, "ended while launching")
+        if draft.seen.refused:
+            return draft.fail("LaunchRefused", f"launch refused: {draft.seen.refused}")
         if draft.late(draft.limits.launch):
             return draft.fail("LaunchTimeout", f"no instance yet: {draft.seen.trouble or 'late'}")
         draft.set(attempt=max(draft.status.attempt, 1))
@@ -343,6 +346,9 @@ def _licensing(draft: _Draft) -> Step:
     if phases.desire(draft.worker) != "Ready":
         return draft.go(P.UNLICENSING, "ended while licensing")
     if licence.licensed and draft.seen.licence is not None:
+        if _short_of_nodes(draft) and not draft.late(draft.limits.licence):
+            have, want = licence.node_capacity, draft.seen.wanted_nodes
+            return draft.stay(f"licence has {have} of {want} nodes", again=5.0, do="register")
         draft.fact("Licensed", "True", "InCompliance", licence.product or "")
         draft.set(ready_since=draft.now, empty_since=draft.now)
         return draft.go(P.READY, "ready", again=CHECK)
@@ -357,6 +363,12 @@ def _licensing(draft: _Draft) -> Step:
     begin = draft.seen.licence is not None and not licence.registered
     in_progress = licence.registration == "IN_PROGRESS"
     return draft.stay(told, again=5.0, do="register" if begin and not in_progress else None)
+
+
+def _short_of_nodes(draft: _Draft) -> bool:
+    """Tell whether the expansion nodes were not granted yet; they can be asked for only now."""
+    wanted, have = draft.seen.wanted_nodes, draft.status.licence.node_capacity
+    return wanted is not None and have is not None and have < wanted and not draft.seen.refused
 
 
 # --- while it hosts ----------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""Settings: a TOML file, then LABFLEET_* variables, then the command line; unknown keys refused.
+
+This is the only reader of the environment. Secrets are never settings: they are files or
+variables named by secretRefs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from labfleet.kernel import errors
+
+PREFIX = "LABFLEET_"
+ROLES = ("api", "scheduler", "worker-controller", "lab-controller")
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be set.
+
+    data: folder for the store, the installation's id and the first admin token.
+    store: URL of the store; empty means sqlite in `data`.
+    host, port: where the API listens; loopback unless you say otherwise.
+    tls_cert, tls_key: PEM files; without them the API speaks plain HTTP.
+    roles: which parts run in this process.
+    log_format: console or json. log_level: debug, info, warning or error.
+    clock_epoch, clock_rate: the demo's scaled clock; rate 1 is real time.
+    aws_endpoint_url: another EC2 than Amazon's. aws_access_key_env, aws_secret_key_env: names
+    of variables that hold credentials; empty means the SDK's own chain.
+    lease_seconds: how long a silent leader keeps its place (machine seconds).
+    stop_seconds: how long an orderly stop may take (machine seconds).
+    """
+
+    data: str = "var"
+    store: str = ""
+    host: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8470
+    tls_cert: str = ""
+    tls_key: str = ""
+    roles: tuple[str, ...] = ROLES
+    log_format: str = "console"
+    log_level: str = "info"
+    clock_epoch: float = 0.0
+    clock_rate: Positive = 1.0
+    aws_endpoint_url: str = ""
+    aws_access_key_env: str = ""
+    aws_secret_key_env: str = ""
+    lease_seconds: Positive = 15.0
+    stop_seconds: Positive = 20.0
+
+    @property
+    def store_url(self) -> str:
+        """Return the store's URL."""
+        return self.store or f"sqlite:///{Path(self.data).resolve() / 'labfleet.db'}"
+
+
+def load(
+    arguments: Mapping[str, Any],
+    *,
+    file: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """Return the settings, each from the last place that says it; Invalid names what is wrong."""
+    env = os.environ if environment is None else environment
+    raw: dict[str, Any] = {}
+    path = file or env.get(PREFIX + "CONFIG")
+    if path:
+        raw.update(_from_file(path))
+    raw.update(_from_environment(env))
+    raw.update({key: value for key, value in arguments.items() if value is not None})
+    try:
+        settings = msgspec.convert(raw, Settings, strict=False)
+    except msgspec.ValidationError as problem:
+        raise errors.Invalid(f"settings: {problem}") from None
+    unknown = set(settings.roles) - set(ROLES)
+    if unknown:
+        raise errors.Invalid(f"settings: unknown roles {sorted(unknown)}; known are {ROLES}")
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise errors.Invalid("settings: tls_cert and tls_key go together")
+    return settings
+
+
+def _from_file(path: str) -> dict[str, Any]:
+    try:
+        with Path(path).open("rb") as file:
+            raw = tomllib.load(file)
+    except OSError as problem:
+        raise errors.Invalid(f"settings file {path}: {problem.strerror}") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise errors.Invalid(f"settings file {path}: {problem}") from None
+    known = Settings.__struct_fields__
+    for key in raw:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise errors.Invalid(f"settings file {path}: unknown key {key!r}{hint}")
+    return raw
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+    """Return what LABFLEET_* says; variables of the CLI and of secrets are not ours to refuse."""
+    found: dict[str, Any] = {}
+    for key in Settings.__struct_fields__:
+        value = env.get(PREFIX + key.upper())
+        if value is not None:
+            found[key] = tuple(value.split(",")) if key == "roles" else value
+    return found

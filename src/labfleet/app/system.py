@@ -1,0 +1,109 @@
+"""The real clock, dice, ids and secrets: the only place where the host is asked for them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+import time
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from labfleet.kernel import errors
+from labfleet.kernel.rng import Rng
+from labfleet.resources.meta import SecretRef
+
+SECRET_LIMIT = 65536
+
+
+class SystemClock:
+    """Fleet time from the host's clock: epoch + (real - epoch) x rate.
+
+    `epoch` is a Unix instant at which fleet time and real time are the same; with rate 1 they
+    always are. The two simulators take the same two numbers and so share the time.
+    """
+
+    def __init__(self, epoch: float = 0.0, rate: float = 1.0) -> None:
+        if rate <= 0:
+            raise errors.Invalid(f"clock rate {rate} must be greater than 0")
+        self._epoch = epoch
+        self._rate = rate
+
+    @property
+    def rate(self) -> float:
+        """Return fleet seconds per machine second."""
+        return self._rate
+
+    def now(self) -> datetime:
+        """Return the fleet's instant."""
+        real = time.time()
+        if self._rate == 1.0:
+            return datetime.fromtimestamp(real, UTC)
+        scaled = (real - self._epoch) * self._rate
+        return datetime.fromtimestamp(self._epoch, UTC) + timedelta(seconds=scaled)
+
+    def monotonic(self) -> float:
+        """Return fleet seconds that never go back."""
+        return time.monotonic() * self._rate
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for fleet seconds."""
+        await asyncio.sleep(seconds / self._rate)
+
+
+class SystemRng:
+    """Dice of the host, or of a seed; streams of one seed are independent by name."""
+
+    def __init__(self, seed: str | None = None) -> None:
+        self._seed = secrets.token_hex(16) if seed is None else seed
+        self._dice = random.Random(self._seed)  # noqa: S311 - jitter, not secrecy
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        return self._dice.random()
+
+    def stream(self, name: str) -> Rng:
+        """Return the stream of this name."""
+        return SystemRng(f"{self._seed}/{name}")
+
+
+class SystemIds:
+    """Random identities and secrets."""
+
+    def uid(self) -> str:
+        """Return a fresh UUID."""
+        return str(uuid.uuid4())
+
+    def token(self) -> str:
+        """Return 256 fresh random bits as text."""
+        return secrets.token_urlsafe(32)
+
+
+class HostSecrets:
+    """Reads secretRefs from the environment and from files, at the moment of use."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ if environment is None else environment
+
+    def resolve(self, ref: SecretRef) -> str:
+        """Return the value, without a trailing newline; Denied names only the reference."""
+        if ref.env is not None:
+            value = self._environment.get(ref.env)
+            if not value:
+                raise errors.Denied(f"environment variable {ref.env} is not set", reason="NoSecret")
+            return value
+        path = Path(ref.file or "")
+        try:
+            with path.open(encoding="utf-8") as file:
+                value = file.read(SECRET_LIMIT).rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as problem:
+            kind = type(problem).__name__
+            raise errors.Denied(
+                f"cannot read secret file {path}: {kind}", reason="NoSecret"
+            ) from None
+        if not value:
+            raise errors.Denied(f"secret file {path} is empty", reason="NoSecret")
+        return value

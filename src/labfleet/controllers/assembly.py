@@ -1,0 +1,191 @@
+"""Put the controllers together: which change asks whom to look, and who leads what.
+
+Returns plain controllers; a roof gives them leadership and runs them. The handlers only add
+keys: losing one costs the time until the next resync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.garbage import KEY as GARBAGE
+from labfleet.controllers.garbage import GarbageController
+from labfleet.controllers.pool import PoolController
+from labfleet.controllers.scheduler import KEY as SCHEDULER
+from labfleet.controllers.scheduler import Scheduler
+from labfleet.controllers.session.reconcile import SessionController
+from labfleet.controllers.upkeep import KEY as UPKEEP
+from labfleet.controllers.upkeep import Upkeep
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.controllers.worker.reconcile import WorkerController
+from labfleet.decisions.lifecycle import session_phases
+from labfleet.engine.cache import Cache
+from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
+from labfleet.engine.queue import EVENT, USER, KeyQueue
+from labfleet.kernel.rng import Rng
+from labfleet.resources.meta import Key, Resource
+from labfleet.resources.pool import Pool
+from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.worker import Worker
+from labfleet.service.parts import Parts
+
+RESYNC_SECONDS = 300.0
+CONCURRENCY = 32
+ROLES = ("scheduler", "worker-controller", "lab-controller")
+
+
+def prepare(cache: Cache) -> None:
+    """Add the indices that controllers read by; call before the cache starts."""
+    cache.index(Session, "worker", _worker_of)
+    cache.index(Session, "phase", _phase_of)
+    cache.index(Worker, "pool", _pool_of)
+
+
+def _worker_of(obj: Resource) -> Iterable[str]:
+    return () if obj.status.worker is None else (obj.status.worker,)
+
+
+def _phase_of(obj: Resource) -> Iterable[str]:
+    return (obj.status.phase,)
+
+
+def _pool_of(obj: Resource) -> Iterable[str]:
+    return () if obj.spec.pool is None else (obj.spec.pool,)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Builds one role's controllers."""
+
+    rng: Rng
+    parts: Parts
+    observer: ReconcileObserver | None = None
+
+    def scheduler(self, context: Context) -> list[Controller]:
+        """Return who places sessions, sizes pools and does upkeep."""
+        scheduler = self._controller(context, "scheduler", Scheduler(context).reconcile, 1)
+        pools = self._controller(context, "pool", PoolController(context).reconcile, 4)
+        upkeep = self._controller(context, "upkeep", Upkeep(context, self.parts).reconcile, 1)
+        cache = context.cache
+        scheduler.resync(RESYNC_SECONDS, lambda: (SCHEDULER,))
+        upkeep.resync(RESYNC_SECONDS, lambda: (UPKEEP,))
+        pools.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Pool)])
+
+        def session_changed(old: Resource | None, new: Resource | None) -> None:
+            if _places(old, new):
+                scheduler.queue.add(SCHEDULER, priority=EVENT)
+                for pool in cache.all(Pool):
+                    pools.queue.add(pool.key, priority=EVENT)
+
+        def worker_changed(old: Resource | None, new: Resource | None) -> None:
+            if _phase(old) != _phase(new) or _asked(old, new):
+                scheduler.queue.add(SCHEDULER, priority=EVENT)
+                named = new or old
+                if named is not None and named.spec.pool is not None:
+                    space = named.metadata.namespace
+                    pools.queue.add(Key("Pool", space, named.spec.pool), priority=EVENT)
+
+        cache.on_change(Session, session_changed)
+        cache.on_change(Worker, worker_changed)
+        cache.on_change(Pool, _on_asked(pools.queue))
+        return [scheduler, pools, upkeep]
+
+    def workers(self, context: Context, inventory: Inventory) -> list[Controller]:
+        """Return who leads workers through their lives and finds orphans."""
+        reconcile = WorkerController(context, inventory).reconcile
+        workers = self._controller(context, "worker", reconcile, CONCURRENCY)
+        orphans = GarbageController(context, inventory).reconcile
+        garbage = self._controller(context, "garbage", orphans, 1)
+        cache = context.cache
+        workers.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Worker)])
+        garbage.resync(RESYNC_SECONDS, lambda: (GARBAGE,))
+
+        def session_changed(old: Resource | None, new: Resource | None) -> None:
+            for name in {*_bound(old), *_bound(new)} if _moved(old, new) else ():
+                named = new or old
+                space = "default" if named is None else named.metadata.namespace
+                workers.queue.add(Key("Worker", space, name), priority=EVENT)
+
+        cache.on_change(Worker, _on_asked(workers.queue))
+        cache.on_change(Session, session_changed)
+        return [workers, garbage]
+
+    def labs(self, context: Context) -> list[Controller]:
+        """Return who leads sessions through their lives."""
+        reconcile = SessionController(context, self.parts).reconcile
+        sessions = self._controller(context, "session", reconcile, CONCURRENCY)
+        cache = context.cache
+        sessions.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Session)])
+
+        def worker_changed(old: Resource | None, new: Resource | None) -> None:
+            named = new or old
+            if named is None or (_phase(old) == _phase(new) and not _asked(old, new)):
+                return
+            for session in cache.by(Session, "worker", named.name):
+                sessions.queue.add(session.key, priority=EVENT)
+
+        def session_changed(old: Resource | None, new: Resource | None) -> None:
+            if new is not None and (_asked(old, new) or _phase(old) != _phase(new)):
+                sessions.queue.add(new.key, priority=USER if _asked(old, new) else EVENT)
+
+        cache.on_change(Worker, worker_changed)
+        cache.on_change(Session, session_changed)
+        return [sessions]
+
+    def _controller(
+        self, context: Context, name: str, reconcile: Reconcile, concurrency: int
+    ) -> Controller:
+        return Controller(
+            name,
+            reconcile,
+            queue=KeyQueue(context.clock, self.rng.stream(name)),
+            clock=context.clock,
+            concurrency=concurrency,
+            observer=self.observer,
+        )
+
+
+def _on_asked(queue: KeyQueue) -> Callable[[Resource | None, Resource | None], None]:
+    """Return a handler that reacts to people's wishes, not to the controller's own writes."""
+
+    def changed(old: Resource | None, new: Resource | None) -> None:
+        if new is None and old is not None:
+            queue.add(old.key, priority=EVENT)
+        elif new is not None and _asked(old, new):
+            queue.add(new.key, priority=USER)
+
+    return changed
+
+
+def _asked(old: Resource | None, new: Resource | None) -> bool:
+    """Tell whether what people want of the object changed."""
+    if old is None or new is None:
+        return True
+    before, after = old.metadata, new.metadata
+    return (before.generation, before.deletion_timestamp) != (
+        after.generation,
+        after.deletion_timestamp,
+    )
+
+
+def _phase(obj: Resource | None) -> str | None:
+    return None if obj is None else obj.status.phase
+
+
+def _bound(obj: Resource | None) -> tuple[str, ...]:
+    if obj is None or obj.status.worker is None:
+        return ()
+    return (obj.status.worker,) if obj.status.phase in session_phases.BOUND else ()
+
+
+def _moved(old: Resource | None, new: Resource | None) -> bool:
+    return _bound(old) != _bound(new)
+
+
+def _places(old: Resource | None, new: Resource | None) -> bool:
+    """Tell whether a session began to wait or gave room back."""
+    if _phase(new) == SessionPhase.PENDING and (_phase(old) != SessionPhase.PENDING):
+        return True
+    return _bound(old) != _bound(new) or (_asked(old, new) and _phase(new) == "PENDING")

@@ -1,0 +1,94 @@
+"""What every controller works with, and the one way they write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from labfleet.engine.cache import Cache
+from labfleet.engine.effects import Effects
+from labfleet.engine.election import Leadership
+from labfleet.engine.objects import Objects
+from labfleet.interfaces import store as stores
+from labfleet.interfaces.compute import Compute
+from labfleet.interfaces.lab_host import LabHosts
+from labfleet.interfaces.outside import PortProbe, Secrets
+from labfleet.kernel import errors
+from labfleet.kernel.clock import Clock
+from labfleet.kernel.ids import IdSource
+from labfleet.resources.meta import Resource
+
+R = TypeVar("R", bound=Resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The parts a controller is built from; `installation` is the owner tag of our machines."""
+
+    installation: str
+    objects: Objects
+    cache: Cache
+    clock: Clock
+    ids: IdSource
+    effects: Effects
+    leadership: Leadership
+    compute: Compute
+    hosts: LabHosts
+    secrets: Secrets
+    probe: PortProbe
+
+    def cause(self, actor: str, reason: str) -> stores.Cause:
+        """Return who writes and why, at fleet time now."""
+        return stores.Cause(actor=actor, at=self.clock.now(), reason=reason[:500])
+
+    async def record(
+        self,
+        old: R,
+        *,
+        status: object,
+        finalizers: tuple[str, ...] | None = None,
+        actor: str,
+        reason: str,
+        writes: Sequence[stores.Write] = (),
+        preconditions: Sequence[stores.Precondition] = (),
+    ) -> R:
+        """Write status and finalizers when they differ, fenced, and wait for the cache.
+
+        Returns the object as stored, or the old one when there was nothing to write.
+        """
+        held = old.metadata.finalizers if finalizers is None else finalizers
+        same = status == old.status and held == old.metadata.finalizers and not writes
+        if same and not (old.deleting and not held):
+            return old
+        metadata = msgspec.structs.replace(old.metadata, finalizers=held)
+        new = msgspec.structs.replace(old, metadata=metadata, status=status)
+        return (
+            await self.write(
+                new, actor=actor, reason=reason, writes=writes, preconditions=preconditions
+            )
+        )[0]
+
+    async def write(
+        self,
+        *objects: R,
+        actor: str,
+        reason: str,
+        writes: Sequence[stores.Write] = (),
+        preconditions: Sequence[stores.Precondition] = (),
+    ) -> tuple[R, ...]:
+        """Write whole objects in one fenced commit and wait for the cache."""
+        fence = self.leadership.fence
+        if fence is None:
+            raise errors.Fenced("this replica does not lead")
+        revision, stored = await self.objects.save(
+            *objects,
+            cause=self.cause(actor, reason),
+            writes=writes,
+            preconditions=preconditions,
+            fence=fence,
+        )
+        await self.cache.reached(revision)
+        return stored  # type: ignore[return-value]

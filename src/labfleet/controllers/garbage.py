@@ -1,0 +1,78 @@
+"""Find machines that carry our owner tag and belong to no worker, and end them with patience.
+
+Two looks, `GRACE` apart, and a last one before the act; a machine tagged `keep` is never
+touched. A worker whose launch is still open may yet adopt its machine. Off until the cache has
+listed everything once (aws.md 7.9; part 4 adds dry run, budgets and the other direction).
+"""
+
+from __future__ import annotations
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.engine.controller import Again, Done
+from labfleet.interfaces.compute import Instance
+from labfleet.kernel import errors
+from labfleet.resources.meta import Key
+from labfleet.resources.template import Template
+from labfleet.resources.worker import Worker, WorkerPhase
+
+KEY = Key("Worker", "", "garbage")
+EVERY = 120.0
+GRACE = 300.0
+ROUND_LIMIT = 5
+KEEP = "keep"
+
+
+class GarbageController:
+    """Reconciles the provider's list with our records, one region after the other."""
+
+    def __init__(self, context: Context, inventory: Inventory) -> None:
+        self.context = context
+        self._inventory = inventory
+        self._suspects: dict[str, float] = {}
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Look once at every region in use."""
+        del key
+        ended = 0
+        for region in self._regions():
+            try:
+                machines = await self._inventory.all(region)
+            except errors.LabfleetError:
+                continue  # an error is not an empty list: nothing is judged on it
+            for machine in machines.values():
+                if ended < ROUND_LIMIT and await self._judge(region, machine):
+                    ended += 1
+        return Again(EVERY)
+
+    def _regions(self) -> list[str]:
+        cache = self.context.cache
+        machines = [each.spec.machine for each in cache.all(Worker)]
+        machines += [each.spec.machine for each in cache.all(Template)]
+        return sorted({each.aws.region for each in machines if each is not None})
+
+    def _owned(self, machine: Instance) -> bool:
+        """Tell whether some worker has this machine or may still adopt it."""
+        for worker in self.context.cache.all(Worker):
+            if worker.status.ec2.instance_id == machine.id:
+                return worker.status.phase is not WorkerPhase.TERMINATED
+            launching = worker.status.effect is not None and worker.status.effect.kind == "launch"
+            if worker.metadata.uid in machine.tags.values() and launching:
+                return True
+        return False
+
+    async def _judge(self, region: str, machine: Instance) -> bool:
+        """Return whether the machine was ended as an orphan."""
+        if self._owned(machine) or KEEP in machine.tags:
+            self._suspects.pop(machine.id, None)
+            return False
+        now = self.context.clock.monotonic()
+        first = self._suspects.setdefault(machine.id, now)
+        if now - first < GRACE:
+            return False
+        fresh = await self.context.compute.describe(region, machine.id)
+        self._suspects.pop(machine.id, None)
+        if fresh is None or self._owned(fresh) or KEEP in fresh.tags:
+            return False
+        await self.context.compute.terminate(region, machine.id)
+        return True

@@ -1,0 +1,209 @@
+"""The pool controller: keeps a pool at the size that its pure decision asks for.
+
+New workers and the counter that named them are one commit. A worker is retired in a commit
+that holds only if nobody touched its ledger row since the snapshot: a session placed meanwhile
+wins (ux.md T16).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.requests import Requests, shape_of
+from labfleet.decisions import scaling
+from labfleet.decisions.lifecycle import worker_phases
+from labfleet.engine.controller import Again, Done
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources import conditions, meta
+from labfleet.resources.meta import Key
+from labfleet.resources.pool import EVENTS_KEPT, FINALIZER_WORKERS, Pool, PoolPhase, PoolStatus
+from labfleet.resources.session import Session
+from labfleet.resources.template import Template
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
+from labfleet.service import ledger_rows
+
+EVERY = 20.0
+ACTOR = "pool-controller"
+
+
+class PoolController:
+    """Reconciles pools."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._requests = Requests(context)
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Take one step for the pool of this key."""
+        pool = self.context.cache.get(Pool, key.name, key.namespace)
+        if pool is None:
+            return Done()
+        revision, now = self.context.cache.revision, self.context.clock.now()
+        view = self._view(pool, now)
+        decision = scaling.decide_pool(view, now)
+        await self._grow(pool, decision, len(view.waiting), now)
+        await self._shrink(decision, revision)
+        ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
+        return Done() if ended else Again(EVERY)
+
+    def _view(self, pool: Pool, now: datetime) -> scaling.PoolView:
+        template = self.context.cache.get(Template, pool.spec.template)
+        return scaling.PoolView(
+            name=pool.name,
+            spec=pool.spec,
+            phase=pool.status.phase,
+            workers=tuple(
+                self._worker(each) for each in self.context.cache.by(Worker, "pool", pool.name)
+            ),
+            waiting=tuple(
+                request
+                for session in self._requests.due(now)
+                if (request := self._requests.of(session, now)) is not None
+                and request.track in {None, pool.spec.track}
+            ),
+            shape=shape_of(pool, template),
+            deleting=pool.deleting,
+            created_workers=pool.status.created_workers,
+            last_scale_up=pool.status.last_scale_up,
+            last_scale_down=pool.status.last_scale_down,
+        )
+
+    def _worker(self, worker: Worker) -> scaling.PoolWorker:
+        held = [
+            session.status.reservation
+            for session in self.context.cache.by(Session, "worker", worker.name)
+            if session.status.reservation is not None
+        ]
+        return scaling.PoolWorker(
+            name=worker.name,
+            phase=worker.status.phase,
+            phase_since=worker.status.phase_since,
+            leaving=worker_phases.drain_wanted(worker),
+            cordoned=worker.spec.cordoned,
+            capacity=worker.status.capacity,
+            reservations=tuple(held),
+            empty_since=worker.status.empty_since,
+        )
+
+    async def _grow(
+        self, pool: Pool, decision: scaling.PoolDecision, waiting: int, now: datetime
+    ) -> None:
+        """Write the pool's status and its new workers in one commit."""
+        template = self.context.cache.get(Template, pool.spec.template)
+        made = [self._made(pool, template, name, now) for name in decision.create if template]
+        status = _status(pool.status, decision, waiting, now)
+        metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
+        if decision.phase is PoolPhase.TERMINATED:
+            metadata = meta.without_finalizer(metadata, FINALIZER_WORKERS)
+        if not made and status == pool.status and metadata == pool.metadata:
+            return
+        status = msgspec.structs.replace(status, observed_generation=metadata.generation)
+        new = msgspec.structs.replace(pool, metadata=metadata, status=status)
+        objects: tuple[meta.Resource, ...] = (new, *made)
+        await self.context.write(*objects, actor=ACTOR, reason=decision.message)
+
+    def _made(self, pool: Pool, template: Template | None, name: str, now: datetime) -> Worker:
+        if template is None:
+            raise AssertionError("a worker was decided on without a template")
+        labels = {"labfleet.dev/pool": pool.name, "labfleet.dev/track": pool.spec.track}
+        return Worker(
+            metadata=meta.Metadata(
+                name=name,
+                namespace=pool.metadata.namespace,
+                uid=self.context.ids.uid(),
+                labels={**pool.spec.labels, **labels},
+                annotations=pool.spec.annotations,
+                generation=1,
+                creation_timestamp=now,
+                owner_references=(
+                    meta.OwnerReference(kind="Pool", name=pool.name, uid=pool.metadata.uid),
+                ),
+            ),
+            spec=WorkerSpec(
+                track=pool.spec.track,
+                pool=pool.name,
+                template=template.name,
+                machine=template.spec.machine,
+            ),
+            status=WorkerStatus(phase_since=now),
+        )
+
+    async def _shrink(self, decision: scaling.PoolDecision, revision: int) -> None:
+        for retirement in decision.retire:
+            worker = self.context.cache.get(Worker, retirement.name)
+            if worker is not None:
+                await self._retire(worker, retirement.reason, revision)
+        for name in decision.drain:
+            worker = self.context.cache.get(Worker, name)
+            if worker is not None and not worker.spec.cordoned:
+                closed = msgspec.structs.replace(worker.spec, cordoned=True)
+                await self._want(worker, closed, "pool is draining", revision)
+
+    async def _retire(self, worker: Worker, reason: str, revision: int) -> None:
+        if worker.status.phase is WorkerPhase.TERMINATED:
+            metadata = msgspec.structs.replace(
+                worker.metadata, deletion_timestamp=self.context.clock.now(), finalizers=()
+            )
+            gone = msgspec.structs.replace(worker, metadata=metadata)
+            await self.context.write(gone, actor=ACTOR, reason="terminated")
+            return
+        if worker.spec.desired == "Terminated":
+            return
+        wanted = msgspec.structs.replace(worker.spec, desired="Terminated", cordoned=True)
+        await self._want(worker, wanted, f"retired: {reason}", revision)
+
+    async def _want(self, worker: Worker, wanted: WorkerSpec, reason: str, revision: int) -> None:
+        """Change what is wanted of a worker if its ledger is as it was in the snapshot."""
+        metadata = msgspec.structs.replace(
+            worker.metadata, generation=worker.metadata.generation + 1
+        )
+        new = msgspec.structs.replace(worker, metadata=metadata, spec=wanted)
+        row = ledger_rows.of(worker.key)
+        writes: tuple[stores.Write, ...] = (ledger_rows.touch(row),)
+        try:
+            await self.context.write(
+                new,
+                actor=ACTOR,
+                reason=reason,
+                preconditions=(ledger_rows.untouched(row, revision),),
+                writes=writes,
+            )
+        except errors.Conflict as problem:
+            if isinstance(problem, errors.Fenced):
+                raise
+
+
+def _status(
+    before: PoolStatus, decision: scaling.PoolDecision, waiting: int, now: datetime
+) -> PoolStatus:
+    """Return the pool's status after the decision."""
+    up = any(each.kind != "scale_down" for each in decision.events)
+    down = any(each.kind == "scale_down" for each in decision.events)
+    alive = decision.ready + decision.booting + decision.draining + decision.failed
+    ready = decision.phase is PoolPhase.READY
+    return msgspec.structs.replace(
+        before,
+        phase=decision.phase,
+        message=decision.message,
+        workers=alive + len(decision.create),
+        ready=decision.ready,
+        booting=decision.booting + len(decision.create),
+        draining=decision.draining,
+        failed=decision.failed,
+        waiting_sessions=waiting,
+        created_workers=max(decision.created_workers, before.created_workers),
+        last_scale_up=now if up else before.last_scale_up,
+        last_scale_down=now if down else before.last_scale_down,
+        events=(*before.events, *decision.events)[-EVENTS_KEPT:],
+        conditions=conditions.put(
+            before.conditions,
+            "Ready",
+            "True" if ready else "False",
+            "Steady" if ready else decision.phase.title().replace("_", ""),
+            now=now,
+        ),
+    )

@@ -1,0 +1,73 @@
+"""What waiting sessions ask for, and the empty workers that could be made for them.
+
+One reading for the scheduler, who places, and for the pool controller, who grows: if the two
+disagreed, workers would be made that nobody is placed on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.session.look import Look
+from labfleet.decisions import placement
+from labfleet.decisions.lifecycle import session as lifecycle
+from labfleet.decisions.lifecycle import session_phases
+from labfleet.resources.definition import Definition
+from labfleet.resources.pool import Pool
+from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.template import Template
+
+TEARDOWN = timedelta(minutes=10)
+LEAD = timedelta(seconds=2100)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Reads waiting sessions from the cache."""
+
+    context: Context
+
+    def due(self, now: datetime) -> list[Session]:
+        """Return the sessions whose time to look for a place has come, most urgent first."""
+        waiting = []
+        for session in self.context.cache.by(Session, "phase", SessionPhase.PENDING):
+            start = session.spec.slot.start
+            if session_phases.end_asked(session) or (start is not None and start - LEAD > now):
+                continue
+            created = session.metadata.creation_timestamp or now
+            waiting.append((-session.spec.priority, start or created, session.key, session))
+        return [each[3] for each in sorted(waiting, key=lambda each: each[:3])]
+
+    def of(self, session: Session, now: datetime) -> placement.PlacementRequest | None:
+        """Return what the session asks for if placed now; None when its definition is gone."""
+        definition = self.context.cache.get(Definition, session.spec.definition)
+        if definition is None:
+            return None
+        seen = Look(self.context).budget(session)
+        begin, end = lifecycle.resolve_slot(session, seen, now)
+        return placement.PlacementRequest(
+            amounts=definition.status.demand,
+            start=begin,
+            end=end + TEARDOWN,
+            track=session.spec.track or definition.spec.track,
+            licence_affinity=definition.spec.licence_affinity,
+        )
+
+
+def shape_of(pool: Pool, template: Template | None) -> placement.Shape | None:
+    """Return the empty worker that the pool's template makes; None when it can make none."""
+    if template is None or not template.spec.enabled:
+        return None
+    machine = template.spec.machine
+    licensed = machine.auto_license and machine.licence.token is not None
+    nodes = machine.cml.max_nodes_licensed if licensed else machine.cml.max_nodes_unlicensed
+    return placement.Shape(
+        name=f"pool {pool.name}",
+        track=pool.spec.track,
+        capacity=msgspec.structs.replace(machine.capacity, nodes=nodes),
+        product=machine.licence.product if licensed else None,
+    )

@@ -1,0 +1,282 @@
+"""The scheduler: binds waiting sessions to workers, one cycle at a time.
+
+One snapshot, all due sessions in order, each placed against the snapshot as changed by the
+ones before (kueue's cycle). Each binding is one commit that takes session, ports and the
+worker's ledger row together; whatever somebody else touched meanwhile makes it a conflict and
+waits for the next cycle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.requests import Requests, shape_of
+from labfleet.decisions import placement, port_numbers
+from labfleet.decisions.lifecycle import worker_phases
+from labfleet.engine.controller import Again, Done
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts, Reservation, Shortage
+from labfleet.resources.decision import Decision
+from labfleet.resources.definition import Definition
+from labfleet.resources.meta import Key
+from labfleet.resources.pool import Pool
+from labfleet.resources.session import PortAllocation, Session, SessionPhase
+from labfleet.resources.template import Template
+from labfleet.resources.worker import Worker
+from labfleet.service import ledger_rows
+
+KEY = Key("Session", "", "scheduler")
+ACTOR = "scheduler"
+CYCLE = 15.0
+CYCLE_LIMIT = 500
+
+
+@dataclass(slots=True)
+class _Board:
+    """The snapshot that a cycle decides on and changes as it goes."""
+
+    revision: int
+    now: datetime
+    candidates: dict[str, placement.Candidate]
+    taken: dict[str, set[tuple[str, int]]]
+    since: dict[str, int] = field(default_factory=dict)
+
+
+class Scheduler:
+    """Places PENDING sessions; runs under one key, so never twice at once."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._requests = Requests(context)
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Run one cycle."""
+        del key
+        due = self._requests.due(self.context.clock.now())
+        if not due:
+            return Again(CYCLE)
+        board = await self._snapshot()
+        last = board.revision
+        for session in due[:CYCLE_LIMIT]:
+            last = max(last, await self._one(session, board))
+        await self.context.cache.reached(last)
+        return Again(CYCLE)
+
+    async def _snapshot(self) -> _Board:
+        cache = self.context.cache
+        revision, now = cache.revision, self.context.clock.now()
+        candidates = {}
+        taken: dict[str, set[tuple[str, int]]] = {}
+        for worker in cache.all(Worker):
+            if worker.status.phase not in worker_phases.HOSTING:
+                continue
+            candidates[worker.name] = self._candidate(worker)
+            taken[worker.name] = {
+                (each.partition("/")[0], int(each.partition("/")[2]))
+                for each in worker.status.foreign_ports
+            }
+        for row in await self.context.objects.store.ports():
+            if row.worker in taken:
+                taken[row.worker].add((row.transport, row.number))
+        for name, numbers in taken.items():
+            held = sum(transport == "tcp" for transport, _ in numbers)
+            free = port_numbers.LAST - port_numbers.FIRST + 1 - held
+            candidates[name] = replace(candidates[name], free_ports=free)
+        return _Board(revision, now, candidates, taken)
+
+    def _candidate(self, worker: Worker) -> placement.Candidate:
+        held = [
+            session.status.reservation
+            for session in self.context.cache.by(Session, "worker", worker.name)
+            if session.status.reservation is not None
+        ]
+        licence, machine = worker.status.licence, worker.spec.machine
+        return placement.Candidate(
+            name=worker.name,
+            phase=worker.status.phase,
+            track=worker.spec.track,
+            pool=worker.spec.pool,
+            cordoned=worker.spec.cordoned,
+            draining=worker_phases.drain_wanted(worker),
+            overcommitted=conditions.is_true(worker.status.conditions, "OverCommitted"),
+            health=worker.status.health,
+            licensed=bool(licence.licensed),
+            product=licence.product,
+            unlicensed_nodes=5 if machine is None else machine.cml.max_nodes_unlicensed,
+            capacity=worker.status.capacity,
+            reservations=tuple(held),
+            sessions=len(held),
+        )
+
+    async def _one(self, session: Session, board: _Board) -> int:
+        """Decide on one session and write the decision; return the revision written or 0."""
+        definition = self.context.cache.get(Definition, session.spec.definition)
+        request = self._requests.of(session, board.now)
+        if definition is None or request is None:
+            return await self._refuse(session, board, "NoDefinition", "its definition is gone")
+        never = placement.never_fits(
+            request, self._shapes(), now=board.now, revision=board.revision
+        )
+        if never is not None:
+            return await self._end(session, never)
+        decision = placement.place(
+            request, list(board.candidates.values()), now=board.now, revision=board.revision
+        )
+        if decision.chosen is None:
+            return await self._wait(session, decision)
+        ports = port_numbers.allocate(definition.status.ports, taken=board.taken[decision.chosen])
+        if isinstance(ports, Shortage):
+            return await self._wait(session, _short_of_ports(decision, ports))
+        return await self._bind(session, decision, ports, request, board)
+
+    async def _bind(
+        self,
+        session: Session,
+        decision: Decision,
+        ports: tuple[PortAllocation, ...],
+        request: placement.PlacementRequest,
+        board: _Board,
+    ) -> int:
+        worker = decision.chosen or ""
+        reservation = Reservation(
+            holder=worker, amounts=request.amounts, start=request.start, end=request.end
+        )
+        status = msgspec.structs.replace(
+            session.status,
+            phase=SessionPhase.SCHEDULED,
+            phase_since=board.now,
+            worker=worker,
+            reservation=reservation,
+            ports=ports,
+            decision=decision,
+            placements=session.status.placements + 1,
+            scheduled_at=board.now,
+            reason="Scheduled",
+            message=f"placed on {worker}",
+        )
+        row = ledger_rows.row("Worker", worker, session.metadata.namespace)
+        try:
+            revision, _ = await self.context.objects.save(
+                msgspec.structs.replace(session, status=status),
+                cause=self.context.cause(ACTOR, decision.message),
+                preconditions=(
+                    ledger_rows.untouched(row, board.since.get(worker, board.revision)),
+                ),
+                writes=(
+                    ledger_rows.touch(row),
+                    stores.TakePorts(
+                        worker=worker,
+                        owner=session.metadata.uid,
+                        ports=tuple((port.transport, port.number) for port in ports),
+                    ),
+                ),
+                fence=self.context.leadership.fence,
+            )
+        except errors.Fenced:
+            raise
+        except errors.Conflict:
+            # Somebody was first; this worker is out for the rest of the cycle.
+            board.candidates.pop(worker, None)
+            return 0
+        board.since[worker] = revision
+        board.taken[worker] |= {(port.transport, port.number) for port in ports}
+        before = board.candidates[worker]
+        board.candidates[worker] = replace(
+            before,
+            reservations=(*before.reservations, reservation),
+            sessions=before.sessions + 1,
+        )
+        return revision
+
+    def _shapes(self) -> list[placement.Shape]:
+        """Return the empty workers that can exist: templates of live pools, and what runs."""
+        shapes = []
+        for pool in self.context.cache.all(Pool):
+            if pool.deleting or pool.spec.desired != "Ready":
+                continue
+            shape = shape_of(pool, self.context.cache.get(Template, pool.spec.template))
+            if shape is not None:
+                shapes.append(shape)
+        for worker in self.context.cache.all(Worker):
+            live = worker.status.phase in worker_phases.HOSTING | worker_phases.BOOTING
+            if live and worker.status.capacity is not None:
+                shapes.append(
+                    placement.Shape(
+                        name=worker.name,
+                        track=worker.spec.track,
+                        capacity=worker.status.capacity,
+                        product=worker.status.licence.product,
+                    )
+                )
+        return shapes
+
+    async def _refuse(self, session: Session, board: _Board, reason: str, message: str) -> int:
+        return await self._end(
+            session,
+            Decision(
+                outcome="refused",
+                reason=reason,
+                message=message,
+                at=board.now,
+                revision=board.revision,
+                requested=Amounts(),
+            ),
+        )
+
+    async def _end(self, session: Session, decision: Decision) -> int:
+        """Refuse: what can never fit is not queued for ever."""
+        status = msgspec.structs.replace(
+            session.status,
+            phase=SessionPhase.FAILED,
+            phase_since=decision.at,
+            ended_at=decision.at,
+            decision=decision,
+            reason=decision.reason,
+            message=decision.message,
+        )
+        return await self._save(session, status, decision.message)
+
+    async def _wait(self, session: Session, decision: Decision) -> int:
+        """Record why it waits, but only when the answer changed: a decision is an event."""
+        before = session.status.decision
+        if before is not None and _same(before, decision):
+            return 0
+        status = msgspec.structs.replace(
+            session.status, decision=decision, reason="Waiting", message=decision.message
+        )
+        return await self._save(session, status, decision.message)
+
+    async def _save(self, session: Session, status: object, reason: str) -> int:
+        try:
+            revision, _ = await self.context.objects.save(
+                msgspec.structs.replace(session, status=status),
+                cause=self.context.cause(ACTOR, reason),
+                fence=self.context.leadership.fence,
+            )
+        except errors.Fenced:
+            raise
+        except errors.Conflict:
+            return 0
+        return revision
+
+
+def _same(before: Decision, after: Decision) -> bool:
+    pick = (before.outcome, before.reason, before.message, before.rejected_by_reason)
+    return pick == (after.outcome, after.reason, after.message, after.rejected_by_reason)
+
+
+def _short_of_ports(decision: Decision, shortage: Shortage) -> Decision:
+    free = f"{shortage.free} of {shortage.wanted} ports are free"
+    return msgspec.structs.replace(
+        decision,
+        outcome="waiting",
+        reason="PortsShort",
+        message=f"{decision.chosen}: {free}",
+        chosen=None,
+    )

@@ -1,0 +1,1 @@
+"""The session controller: `look` observes, `act` touches the lab, `reconcile` leads."""

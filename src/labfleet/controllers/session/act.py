@@ -1,0 +1,91 @@
+"""Carry out one decided action on a session's lab."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from labfleet.controllers.context import Context
+from labfleet.decisions import port_numbers
+from labfleet.interfaces.lab_host import LabHost
+from labfleet.kernel import errors
+from labfleet.resources import topology
+from labfleet.resources.definition import Definition
+from labfleet.resources.session import LabStatus, Session
+
+DEADLINE = 30.0
+IMPORT_DEADLINE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an action taught us beyond what the next look will show."""
+
+    lab_id: str | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """The doing half of the session controller; all but import are safe to repeat."""
+
+    context: Context
+
+    async def perform(self, session: Session, host: LabHost, action: str) -> Outcome:
+        """Make the call under its open effect; Invalid becomes a refusal, the rest passes."""
+        effect, lab = session.status.effect, session.status.lab
+        if effect is None or lab is None:
+            raise AssertionError(f"{action} without an open effect or a lab record")
+        deadline = IMPORT_DEADLINE if action == "import" else DEADLINE
+        try:
+            return await self.context.effects.call(
+                effect, lambda: self._call(session, lab, host, action), deadline=deadline
+            )
+        except errors.Invalid as problem:
+            if action in {"import", "start"}:
+                return Outcome(refused=problem.message)
+            raise
+
+    async def _call(self, session: Session, lab: LabStatus, host: LabHost, action: str) -> Outcome:
+        if action == "import":
+            return Outcome(lab_id=await host.import_lab(self._topology(session), title=lab.title))
+        if lab.id is None:
+            raise errors.Gone("the lab has no id yet")
+        if action == "start":
+            await host.start(lab.id)
+        elif action == "stop":
+            await host.stop(lab.id)
+        elif action == "wipe":
+            await host.wipe(lab.id)
+        elif action == "delete":
+            await host.delete(lab.id)
+        else:
+            raise AssertionError(f"unknown action {action}")
+        return Outcome()
+
+    def _topology(self, session: Session) -> str:
+        """Return the definition's topology with this session's title, marker and ports."""
+        definition = self.context.cache.get(Definition, session.spec.definition)
+        pin, lab = session.status.definition, session.status.lab
+        if definition is None or lab is None:
+            message = f"definition {session.spec.definition} does not exist any more"
+            raise errors.Invalid(message)
+        if pin is not None and pin.topology_digest != definition.status.topology_digest:
+            message = f"definition {definition.name} is not the one that was pinned"
+            raise errors.Invalid(message)
+        return topology.personalise(
+            definition.spec.topology,
+            title=lab.title,
+            marker=lab.marker,
+            tags=port_numbers.tags(session.status.ports),
+        )
+
+
+async def remove_spare(host: LabHost, lab_id: str) -> None:
+    """Take one further step in removing a lab that carries our marker a second time."""
+    lab = await host.lab(lab_id)
+    if lab.state == "STARTED":
+        await host.stop(lab_id)
+    elif lab.state == "STOPPED":
+        await host.wipe(lab_id)
+    else:
+        await host.delete(lab_id)

@@ -1,0 +1,208 @@
+"""Observe a session's lab: where it is, how far it has come, whether its ports answer.
+
+A lab is ours by its marker (the session's uid in the lab's notes), never by its title. Of two
+labs with one marker the recorded one is kept and the other removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker.look import address_of
+from labfleet.decisions import demand
+from labfleet.decisions.lifecycle import session_phases
+from labfleet.decisions.lifecycle.session import Seen
+from labfleet.decisions.lifecycle.worker_phases import HOSTING, drain_wanted
+from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
+from labfleet.kernel import errors, ids
+from labfleet.resources import conditions, topology
+from labfleet.resources.definition import Definition
+from labfleet.resources.session import LabStatus, PortAllocation, Session, SessionPhase
+from labfleet.resources.worker import Worker, WorkerPhase
+
+S, P = SessionPhase, WorkerPhase
+_LOST = frozenset({P.UNLICENSING, P.STOPPING, P.STOPPED, P.TERMINATING_EC2, P.TERMINATED, P.FAILED})
+ACTIVE_STATES = frozenset({"QUEUED", "STARTED", "BOOTED", "STARTING"})
+HEAD_START_SECONDS = 300
+PROBES_AT_ONCE = 16
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was seen, the host it was seen on (None when out of reach), and spare labs."""
+
+    seen: Seen
+    host: LabHost | None = None
+    spare: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How sessions are observed."""
+
+    context: Context
+
+    async def at(self, session: Session) -> Sight:
+        """Return what can be seen of a session now; never raises for the outside's trouble."""
+        seen = self.budget(session)
+        if session.status.worker is None or session.status.phase not in session_phases.BOUND:
+            return Sight(seen)
+        worker = self.context.cache.get(Worker, session.status.worker)
+        seen = _of_worker(seen, session, worker, self.context)
+        if session.status.phase is S.SCHEDULED or worker is None or seen.host_dead:
+            return Sight(seen)
+        host = self._host(worker)
+        if host is None:
+            return Sight(replace(seen, trouble=f"{worker.name} is {worker.status.phase}"))
+        try:
+            return await self._lab(session, worker, host, seen)
+        except errors.LabfleetError as problem:
+            return Sight(replace(seen, trouble=f"{worker.name}: {problem.message}"), host)
+
+    def budget(self, session: Session) -> Seen:
+        """Return the time budgets of the session's definition and slot (seconds)."""
+        definition = self.context.cache.get(Definition, session.spec.definition)
+        if definition is None:
+            return Seen()
+        slot = session.spec.slot
+        duration = definition.spec.default_duration_minutes * 60
+        if slot.start is not None and slot.end is not None:
+            duration = int((slot.end - slot.start).total_seconds())
+        ahead = 0
+        if session.status.worker is not None:
+            ahead = sum(
+                other.status.phase is S.INSTANTIATING and other.name != session.name
+                for other in self.context.cache.by(Session, "worker", session.status.worker)
+            )
+        boot = demand.start_budget(definition.status.boot_seconds, ahead=ahead)
+        return Seen(
+            boot_seconds=boot + HEAD_START_SECONDS,
+            lead_seconds=definition.status.boot_seconds + HEAD_START_SECONDS,
+            duration_seconds=duration,
+            grace_seconds=definition.spec.grace_minutes * 60,
+        )
+
+    def _host(self, worker: Worker) -> LabHost | None:
+        machine = worker.spec.machine
+        reachable = worker.status.phase in HOSTING | {P.DRAINING, P.UNLICENSING}
+        if machine is None or not reachable or not worker.status.cml.ready:
+            return None
+        where = address_of(self.context, worker, machine, worker.status.ec2)
+        return None if where is None else self.context.hosts.at(where)
+
+    async def _lab(self, session: Session, worker: Worker, host: LabHost, seen: Seen) -> Sight:
+        found, spare = await self._find(session, host)
+        if found is None:
+            return Sight(replace(seen, looked=True, lab=None), host, spare)
+        status = _status(session, found)
+        busy = session.status.phase in {S.INSTANTIATING, S.STOPPING}
+        if not busy:
+            known = session.status.lab
+            if known is not None:
+                status = replace_lab(known, state=found.state, id=found.id)
+            return Sight(replace(seen, looked=True, lab=status), host, spare)
+        nodes = await host.nodes(found.id)
+        converged = await host.converged(found.id)
+        active = sum(node.state in ACTIVE_STATES for node in nodes)
+        waiting = await self._waiting(host, nodes)
+        status = replace_lab(
+            status,
+            nodes=len(nodes),
+            booted=sum(node.state == "BOOTED" for node in nodes),
+            waiting=waiting,
+        )
+        seen = replace(seen, looked=True, lab=status, active=active, converged=converged)
+        up = converged and found.state == "STARTED" and status.booted >= status.nodes
+        if up and session.status.phase is S.INSTANTIATING:
+            seen = await self._probe(session, worker, seen)
+        return Sight(seen, host, spare)
+
+    async def _find(self, session: Session, host: LabHost) -> tuple[Lab | None, tuple[str, ...]]:
+        """Return our lab and the ids of further labs with our marker."""
+        known = session.status.lab
+        if known is not None and known.id is not None:
+            try:
+                return await host.lab(known.id), ()
+            except errors.Gone:
+                pass
+        marked = sorted(
+            lab.id
+            for lab in await host.labs()
+            if topology.marker_of(lab.notes) == session.metadata.uid
+        )
+        if not marked:
+            return None, ()
+        return await host.lab(marked[0]), tuple(marked[1:])
+
+    async def _waiting(self, host: LabHost, nodes: tuple[NodeState, ...]) -> str | None:
+        """Say why queued nodes wait, as far as the server tells; best effort."""
+        queued = [node for node in nodes if node.state == "QUEUED"]
+        if not queued:
+            return None
+        try:
+            reasons = await host.queue()
+        except errors.LabfleetError:
+            reasons = {}
+        told = [f"{node.label}: {reasons.get(node.id, 'queued')}" for node in queued[:SHOWN]]
+        more = f" and {len(queued) - SHOWN} more" if len(queued) > SHOWN else ""
+        return ", ".join(told) + more
+
+    async def _probe(self, session: Session, worker: Worker, seen: Seen) -> Seen:
+        """Try every TCP port as a user would; UDP cannot be tried from outside (F40)."""
+        address = worker.status.ec2.public_ip or worker.status.ec2.private_ip or ""
+        ports = [port for port in session.status.ports if port.transport == "tcp"]
+        silent: list[PortAllocation] = []
+        for start in range(0, len(ports), PROBES_AT_ONCE):
+            batch = ports[start : start + PROBES_AT_ONCE]
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self.context.probe.answers(address, port.number))
+                    for port in batch
+                ]
+            silent += [port for port, task in zip(batch, tasks, strict=True) if not task.result()]
+        detail = ", ".join(
+            f"{port.name} ({port.transport} {port.number})" for port in silent[:SHOWN]
+        )
+        return replace(seen, ports_open=not silent, ports_detail=detail)
+
+
+def lab_title(session: Session) -> str:
+    """Return the lab's title: unique on a server, at most 64 characters."""
+    return f"{ids.slug(session.name, limit=54)}-{session.metadata.uid[:8]}"
+
+
+def _status(session: Session, found: Lab) -> LabStatus:
+    known = session.status.lab
+    base = known or LabStatus(title=found.title, marker=session.metadata.uid)
+    return replace_lab(base, id=found.id, state=found.state)
+
+
+def replace_lab(lab: LabStatus, **changes: object) -> LabStatus:
+    """Return the lab record with fields changed."""
+    return msgspec.structs.replace(lab, **changes)
+
+
+def _of_worker(seen: Seen, session: Session, worker: Worker | None, context: Context) -> Seen:
+    """Say what the worker's record means for its session."""
+    if worker is None:
+        name = session.status.worker
+        return replace(seen, host_lost=True, host_dead=True, host_detail=f"{name} does not exist")
+    phase, ec2 = worker.status.phase, worker.status.ec2
+    failed = conditions.find(worker.status.conditions, "Failed")
+    ended = failed is not None and failed.reason == "InstanceTerminated"
+    dead = phase is P.TERMINATED or ec2.state == "terminated" or (phase is P.FAILED and ended)
+    drain = worker.spec.drain
+    forced = drain is not None and drain.force and context.clock.now() >= drain.deadline
+    return replace(
+        seen,
+        host_lost=phase in _LOST,
+        host_dead=dead,
+        host_leaving=drain_wanted(worker),
+        host_detail=f"{worker.name} is {phase}: {worker.status.message}",
+        forced_out=forced,
+    )

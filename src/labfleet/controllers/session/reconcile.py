@@ -1,0 +1,195 @@
+"""Lead one session one step: look, settle what is open, decide, record, act."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.session import act, look
+from labfleet.controllers.session.observe import Observer
+from labfleet.decisions.lifecycle import session as lifecycle
+from labfleet.decisions.lifecycle import session_phases
+from labfleet.engine.controller import Again, Done
+from labfleet.interfaces import store as stores
+from labfleet.interfaces.lab_host import LabHost
+from labfleet.kernel import errors
+from labfleet.resources import conditions
+from labfleet.resources.meta import Effect, Key
+from labfleet.resources.session import LabStatus, Session, SessionPhase
+from labfleet.service import access, ledger_rows, observations
+from labfleet.service.parts import Caller, Parts
+
+ACTOR = "session-controller"
+
+
+class SessionController:
+    """Reconciles sessions from SCHEDULED to their end; PENDING ones expire here too."""
+
+    def __init__(self, context: Context, parts: Parts) -> None:
+        self.context = context
+        self._look = look.Look(context)
+        self._actions = act.Actions(context)
+        self._observer = Observer(context)
+        self._parts = parts
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Take one step for the session of this key."""
+        session = self.context.cache.get(Session, key.name, key.namespace)
+        if session is None:
+            return Done()
+        sight = await self._look.at(session)
+        effect = session.status.effect
+        if effect is not None:
+            wait = self._unsettled(effect, sight.seen)
+            if wait is not None:
+                return Again(wait)
+            session = _without_effect(session)
+        if sight.host is not None and sight.spare:
+            await act.remove_spare(sight.host, sight.spare[0])
+        step = lifecycle.decide(session, sight.seen, self.context.clock.now())
+        if step.action is None or sight.host is None:
+            session = await self._record(session, step)
+            return Again(step.again) if session_phases.is_live(session) else Done()
+        if step.action == "observe":
+            return await self._observe(session, step, sight.host)
+        return await self._act(session, step, sight.host)
+
+    def _unsettled(self, effect: Effect, seen: lifecycle.Seen) -> float | None:
+        """Return how long to wait for an open effect's outcome, or None when it is known.
+
+        An import is found by its marker; "not there" counts only when its call is surely
+        over. The other calls are safe to repeat once theirs is.
+        """
+        effects = self.context.effects
+        if effects.mine(effect) or seen.host_dead:
+            return None
+        if effect.kind == "import":
+            if seen.lab is not None:
+                return None
+            return None if seen.looked and effects.overdue(effect) else 2.0
+        return None if effects.overdue(effect) else 2.0
+
+    async def _act(self, session: Session, step: lifecycle.Step, host: LabHost) -> Done | Again:
+        deadline = act.IMPORT_DEADLINE if step.action == "import" else act.DEADLINE
+        marker = session.metadata.uid
+        effect = self.context.effects.open(
+            step.action or "", deadline=deadline, parameters={"marker": marker}
+        )
+        lab = step.status.lab or LabStatus(title=look.lab_title(session), marker=marker)
+        step = replace(step, status=msgspec.structs.replace(step.status, lab=lab))
+        session = await self._record(session, step, effect)
+        try:
+            outcome = await self._actions.perform(session, host, step.action or "")
+        except errors.Ambiguous:
+            raise
+        except errors.LabfleetError as problem:
+            await self._failed(session, step.action or "", problem)
+            raise
+        return await self._after(session, outcome)
+
+    async def _failed(self, session: Session, action: str, problem: errors.LabfleetError) -> None:
+        """Close the effect of a definite no and say what it was; the queue backs off."""
+        status = msgspec.structs.replace(
+            session.status, effect=None, message=f"{action}: {problem.message}"[:500]
+        )
+        await self.context.record(
+            session, status=status, actor=ACTOR, reason=f"{action} failed: {problem.reason}"
+        )
+
+    async def _after(self, session: Session, outcome: act.Outcome) -> Done | Again:
+        """Record what the call brought and close its effect in one commit."""
+        session = _without_effect(session)
+        lab = session.status.lab
+        if outcome.lab_id is not None and lab is not None:
+            lab = look.replace_lab(lab, id=outcome.lab_id, state="DEFINED_ON_CORE")
+            status = msgspec.structs.replace(session.status, lab=lab)
+            await self._save(session, status, f"imported as {outcome.lab_id}")
+            return Again(0.0)
+        if outcome.refused is not None:
+            seen = replace(self._look.budget(session), refused=outcome.refused)
+            await self._record(session, lifecycle.decide(session, seen, self.context.clock.now()))
+            return Again(0.0)
+        await self._save(session, session.status, session.status.message or "done")
+        return Again(1.0)
+
+    async def _observe(self, session: Session, step: lifecycle.Step, host: LabHost) -> Done | Again:
+        """Observe, report through the service's verb, and remember that it was tried."""
+        session = await self._record(session, step)
+        asked = session.spec.observe_requested
+        found = await self._observer.look(session, host)
+        told = found if isinstance(found, str) else ""
+        if not isinstance(found, str):
+            try:
+                await observations.record(
+                    self._parts,
+                    Caller(access.SYSTEM),
+                    session.name,
+                    session.metadata.namespace,
+                    resources=found,
+                    ports=found.observed_ports,
+                    fence=self.context.leadership.fence,
+                )
+            except errors.LabfleetError as problem:
+                told = problem.message
+        fresh = await self.context.objects.get(Session, session.name, session.metadata.namespace)
+        if fresh is None:
+            return Done()
+        status = msgspec.structs.replace(fresh.status, observe_handled=asked)
+        if fresh.status.phase is SessionPhase.COLLECTING:
+            facts = conditions.put(
+                status.conditions,
+                "Collected",
+                "False" if told else "True",
+                "NotObserved" if told else "Observed",
+                told,
+                now=self.context.clock.now(),
+            )
+            status = msgspec.structs.replace(status, conditions=facts)
+        await self.context.record(
+            fresh, status=status, actor=ACTOR, reason=told or "resources observed"
+        )
+        return Again(0.0)
+
+    async def _record(
+        self, session: Session, step: lifecycle.Step, effect: Effect | None = None
+    ) -> Session:
+        writes: tuple[stores.Write, ...] = ()
+        worker = session.status.worker
+        if step.release and worker is not None:
+            writes = (
+                stores.FreePorts(worker=worker, owner=session.metadata.uid),
+                ledger_rows.touch(ledger_rows.row("Worker", worker, session.metadata.namespace)),
+            )
+        status = msgspec.structs.replace(step.status, effect=effect)
+        return await self._save(
+            session, status, status.message or status.phase, step.finalizers, writes
+        )
+
+    async def _save(
+        self,
+        session: Session,
+        status: object,
+        reason: str,
+        finalizers: tuple[str, ...] | None = None,
+        writes: tuple[stores.Write, ...] = (),
+    ) -> Session:
+        key = session.key
+        stored = self.context.cache.at(key)
+        if not isinstance(stored, Session) or stored.revision != session.revision:
+            raise errors.Conflict(f"{key} changed while it was looked at")
+        return await self.context.record(
+            stored,
+            status=status,
+            finalizers=finalizers,
+            actor=ACTOR,
+            reason=reason,
+            writes=writes,
+        )
+
+
+def _without_effect(session: Session) -> Session:
+    return msgspec.structs.replace(
+        session, status=msgspec.structs.replace(session.status, effect=None)
+    )

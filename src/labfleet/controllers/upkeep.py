@@ -1,0 +1,79 @@
+"""Upkeep of the store: expired approvals, the watch horizon, finished sessions.
+
+Events live until the audit age is over; finished sessions and terminated workers leave after
+their retention, long after anybody asks for them.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.engine.controller import Again, Done
+from labfleet.kernel import errors
+from labfleet.resources.cluster import Simulation, SimulationPhase
+from labfleet.resources.meta import Key
+from labfleet.resources.session import TERMINAL, Session
+from labfleet.service import access, admission
+from labfleet.service.parts import Caller, Parts
+
+KEY = Key("Session", "", "upkeep")
+EVERY = 60.0
+AUDIT_AGE = timedelta(days=90)
+EVENTS_KEPT = 200_000
+RETENTION = timedelta(days=30)
+ROUND_LIMIT = 200
+ACTOR = "upkeep"
+
+
+class Upkeep:
+    """Runs all upkeep under one key."""
+
+    def __init__(self, context: Context, parts: Parts) -> None:
+        self.context = context
+        self._parts = parts
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Do one bounded round."""
+        del key
+        await admission.expire(
+            self._parts, Caller(access.SYSTEM), fence=self.context.leadership.fence
+        )
+        await self._retire()
+        before = self.context.clock.now() - AUDIT_AGE
+        await self.context.objects.store.compact(before, keep=EVENTS_KEPT)
+        return Again(EVERY)
+
+    async def _retire(self) -> None:
+        """Remove records whose retention is over."""
+        limit = self.context.clock.now() - RETENTION
+        old: list[Session | Simulation] = [
+            each
+            for each in self.context.cache.all(Session)
+            if each.status.phase in TERMINAL and (each.status.ended_at or limit) < limit
+        ]
+        old += [
+            each
+            for each in self.context.cache.all(Simulation)
+            if each.status.phase is not SimulationPhase.APPROVED
+            and (each.status.completed_at or each.status.decided_at or limit) < limit
+        ]
+        for each in old[:ROUND_LIMIT]:
+            try:
+                await self._remove(each)
+            except errors.Conflict as problem:
+                if isinstance(problem, errors.Fenced):
+                    raise
+
+    async def _remove(self, each: Session | Simulation) -> None:
+        metadata = msgspec.structs.replace(
+            each.metadata, deletion_timestamp=self.context.clock.now(), finalizers=()
+        )
+        gone = msgspec.structs.replace(each, metadata=metadata)
+        await self.context.objects.save(
+            gone,
+            cause=self.context.cause(ACTOR, "retention is over"),
+            fence=self.context.leadership.fence,
+        )

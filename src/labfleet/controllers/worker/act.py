@@ -1,0 +1,113 @@
+"""Carry out one decided action on a worker's machine or CML server.
+
+All of these are safe to repeat, so an action whose outcome is unknown is simply decided again
+from a fresh look once its deadline has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.controllers.worker.look import EXPANDABLE, address_of
+from labfleet.interfaces.lab_host import LabHost
+from labfleet.kernel import errors
+from labfleet.resources.machine import Machine
+from labfleet.resources.worker import Worker
+
+DEADLINE = 20.0
+INCLUDED_ENTERPRISE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an action taught us beyond what the next look will show."""
+
+    refused: str | None = None
+    nodes_running: bool = False
+    cloud_told: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """The doing half of the worker controller."""
+
+    context: Context
+    inventory: Inventory
+
+    async def perform(self, worker: Worker, machine: Machine, action: str) -> Outcome:
+        """Make the call under its open effect; Temporary errors pass through to back-off."""
+        table: dict[str, Callable[[Worker, Machine], Awaitable[Outcome]]] = {
+            "start": self._start,
+            "stop": self._stop,
+            "terminate": self._terminate,
+            "register": self._register,
+            "deregister": self._deregister,
+            "stop_labs": self._stop_labs,
+        }
+        effect = worker.status.effect
+        if effect is None:
+            raise AssertionError(f"{action} without an open effect")
+        return await self.context.effects.call(
+            effect, lambda: table[action](worker, machine), deadline=DEADLINE
+        )
+
+    async def _start(self, worker: Worker, machine: Machine) -> Outcome:
+        await self.context.compute.start(machine.aws.region, _instance(worker))
+        self.inventory.forget(machine.aws.region)
+        return Outcome()
+
+    async def _stop(self, worker: Worker, machine: Machine) -> Outcome:
+        await self.context.compute.stop(machine.aws.region, _instance(worker))
+        self.inventory.forget(machine.aws.region)
+        return Outcome()
+
+    async def _terminate(self, worker: Worker, machine: Machine) -> Outcome:
+        await self.context.compute.terminate(machine.aws.region, _instance(worker))
+        self.inventory.forget(machine.aws.region)
+        return Outcome()
+
+    async def _register(self, worker: Worker, machine: Machine) -> Outcome:
+        if machine.licence.token is None:
+            return Outcome(refused="the template names no licence token")
+        extra = 0
+        if machine.licence.product in EXPANDABLE:
+            extra = max(machine.cml.max_nodes_licensed - INCLUDED_ENTERPRISE, 0)
+        token = self.context.secrets.resolve(machine.licence.token)
+        try:
+            await self._host(worker, machine).register(
+                machine.licence.product, token, expansion_nodes=extra
+            )
+        except errors.Invalid as problem:
+            return Outcome(refused=problem.message)
+        except errors.Conflict:
+            return Outcome()
+        return Outcome()
+
+    async def _deregister(self, worker: Worker, machine: Machine) -> Outcome:
+        try:
+            done = await self._host(worker, machine).deregister()
+        except errors.Conflict as problem:
+            return Outcome(nodes_running=problem.reason == "NodesRunning")
+        return Outcome(cloud_told=done != "cloud_not_told")
+
+    async def _stop_labs(self, worker: Worker, machine: Machine) -> Outcome:
+        host = self._host(worker, machine)
+        for lab in await host.labs():
+            if lab.state == "STARTED":
+                await host.stop(lab.id)
+        return Outcome()
+
+    def _host(self, worker: Worker, machine: Machine) -> LabHost:
+        where = address_of(self.context, worker, machine, worker.status.ec2)
+        if where is None:
+            raise errors.Unreachable("the worker has no address")
+        return self.context.hosts.at(where)
+
+
+def _instance(worker: Worker) -> str:
+    if worker.status.ec2.instance_id is None:
+        raise errors.Gone("the worker has no instance")
+    return worker.status.ec2.instance_id

@@ -1,0 +1,55 @@
+"""One list of our machines per region and moment, shared by all workers' reconciles.
+
+A single-id Describe per worker would throttle an account for good at 200 workers (aws.md 6.3);
+one paged list per region and a few seconds is a handful of calls a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from labfleet.interfaces.compute import Compute, Instance
+from labfleet.kernel.clock import Clock
+
+MAX_AGE = 8.0
+
+
+@dataclass(slots=True)
+class _Region:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    read_at: float | None = None
+    instances: dict[str, Instance] = field(default_factory=dict)
+
+
+class Inventory:
+    """What the provider listed lately; a listing never proves that a machine is gone."""
+
+    def __init__(self, compute: Compute, clock: Clock) -> None:
+        self._compute = compute
+        self._clock = clock
+        self._regions: dict[str, _Region] = {}
+
+    async def find(self, region: str, instance_id: str) -> Instance | None:
+        """Return the machine, or None when the provider says by id that there is none.
+
+        Not in the list means only: ask by id (terminated ones and listing lag).
+        """
+        listed = (await self.all(region)).get(instance_id)
+        return listed or await self._compute.describe(region, instance_id)
+
+    async def all(self, region: str) -> dict[str, Instance]:
+        """Return the region's machines by id, at most `MAX_AGE` fleet seconds old."""
+        kept = self._regions.setdefault(region, _Region())
+        async with kept.lock:
+            now = self._clock.monotonic()
+            if kept.read_at is None or now - kept.read_at > MAX_AGE:
+                listed = await self._compute.list_owned(region)
+                kept.instances = {each.id: each for each in listed}
+                kept.read_at = self._clock.monotonic()
+        return kept.instances
+
+    def forget(self, region: str) -> None:
+        """Read anew next time: we just changed something there."""
+        if region in self._regions:
+            self._regions[region].read_at = None

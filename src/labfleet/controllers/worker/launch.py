@@ -1,0 +1,142 @@
+"""Launch one machine for a worker: the intent first, then the call, then the proof.
+
+The client token is a digest of installation, worker and attempt. The attempt moves only when
+the provider said a definite no (no capacity here), because a token is zonal: another zone with
+the same token would be a second machine (aws.md 7.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker.look import ec2_status
+from labfleet.interfaces.compute import Instance, LaunchRequest
+from labfleet.kernel import errors, ids
+from labfleet.resources import conditions
+from labfleet.resources.machine import Machine
+from labfleet.resources.meta import Effect
+from labfleet.resources.worker import Worker
+
+DEADLINE = 20.0
+VISIBILITY = timedelta(seconds=60)
+ACTOR = "worker-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Prepares, performs and settles launches."""
+
+    context: Context
+
+    async def prepare(self, worker: Worker, machine: Machine) -> Effect:
+        """Return the intent: image, type, subnet and token, chosen before it is committed."""
+        attempt = max(worker.status.attempt, 1)
+        types, subnets = machine.aws.instance_types, machine.aws.subnet_ids or (None,)
+        options = [(kind, subnet) for kind in types for subnet in subnets]
+        instance_type, subnet = options[(attempt - 1) % len(options)]
+        image = await self.context.compute.find_image(machine.aws.region, machine.aws)
+        token = ids.digest(self.context.installation, worker.metadata.uid, str(attempt))
+        parameters = {
+            "attempt": str(attempt),
+            "image": image.id,
+            "token": token,
+            "type": instance_type,
+        }
+        if subnet is not None:
+            parameters["subnet"] = subnet
+        return self.context.effects.open("launch", deadline=DEADLINE, parameters=parameters)
+
+    def request(self, worker: Worker, machine: Machine, effect: Effect) -> LaunchRequest:
+        """Return the call that the intent stands for, the same each time."""
+        return LaunchRequest(
+            region=machine.aws.region,
+            token=effect.parameters["token"],
+            worker=worker.name,
+            worker_uid=worker.metadata.uid,
+            attempt=int(effect.parameters["attempt"]),
+            image_id=effect.parameters["image"],
+            instance_type=effect.parameters["type"],
+            subnet_id=effect.parameters.get("subnet"),
+            aws=machine.aws,
+            pool=worker.spec.pool,
+        )
+
+    async def perform(self, worker: Worker, machine: Machine, effect: Effect) -> Worker:
+        """Make the call and record what came of it; Ambiguous leaves the intent open."""
+        request = self.request(worker, machine, effect)
+        try:
+            found = await self.context.effects.call(
+                effect, lambda: self.context.compute.launch(request), deadline=DEADLINE
+            )
+        except (errors.OutOfCapacity, errors.QuotaExceeded) as problem:
+            await self._refused_here(worker, effect, problem)
+            raise
+        except errors.Gone as problem:
+            # The token's machine has ended (IdempotentInstanceTerminated): a new attempt.
+            await self._refused_here(worker, effect, problem)
+            raise errors.Temporary(problem.message, reason=problem.reason) from None
+        except errors.Conflict as problem:
+            # The token is in use with other parameters: its machine can be looked up.
+            raise errors.Ambiguous(problem.message, reason=problem.reason) from None
+        except errors.Invalid:
+            await self._close(worker)
+            raise
+        return await self.adopt(worker, found)
+
+    async def settle(self, worker: Worker, machine: Machine, effect: Effect) -> Worker | None:
+        """Find out what an open launch did; None means: not known yet, ask again later.
+
+        Looks first, unless this process knows that every call under it was answered with a
+        no. Only when the call's deadline and the provider's visibility lag have passed is the
+        same request sent again, under the same token.
+        """
+        if not self.context.effects.mine(effect):
+            request = self.request(worker, machine, effect)
+            found = await self.context.compute.find_launched(request)
+            if found:
+                return await self.adopt(worker, min(found, key=_age))
+            if self.context.clock.now() < effect.expires + VISIBILITY:
+                return None
+        effect = self.context.effects.reopen(effect, deadline=DEADLINE)
+        status = msgspec.structs.replace(worker.status, effect=effect)
+        worker = await self.context.record(
+            worker, status=status, actor=ACTOR, reason="sending the same launch again"
+        )
+        return await self.perform(worker, machine, effect)
+
+    async def adopt(self, worker: Worker, found: Instance) -> Worker:
+        """Record the machine as this worker's and close the intent."""
+        status = msgspec.structs.replace(worker.status, ec2=ec2_status(found), effect=None)
+        return await self.context.record(
+            worker, status=status, actor=ACTOR, reason=f"instance {found.id} launched"
+        )
+
+    async def _refused_here(
+        self, worker: Worker, effect: Effect, problem: errors.LabfleetError
+    ) -> None:
+        """Go to the next type and zone: this one said a definite no."""
+        now = self.context.clock.now()
+        told = f"{effect.parameters['type']}: {problem.message}"
+        facts = conditions.put(
+            worker.status.conditions, "EC2Provisioned", "False", problem.reason, told, now=now
+        )
+        status = msgspec.structs.replace(
+            worker.status,
+            effect=None,
+            attempt=int(effect.parameters["attempt"]) + 1,
+            conditions=facts,
+            message=told,
+        )
+        await self.context.record(worker, status=status, actor=ACTOR, reason=told)
+
+    async def _close(self, worker: Worker) -> None:
+        status = msgspec.structs.replace(worker.status, effect=None)
+        await self.context.record(worker, status=status, actor=ACTOR, reason="launch refused")
+
+
+def _age(found: Instance) -> tuple[str, str]:
+    return (str(found.launch_time), found.id)

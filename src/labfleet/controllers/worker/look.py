@@ -1,0 +1,226 @@
+"""Observe a worker: its machine, its CML server, its sessions; only what its phase needs.
+
+Every failing look becomes `trouble`, never an absence: error, empty and gone stay three
+different things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.decisions import port_numbers
+from labfleet.decisions.lifecycle import session_phases
+from labfleet.decisions.lifecycle.worker import Seen
+from labfleet.interfaces.compute import Instance
+from labfleet.interfaces.lab_host import HostAddress, LabHost, Licensing, NodeState, SystemStats
+from labfleet.kernel import errors
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.machine import Machine, TlsSettings
+from labfleet.resources.session import Session
+from labfleet.resources.worker import CmlStatus, Ec2Status, LicenceStatus, Worker, WorkerPhase
+
+P = WorkerPhase
+SERVED = frozenset(
+    {P.STARTING, P.READY_UNLICENSED, P.LICENSING, P.READY, P.ACTIVE, P.DRAINING, P.UNLICENSING}
+)
+_NO_MACHINE = frozenset({P.PENDING, P.TERMINATED})
+MEMORY_RESERVE_MIB = 4096
+FOREIGN_PORTS_KEPT = 500
+EXPANDABLE = frozenset({"CML_Enterprise", "CML_Education"})
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How workers are observed; built once per process."""
+
+    context: Context
+    inventory: Inventory
+
+    async def at(self, worker: Worker) -> Seen:
+        """Return what can be seen of a worker now; never raises for the outside's trouble."""
+        seen = Seen(
+            sessions=live_sessions(self.context, worker),
+            has_token=_has_token(worker),
+            wanted_nodes=_wanted_nodes(worker),
+        )
+        machine = worker.spec.machine
+        if machine is None:
+            return seen
+        seen = await self._machine(worker, machine, seen)
+        running = seen.ec2 is not None and seen.ec2.state == "running"
+        if worker.status.phase in SERVED and running and seen.ec2 is not None:
+            seen = await self._server(worker, machine, seen.ec2, seen)
+        return seen
+
+    async def _machine(self, worker: Worker, machine: Machine, seen: Seen) -> Seen:
+        instance_id = worker.status.ec2.instance_id
+        if worker.status.phase in _NO_MACHINE or instance_id is None:
+            return seen
+        try:
+            found = await self.inventory.find(machine.aws.region, instance_id)
+        except errors.LabfleetError as problem:
+            return replace(seen, trouble=f"EC2: {problem.message}")
+        if found is None:
+            return replace(seen, absent=True)
+        return replace(seen, ec2=ec2_status(found), state_reason=found.state_reason)
+
+    async def _server(self, worker: Worker, machine: Machine, ec2: Ec2Status, seen: Seen) -> Seen:
+        where = address_of(self.context, worker, machine, ec2)
+        if where is None:
+            return seen
+        host = self.context.hosts.at(where)
+        readiness = await host.readiness()
+        cml = CmlStatus(
+            url=where.base_url,
+            boot=where.boot,
+            version=readiness.version or worker.status.cml.version,
+            ready=readiness.stage == "ready",
+            stage=readiness.stage,
+            tls_fingerprint=readiness.tls_fingerprint,
+            product_uuid=worker.status.cml.product_uuid,
+            hostname=worker.status.cml.hostname,
+        )
+        seen = replace(seen, stage=readiness.stage, cml=cml)
+        if readiness.stage != "ready":
+            return replace(seen, trouble=readiness.detail)
+        try:
+            await host.authenticate()
+            return await self._inside(worker, machine, host, seen)
+        except errors.Denied as problem:
+            return replace(seen, login_refused=problem.message, trouble=problem.message)
+        except errors.LabfleetError as problem:
+            return replace(seen, trouble=f"CML: {problem.message}")
+
+    async def _inside(self, worker: Worker, machine: Machine, host: LabHost, seen: Seen) -> Seen:
+        licensing = await host.licensing()
+        stats = await host.system_stats()
+        cml = msgspec.structs.replace(
+            seen.cml or worker.status.cml,
+            product_uuid=licensing.product_uuid,
+            hostname=licensing.hostname,
+            running_nodes=stats.running_nodes,
+        )
+        seen = replace(
+            seen,
+            cml=cml,
+            licence=licence_status(licensing),
+            capacity=capacity_of(machine, stats, licensing, worker.status.capacity),
+        )
+        if worker.status.phase in {P.READY, P.ACTIVE, P.READY_UNLICENSED}:
+            nodes = await host.all_nodes()
+            seen = replace(seen, foreign_ports=self._foreign(worker, nodes))
+        return seen
+
+    def _foreign(self, worker: Worker, nodes: Sequence[NodeState]) -> tuple[str, ...]:
+        """Return ports seen on the server that no session of ours holds here."""
+        claimed = port_numbers.claims(nodes)
+        for session in self.context.cache.by(Session, "worker", worker.name):
+            if session_phases.is_live(session):
+                claimed -= {(port.transport, port.number) for port in session.status.ports}
+        return tuple(f"{transport}/{number}" for transport, number in sorted(claimed))[
+            :FOREIGN_PORTS_KEPT
+        ]
+
+
+def _has_token(worker: Worker) -> bool:
+    return worker.spec.machine is not None and worker.spec.machine.licence.token is not None
+
+
+def _wanted_nodes(worker: Worker) -> int | None:
+    """Return the node capacity that the licence shall have; None when it is the product's."""
+    machine = worker.spec.machine
+    if machine is None or machine.licence.product not in EXPANDABLE:
+        return None
+    return machine.cml.max_nodes_licensed
+
+
+def live_sessions(context: Context, worker: Worker) -> int:
+    """Count the sessions that hold something on this worker."""
+    return sum(
+        session.status.phase in session_phases.BOUND
+        for session in context.cache.by(Session, "worker", worker.name)
+    )
+
+
+def ec2_status(found: Instance) -> Ec2Status:
+    """Return the record form of a described machine."""
+    return Ec2Status(
+        instance_id=found.id,
+        state=found.state,
+        instance_type=found.instance_type,
+        ami_id=found.image_id,
+        availability_zone=found.zone,
+        public_ip=found.public_ip,
+        private_ip=found.private_ip,
+        launch_time=found.launch_time,
+        root_volume_id=found.root_volume_id,
+    )
+
+
+def licence_status(found: Licensing) -> LicenceStatus:
+    """Return the record form of what CML says of its licence."""
+    return LicenceStatus(
+        registration=found.registration,
+        authorization=found.authorization,
+        product=found.product,
+        node_capacity=found.node_capacity,
+        registered=found.registered,
+        licensed=found.licensed,
+        expires=found.expires,
+    )
+
+
+def address_of(
+    context: Context, worker: Worker, machine: Machine, ec2: Ec2Status
+) -> HostAddress | None:
+    """Return where this boot of the worker's CML is reached, or None without an address.
+
+    Addresses, logins and first-seen certificates belong to one boot (aws.md 7.11).
+    """
+    host = ec2.public_ip or ec2.private_ip
+    if host is None and machine.cml.api_base_url is None:
+        return None
+    boot = f"{ec2.instance_id}@{ec2.launch_time}"
+    known = worker.status.cml.tls_fingerprint if worker.status.cml.boot == boot else None
+    tls = machine.cml.tls
+    return HostAddress(
+        worker=worker.name,
+        base_url=machine.cml.api_base_url or f"https://{host}:{machine.cml.port}",
+        boot=boot,
+        username=machine.cml.admin_username,
+        password=context.secrets.resolve(machine.cml.admin_password),
+        tls=TlsSettings(mode=tls.mode, fingerprint=tls.fingerprint or known, ca_file=tls.ca_file),
+    )
+
+
+def capacity_of(
+    machine: Machine, stats: SystemStats, licensing: Licensing, before: Amounts | None
+) -> Amounts:
+    """Return the real capacity: what CML counts, floored, and never more slots than declared.
+
+    The nominal size of an instance type is more than CML can give (aws.md 5, case 43);
+    storage is what was free at first sight, since later use is ours.
+    """
+    declared = machine.capacity
+    memory = declared.memory_mib
+    if stats.memory_total is not None:
+        memory = max(stats.memory_total // 2**20 - MEMORY_RESERVE_MIB, 0)
+    storage = declared.storage_mib if before is None else before.storage_mib
+    if before is None and stats.disk_total is not None and stats.disk_used is not None:
+        storage = max((stats.disk_total - stats.disk_used) // 2**20, 0)
+    nodes = licensing.node_capacity
+    if nodes is None:
+        nodes = machine.cml.max_nodes_unlicensed
+    return Amounts(
+        cpu_milli=declared.cpu_milli if stats.cpu_count is None else stats.cpu_count * 1000,
+        memory_mib=memory,
+        storage_mib=storage,
+        nodes=nodes,
+        labs=declared.labs,
+        ports=declared.ports,
+    )

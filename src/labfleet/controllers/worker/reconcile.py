@@ -1,0 +1,163 @@
+"""Lead one worker one step: settle what is open, look, decide, record, act."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker.act import DEADLINE, Actions, Outcome
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.controllers.worker.launch import ACTOR, Launcher
+from labfleet.controllers.worker.look import Look
+from labfleet.decisions.lifecycle import worker as lifecycle
+from labfleet.engine.controller import Again, Done
+from labfleet.kernel import errors
+from labfleet.resources import conditions
+from labfleet.resources.machine import Machine
+from labfleet.resources.meta import Effect, Key
+from labfleet.resources.worker import Worker, WorkerPhase
+
+
+class WorkerController:
+    """Reconciles workers; `inventory` is shared with the garbage controller."""
+
+    def __init__(self, context: Context, inventory: Inventory) -> None:
+        self.context = context
+        self._launcher = Launcher(context)
+        self._look = Look(context, inventory)
+        self._actions = Actions(context, inventory)
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Take one step for the worker of this key."""
+        worker = self.context.cache.get(Worker, key.name, key.namespace)
+        if worker is None:
+            await self.context.hosts.forget(key.name)
+            return Done()
+        machine = worker.spec.machine
+        effect = worker.status.effect
+        if effect is not None and machine is not None:
+            settled = await self._settle(worker, machine, effect)
+            if settled is None:
+                return Again(5.0)
+            worker = settled
+        seen = await self._look.at(worker)
+        return await self._step(worker, machine, seen)
+
+    async def _step(
+        self, worker: Worker, machine: Machine | None, seen: lifecycle.Seen
+    ) -> Done | Again:
+        step = lifecycle.decide(worker, seen, self.context.clock.now())
+        if step.action is None or machine is None:
+            worker = await self._record(worker, step)
+            ended = worker.status.phase is WorkerPhase.TERMINATED
+            return Done() if ended else Again(step.again)
+        if step.action == "launch":
+            return await self._launch(worker, machine, step)
+        effect = self.context.effects.open(step.action, deadline=DEADLINE)
+        worker = await self._record(worker, step, effect)
+        outcome = await self._act(worker, machine, step.action)
+        return await self._after(worker, outcome)
+
+    async def _launch(self, worker: Worker, machine: Machine, step: lifecycle.Step) -> Done | Again:
+        """Enter PROVISIONING_EC2 first, then commit the intent, then call."""
+        if worker.status.phase is not WorkerPhase.PROVISIONING_EC2:
+            await self._record(worker, step)
+            return Again(0.0)
+        try:
+            effect = await self._launcher.prepare(worker, machine)
+            worker = await self._record(worker, step, effect)
+            await self._launcher.perform(worker, machine, effect)
+        except errors.Invalid as problem:
+            await self._refuse(worker, problem)
+        return Again(1.0)
+
+    async def _refuse(self, worker: Worker, problem: errors.Invalid) -> None:
+        """End in FAILED: the provider will never accept this template."""
+        fresh = self.context.cache.get(Worker, worker.name, worker.metadata.namespace)
+        if fresh is None or fresh.status.phase is not WorkerPhase.PROVISIONING_EC2:
+            return
+        seen = lifecycle.Seen(refused=problem.message)
+        await self._record(fresh, lifecycle.decide(fresh, seen, self.context.clock.now()))
+
+    async def _act(self, worker: Worker, machine: Machine, action: str) -> Outcome:
+        """Act, and on a definite failure close the effect so that the next try is a new one."""
+        try:
+            return await self._actions.perform(worker, machine, action)
+        except errors.Ambiguous:
+            raise
+        except errors.LabfleetError as problem:
+            status = msgspec.structs.replace(
+                worker.status, effect=None, message=f"{action}: {problem.message}"[:500]
+            )
+            await self.context.record(
+                worker, status=status, actor=ACTOR, reason=f"{action} failed: {problem.reason}"
+            )
+            raise
+
+    async def _after(self, worker: Worker, outcome: Outcome) -> Done | Again:
+        """Close the effect in the commit that records what the next look shows."""
+        worker = _without_effect(worker)
+        seen = await self._look.at(worker)
+        seen = replace(
+            seen,
+            refused=outcome.refused,
+            nodes_running=outcome.nodes_running,
+            cloud_told=outcome.cloud_told,
+        )
+        step = lifecycle.decide(worker, seen, self.context.clock.now())
+        status = msgspec.structs.replace(step.status, effect=None)
+        kept = self.context.cache.get(Worker, worker.name, worker.metadata.namespace)
+        await self.context.record(
+            kept or worker,
+            status=status,
+            finalizers=step.finalizers,
+            actor=ACTOR,
+            reason=step.status.message or step.status.phase,
+        )
+        return Again(1.0 if step.action else step.again)
+
+    async def _settle(self, worker: Worker, machine: Machine, effect: Effect) -> Worker | None:
+        """Return the worker without its open effect, or None while its outcome is unknown."""
+        if effect.kind == "launch":
+            return await self._launcher.settle(worker, machine, effect)
+        effects = self.context.effects
+        if not effects.mine(effect) and not effects.overdue(effect):
+            return None
+        if effect.kind == "deregister" and not effects.mine(effect):
+            worker = self._doubt_licence(worker)
+        return _without_effect(worker)
+
+    def _doubt_licence(self, worker: Worker) -> Worker:
+        """Say that nobody knows whether the licence cloud heard of a deregistration."""
+        facts = conditions.put(
+            worker.status.conditions,
+            "LicenceLeaked",
+            "Unknown",
+            "OutcomeLost",
+            "the controller stopped during deregistration; CML's answer was lost",
+            now=self.context.clock.now(),
+        )
+        status = msgspec.structs.replace(worker.status, conditions=facts)
+        return msgspec.structs.replace(worker, status=status)
+
+    async def _record(
+        self, worker: Worker, step: lifecycle.Step, effect: Effect | None = None
+    ) -> Worker:
+        stored = self.context.cache.get(Worker, worker.name, worker.metadata.namespace) or worker
+        if stored.revision != worker.revision:
+            raise errors.Conflict("the worker changed while it was looked at")
+        return await self.context.record(
+            stored,
+            status=msgspec.structs.replace(step.status, effect=effect),
+            finalizers=step.finalizers,
+            actor=ACTOR,
+            reason=step.status.message or step.status.phase,
+        )
+
+
+def _without_effect(worker: Worker) -> Worker:
+    return msgspec.structs.replace(
+        worker, status=msgspec.structs.replace(worker.status, effect=None)
+    )
