@@ -88,9 +88,10 @@ def _one(part: str) -> tuple[Requirement, ...]:
         if found[2] == "in":
             return (Requirement(found[1], "in", values),)
         return tuple(Requirement(found[1], "!=", (value,)) for value in values)
-    if found := _NAMED.fullmatch(part):
-        return (Requirement(found[2], "absent" if found[1] else "exists"),)
-    _refuse(f"{part[:80]!r} is none of: a=b, a!=b, a in (b,c), a notin (b,c), a, !a")
+    found = _NAMED.fullmatch(part)
+    if found is None:
+        _refuse(f"{part[:80]!r} is none of: a=b, a!=b, a in (b,c), a notin (b,c), a, !a")
+    return (Requirement(found[2], "absent" if found[1] else "exists"),)
 
 
 def _refuse(what: str) -> NoReturn:

@@ -1,0 +1,99 @@
+"""May a simulation start on a cluster now? Seed 004's gate by the sum rule.
+
+Pure. Declared costs, integer targets, one answer with named shortages. Prediction and
+chance-constrained admission are part 7; they change the cost that comes in, not this rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from labfleet.decisions import ledger, wording
+from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation, Shortage
+from labfleet.resources.cluster import ClusterSpec
+from labfleet.resources.decision import Decision, Verdict
+
+
+def targets(spec: ClusterSpec) -> Amounts:
+    """Return how far the cluster may be filled: floor(capacity x percent / 100).
+
+    Only CPU, memory and network have a target; what else a cluster states may be used up.
+    """
+    percents = {
+        "cpu_milli": spec.cpu_percent,
+        "memory_mib": spec.memory_percent,
+        "network_kbps": spec.network_percent,
+    }
+    return Amounts(
+        **{
+            name: getattr(spec.capacity, name) * percents.get(name, 100) // 100
+            for name in DIMENSIONS
+        }
+    )
+
+
+def admit(
+    cost: Amounts,
+    *,
+    cluster: str,
+    target: Amounts,
+    active: Sequence[Reservation],
+    now: datetime,
+    revision: int = 0,
+) -> Decision:
+    """Return approved iff current + cost <= target in every dimension, else denied.
+
+    Current is what the active reservations hold now or later (upstream.md 3.1, 1.5). Of the
+    dimensions without a target, only those that the cost names are looked at.
+    """
+    current = ledger.peak(active, now, None)
+    short = _short(cost, target, current)
+    needs = f"needs {wording.amounts(cost)}"
+    if not short:
+        reason, message = "Fits", f"{needs}; approved on {cluster}"
+    elif _short(cost, target, Amounts()):
+        reason = "NeverFits"
+        lack = wording.short(_short(cost, target, Amounts()))
+        message = f"{needs}; {cluster} is short {lack} even when nothing runs on it"
+    else:
+        reason = "NoCapacityAvailable"
+        message = f"{needs}; {cluster} is short {wording.short(short)}; ask again later"
+    return Decision(
+        outcome="denied" if short else "approved",
+        reason=reason,
+        message=message,
+        at=now,
+        revision=revision,
+        requested=cost,
+        chosen=None if short else cluster,
+        candidates=(
+            Verdict(
+                name=cluster,
+                fits=not short,
+                reasons=tuple(f"Over{_WORDS[each.dimension]}Target" for each in short),
+                shortages=short,
+            ),
+        ),
+        evaluated=1,
+        rejected_by_reason={reason: 1} if short else {},
+    )
+
+
+_WORDS = {
+    "cpu_milli": "Cpu", "memory_mib": "Memory", "storage_mib": "Storage", "nodes": "Nodes",
+    "labs": "Labs", "ports": "Ports", "network_kbps": "Network",
+}  # fmt: skip
+_STRICT = frozenset({"cpu_milli", "memory_mib", "network_kbps"})
+
+
+def _short(cost: Amounts, target: Amounts, current: Amounts) -> tuple[Shortage, ...]:
+    """Return where current + cost passes the target; `free` is negative when current does."""
+    found = []
+    for name in DIMENSIONS:
+        need = getattr(cost, name)
+        free = getattr(target, name) - getattr(current, name)
+        # The rule is about the sum: over target nothing is approved, whatever it costs.
+        if need > free and (need or name in _STRICT):
+            found.append(Shortage(dimension=name, wanted=need, free=free))
+    return tuple(found)

@@ -1,0 +1,412 @@
+"""How many workers a pool should have: the minimal NEED_BASED decision.
+
+Pure. Keeps the minimum, adds one worker when a session waits for capacity that no worker on
+its way will bring, removes one that has been empty for long enough, replaces what failed,
+never passes the maximum. A decision is a proposal from a snapshot: the caller must make it in
+one commit with the ledgers that it read (ux.md T16), or a session placed meanwhile is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from labfleet.decisions import placement
+from labfleet.kernel import ids
+from labfleet.resources.amounts import Amounts, Reservation
+from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPolicy
+from labfleet.resources.worker import WorkerPhase
+
+STUCK = timedelta(minutes=30)
+"""After this long a failed worker no longer takes a place under the maximum."""
+WAITING_LIMIT = 200
+"""How many waiting sessions one decision looks at; one worker is added at a time anyway."""
+
+_READY = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
+_LEAVING = frozenset(
+    {
+        WorkerPhase.DRAINING,
+        WorkerPhase.UNLICENSING,
+        WorkerPhase.STOPPING,
+        WorkerPhase.TERMINATING_EC2,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolWorker:
+    """One worker of the pool as the snapshot shows it.
+
+    `leaving`: somebody asked for its end, its stop or its drain. `capacity` None means not
+    seen yet; the template's is assumed. `empty_since` None means that it hosts something.
+    """
+
+    name: str
+    phase: WorkerPhase
+    phase_since: datetime | None = None
+    leaving: bool = False
+    cordoned: bool = False
+    unreachable: bool = False
+    capacity: Amounts | None = None
+    reservations: tuple[Reservation, ...] = ()
+    empty_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolView:
+    """What is decided on. `shape` is the template's empty worker, None when there is none.
+
+    `waiting` are the sessions of this pool that wait for capacity, longest first.
+    """
+
+    name: str
+    spec: PoolSpec
+    phase: PoolPhase
+    workers: tuple[PoolWorker, ...]
+    waiting: tuple[placement.PlacementRequest, ...] = ()
+    shape: placement.Shape | None = None
+    deleting: bool = False
+    created_workers: int = 0
+    last_scale_up: datetime | None = None
+    last_scale_down: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retirement:
+    """One worker that shall go, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDecision:
+    """What to change. `created_workers` is the name counter after it; it never goes back.
+
+    `drain` are workers to empty and keep; `retire` are workers whose end is asked for (also
+    when it was asked for before), and TERMINATED ones whose record may go.
+    """
+
+    phase: PoolPhase
+    message: str
+    create: tuple[str, ...] = ()
+    retire: tuple[Retirement, ...] = ()
+    drain: tuple[str, ...] = ()
+    created_workers: int = 0
+    events: tuple[ScalingEvent, ...] = ()
+    ready: int = 0
+    booting: int = 0
+    draining: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    ready: tuple[PoolWorker, ...]
+    booting: tuple[PoolWorker, ...]
+    leaving: tuple[PoolWorker, ...]
+    failed: tuple[PoolWorker, ...]
+    ended: tuple[PoolWorker, ...]
+    parked: tuple[PoolWorker, ...]
+
+
+def decide_pool(view: PoolView, now: datetime) -> PoolDecision:
+    """Return what the pool should change now; total, and quiet when nothing is to be done."""
+    groups = _group(view.workers)
+    ended = tuple(Retirement(name=each.name, reason="Terminated") for each in groups.ended)
+    if view.deleting or view.spec.desired == "Terminated":
+        return _terminate(view, groups, ended)
+    if view.spec.desired == "Draining":
+        names = tuple(each.name for each in (*groups.ready, *groups.booting))
+        message = f"draining, {len(names) + len(groups.leaving)} workers left"
+        return _decision(view, groups, PoolPhase.DRAINING, message, drain=names, retire=ended)
+    return _run(view, groups, ended, now)
+
+
+def _run(
+    view: PoolView, groups: _Groups, ended: tuple[Retirement, ...], now: datetime
+) -> PoolDecision:
+    failed = tuple(
+        Retirement(name=each.name, reason="Failed")
+        for each in groups.failed
+        if not each.leaving and not each.reservations
+    )
+    count, why, message = _growth(view, groups, now)
+    create, counter = _names(view, count)
+    retire = (*ended, *failed)
+    if not create:
+        surplus = _surplus(view, groups, now)
+        retire = (*retire, *surplus)
+    else:
+        surplus = ()
+    before = len(groups.ready) + len(groups.booting)
+    lost = why == "BelowMinimum" and bool(groups.failed or groups.ended)
+    events = [
+        ScalingEvent(
+            at=now,
+            kind="replace" if lost else "scale_up",
+            reason=why,
+            before=before + step,
+            after=before + step + 1,
+            worker=name,
+        )
+        for step, name in enumerate(create)
+    ]
+    events += [
+        ScalingEvent(
+            at=now, kind="scale_down", reason=each.reason, before=before, after=before - 1,
+            worker=each.name,
+        )
+        for each in surplus
+    ]  # fmt: skip
+    if surplus and not message:
+        message = f"removing {surplus[0].name}: {surplus[0].reason}"
+    return _decision(
+        view,
+        groups,
+        _phase(view, groups, growing=bool(create), shrinking=bool(surplus or failed)),
+        message or f"{len(groups.ready)} ready",
+        create=create,
+        retire=retire,
+        created_workers=counter,
+        events=tuple(events),
+    )
+
+
+def _terminate(view: PoolView, groups: _Groups, ended: tuple[Retirement, ...]) -> PoolDecision:
+    rest = tuple(
+        Retirement(name=each.name, reason="PoolTerminating")
+        for group in (groups.ready, groups.booting, groups.leaving, groups.failed, groups.parked)
+        for each in group
+    )
+    phase = PoolPhase.TERMINATING if rest or ended else PoolPhase.TERMINATED
+    message = f"terminating, {len(rest)} workers left" if rest else "terminated"
+    return _decision(view, groups, phase, message, retire=(*ended, *rest))
+
+
+def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, str]:
+    """Return how many workers to add, why in a word, and a sentence for the pool's status."""
+    scaling = view.spec.scaling
+    serving = len(groups.ready) + len(groups.booting)
+    room = scaling.max_workers - _places(groups, now)
+    missing = scaling.min_workers - serving
+    uncovered = 0
+    if missing <= 0:
+        if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
+            return 0, "", _policy_note(view)
+        uncovered = _uncovered(view, groups, now)
+        if not uncovered:
+            return 0, "", ""
+    need = (
+        f"{serving} of at least {scaling.min_workers} workers"
+        if missing > 0
+        else f"{uncovered} sessions wait for capacity"
+    )
+    if view.shape is None:
+        return 0, "", f"{need}; template {view.spec.template} is missing or disabled"
+    if room <= 0:
+        return 0, "", f"{need}; at the maximum of {scaling.max_workers} workers"
+    pause = timedelta(seconds=scaling.cooldown_up_seconds)
+    if view.last_scale_up is not None and now - view.last_scale_up < pause:
+        return (
+            0,
+            "",
+            f"{need}; the last worker was added less than {scaling.cooldown_up_seconds} s ago",
+        )
+    if missing > 0:
+        return min(missing, room), "BelowMinimum", f"{need}; adding {min(missing, room)}"
+    return 1, "SessionsWaiting", f"{need}; adding a worker"
+
+
+def _policy_note(view: PoolView) -> str:
+    scaling = view.spec.scaling
+    if not scaling.enabled or scaling.policy is ScalingPolicy.NONE:
+        return ""
+    return f"policy {scaling.policy} is not built yet; only the minimum is kept"
+
+
+def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> int:
+    """Return how many waiting sessions no worker that is there or on its way will take.
+
+    Sessions that would not fit an empty worker are left out: a worker more helps nobody.
+    """
+    horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
+    due = [each for each in view.waiting if each.start <= horizon][:WAITING_LIMIT]
+    workers = {each.name: _as_ready(each, view) for each in (*groups.ready, *groups.booting)}
+    count = 0
+    for request in due:
+        found = placement.place(request, tuple(workers.values()), now=now).chosen
+        if found is not None:
+            workers[found] = _with(workers[found], request)
+        elif view.shape is not None and not _fits_empty(request, view.shape, now):
+            continue
+        else:
+            count += 1
+    return count
+
+
+def _as_ready(worker: PoolWorker, view: PoolView) -> placement.Candidate:
+    """Return the worker as placement will see it once it has booted and is licensed."""
+    capacity = worker.capacity
+    settled = worker.phase in {WorkerPhase.READY, WorkerPhase.ACTIVE}
+    if view.shape is not None and (capacity is None or not settled):
+        capacity = view.shape.capacity
+    return placement.Candidate(
+        name=worker.name,
+        phase=WorkerPhase.READY,
+        track=view.spec.track,
+        cordoned=worker.cordoned or worker.unreachable,
+        licensed=True,
+        product=view.shape.product if view.shape else None,
+        capacity=capacity,
+        reservations=worker.reservations,
+    )
+
+
+def _with(
+    candidate: placement.Candidate, request: placement.PlacementRequest
+) -> placement.Candidate:
+    held = Reservation(
+        holder="waiting", amounts=request.amounts, start=request.start, end=request.end
+    )
+    return replace(candidate, reservations=(*candidate.reservations, held))
+
+
+def _fits_empty(request: placement.PlacementRequest, shape: placement.Shape, now: datetime) -> bool:
+    return placement.never_fits(request, [shape], now=now) is None
+
+
+def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement, ...]:
+    """Return the one ready worker to remove, if there is one.
+
+    Empty means: hosts nothing and nothing is booked on it, also not for later.
+    """
+    scaling = view.spec.scaling
+    if len(groups.ready) <= scaling.min_workers:
+        return ()
+    empty = [
+        (each.empty_since, each.name)
+        for each in groups.ready
+        if each.empty_since is not None and not each.reservations
+        and each.phase is not WorkerPhase.ACTIVE
+    ]  # fmt: skip
+    if not empty:
+        return ()
+    since, name = min(empty)
+    if len(groups.ready) + len(groups.booting) > scaling.max_workers:
+        return (Retirement(name=name, reason="AboveMaximum"),)
+    if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
+        return ()
+    pause = timedelta(seconds=scaling.cooldown_down_seconds)
+    if view.last_scale_down is not None and now - view.last_scale_down < pause:
+        return ()
+    if now - since < timedelta(seconds=scaling.empty_seconds) or _wanted(view, now):
+        return ()
+    return (Retirement(name=name, reason="Empty"),)
+
+
+def _wanted(view: PoolView, now: datetime) -> bool:
+    """Tell whether a session that waits could still need an empty worker within the lead."""
+    horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
+    return any(
+        each.start <= horizon and (view.shape is None or _fits_empty(each, view.shape, now))
+        for each in view.waiting[:WAITING_LIMIT]
+    )
+
+
+def _places(groups: _Groups, now: datetime) -> int:
+    """Return how many places under the maximum are taken.
+
+    Whatever may still have an instance counts, but for a failed worker that nobody gets rid
+    of: it must not block its own replacement for ever.
+    """
+    gone = sum(
+        1
+        for each in groups.failed
+        if each.phase_since is not None and now - each.phase_since >= STUCK
+    )
+    groups_counted = (
+        groups.ready, groups.booting, groups.leaving, groups.failed, groups.parked,
+    )  # fmt: skip
+    return sum(len(each) for each in groups_counted) - gone
+
+
+def _names(view: PoolView, count: int) -> tuple[tuple[str, ...], int]:
+    """Return new names from the growing counter, and the counter after them."""
+    prefix = view.spec.name_prefix
+    track = ids.slug(view.spec.track, limit=max(12, ids.NAME_LIMIT - len(prefix) - 8))
+    taken = {each.name for each in view.workers}
+    made: list[str] = []
+    counter = view.created_workers
+    while len(made) < count:
+        counter += 1
+        name = f"{prefix}-{track}-{counter:03d}"
+        if name not in taken:
+            made.append(name)
+    return tuple(made), counter
+
+
+def _group(workers: Sequence[PoolWorker]) -> _Groups:
+    made: dict[str, list[PoolWorker]] = {
+        word: [] for word in ("ready", "booting", "leaving", "failed", "ended", "parked")
+    }
+    for each in sorted(workers, key=_by_name):
+        made[_kind(each)].append(each)
+    return _Groups(**{word: tuple(each) for word, each in made.items()})
+
+
+def _kind(worker: PoolWorker) -> str:
+    if worker.phase is WorkerPhase.TERMINATED:
+        return "ended"
+    if worker.phase is WorkerPhase.FAILED:
+        return "failed"
+    if worker.leaving or worker.phase in _LEAVING:
+        return "parked" if worker.phase is WorkerPhase.STOPPED else "leaving"
+    if worker.phase in _READY:
+        return "ready"
+    # STOPPED without anybody wanting it stopped is about to be started again.
+    return "booting"
+
+
+def _by_name(worker: PoolWorker) -> str:
+    return worker.name
+
+
+def _phase(view: PoolView, groups: _Groups, *, growing: bool, shrinking: bool) -> PoolPhase:
+    early = view.phase in {PoolPhase.PENDING, PoolPhase.INITIALIZING}
+    if growing or groups.booting:
+        return PoolPhase.INITIALIZING if early and not groups.ready else PoolPhase.SCALING_UP
+    short = len(groups.ready) < view.spec.scaling.min_workers
+    if short and view.shape is None:
+        return PoolPhase.FAILED
+    if short:
+        return PoolPhase.INITIALIZING if early else PoolPhase.SCALING_UP
+    return PoolPhase.SCALING_DOWN if shrinking or groups.leaving else PoolPhase.READY
+
+
+def _decision(
+    view: PoolView,
+    groups: _Groups,
+    phase: PoolPhase,
+    message: str,
+    *,
+    create: tuple[str, ...] = (),
+    retire: tuple[Retirement, ...] = (),
+    drain: tuple[str, ...] = (),
+    created_workers: int | None = None,
+    events: tuple[ScalingEvent, ...] = (),
+) -> PoolDecision:
+    return PoolDecision(
+        phase=phase,
+        message=message,
+        create=create,
+        retire=retire,
+        drain=drain,
+        created_workers=view.created_workers if created_workers is None else created_workers,
+        events=events,
+        ready=len(groups.ready),
+        booting=len(groups.booting),
+        draining=len(groups.leaving),
+        failed=len(groups.failed),
+    )

@@ -1,0 +1,101 @@
+"""May a simulation start?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labfleet.decisions import admission
+from labfleet.resources.amounts import Amounts, Reservation
+from labfleet.resources.cluster import ClusterSpec
+
+NOW = datetime(2026, 11, 27, 9, tzinfo=UTC)
+CLUSTER = ClusterSpec(capacity=Amounts(cpu_milli=10001, memory_mib=1000, network_kbps=1000))
+
+
+def run(cost: Amounts) -> Reservation:
+    """An active run of this cost."""
+    return Reservation(holder="r", amounts=cost, start=NOW, end=NOW + timedelta(hours=1))
+
+
+def admit(cost: Amounts, *active: Amounts):
+    """The decision beside these active runs."""
+    return admission.admit(
+        cost,
+        cluster="c",
+        target=admission.targets(CLUSTER),
+        active=[run(each) for each in active],
+        now=NOW,
+        revision=3,
+    )
+
+
+def test_targets_are_rounded_down():
+    """80 % of 10001 is 8000 and 75 % of 1000 is 750 (supply down)."""
+    found = admission.targets(CLUSTER)
+    assert (found.cpu_milli, found.memory_mib, found.network_kbps) == (8000, 800, 750)
+
+
+def test_exactly_the_target_is_approved():
+    """The rule is <=: the last unit may be used."""
+    found = admit(Amounts(cpu_milli=5000), Amounts(cpu_milli=3000))
+    assert (found.outcome, found.chosen, found.revision) == ("approved", "c", 3)
+
+
+def test_one_unit_more_is_denied_with_the_shortage():
+    """A denial says which dimension lacks how much, and that asking again may help."""
+    found = admit(Amounts(cpu_milli=5001), Amounts(cpu_milli=3000))
+    assert (found.outcome, found.reason) == ("denied", "NoCapacityAvailable")
+    short = found.candidates[0].shortages
+    assert [(each.dimension, each.wanted, each.free) for each in short] == [
+        ("cpu_milli", 5001, 5000)
+    ]
+    assert "c is short 0.001 CPU; ask again later" in found.message
+
+
+def test_what_no_empty_cluster_holds_is_said_so():
+    """Waiting does not help a run that is larger than the target."""
+    assert admit(Amounts(memory_mib=801)).reason == "NeverFits"
+
+
+def test_over_target_nothing_is_approved():
+    """Current + cost <= target holds for a cost of zero as well."""
+    found = admit(Amounts(cpu_milli=1), Amounts(memory_mib=900))
+    assert found.outcome == "denied"
+    assert found.candidates[0].reasons == ("OverMemoryTarget",)
+
+
+def test_undeclared_dimensions_do_not_deny():
+    """A cluster that states no network still takes what needs none."""
+    bare = ClusterSpec(capacity=Amounts(cpu_milli=1000, memory_mib=1000))
+    found = admission.admit(
+        Amounts(cpu_milli=800), cluster="c", target=admission.targets(bare), active=[], now=NOW
+    )
+    assert found.outcome == "approved"
+
+
+costs = st.builds(
+    Amounts, cpu_milli=st.integers(0, 9000), memory_mib=st.integers(0, 900),
+    network_kbps=st.integers(0, 900),
+)  # fmt: skip
+
+
+@given(st.lists(costs, max_size=12))
+def test_the_sum_rule_is_exact(wanted):
+    """Approved iff the sum stays within every target, run after run."""
+    active: list[Amounts] = []
+    target = admission.targets(CLUSTER)
+    for cost in wanted:
+        total = cost
+        for each in active:
+            total = total + each
+        fits = all(
+            getattr(total, name) <= getattr(target, name)
+            for name in ("cpu_milli", "memory_mib", "network_kbps")
+        )
+        found = admit(cost, *active)
+        assert (found.outcome == "approved") == fits
+        if fits:
+            active.append(cost)
