@@ -23,10 +23,10 @@ test: setup
 	$(PYTEST) -m "not real" $(ARGS)
 
 test-real: setup
-	sh scripts/test-real.sh
+	VENV=$(VENV) bash scripts/test-real.sh
 
 check: setup
-	sh scripts/check.sh
+	VENV=$(VENV) sh scripts/check.sh
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)

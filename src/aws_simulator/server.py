@@ -24,7 +24,7 @@ from aws_simulator.world import World
 HOST = "127.0.0.1"
 
 
-class QuietHandler(MotoRequestHandler):
+class QuietRequests(MotoRequestHandler):
     """Says nothing for each request; the journal does."""
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - werkzeug's name
@@ -67,7 +67,7 @@ class Server:
                 self.port,
                 app,
                 threaded=True,
-                request_handler=QuietHandler,
+                request_handler=QuietRequests,
                 fd=bound.fileno(),
             )
         self.url = f"http://{HOST}:{self.port}"

@@ -76,7 +76,9 @@ async def test_an_unusable_token_is_a_protocol_error(token):
 @pytest.mark.asyncio
 async def test_authentication_survives_a_release_without_authok():
     """A server without authok still proves the password by its login."""
-    await host_on(ScriptedCml({"GET authok": refused(404)})).authenticate()
+    server = ScriptedCml({"GET authok": refused(404)})
+    await host_on(server).authenticate()
+    assert server.logins == 1
 
 
 class Restarted(ScriptedCml):

@@ -79,6 +79,7 @@ async def test_locked_for_a_moment(tmp_path: Path) -> None:
     timer.start()
     await store.commit(commit(put("w1")))
     timer.join()
+    assert await store.get(key("w1")) is not None
     blocker.close()
     await store.close()
 

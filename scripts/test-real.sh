@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Runs what needs more than `make test` has: PostgreSQL, a browser, Cisco's own client, and all
+# tests once more under Python 3.13. `make test-real` calls it; it installs what is missing
+# (Debian packages as root or with sudo; Python packages into environments under var/).
+#
+# PYTHON313=... names a Python 3.13 where none is found by itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+VENV="${VENV:-.venv}"
+ROOT="$PWD"
+VAR="$ROOT/var"
+failed=()
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+
+say() { echo "== $*"; }
+
+# --- Debian packages ----------------------------------------------------------------------------
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+
+missing_packages() {
+  compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql-15
+  # A browser is large: only when some test asks for one.
+  if grep -rqs --include='*.py' 'chromium' tests; then
+    command -v chromium >/dev/null || echo chromium
+  fi
+}
+
+install_packages() {
+  local packages
+  mapfile -t packages < <(missing_packages)
+  [ "${#packages[@]}" = 0 ] && return
+  say "installing ${packages[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  as_root apt-get update -qq
+  # Debian's package would start a server of its own on install; the tests start private ones.
+  as_root mkdir -p /etc/postgresql-common/createcluster.d
+  echo 'create_main_cluster = false' |
+    as_root tee /etc/postgresql-common/createcluster.d/labfleet.conf >/dev/null
+  as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+}
+
+# --- Python environments ------------------------------------------------------------------------
+
+# environment PYTHON FOLDER STAMPED-FILE PACKAGES...: cheap when the stamped file is older.
+environment() {
+  local python="$1" folder="$2" watched="$3"
+  shift 3
+  if [ "$folder/.current" -nt "$watched" ]; then return; fi
+  say "environment ${folder#"$ROOT/"}"
+  [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
+  "$folder/bin/python" -m pip install --quiet "$@"
+  touch "$folder/.current"
+}
+
+python313() {
+  local candidate pyenv_root
+  pyenv_root="$(pyenv root 2>/dev/null || echo "${PYENV_ROOT:-$HOME/.pyenv}")"
+  for candidate in "${PYTHON313:-}" python3.13 "$pyenv_root"/versions/3.13*/bin/python3.13; do
+    [ -n "$candidate" ] || continue
+    # A pyenv shim exists for versions that are not active: only running it tells.
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+# --- the parts ----------------------------------------------------------------------------------
+
+real_services() { "$VENV/bin/python" -m pytest -n 2 --dist loadfile -q -m real; }
+
+other_python() {
+  local python
+  if ! python="$(python313)"; then
+    echo "no Python 3.13 found: set PYTHON313" >&2
+    return 1
+  fi
+  environment "$python" "$VAR/venv313" pyproject.toml -e '.[dev]'
+  "$VAR/venv313/bin/python" -m pytest -n 2 --dist loadfile -q -m 'not real'
+}
+
+free_port() {
+  "$VENV/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+wait_for_port() {
+  "$VENV/bin/python" - "$1" <<'PY'
+import socket, sys, time
+
+for _ in range(300):
+    try:
+        socket.create_connection(("127.0.0.1", int(sys.argv[1])), 1).close()
+        sys.exit(0)
+    except OSError:
+        time.sleep(0.1)
+sys.exit("the simulator did not open its port")
+PY
+}
+
+# The password is made up here and known to the simulator of this run only.
+official_client() {
+  local port password code=0
+  environment "$VENV/bin/python" "$VAR/venv-virl2" scripts/test-real.sh 'virl2_client==2.9.1'
+  port="$(free_port)"
+  password="run-$RANDOM$RANDOM"
+  "$VENV/bin/labfleet" cml-simulator --port "$port" --speed 100 --password "$password" \
+    >"$VAR/virl2-simulator.log" 2>&1 &
+  simulator=$!
+  trap 'kill "$simulator" 2>/dev/null || true' EXIT
+  wait_for_port "$port" &&
+    timeout 600 "$VAR/venv-virl2/bin/python" tests/official_clients/run_virl2.py \
+      "https://127.0.0.1:$port" admin "$password" || code=$?
+  [ "$code" = 0 ] || tail -n 20 "$VAR/virl2-simulator.log" >&2
+  return "$code"
+}
+
+part() {
+  say "$1"
+  # A condition would switch errexit off inside the part; a shell beside this one keeps it on.
+  (set -e; "$1") &
+  if wait "$!"; then say "$1: ok"; else
+    say "$1: FAILED"
+    failed+=("$1")
+  fi
+}
+
+mkdir -p "$VAR"
+install_packages
+for name in real_services official_client other_python; do part "$name"; done
+if [ "${#failed[@]}" -gt 0 ]; then
+  echo "test-real failed: ${failed[*]}" >&2
+  exit 1
+fi
