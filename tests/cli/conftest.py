@@ -82,7 +82,7 @@ class Stub:
             return self.answers[key]
         parts = [unquote(each) for each in ask.path.removeprefix("/api/v1/").split("/")]
         if parts == ["version"]:
-            return 200, {"version": "0.1.0"}
+            return 200, {"version": "0.1.0", "time": "2026-11-27T12:00:00.000Z", "rate": 1.0}
         if parts[0] == "tokens":
             return self._tokens(ask, parts)
         kind = PLURALS.get(parts[0])
@@ -164,11 +164,13 @@ class _Asked(BaseHTTPRequestHandler):
         headers = {key.lower(): value for key, value in self.headers.items()}
         ask = Seen(self.command, parts.path, dict(parse_qsl(parts.query)), headers,
                    json.loads(raw) if raw else None)  # fmt: skip
-        self.stub.seen.append(ask)
+        if parts.path != "/api/v1/version":
+            self.stub.seen.append(ask)
         if parts.path == "/api/v1/events":
             self._stream()
             return
-        fault = self.stub.faults.pop(0) if self.stub.faults else None
+        told = parts.path != "/api/v1/version"
+        fault = self.stub.faults.pop(0) if self.stub.faults and told else None
         if fault == "drop":
             self.close_connection = True
             return

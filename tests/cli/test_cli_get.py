@@ -120,7 +120,7 @@ def test_several_kinds_and_several_names(run, fleet):
         (400, "Invalid", 2), (401, "Unauthenticated", 6), (403, "Forbidden", 6),
         (404, "NotFound", 4), (409, "Conflict", 5), (412, "Conflict", 5), (422, "Invalid", 2),
         (429, "QuotaExceeded", 7), (429, "Throttled", 9), (500, "Error", 1), (503, "Booting", 9),
-        (409, "OutOfCapacity", 7),
+        (409, "NoCapacity", 7),
     ],
 )  # fmt: skip
 def test_exit_codes_by_answer(run, stub, status, reason, code):

@@ -19,7 +19,8 @@ EXPLANATION = {
     "summary": "no worker has room", "phase": "PENDING", "since": "2026-11-27T11:55:00Z",
     "conditions": [{"type": "Scheduled", "status": "False", "reason": "NoCapacity",
                     "message": "", "lastTransitionTime": "2026-11-27T11:55:00Z"}],
-    "decision": DECISION, "next": "pool eu adds a worker",
+    "decision": DECISION, "waitingFor": ["capacity (NoCapacity)"],
+    "nextDeadline": {"at": "2026-11-27T12:10:00Z", "what": "it expires"}, "next": ["..."],
 }  # fmt: skip
 
 
@@ -32,9 +33,9 @@ def waiting_session(stub):
     stub.answers["GET /api/v1/sessions/s-1/explain"] = (200, EXPLANATION)
     stub.answers["GET /api/v1/sessions/s-1/events"] = (200, {"items": [
         {"revision": 5, "type": "MODIFIED", "at": "2026-11-27T11:58:00Z", "actor": "scheduler",
-         "reason": "NoCapacity", "requestId": "r-2", "object": {"status": {"phase": "PENDING"}}},
+         "reason": "NoCapacity", "requestId": "r-2", "phase": "PENDING", "message": "no room"},
         {"revision": 3, "type": "ADDED", "at": "2026-11-27T11:55:00Z", "actor": "ada",
-         "reason": "", "requestId": "r-1", "object": {}}]})  # fmt: skip
+         "reason": "", "requestId": "r-1", "phase": None, "message": ""}]})  # fmt: skip
     return stub
 
 
@@ -48,7 +49,8 @@ def test_explain_says_why_and_what_is_short(run, waiting_session):
     assert "9 candidates; rejected: NoCapacity 7, NotReady 2" in said
     assert "4 CPU (wants 14 CPU, free 10 CPU)" in said
     assert "15 licensed nodes (wants 20 licensed nodes, free 5 licensed nodes)" in said
-    assert "Next:      pool eu adds a worker" in said
+    assert "Waits for: capacity (NoCapacity)" in said
+    assert "Next:      it expires at 2026-11-27 12:10:00Z (in 10m)" in said
 
 
 def test_explain_for_programs_is_the_answer_itself(run, waiting_session):

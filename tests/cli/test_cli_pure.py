@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from labfleet.cli import exits, paths, sse, targets, waiting, watching, words, yamltext
 from labfleet.resources import documents
+from labfleet.resources.kinds import KINDS
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 OBJ = {
@@ -77,7 +78,7 @@ def test_jsonpath_selects_what_it_names(template, text):
 )
 def test_jsonpath_refuses_what_it_does_not_know(template):
     """An expression that is not understood is an error, never silently empty."""
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         paths.render({"a": {}}, template)
 
 
@@ -123,7 +124,9 @@ def test_topologies_are_written_as_blocks():
 )  # fmt: skip
 def test_selectors_are_judged_like_the_server_does(selector, fits):
     """Changes of a stream are held against the same selector as the list."""
-    assert watching.matches(selector, {"a": "b"}) is fits
+    obj = {"kind": "Session", "metadata": {"name": "s", "labels": {"a": "b"}}}
+    scope = watching.Scope([KINDS["Session"]], None, selector)
+    assert scope.holds(obj) is fits
 
 
 def test_the_stream_is_split_into_events():

@@ -84,7 +84,9 @@ def test_drain_says_by_when_and_why(run, fleet):
     assert done.out == "worker/w-2 draining\n"
     sent = fleet.calls("POST")[-1]
     assert sent.path == "/api/v1/workers/w-2/drain"
-    assert sent.body == {"deadlineSeconds": 7200, "reason": "kernel update", "force": False}
+    assert sent.body == {
+        "deadline": "2026-11-27T14:00:00.000Z", "reason": "kernel update", "force": False,
+    }  # fmt: skip
     run("drain", "w-2", "--undo")
     assert fleet.seen[-1].path == "/api/v1/workers/w-2/cancel-drain"
 
@@ -102,7 +104,7 @@ def test_extend_by_and_to(run, fleet):
     assert run("extend", "session/s-1", "--by", "30m").code == 0
     assert run("extend", "s-1", "--to", "2026-11-27T14:00:00+02:00").code == 0
     assert [each.body for each in fleet.calls("POST")] == [
-        {"bySeconds": 1800}, {"end": "2026-11-27T12:00:00.000Z"},
+        {"end": "2026-11-27T13:00:00.000Z"}, {"end": "2026-11-27T12:00:00.000Z"},
     ]  # fmt: skip
     assert run("extend", "s-1", "--to", "2026-11-27T14:00:00").code == 2
     assert run("extend", "s-1").code == 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ import msgspec
 from labfleet.cli import call as calls
 from labfleet.cli import exits, output, sources, waiting, yamltext
 from labfleet.cli.call import Call, connected
+from labfleet.kernel import clock
 from labfleet.resources.kinds import Kind
 
 _STOPS = frozenset({exits.UNREACHABLE, exits.DENIED})
@@ -158,13 +160,23 @@ def _comparable(kind: Kind, obj: Any) -> dict[str, Any]:
         "annotations": obj["metadata"].get("annotations") or {},
         "spec": obj.get("spec") or {},
     }
-    spec_type = kind.type.__annotations__.get("spec")
     fields = {each.name: each.type for each in msgspec.structs.fields(kind.type)}
     try:
-        typed = msgspec.convert(shown["spec"], fields.get("spec", spec_type))
+        typed = msgspec.convert(shown["spec"], fields["spec"])
     except (msgspec.ValidationError, TypeError):
         return shown
-    return {**shown, "spec": msgspec.to_builtins(typed)}
+    return {**shown, "spec": _spelt(msgspec.to_builtins(typed, builtin_types=(datetime,)))}
+
+
+def _spelt(value: Any) -> Any:
+    """Return plain values with every instant in the one spelling of the API."""
+    if isinstance(value, datetime):
+        return clock.format_instant(value)
+    if isinstance(value, dict):
+        return {key: _spelt(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelt(each) for each in value]
+    return value
 
 
 def _tell(call: Call, source: sources.Source, result: str, dry_run: str | None) -> None:

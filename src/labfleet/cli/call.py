@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli import client, exits, options, output, settings, words
+from labfleet.cli import client, exits, fleet, options, output, settings, words
 from labfleet.cli.ground import Ground
 
 
@@ -28,8 +28,8 @@ class Call:
     api: client.Client
 
     def now(self) -> datetime:
-        """Return the fleet's time when the server told it, else this machine's."""
-        return words.instant(self.api.fleet_time) or self.ground.now()
+        """Return the fleet's time."""
+        return self.out.now()
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask on a terminal; without one and without --yes refuse, never hang."""
@@ -61,14 +61,16 @@ def make(context: click.Context, flags: dict[str, Any], no_headers: bool = False
             flags[key] = root.params.get(key)
     ground = root.obj if isinstance(root.obj, Ground) else Ground()
     chosen = settings.resolve(ground, flags)
+    api = client.Client(chosen, ground)
     out = output.choose(
         ground,
         chosen.output,
         headers=not no_headers,
         quiet=bool(flags.get("quiet")),
         color=flags.get("color") or "auto",
+        clock=fleet.FleetTime(api).now,
     )
-    return Call(ground, chosen, out, client.Client(chosen, ground))
+    return Call(ground, chosen, out, api)
 
 
 def seconds(text: str, option: str) -> float:

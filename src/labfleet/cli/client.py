@@ -10,7 +10,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -44,15 +44,14 @@ class Client:
     ground: Ground
     seconds: float = 30.0
     attempts: int = ATTEMPTS
-    fleet_time: str | None = field(default=None)
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the decoded body of a read."""
         return self.call("GET", path, query=query).body
 
-    def post(self, path: str, body: Any) -> Any:
+    def post(self, path: str, body: Any, **query: Any) -> Any:
         """Return the decoded body of a POST under a fresh idempotency key."""
-        return self.call("POST", path, body=body).body
+        return self.call("POST", path, query=query, body=body).body
 
     def call(
         self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None
@@ -147,7 +146,6 @@ class Client:
             connection.close()
 
     def _reply(self, status: int, headers: dict[str, str], raw: bytes, attempts: int) -> Reply:
-        self.fleet_time = headers.get("labfleet-time", self.fleet_time)
         if len(raw) > BODY_LIMIT:
             raise self.unexpected(f"more than {BODY_LIMIT} bytes")
         body: Any = None

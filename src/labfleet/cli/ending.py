@@ -83,22 +83,19 @@ def _wanted(
 
 
 def _end(call: Call, target: targets.Target) -> dict[str, Any]:
-    attempts = 1
     try:
         reply = call.api.call("DELETE", target.path, query={"namespace": call.settings.namespace})
-        answer, attempts = reply.body, reply.attempts
+        held = reply.status == 202
     except exits.Failure as failure:
-        # A repeated DELETE finds nothing when the first one's answer was lost.
+        # It was there a moment ago: a repeated DELETE finds nothing when the first one's
+        # answer was lost.
         if failure.code != exits.NOT_FOUND:
             raise
-        answer = None
-    leaving = isinstance(answer, dict) and bool(
-        (answer.get("metadata") or {}).get("deletionTimestamp")
-    )
-    result = "deleting" if leaving else "deleted"
+        held = False
+    result = "deleting" if held else "deleted"
     if not call.out.structured:
         output.say(str(target) if call.out.quiet else f"{target} {result}")
-    return {"kind": target.kind.name, "name": target.name, "result": result, "attempts": attempts}
+    return {"kind": target.kind.name, "name": target.name, "result": result}
 
 
 @click.command("cancel", short_help="End a session before its time.")
@@ -114,7 +111,9 @@ def cancel(call: Call, *, names: tuple[str, ...], reason: str, yes: bool) -> int
     for target, obj in pairs:
         safety.ask(call, "Cancelling", target, obj, yes=yes)
     for target, _ in pairs:
-        answer = call.api.post(f"{target.path}/cancel", {"reason": reason})
+        answer = call.api.post(
+            f"{target.path}/cancel", {"reason": reason}, namespace=call.settings.namespace
+        )
         if call.out.structured:
             call.out.show(target.kind, answer)
         else:

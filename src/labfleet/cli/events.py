@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli import completing, exits, output, paths, targets, watching, words
+from labfleet.cli import completing, exits, output, targets, watching, words
 from labfleet.cli.call import Call, connected
 from labfleet.resources import kinds
 
@@ -49,16 +49,17 @@ def show(call: Call, found: list[Any]) -> None:
     """Print events as rows."""
     now = call.now()
     wide = call.out.format in {"wide", "csv"}
-    titles = ["REVISION", "WHEN", "WHAT", "PHASE", "ACTOR", "REASON"]
+    titles = ["REVISION", "WHEN", "WHAT", "PHASE", "ACTOR", "REASON", "MESSAGE"]
     rows = []
     for each in found:
         row = [
             str(each.get("revision")),
             each.get("at", "") if call.out.format == "csv" else words.when(each.get("at"), now),
             str(each.get("type")),
-            words.plain(paths.simple(each.get("object") or {}, "status.phase")),
+            words.plain(each.get("phase")),
             words.plain(each.get("actor")),
             words.plain(each.get("reason")),
+            words.plain(each.get("message")),
         ]
         rows.append([*row, words.plain(each.get("requestId"))] if wide else row)
     call.out.table([*titles, "REQUEST"] if wide else titles, rows)

@@ -22,11 +22,11 @@ DIFF_ERROR = 20
 INTERRUPTED = 130
 
 _BY_STATUS = {
-    400: USAGE, 401: DENIED, 403: DENIED, 404: NOT_FOUND, 408: TIMEOUT, 409: CONFLICT,
+    400: USAGE, 401: DENIED, 403: DENIED, 404: NOT_FOUND, 405: USAGE, 408: TIMEOUT, 409: CONFLICT,
     410: NOT_FOUND, 412: CONFLICT, 413: USAGE, 415: USAGE, 422: USAGE, 428: CONFLICT,
     429: UNREACHABLE, 502: UNREACHABLE, 503: UNREACHABLE, 504: UNREACHABLE,
 }  # fmt: skip
-_REFUSALS = frozenset({"QuotaExceeded", "AdmissionRefused", "OutOfCapacity", "NeverFits"})
+_REFUSALS = frozenset({"QuotaExceeded", "NoCapacity", "TooManyTokens", "PoolTerminating"})
 _HINTS = {
     401: "Give a token: --token-file, LABFLEET_TOKEN_FILE or LABFLEET_TOKEN.",
     403: "Ask an admin for a token with a role that may do this (labfleet token create).",

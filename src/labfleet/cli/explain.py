@@ -49,7 +49,8 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         if each.get("status") != "True" or not decision
         for line in _line("Condition", _condition(each, now))
     ]
-    lines += _line("Next", _next(answer.get("next")))
+    lines += _line("Waits for", _next(answer.get("waitingFor")))
+    lines += _line("Next", _deadline(answer.get("nextDeadline"), now) or _next(answer.get("next")))
     return lines
 
 
@@ -88,6 +89,12 @@ def _condition(condition: dict[str, Any], now: Any) -> str:
         said += f": {condition['message']}"
     since = condition.get("lastTransitionTime")
     return f"{said}, since {words.when(since, now)}" if since else said
+
+
+def _deadline(value: Any, now: Any) -> str:
+    if not isinstance(value, dict):
+        return ""
+    return f"{value.get('what')} at {words.when(value.get('at'), now)}"
 
 
 def _next(value: Any) -> str:

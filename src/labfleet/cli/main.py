@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from labfleet.cli import exits, ground, options
+from labfleet.kernel import errors
 
 Starter = Callable[[str, Sequence[str]], int]
 
@@ -125,11 +126,21 @@ def run(
         return _report(
             exits.Failure(exits.ERROR, error.format_message()), standing, wants_json=wants_json
         )
+    except errors.LabfleetError as error:
+        return _report(_ours(error), standing, wants_json=wants_json)
     except (click.Abort, KeyboardInterrupt):
         return exits.INTERRUPTED
     except BrokenPipeError:
         _close_quietly()
         return exits.OK
+
+
+def _ours(error: errors.LabfleetError) -> exits.Failure:
+    """Return the failure for what a pure room refused: it is about what was typed."""
+    found = error.problems if isinstance(error, errors.Invalid) else ()
+    places = [{"where": where, "what": what} for where, what in found]
+    code = exits.USAGE if isinstance(error, errors.Invalid) else exits.ERROR
+    return exits.Failure(code, error.message, reason=error.reason, problem={"problems": places})
 
 
 def _report(failure: exits.Failure, standing: ground.Ground, *, wants_json: bool) -> int:

@@ -42,11 +42,16 @@ class Output:
     headers: bool = True
     quiet: bool = False
     color: bool = False
+    clock: Callable[[], datetime] | None = None
 
     @property
     def structured(self) -> bool:
         """Tell whether programs read stdout."""
         return self.format in {"json", "yaml"}
+
+    def now(self) -> datetime:
+        """Return the time that ages count from."""
+        return self.ground.now() if self.clock is None else self.clock()
 
     def show(self, kind: Kind, obj: Any) -> None:
         """Print one object."""
@@ -131,7 +136,7 @@ class Output:
         ]
         if self.format == "csv":
             return [*columns, Column("CREATED", _at("metadata.creationTimestamp", cell))]
-        return [*columns, Column("AGE", _age(self.ground.now()))]
+        return [*columns, Column("AGE", _age(self.now()))]
 
     def _text(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         shown = ([list(titles)] if self.headers else []) + [list(row) for row in rows]
@@ -162,7 +167,13 @@ class Output:
 
 
 def choose(
-    ground: Ground, text: str, *, headers: bool = True, quiet: bool = False, color: str = "auto"
+    ground: Ground,
+    text: str,
+    *,
+    headers: bool = True,
+    quiet: bool = False,
+    color: str = "auto",
+    clock: Callable[[], datetime] | None = None,
 ) -> Output:
     """Return the output that `-o TEXT` names; Failure when there is no such format."""
     name, _, argument = text.partition("=")
@@ -178,7 +189,7 @@ def choose(
         color == "auto" and ground.terminal_out() and not ground.env.get("NO_COLOR")
         and ground.env.get("TERM") != "dumb"
     )  # fmt: skip
-    return Output(ground, name, argument, headers=headers, quiet=quiet, color=painted)
+    return Output(ground, name, argument, headers=headers, quiet=quiet, color=painted, clock=clock)
 
 
 def write(text: str) -> None:

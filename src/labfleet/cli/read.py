@@ -49,14 +49,10 @@ def get(
         return _some(call, wanted, chosen)
     found: list[Any] = []
     more = False
-    for kind in chosen:
-        items, _, rest = call.api.items(
-            kind.plural,
-            limit=limit,
-            namespace=space,
-            labelSelector=selector,
-            sort=_sort(kind, sort_by),
-        )
+    asked = {"namespace": space, "labelSelector": selector}
+    for _, (items, _, rest) in targets.lists(
+        call, chosen, limit=limit, sort=lambda kind: _sort(kind, sort_by), **asked
+    ):
         found += items
         more = more or rest
     call.out.objects(chosen, found, spaces=all_namespaces)

@@ -6,19 +6,28 @@ topology of a `topologyFile` (relative to the manifest) in its place.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from labfleet.cli import exits, targets
 from labfleet.kernel import errors
-from labfleet.resources import documents, kinds
+from labfleet.resources import documents, kinds, manifests
+from labfleet.resources.definition import TOPOLOGY_LIMIT
 
 FILES_LIMIT = 5000
 SIZE_LIMIT = 8 << 20
-_LIMITS = documents.Limits(size=SIZE_LIMIT, characters=4 * SIZE_LIMIT, nodes=500_000)
+_MARK = re.compile(r"---(\s|$)")
+# What people write and what the API calls it.
+_SPELLINGS = {
+    "cpu": "cpuMilli", "memory": "memoryMib", "storage": "storageMib", "network": "networkKbps",
+    "topologyFile": "topology",
+}  # fmt: skip
 _ENDINGS = {".yaml", ".yml", ".json"}
 _ORDER = ("Template", "Cluster", "Definition", "Pool", "Worker", "Session", "Simulation")
 
@@ -123,16 +132,84 @@ def _twice(found: list[Source]) -> Iterator[tuple[str, str]]:
         seen.setdefault(key, each.where)
 
 
-def _objects(name: str, text: str, folder: Path) -> Iterator[Source]:
-    for document in documents.read(text, name=name, limits=_LIMITS):
+def _objects(name: str, text: str, folder: Path) -> list[Source]:
+    """Return a text's objects; each document is bounded, so that a long dump may be applied."""
+    found: list[Source] = []
+    problems: list[tuple[str, str]] = []
+    for offset, part in _documents(text):
+        try:
+            made = manifests.load(part, name=name, topology_file=_fetch(folder))
+            written = _written(part, name)
+        except errors.Invalid as error:
+            problems += [(_moved(where, offset), what) for where, what in error.problems]
+            continue
+        found += [
+            _source(manifest, raw, f"{name}, line {manifest.line + offset}")
+            for manifest, raw in zip(made, written, strict=True)
+        ]
+    if problems:
+        raise errors.Invalid(f"{name} is not valid", problems=tuple(problems))
+    return found
+
+
+def _documents(text: str) -> Iterator[tuple[int, str]]:
+    """Split at the document markers, which YAML allows nowhere else at a line's start."""
+    lines = text.splitlines(keepends=True)
+    marks = [at for at, line in enumerate(lines) if _MARK.match(line)]
+    if any(line.startswith("%") for line in lines):
+        marks = []
+    starts = sorted({0, *marks})
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        yield start, "".join(lines[start:end])
+
+
+def _moved(where: str, offset: int) -> str:
+    word, _, number = where.partition(" ")
+    return f"line {int(number) + offset}" if word == "line" and number.isdecimal() else where
+
+
+def _written(text: str, name: str) -> list[Any]:
+    """Return the objects as they were written, in the order of `manifests.load`."""
+    found: list[Any] = []
+    for document in documents.read(text, name=name):
         value = document.value
         listed = isinstance(value, dict) and value.get("kind") == "List"
-        for raw in (value.get("items") or []) if listed else [value]:
-            yield _object(raw, f"{name}, line {document.line}", folder)
+        items = value.get("items") if listed else [value]
+        found += items if isinstance(items, list) else []
+    return found
 
 
-def _object(raw: Any, where: str, folder: Path) -> Source:
-    if not isinstance(raw, dict) or not isinstance(raw.get("kind"), str):
-        raise errors.Invalid("", problems=((where, "an object with kind, metadata and spec"),))
-    row = kinds.by_word(raw["kind"])
-    return Source(targets.Target(row, str(raw["metadata"]["name"])), raw, where)
+def _fetch(folder: Path) -> manifests.Fetch:
+    def read(file: str) -> str:
+        try:
+            return _read(folder / Path(file).expanduser(), TOPOLOGY_LIMIT)
+        except exits.Failure as failure:
+            raise errors.Invalid(failure.cause) from None
+
+    return read
+
+
+def _source(manifest: manifests.Manifest, raw: Any, where: str) -> Source:
+    """Return the object with just the fields that were written, in the API's spelling.
+
+    The typed object has every default filled in; sending those would take back what the
+    server or somebody else has set.
+    """
+    full = msgspec.to_builtins(manifest.object)
+    named = {"apiVersion", "kind", "metadata", "spec"}
+    kept = _only({key: full[key] for key in named}, raw)
+    row = kinds.KINDS[manifest.kind]
+    sent = {"apiVersion": full["apiVersion"], "kind": row.name, "spec": {}, **kept}
+    return Source(targets.Target(row, manifest.object.name), sent, where)
+
+
+def _only(full: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for written, value in raw.items():
+        key = written if written in full else _SPELLINGS.get(written, written)
+        if key not in full or key in manifests.SERVER_FIELDS:
+            continue
+        inner = full[key]
+        both = isinstance(inner, dict) and isinstance(value, dict)
+        kept[key] = _only(inner, value) if both else inner
+    return kept

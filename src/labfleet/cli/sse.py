@@ -28,18 +28,21 @@ class Message(NamedTuple):
 def messages(source: Lines) -> Iterator[Message]:
     """Yield complete events; comments are dropped, half an event at the end is too.
 
+    An id without data (a heartbeat) is yielded with empty data: it moves the place.
+
     OSError when a line or an event is longer than the bounds.
     """
     kind, data, size = "message", list[str](), 0
     last: str | None = None
+    moved = False
     while line := source.readline(LINE_LIMIT):
         if len(line) >= LINE_LIMIT and not line.endswith(b"\n"):
             raise OSError("a line of the event stream is too long")
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         if not text:
-            if data:
+            if data or moved:
                 yield Message(kind, last, "\n".join(data))
-            kind, data, size = "message", [], 0
+            kind, data, size, moved = "message", [], 0, False
             continue
         name, _, value = text.partition(":")
         value = value.removeprefix(" ")
@@ -51,4 +54,4 @@ def messages(source: Lines) -> Iterator[Message]:
         elif name == "event":
             kind = value
         elif name == "id" and "\0" not in value:
-            last = value
+            last, moved = value, True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from labfleet.cli import client, exits
@@ -108,6 +108,27 @@ def _target(kind: kinds.Kind, name: str) -> Target:
     if not name:
         raise exits.usage(f"which {kind.name.lower()}?", "A name is missing after the slash.")
     return Target(kind, name)
+
+
+def lists(
+    call: Call,
+    wanted: Sequence[kinds.Kind],
+    *,
+    limit: int | None = None,
+    sort: Callable[[kinds.Kind], str | None] = lambda _: None,
+    **query: Any,
+) -> Iterator[tuple[kinds.Kind, tuple[list[Any], str, bool]]]:
+    """Yield each kind with its objects; of several kinds those that are denied are left out."""
+    denied: list[exits.Failure] = []
+    for kind in wanted:
+        try:
+            yield kind, call.api.items(kind.plural, limit=limit, sort=sort(kind), **query)
+        except exits.Failure as failure:
+            if failure.code != exits.DENIED:
+                raise
+            denied.append(failure)
+    if denied and len(denied) == len(wanted):
+        raise denied[0]
 
 
 def fetch(call: Call, target: Target) -> Any:

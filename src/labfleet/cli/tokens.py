@@ -31,7 +31,7 @@ def create(call: Call, *, role: str, owner: str, expires: str | None, file: str 
     """Make a token. Only its hash is kept, so this is the only time that it is shown."""
     body: dict[str, Any] = {"role": role, "owner": owner}
     if expires is not None:
-        end = call.ground.now() + timedelta(seconds=calls.seconds(expires, "--expires"))
+        end = call.now() + timedelta(seconds=calls.seconds(expires, "--expires"))
         body["expires"] = clock.format_instant(end)
     made = call.api.post(PATH, body)
     text = str(made.get("token") or "") if isinstance(made, dict) else ""

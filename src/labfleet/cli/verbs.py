@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -40,7 +41,8 @@ def drain(
     """Empty a worker: nothing new is placed on it, what runs may end by the deadline."""
     body: dict[str, Any] = {"reason": reason, "force": force}
     if deadline is not None:
-        body["deadlineSeconds"] = int(calls.seconds(deadline, "--deadline"))
+        end = call.now() + timedelta(seconds=calls.seconds(deadline, "--deadline"))
+        body["deadline"] = clock.format_instant(end)
     patience = calls.seconds(timeout, "--timeout")
     wanted = [targets.one(each, "worker") for each in names]
     pairs = safety.each_target(call, wanted, missing_ok=False)
@@ -91,29 +93,41 @@ def extend(call: Call, *, name: str, by: str | None, to: str | None) -> int:
     target = targets.one(name, "session")
     if (by is None) == (to is None):
         raise exits.usage("give exactly one of --by and --to", "For example --by 30m.")
-    body: dict[str, Any] = {}
-    if by is not None:
-        body["bySeconds"] = int(calls.seconds(by, "--by"))
-    else:
-        try:
-            body["end"] = clock.format_instant(clock.parse_instant(str(to)))
-        except ValueError as error:
-            raise exits.usage(f"--to: {error}", "For example --to 2026-11-27T18:00:00Z.") from None
-    answer = call.api.post(f"{target.path}/extend", body)
+    wanted = _later(call, target, by) if by is not None else _instant(str(to))
+    body = {"end": clock.format_instant(wanted)}
+    answer = call.api.post(f"{target.path}/extend", body, namespace=call.settings.namespace)
     if call.out.structured or call.out.quiet:
         call.out.show(target.kind, answer)
         return exits.OK
-    end = paths.simple(answer, "status.end")
-    wished = paths.simple(answer, "spec.slot.end")
-    output.say(f"{target} ends {words.when(wished or end, call.now())}")
+    end = paths.simple(answer, "spec.slot.end") or paths.simple(answer, "status.end")
+    output.say(f"{target} ends {words.when(end, call.now())}")
     return exits.OK
+
+
+def _instant(text: str) -> datetime:
+    try:
+        return clock.parse_instant(text)
+    except ValueError as error:
+        raise exits.usage(f"--to: {error}", "For example --to 2026-11-27T18:00:00Z.") from None
+
+
+def _later(call: Call, target: targets.Target, by: str) -> datetime:
+    """Return the present end and so much more."""
+    seconds = calls.seconds(by, "--by")
+    obj = targets.need(call, target)
+    end = words.instant(paths.simple(obj, "status.end") or paths.simple(obj, "spec.slot.end"))
+    if end is None:
+        raise exits.Failure(
+            exits.UNMET, f"{target} has no end yet", hint="Say until when: --to INSTANT."
+        )
+    return end + timedelta(seconds=seconds)
 
 
 def _verb(
     call: Call, wanted: list[targets.Target], verb: str, body: dict[str, Any], said: str
 ) -> int:
     for target in wanted:
-        answer = call.api.post(f"{target.path}/{verb}", body)
+        answer = call.api.post(f"{target.path}/{verb}", body, namespace=call.settings.namespace)
         if call.out.structured:
             call.out.show(target.kind, answer)
         else:

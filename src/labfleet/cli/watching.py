@@ -6,9 +6,9 @@ Last-Event-ID after a back-off; when the server answers `resync`, the list is ta
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import json
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ import click
 from labfleet.cli import completing, exits, output, paths, sse, targets
 from labfleet.cli.call import Call, connected
 from labfleet.kernel import backoff
+from labfleet.resources import selectors
 from labfleet.resources.kinds import Kind
 
 STREAM = "/api/v1/events"
@@ -45,7 +46,8 @@ class Scope:
             return False
         if self.names and (kind, name) not in self.names:
             return False
-        return matches(self.selector, paths.simple(obj, "metadata.labels") or {})
+        labels = paths.simple(obj, "metadata.labels") or {}
+        return selectors.matches(selectors.parse(self.selector or ""), labels)
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def changes(call: Call, scope: Scope) -> Iterator[Change]:
             for message in _stream(call, scope, cursor):
                 failures = 0
                 cursor = message.id or cursor
+                if message.type == "unauthorized":
+                    raise exits.Failure(exits.DENIED, "the token has ended meanwhile")
                 if message.type == "resync":
                     cursor, kind = None, "RESYNC"
                     break
@@ -117,36 +121,32 @@ def changes(call: Call, scope: Scope) -> Iterator[Change]:
 
 def _stream(call: Call, scope: Scope, cursor: str) -> Iterator[sse.Message]:
     names = ",".join(each.name for each in scope.kinds)
-    return call.api.stream(STREAM, last_id=cursor, kinds=names, namespace=scope.namespace)
+    return call.api.stream(
+        STREAM, last_id=cursor, kinds=names, namespace=scope.namespace, snapshot=False
+    )
 
 
 def _list(call: Call, scope: Scope) -> tuple[list[Any], str]:
     """List every kind; the first cursor is the safe one: later changes are told twice, not lost."""
     found: list[Any] = []
     first = ""
-    for kind in scope.kinds:
-        items, cursor, _ = call.api.items(
-            kind.plural, namespace=scope.namespace, labelSelector=scope.selector
-        )
+    for kind, (items, cursor, _) in targets.lists(
+        call, scope.kinds, namespace=scope.namespace, labelSelector=scope.selector
+    ):
         found += [{"kind": kind.name, **each} for each in items]
         first = first or cursor
     return [each for each in found if scope.holds(each)], first
 
 
 def _changes(call: Call, scope: Scope, message: sse.Message, cursor: str) -> Iterator[Change]:
-    if message.type not in _CHANGES | {"snapshot"}:
+    if message.type not in _CHANGES:
         return
     try:
         data = json.loads(message.data)
     except ValueError:
         raise call.api.unexpected("an event is not JSON") from None
-    if message.type == "snapshot":
-        items = data.get("items") if isinstance(data, dict) else None
-        if items:
-            yield Change("RESYNC", cursor, [each for each in items if scope.holds(each)])
-        return
-    obj = data.get("object", data) if isinstance(data, dict) else {}
-    if scope.holds(obj):
+    obj = data.get("object") if isinstance(data, dict) else None
+    if isinstance(obj, dict) and scope.holds(obj):
         yield Change(message.type, cursor, [obj])
 
 
@@ -163,35 +163,8 @@ def _print(call: Call, scope: Scope, change: Change, *, headers: bool) -> None:
     if change.type == "DELETED":
         output.note(f"{output.full_name(change.items[0])} is gone.")
         return
-    shown = output.Output(out.ground, out.format, headers=headers, quiet=out.quiet, color=out.color)
+    shown = dataclasses.replace(out, headers=headers)
     kinds = scope.kinds
     if change.type in _CHANGES:
         kinds = [each for each in kinds if each.name == change.items[0].get("kind")]
     shown.listing(kinds, change.items, spaces=scope.namespace is None)
-
-
-_TERM = re.compile(
-    r"""\s*(?:(?P<label>[\w./-]+)\s*(?P<op>=|==|!=)\s*(?P<value>[^=\s]*)
-      | (?P<member>[\w./-]+)\s+(?P<which>in|notin)\s*\((?P<values>[^()]*)\)
-      | (?P<absent>!)?\s*(?P<name>[\w./-]+))\s*""",
-    re.VERBOSE,
-)
-
-
-def matches(selector: str | None, labels: dict[str, str]) -> bool:
-    """Tell whether labels fulfil `a=b,c!=d,e in (x,y),f,!g`; Failure when not understood."""
-    terms = re.split(r",(?![^()]*\))", selector or "")
-    return all(_holds(term, labels) for term in terms if term.strip())
-
-
-def _holds(term: str, labels: dict[str, str]) -> bool:
-    found = _TERM.fullmatch(term)
-    if found is None:
-        raise exits.usage(f"cannot understand the selector {term!r}", "For example a=b,c!=d,e.")
-    if found["op"]:
-        same = labels.get(found["label"]) == found["value"]
-        return same != (found["op"] == "!=")
-    if found["which"]:
-        values = {each.strip() for each in found["values"].split(",")}
-        return (labels.get(found["member"]) in values) == (found["which"] == "in")
-    return (found["name"] in labels) != bool(found["absent"])
