@@ -9,7 +9,7 @@ import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from labfleet.resources import amounts
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import API_VERSION, Metadata, Resource
 
+T = TypeVar("T")
 DEPTH_LIMIT = 64
 PROBLEM_LIMIT = 20
 LABEL_LIMIT = 64
@@ -68,18 +69,27 @@ def shaped(row: Kind, body: object) -> dict[str, Any]:
 
 def typed(row: Kind, raw: Mapping[str, Any]) -> Resource:
     """Return the typed object of a shaped body; Invalid names every unknown key."""
-    full = {"metadata": {}, "spec": {}, **raw}
-    unknown = list(_unknown(full, _shape(row.type), ""))
-    if unknown:
-        raise invalid(*unknown[:PROBLEM_LIMIT], reason="UnknownField")
-    try:
-        obj: Resource = msgspec.convert(full, row.type, strict=True)
-    except msgspec.ValidationError as problem:
-        raise invalid(_place(str(problem))) from None
+    obj: Resource = record(row.type, {"metadata": {}, "spec": {}, **raw})
     problems = list(_metadata(obj.metadata))
     if problems:
         raise invalid(*problems)
     return obj
+
+
+def record(kind: type[T], raw: object) -> T:
+    """Return any record of a raw value; Invalid names every unknown key, else what is wrong."""
+    if not isinstance(raw, Mapping):
+        raise invalid(("body", "a JSON object is expected"))
+    if too_deep(raw):
+        raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
+    shape: Any = kind  # for the type checker: classes are hashable
+    unknown = list(_unknown(raw, _shape(shape), ""))
+    if unknown:
+        raise invalid(*unknown[:PROBLEM_LIMIT], reason="UnknownField")
+    try:
+        return msgspec.convert(raw, kind, strict=True)
+    except msgspec.ValidationError as problem:
+        raise invalid(_place(str(problem))) from None
 
 
 def too_deep(value: object) -> bool:

@@ -1,0 +1,171 @@
+"""Puts the HTTP face together from the service's parts; the roof runs what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Litestar, Response
+from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import OpenAPIConfig
+from litestar.params import HeaderParameter, QueryParameter
+
+from labfleet.api import (
+    front,
+    kind_routes,
+    openapi,
+    problems,
+    seed_routes,
+    system_routes,
+    verb_routes,
+)
+from labfleet.api.endpoints import JSON, Ask, Shape, endpoint
+from labfleet.api.front import App, Credentials, Done, Front
+from labfleet.api.ring import Ring
+from labfleet.api.stream import CLIENTS, Stream
+from labfleet.api.system_routes import Metrics, Readiness, System
+from labfleet.kernel import errors
+from labfleet.service.parts import Parts
+from labfleet.service.tokens import Tokens
+
+_EVENTS = "text/event-stream"
+Words = Annotated[str, QueryParameter(description="Only these; several with commas.")]
+Yes = Annotated[bool, QueryParameter(description="Send the present state first.")]
+Since = Annotated[str, QueryParameter(description="Where to go on from: epoch.revision.")]
+LastId = Annotated[str | None, HeaderParameter(name="Last-Event-ID")]
+
+
+def build(
+    parts: Parts,
+    tokens: Tokens,
+    ring: Ring,
+    *,
+    readiness: Readiness,
+    metrics: Metrics,
+    web: App | None = None,
+    credentials: Credentials | None = None,
+    done: Callable[[Done], None] | None = None,
+    on_defect: Callable[[str, BaseException], None] | None = None,
+    stream_clients: int = CLIENTS,
+) -> Front:
+    """Return the ASGI application.
+
+    The roof runs one `Feed` for the parts' cache and one for `ring`. `web` gets every address
+    that is not the API's. `credentials` finds a token in a request without an Authorization
+    header (a cookie), for safe methods only. `done` hears of each answered request,
+    `on_defect` of each exception that no table knows, with the request id. Call
+    `events.shutdown()` of the answer before the server ends.
+    """
+    described: list[bytes] = []
+
+    async def document(request: Ask) -> Response[bytes]:
+        del request
+        return Response(content=described[0], media_type=JSON)
+
+    public = Shape(public=True)
+    inner = Litestar(
+        [
+            *kind_routes.routes(parts),
+            *verb_routes.routes(parts),
+            *system_routes.routes(parts, tokens, System(readiness, metrics)),
+            *seed_routes.routes(parts),
+            *_streams(),
+            endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
+                     summary="This document", shape=public),
+        ],
+        openapi_config=OpenAPIConfig(
+            title="Labfleet", version="1", path="/api/v1/openapi", render_plugins=()
+        ),
+        exception_handlers={Exception: _exceptions(on_defect)},
+        logging_config=None,
+        request_max_body_size=None,
+    )  # fmt: skip
+    described.append(msgspec.json.encode(openapi.document(inner)))
+    events = Stream(parts, ring, clients=stream_clients)
+    return Front(
+        inner,
+        parts=parts,
+        tokens=tokens,
+        events=events,
+        web=web,
+        credentials=credentials,
+        done=done,
+    )
+
+
+def _exceptions(
+    on_defect: Callable[[str, BaseException], None] | None,
+) -> Callable[[Any, Exception], Response[bytes]]:
+    def answer(request: Any, error: Exception) -> Response[bytes]:
+        request_id = str(request.scope.get("labfleet.request_id", ""))
+        known = error if isinstance(error, errors.LabfleetError) else _translated(error)
+        if known is None:
+            if on_defect is not None:
+                on_defect(request_id, error)
+            found = problems.unexpected(instance=request.scope["path"], request_id=request_id)
+            extra: dict[str, str] = {}
+        else:
+            path = request.scope["path"]
+            found = problems.of(known, instance=path, request_id=request_id)
+            extra = problems.headers(known)
+        return Response(
+            content=problems.encode(found),
+            status_code=found.status,
+            media_type=problems.MEDIA_TYPE,
+            headers=extra,
+        )
+
+    return answer
+
+
+def _translated(error: Exception) -> errors.LabfleetError | None:
+    """Return Litestar's own refusals as ours."""
+    if not isinstance(error, HTTPException):
+        return None
+    if error.status_code == 404:
+        return errors.Gone("there is nothing at this address", reason="RouteNotFound")
+    if error.status_code == 405:
+        return errors.Invalid("this address has no such method", reason="MethodNotAllowed")
+    if error.status_code >= 500:
+        return None
+    extra = error.extra if isinstance(error.extra, list) else []
+    places = tuple(
+        (str(each.get("key", "request")), str(each.get("message", "is wrong"))[:200])
+        for each in extra
+        if isinstance(each, dict)
+    )
+    said = "; ".join(f"{where}: {what}" for where, what in places) or "the request is malformed"
+    return errors.Invalid(said, problems=places)
+
+
+def _streams() -> list[HTTPRouteHandler]:
+    """Return the routes that `front` serves, so that they are in the document."""
+
+    async def events(
+        request: Ask,
+        *,
+        kinds: Words = "",
+        names: Words = "",
+        namespace: Words = "",
+        snapshot: Yes = True,
+        since: Since = "",
+        last_event_id: LastId = None,
+    ) -> Response[bytes]:
+        del request, kinds, names, namespace, snapshot, since, last_event_id
+        raise errors.Temporary("the stream is served in front", reason="Starting")
+
+    async def status(request: Ask) -> Response[bytes]:
+        del request
+        raise errors.Temporary("the stream is served in front", reason="Starting")
+
+    stream = Shape(reply=str, reply_type=_EVENTS)
+    return [
+        endpoint("GET", front.STREAM_PATH, events, name="events", tag="system",
+                 summary="Every change, as server-sent events", shape=stream),
+        endpoint("GET", front.SEED_STREAM_PATH, events, name="seedEvents", tag="seeds",
+                 summary="The same stream, with a first event `connected`", shape=stream),
+        endpoint("GET", front.STATUS_STREAM_PATH, status, name="statusStream", tag="seeds",
+                 summary="Simulations and clusters, whole, at each change", shape=stream),
+    ]  # fmt: skip

@@ -1,0 +1,244 @@
+"""The bare ASGI function before Litestar: identity, bounds, headers, and the hot paths.
+
+Every request gets a request id, the security headers and the fleet time; bodies are read here,
+bounded in size and time; a bearer token becomes a `Caller`. Streams are served from here and
+never reach Litestar. Tokens come in the Authorization header only, never in an address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from labfleet.api import problems, stream
+from labfleet.api.endpoints import CALLER
+from labfleet.api.status_stream import StatusStream
+from labfleet.api.stream import Receive, Scope, Send, Stream
+from labfleet.kernel import clock, errors
+from labfleet.service.access import Principal
+from labfleet.service.parts import Caller, Parts
+from labfleet.service.tokens import Tokens
+
+BODY_LIMIT = 8 * 2**20
+BODY_SECONDS = 30.0
+STREAM_PATH = "/api/v1/events"
+SEED_STREAM_PATH = "/api/events/stream"
+STATUS_STREAM_PATH = "/status-stream"
+PUBLIC = frozenset({
+    "/healthz", "/readyz", "/metrics", "/api/v1/version", "/api/v1/openapi.json",
+})  # fmt: skip
+_OURS = ("/api/", "/healthz", "/readyz", "/metrics", "/request_run", "/simulation_complete",
+         STATUS_STREAM_PATH)  # fmt: skip
+SECURITY = {
+    b"content-security-policy": b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SAFE = frozenset({"GET", "HEAD"})
+App = Callable[[Any, Any, Any], Any]
+# The seam for browsers: returns a token's text from, say, a cookie. Safe methods only.
+Credentials = Callable[[Mapping[str, Any]], str | None]
+
+
+class Done(NamedTuple):
+    """One answered request, for the roof's log and metrics; it holds no query and no body."""
+
+    method: str
+    path: str
+    status: int
+    seconds: float
+    request_id: str
+    principal: str
+
+
+class Front:
+    """The application that the server runs."""
+
+    def __init__(
+        self,
+        inner: App,
+        *,
+        parts: Parts,
+        tokens: Tokens,
+        events: Stream,
+        web: App | None = None,
+        credentials: Credentials | None = None,
+        done: Callable[[Done], None] | None = None,
+    ) -> None:
+        self._inner = inner
+        self._parts = parts
+        self._tokens = tokens
+        self.events = events
+        self._status = StatusStream(parts, events)
+        self._web = web
+        self._credentials = credentials
+        self._done = done
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._inner(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        call = _Call(self._parts, scope, send)
+        started = asyncio.get_running_loop().time()
+        try:
+            await self._serve(call, scope, receive)
+        except errors.LabfleetError as error:
+            await call.refuse(error)
+        finally:
+            if self._done is not None:
+                seconds = asyncio.get_running_loop().time() - started
+                self._done(call.done(seconds))
+
+    async def _serve(self, call: _Call, scope: Scope, receive: Receive) -> None:
+        path, method = scope["path"], scope["method"]
+        ours = path.startswith(_OURS)
+        principal = await self._principal(scope, method)
+        if principal is not None:
+            call.principal = principal.id
+            scope[CALLER] = Caller(principal, call.request_id)
+        if ours and principal is None and path not in PUBLIC:
+            raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
+        if method == "GET" and principal is not None:
+            served = await self._streamed(path, principal, call, scope, receive)
+            if served:
+                return
+        replay = await _bounded_body(scope, receive)
+        if not ours and self._web is not None:
+            await self._web(scope, replay, call.send)
+            return
+        await self._inner(scope, replay, call.send)
+
+    async def _streamed(
+        self, path: str, principal: Principal, call: _Call, scope: Scope, receive: Receive
+    ) -> bool:
+        async def again() -> Principal:
+            return await self._principal(scope, "GET") or principal
+
+        if path in {STREAM_PATH, SEED_STREAM_PATH}:
+            wish = stream.wish_of(principal, scope)
+            greeting = b""
+            if path == SEED_STREAM_PATH:
+                # The seeds' first event; what follows is the one stream that there is.
+                greeting = b'event: connected\ndata: {"stream":"/api/v1/events"}\n\n'
+            await self.events.serve(wish, receive, call.send, again, greeting=greeting)
+            return True
+        if path == STATUS_STREAM_PATH:
+            await self._status.serve(principal, receive, call.send, again)
+            return True
+        return False
+
+    async def _principal(self, scope: Mapping[str, Any], method: str) -> Principal | None:
+        text = _bearer(scope)
+        if text is None and self._credentials is not None and method in _SAFE:
+            text = self._credentials(scope)
+        return None if text is None else await self._tokens.authenticate(text)
+
+
+class _Call:
+    """One request: its id, and a `send` that adds the headers."""
+
+    def __init__(self, parts: Parts, scope: Scope, send: Send) -> None:
+        self._parts = parts
+        self._scope = scope
+        self._send = send
+        given = _header(scope, b"x-request-id") or ""
+        self.request_id = given if _REQUEST_ID.fullmatch(given) else parts.ids.uid()
+        self.principal = ""
+        self.status = 0
+        scope["labfleet.request_id"] = self.request_id
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [(name.lower(), value) for name, value in message.get("headers", ())]
+            present = {name for name, _ in headers}
+            headers += [pair for pair in SECURITY.items() if pair[0] not in present]
+            headers.append((b"x-request-id", self.request_id.encode()))
+            now = clock.format_instant(self._parts.clock.now())
+            headers.append((b"labfleet-time", now.encode()))
+            message = {**message, "headers": headers}
+        await self._send(message)
+
+    async def refuse(self, error: errors.LabfleetError) -> None:
+        if self.status:
+            return
+        found = problems.of(error, instance=self._scope["path"], request_id=self.request_id)
+        body = problems.encode(found)
+        headers = [
+            (b"content-type", problems.MEDIA_TYPE.encode()),
+            (b"content-length", str(len(body)).encode()),
+            *((k.lower().encode(), v.encode()) for k, v in problems.headers(error).items()),
+        ]
+        await self.send({"type": "http.response.start", "status": found.status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def done(self, seconds: float) -> Done:
+        scope = self._scope
+        return Done(
+            scope["method"], scope["path"], self.status, seconds, self.request_id, self.principal
+        )
+
+
+async def _bounded_body(scope: Mapping[str, Any], receive: Receive) -> Receive:
+    """Read the whole body within its bounds and return a `receive` that gives it again."""
+    declared = _header(scope, b"content-length")
+    if declared is not None and (not declared.isdecimal() or int(declared[:20]) > BODY_LIMIT):
+        _too_large()
+    chunks: list[bytes] = []
+    size, more = 0, True
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise errors.Invalid("the client went away", reason="BodyTimeout")
+                chunk = message.get("body", b"")
+                size += len(chunk)
+                if size > BODY_LIMIT:
+                    _too_large()
+                chunks.append(chunk)
+                more = message.get("more_body", False)
+    except TimeoutError:
+        message_ = f"the body took longer than {BODY_SECONDS:g} s"
+        raise errors.Invalid(message_, reason="BodyTimeout") from None
+    body: bytes | None = b"".join(chunks)
+
+    async def replay() -> Any:
+        nonlocal body
+        if body is not None:
+            given, body = body, None
+            return {"type": "http.request", "body": given, "more_body": False}
+        return await receive()
+
+    return replay
+
+
+def _too_large() -> None:
+    message = f"a body is at most {BODY_LIMIT} bytes"
+    raise errors.Invalid(message, reason="TooLarge")
+
+
+def _bearer(scope: Mapping[str, Any]) -> str | None:
+    given = _header(scope, b"authorization")
+    if given is None:
+        return None
+    scheme, _, text = given.partition(" ")
+    if scheme.lower() != "bearer" or not text.strip():
+        raise errors.Denied("send Authorization: Bearer <token>", reason="Unauthenticated")
+    return text.strip()
+
+
+def _header(scope: Mapping[str, Any], name: bytes) -> str | None:
+    for key, value in scope["headers"]:
+        if key.lower() == name:
+            return bytes(value).decode("latin-1")
+    return None
