@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -43,9 +49,9 @@ class Metrics:
         """Add a gauge whose samples are read at each scrape."""
         self.registry.register(_Read(name, text, labels, read))
 
-    def text(self) -> bytes:
-        """Return the exposition format."""
-        return generate_latest(self.registry)
+    def text(self) -> tuple[bytes, str]:
+        """Return the exposition and its media type."""
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
 
 class _Read(Collector):

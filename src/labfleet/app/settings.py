@@ -70,7 +70,7 @@ def load(
     """Return the settings, each from the last place that says it; Invalid names what is wrong."""
     env = os.environ if environment is None else environment
     raw: dict[str, Any] = {}
-    path = file or env.get(PREFIX + "CONFIG")
+    path = file or env.get(PREFIX + "SERVER_CONFIG")
     if path:
         raw.update(_from_file(path))
     raw.update(_from_environment(env))

@@ -1,0 +1,206 @@
+"""`labfleet demo`: options, screen, and the JSON at the end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from labfleet.app.demo import verdict
+from labfleet.app.demo.play import Plan, Play, Scene, Stuck, read_json
+from labfleet.app.demo.processes import NotStarted
+from labfleet.app.demo.screen import Screen
+from labfleet.app.settings import Settings
+from labfleet.app.system import SystemClock, SystemIds
+from labfleet.cli import exits
+from labfleet.stores.opening import open_store
+from labfleet.stores.runners import Threads
+
+
+def options(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the parsed options."""
+    parser = argparse.ArgumentParser(
+        prog="labfleet demo",
+        description="Run the main job on this machine against the CML and AWS simulators.",
+    )
+    parser.add_argument("--once", action="store_true", help="run to the end and stop")
+    parser.add_argument("--json", action="store_true", help="print one JSON object last")
+    parser.add_argument("--labs", type=Path, help="folder of CML topology files, a session each")
+    parser.add_argument("--speed", type=float, default=120.0, help="fleet seconds a real second")
+    parser.add_argument("--sessions", type=int, default=4, help="sessions of each built-in lab")
+    parser.add_argument("--minutes", type=int, default=10, help="length of a session")
+    parser.add_argument("--workers", type=int, default=4, help="most workers of the pool")
+    parser.add_argument("--kill", type=int, default=0, help="kill -9 the server so many times")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the moments to kill at")
+    parser.add_argument("--port", type=int, default=0, help="port of the API and the page")
+    parser.add_argument("--data", type=Path, help="folder to keep; a temporary one without it")
+    parser.add_argument("--patience", type=float, default=300.0, help="real seconds to wait")
+    found = parser.parse_args(argv)
+    if found.labs is not None and not found.labs.is_dir():
+        parser.error(f"--labs: {found.labs} is not a folder")
+    if found.speed <= 0 or found.sessions < 1 or found.minutes < 1 or found.workers < 1:
+        parser.error("--speed, --sessions, --minutes and --workers are greater than 0")
+    return found
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the demo; 0 only if everything is as it must be, 130 when interrupted."""
+    chosen = options(argv)
+    with tempfile.TemporaryDirectory(prefix="labfleet-demo-") as temporary:
+        folder = Path(temporary) if chosen.data is None else chosen.data
+        folder.mkdir(parents=True, exist_ok=True)
+        return _run(chosen, folder)
+
+
+def _run(chosen: argparse.Namespace, folder: Path) -> int:
+    begun = time.monotonic()
+    screen = Screen(quiet=chosen.json, stream=sys.stderr)
+    play = Play(
+        Plan(
+            folder=folder.resolve(),
+            speed=chosen.speed,
+            port=chosen.port,
+            labs=chosen.labs,
+            copies=chosen.sessions,
+            minutes=chosen.minutes,
+            maximum=chosen.workers,
+            kills=chosen.kill,
+            seed=chosen.seed,
+            patience=chosen.patience,
+        ),
+        screen.show,
+    )
+    try:
+        told = play.open()
+        screen.say(f"page and API: {play.scene.url}/ (token in {folder / 'admin.token'})")
+        play.ask(told)
+        play.run()
+        if not chosen.once:
+            _linger(play, screen)
+        play.close()
+        result = _result(play, folder, begun, chosen.speed)
+    except KeyboardInterrupt:
+        screen.say("interrupted; everything of the demo is stopped")
+        return 130
+    except (NotStarted, Stuck, exits.Failure) as problem:
+        screen.say(f"the demo failed: {problem}")
+        screen.say(f"logs: {folder}" + ("" if chosen.data else " (use --data DIR to keep them)"))
+        _explain(play, screen, folder)
+        return 1
+    finally:
+        play.stage.close()
+    screen.result(result)
+    if chosen.json:
+        sys.stdout.write(json.dumps(result, separators=(",", ":")) + "\n")
+    return 0 if result["ok"] else 1
+
+
+def _linger(play: Play, screen: Screen) -> None:
+    """Stay up for looking around until Ctrl-C, then go on to the orderly end."""
+    screen.say("everything ran; look around, Ctrl-C takes it all down in order")
+    play.scene.act = "waiting for you (Ctrl-C ends)"
+    try:
+        while True:
+            play.refresh()
+            time.sleep(1.0)
+    except KeyboardInterrupt:
+        return
+
+
+def _explain(play: Play, screen: Screen, folder: Path) -> None:
+    """Say what did not end, and show the last words of the server."""
+    for each in (*play.scene.sessions, *play.scene.workers):
+        status = each["status"]
+        if status["phase"] not in {"COMPLETED", "TERMINATED"}:
+            screen.say(f"  {each['metadata']['name']}: {status['phase']} {status['message']}")
+    log = folder / "server.log"
+    if log.exists():
+        screen.say(log.read_text(errors="replace")[-2000:])
+
+
+def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, Any]:
+    """Stop the server in order, read the books, and judge."""
+    left, wrong = verdict.books(read_json, play.aws_url, play.cml_url)
+    play.stage.server.stop()
+    seen = asyncio.run(_replayed(folder))
+    sessions = play.scene.sessions
+    phases = [each["status"]["phase"] for each in sessions]
+    refused = [each for each in sessions if _refused(each)]
+    wrong += seen.violations
+    wrong += [
+        f"{each['metadata']['name']} was refused without a reason"
+        for each in refused
+        if not each["status"]["decision"]["message"]
+    ]
+    failed = len(phases) - phases.count("COMPLETED") - len(refused)
+    result: dict[str, Any] = {
+        "sessions_requested": play.requested,
+        "sessions_completed": phases.count("COMPLETED"),
+        "sessions_failed": failed,
+        "sessions_refused": len(refused) + len(play.invalid),
+        "simulations_approved": play.approved,
+        "simulations_denied": play.denied,
+        "workers_provisioned": len(seen.provisioned),
+        "workers_terminated": len(seen.terminated),
+        "instances_left": left["instances_left"],
+        "licences_left": left["licences_left"],
+        "labs_left": left["labs_left"],
+        "ports_left": left["ports_open"],
+        "port_conflicts": left["port_conflicts"],
+        "invariant_violations": len(wrong),
+        "wall_s": round(time.monotonic() - begun, 1),
+        "simulated_s": round((time.monotonic() - begun) * speed),
+        "violations": wrong,
+        "refusals": {each["metadata"]["name"]: each["status"]["message"] for each in refused}
+        | play.invalid,
+        "failures": {
+            each["metadata"]["name"]: each["status"]["message"]
+            for each in sessions
+            if each["status"]["phase"] != "COMPLETED" and not _refused(each)
+        },
+        "volumes_left": left["volumes_left"],
+        "imports": left["imports"],
+        "events": seen.events,
+        "server_kills": play.scene.kills,
+    }
+    result["ok"] = _good(result)
+    return result
+
+
+def _refused(session: dict[str, Any]) -> bool:
+    decision = session["status"].get("decision") or {}
+    return bool(session["status"]["phase"] == "FAILED" and decision.get("outcome") == "refused")
+
+
+def _good(result: dict[str, Any]) -> bool:
+    """Tell whether all of it is as it must be."""
+    zero = (
+        "sessions_failed", "instances_left", "licences_left", "labs_left", "ports_left",
+        "port_conflicts", "invariant_violations", "volumes_left",
+    )  # fmt: skip
+    counted = result["sessions_completed"] + result["sessions_refused"]
+    return (
+        all(result[key] == 0 for key in zero)
+        and counted == result["sessions_requested"]
+        and result["sessions_completed"] > 0
+        and result["workers_provisioned"] == result["workers_terminated"] > 0
+        and result["simulations_approved"] > 0
+    )
+
+
+async def _replayed(folder: Path) -> verdict.Replay:
+    url = Settings(data=str(folder)).store_url
+    store = await open_store(url, runner=Threads(), ids=SystemIds(), clock=SystemClock())
+    try:
+        return await verdict.replay(store)
+    finally:
+        await store.close()
+
+
+__all__ = ["Scene", "main"]

@@ -1,0 +1,291 @@
+"""Plays the demo: starts the stage, asks for everything over the API, waits, winds down."""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labfleet.app.demo import cast as casts
+from labfleet.app.demo.processes import Child, Stage, free_port
+from labfleet.cli import exits
+from labfleet.cli.client import Client
+from labfleet.cli.ground import Ground
+from labfleet.cli.settings import Settings
+
+TERMINAL = frozenset({"COMPLETED", "EXPIRED", "FAILED", "CANCELLED"})
+TICK = 0.4
+READY_SECONDS = 60.0
+
+
+class Stuck(RuntimeError):
+    """The demo did not come to its end in time."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to play: see `command` for the options' meaning."""
+
+    folder: Path
+    speed: float
+    port: int
+    labs: Path | None
+    copies: int
+    minutes: int
+    maximum: int
+    kills: int
+    seed: int
+    patience: float
+
+
+@dataclass
+class Scene:
+    """What is on the screen."""
+
+    act: str = "starting"
+    workers: list[dict[str, Any]] = field(default_factory=list)
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+    simulations: list[dict[str, Any]] = field(default_factory=list)
+    restarts: int = 0
+    kills: int = 0
+    url: str = ""
+
+
+Show = Callable[[Scene], None]
+
+
+class Play:
+    """One demo from an empty folder to an empty world."""
+
+    def __init__(self, plan: Plan, show: Show) -> None:
+        self.plan = plan
+        self.scene = Scene()
+        self._show = show
+        self._dice = random.Random(plan.seed)  # noqa: S311 - moments, not secrets
+        self._kill_at: list[float] = []
+        self.epoch = time.time()
+        self.aws_url = ""
+        self.cml_url = ""
+        self.approved = 0
+        self.denied = 0
+        self.invalid: dict[str, str] = {}
+        self.stage = self._stage()
+        self.client: Client | None = None
+        self.requested = 0
+
+    def _stage(self) -> Stage:
+        folder, plan = self.plan.folder, self.plan
+        clock = ["--epoch", repr(self.epoch), "--speed", repr(plan.speed)]
+        self.cml_port = free_port()
+        password = secrets.token_urlsafe(12)
+        ports = ["--port", "0", "--cml-port", str(self.cml_port)]
+        cml = Child(
+            "cml-simulator",
+            ["--fleet", *ports, *clock, "--password", password],
+            folder / "cml-simulator.log",
+        )
+        aws = Child("aws-simulator", ["--port", "0", *clock], folder / "aws-simulator.log")
+        server = Child(
+            "server",
+            _server_options(plan, self.epoch),
+            folder / "server.log",
+            environment={
+                "LABFLEET_DEMO_CML_PASSWORD": password,
+                "LABFLEET_DEMO_LICENCE_TOKEN": secrets.token_hex(16),
+                "LABFLEET_DEMO_KEY_ID": "demo",
+                "LABFLEET_DEMO_KEY": secrets.token_hex(16),
+            },
+        )
+        return Stage(cml, aws, server)
+
+    # --- acts ---------------------------------------------------------------------------
+
+    def open(self) -> dict[str, Any]:
+        """Start everything; return what the AWS simulator said of itself."""
+        self._act("starting the simulators")
+        self.stage.cml.start()
+        self.cml_url = str(self.stage.cml.ready()["url"])
+        self.stage.aws.arguments += ["--cml", self.cml_url]
+        self.stage.aws.start()
+        told = self.stage.aws.ready()
+        self.aws_url = str(told["url"])
+        self.stage.server.arguments += ["--aws-endpoint-url", self.aws_url]
+        self._act("starting the server")
+        self.stage.server.start()
+        self.scene.url = str(self.stage.server.ready()["url"])
+        token = (self.plan.folder / "admin.token").read_text().strip()
+        self.client = Client(
+            Settings(
+                url=self.scene.url,
+                token=token,
+                namespace="default",
+                output="json",
+                ca_file=None,
+                context=None,
+                source="the demo",
+            ),
+            Ground(),
+            attempts=12,
+        )
+        return told
+
+    def ask(self, told: dict[str, Any]) -> None:
+        """Create template, pool, definitions, sessions; play the run script."""
+        labs, unreadable = casts.built_in_labs(), dict[str, str]()
+        if self.plan.labs is not None:
+            labs, unreadable = casts.labs_of(self.plan.labs)
+        cast = casts.compose(
+            labs,
+            copies=1 if self.plan.labs is not None else self.plan.copies,
+            minutes=self.plan.minutes,
+            maximum=self.plan.maximum,
+            cml_port=self.cml_port,
+            region=told.get("region", "us-east-1"),
+            subnets=[each["id"] for each in told["subnets"]],
+            unreadable=unreadable,
+        )
+        self.invalid = dict(unreadable)
+        self._act("asking for labs")
+        for plural, body in (
+            ("templates", cast.template),
+            ("pools", cast.pool),
+            ("clusters", cast.cluster),
+        ):
+            self._create(plural, body)
+        for body in cast.definitions:
+            self._define(body)
+        for body in cast.sessions:
+            if body["spec"]["definition"] not in self.invalid:
+                self._create("sessions", body)
+        self.requested = len(cast.sessions) + len(unreadable)
+        self._simulate(cast.simulations)
+
+    def run(self) -> None:
+        """Wait until every session has ended; kill the server now and then if asked to."""
+        self._act("running")
+        self._plan_kills()
+        self._wait(lambda: self._ended(self.scene.sessions), "sessions did not end")
+
+    def close(self) -> None:
+        """Ask for the pool's end and wait until nothing is left of it."""
+        self._act("taking down")
+        self._call("DELETE", "/api/v1/pools/demo")
+        self._wait(self._pool_gone, "the pool did not end")
+        self.refresh()
+
+    def _ended(self, sessions: list[dict[str, Any]]) -> bool:
+        phases = [each["status"]["phase"] for each in sessions]
+        return bool(phases) and all(phase in TERMINAL for phase in phases)
+
+    def _pool_gone(self) -> bool:
+        return not self._list("pools") and not self.scene.workers
+
+    def _plan_kills(self) -> None:
+        now = time.monotonic()
+        for _ in range(self.plan.kills):
+            now += self._dice.uniform(1.0, 4.0)
+            self._kill_at.append(now)
+
+    def _wait(self, done: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + self.plan.patience
+        while True:
+            self._tend()
+            self.refresh()
+            if done() and not self._kill_at:
+                return
+            if time.monotonic() > deadline:
+                raise Stuck(f"{what} within {self.plan.patience:g} s")
+            time.sleep(TICK)
+
+    def _tend(self) -> None:
+        """Kill the server when its time has come, and start it again whenever it is dead."""
+        if self._kill_at and time.monotonic() >= self._kill_at[0]:
+            self._kill_at.pop(0)
+            self.stage.server.kill()
+            self.scene.kills += 1
+        if self.stage.keep_alive():
+            self.scene.restarts = self.stage.restarts
+            self.stage.server.ready()
+
+    def refresh(self) -> None:
+        """Read what is to be shown."""
+        try:
+            self.scene.sessions = self._list("sessions")
+            self.scene.workers = self._list("workers")
+            self.scene.simulations = self._list("simulations")
+        except exits.Failure as problem:
+            if problem.code != exits.UNREACHABLE:
+                raise
+        self._show(self.scene)
+
+    # --- the API -----------------------------------------------------------------------
+
+    def _list(self, plural: str) -> list[dict[str, Any]]:
+        return self._spoken().items(plural)[0]
+
+    def _create(self, plural: str, body: dict[str, Any]) -> None:
+        self._call("POST", f"/api/v1/{plural}", body)
+
+    def _define(self, body: dict[str, Any]) -> None:
+        """Create a definition; a topology that the API refuses is a refused session."""
+        try:
+            self._create("definitions", body)
+        except exits.Failure as problem:
+            if problem.code not in {exits.USAGE, exits.CONFLICT}:
+                raise
+            self.invalid[body["metadata"]["name"]] = str(problem)
+
+    def _simulate(self, script: list[dict[str, Any]]) -> None:
+        """Play the run script: ask for each run, finish the first, ask again."""
+        running: list[str] = []
+        for body in script:
+            answer = self._call("POST", "/request_run", body)
+            if answer["decision"] == "approved":
+                self.approved += 1
+                running.append(answer["simulation_id"])
+            else:
+                self.denied += 1
+                if running:
+                    self._call("POST", "/simulation_complete", {"simulation_id": running.pop(0)})
+        for each in running:
+            self._call("POST", "/simulation_complete", {"simulation_id": each})
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        return self._spoken().call(method, path, body=body).body
+
+    def _spoken(self) -> Client:
+        if self.client is None:
+            raise Stuck("the server was not started")
+        return self.client
+
+    def _act(self, words: str) -> None:
+        self.scene.act = words
+        self._show(self.scene)
+
+
+def _server_options(plan: Plan, epoch: float) -> list[str]:
+    """Return the server's command line; the lease is short so that a restart costs little."""
+    given = {
+        "--data": str(plan.folder),
+        "--port": str(plan.port),
+        "--log-format": "json",
+        "--clock-epoch": repr(epoch),
+        "--clock-rate": repr(plan.speed),
+        "--admin-token-file": str(plan.folder / "admin.token"),
+        "--aws-access-key-env": "LABFLEET_DEMO_KEY_ID",
+        "--aws-secret-key-env": "LABFLEET_DEMO_KEY",
+        "--lease-seconds": "5",
+    }
+    return [word for pair in given.items() for word in pair]
+
+
+def read_json(url: str) -> Any:
+    """Return the JSON behind a simulator's control address."""
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - our own loopback URL
+        return json.loads(answer.read())

@@ -1,0 +1,120 @@
+"""The demo's child processes: the two simulators and the server, which is restarted when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 20.0
+
+
+class NotStarted(RuntimeError):
+    """A child ended or stayed silent before it was ready."""
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a TCP port that is free now; below the ephemeral range where possible."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Child:
+    """One program under watch; its stderr goes to a file so that the screen stays ours."""
+
+    name: str
+    arguments: list[str]
+    log: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+
+    def start(self) -> None:
+        """Start it; its stdout is a pipe for the ready line."""
+        self.starts += 1
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603 - our own programs
+                [sys.executable, "-m", "labfleet", self.name, *self.arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **self.environment},
+                start_new_session=True,
+            )
+
+    def ready(self) -> dict[str, Any]:
+        """Return the JSON of the ready line; NotStarted when it does not come."""
+        process = self.process
+        if process is None or process.stdout is None:
+            raise NotStarted(f"{self.name} was not started")
+        line = process.stdout.readline()
+        try:
+            told = json.loads(line)
+        except ValueError:
+            tail = self.log.read_text(errors="replace")[-1500:]
+            raise NotStarted(f"{self.name} did not start: {line!r}\n{tail}") from None
+        return dict(told)
+
+    @property
+    def running(self) -> bool:
+        """Tell whether it lives."""
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """Kill it the hard way, as a crash would."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGKILL)
+            self.process.wait(STOP_SECONDS)
+
+    def stop(self) -> int | None:
+        """Stop it in order; the hard way when it does not come to an end."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.terminate()
+            deadline = time.monotonic() + STOP_SECONDS
+            while self.process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            if self.process.poll() is None:
+                self.kill()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return self.process.returncode
+
+
+@dataclass
+class Stage:
+    """All children of one demo."""
+
+    cml: Child
+    aws: Child
+    server: Child
+    restarts: int = 0
+
+    def keep_alive(self) -> bool:
+        """Start the server again when it died; tell whether that was needed."""
+        if self.server.running:
+            return False
+        if self.server.process is not None and self.server.process.stdout is not None:
+            self.server.process.stdout.close()
+        self.server.start()
+        self.restarts += 1
+        return True
+
+    def close(self) -> None:
+        """Stop all children, the server first."""
+        for child in (self.server, self.aws, self.cml):
+            child.stop()

@@ -1,0 +1,113 @@
+"""The demo's live view in a terminal; plain lines when it is not one."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from typing import Any, TextIO
+
+from labfleet.app.demo.play import Scene
+
+LINE_SECONDS = 5.0
+ROWS = 24
+_MARKS = {
+    "READY": "●", "ACTIVE": "●", "RUNNING": "●", "COMPLETED": "✓", "TERMINATED": "·",
+    "FAILED": "✗", "CANCELLED": "✗", "EXPIRED": "✗",
+}  # fmt: skip
+
+
+class Screen:
+    """Draws scenes; redraws in place on a terminal, else says one line every few seconds."""
+
+    def __init__(self, *, quiet: bool, stream: TextIO) -> None:
+        self._stream = stream
+        self._live = stream.isatty() and not quiet
+        self._height = 0
+        self._said = 0.0
+        self._last = ""
+
+    def say(self, line: str) -> None:
+        """Print one line that stays."""
+        self._erase()
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def show(self, scene: Scene) -> None:
+        """Draw the scene."""
+        if not self._live:
+            self._line(scene)
+            return
+        width, height = shutil.get_terminal_size()
+        lines = [line[: width - 1] for line in _picture(scene)][: max(height - 2, 3)]
+        self._erase()
+        self._stream.write("\n".join(lines) + "\n")
+        self._stream.flush()
+        self._height = len(lines)
+
+    def result(self, result: dict[str, Any]) -> None:
+        """Say how it ended."""
+        verdict = "everything is as it must be" if result["ok"] else "NOT as it must be"
+        self.say("")
+        self.say(
+            f"{result['sessions_completed']} of {result['sessions_requested']} sessions completed, "
+            f"{result['sessions_refused']} refused, {result['sessions_failed']} failed; "
+            f"{result['workers_provisioned']} workers made, {result['workers_terminated']} ended"
+        )
+        self.say(
+            f"left over: {result['instances_left']} instances, {result['licences_left']} licences, "
+            f"{result['labs_left']} labs, {result['ports_left']} ports; "
+            f"{result['invariant_violations']} invariant violations"
+        )
+        self.say(
+            f"{result['simulated_s'] / 60:.0f} simulated minutes in {result['wall_s']:.0f} s: "
+            f"{verdict}"
+        )
+        for name, why in result["refusals"].items():
+            self.say(f"  refused {name}: {why}")
+        for name, why in result["failures"].items():
+            self.say(f"  failed {name}: {why}")
+        for each in result["violations"]:
+            self.say(f"  violation: {each}")
+
+    def _line(self, scene: Scene) -> None:
+        now = time.monotonic()
+        words = f"{scene.act}: {_counts('workers', scene.workers)}; " + _counts(
+            "sessions", scene.sessions
+        )
+        if words != self._last and (scene.act not in self._last or now - self._said > LINE_SECONDS):
+            self._last, self._said = words, now
+            self._stream.write(words + "\n")
+            self._stream.flush()
+
+    def _erase(self) -> None:
+        if self._height:
+            self._stream.write(f"\x1b[{self._height}A\x1b[J")
+            self._height = 0
+
+
+def _counts(word: str, objects: list[dict[str, Any]]) -> str:
+    counts = Counter(each["status"]["phase"] for each in objects)
+    told = ", ".join(f"{count} {phase}" for phase, count in sorted(counts.items()))
+    return f"{len(objects)} {word}" + (f" ({told})" if told else "")
+
+
+def _picture(scene: Scene) -> list[str]:
+    killed = f"   server killed {scene.kills}x" if scene.kills else ""
+    lines = [f"Labfleet demo — {scene.act}   {scene.url}{killed}", ""]
+    lines.append(_counts("workers", scene.workers))
+    lines += [_row(each, each["status"].get("message") or "") for each in scene.workers[:8]]
+    lines += ["", _counts("sessions", scene.sessions)]
+    busy = [each for each in scene.sessions if each["status"]["phase"] != "COMPLETED"]
+    for each in (busy or scene.sessions)[:ROWS]:
+        where = each["status"].get("worker") or "-"
+        lines.append(_row(each, f"{where:<14} {each['status'].get('message') or ''}"))
+    if len(busy) > ROWS:
+        lines.append(f"  … and {len(busy) - ROWS} more")
+    lines += ["", _counts("simulations", scene.simulations)]
+    return lines
+
+
+def _row(each: dict[str, Any], words: str) -> str:
+    phase = each["status"]["phase"]
+    return f"  {_MARKS.get(phase, '○')} {each['metadata']['name']:<28} {phase:<17} {words}"

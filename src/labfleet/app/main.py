@@ -1,0 +1,183 @@
+"""`labfleet server`: one process with the roles it was given, from settings to orderly stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from labfleet.api import application
+from labfleet.api.ring import Ring
+from labfleet.app import logs, serving, wiring
+from labfleet.app.settings import ROLES, Settings, load
+from labfleet.app.system import SystemIds
+from labfleet.engine.feed import Feed
+from labfleet.engine.supervisor import Role, Supervisor
+from labfleet.kernel import errors
+from labfleet.service.tokens import Tokens
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options; each overrides a setting of the same name."""
+    made = argparse.ArgumentParser(
+        prog="labfleet server", description="Run the server: API, scheduler and controllers."
+    )
+    add = made.add_argument
+    add("--config", metavar="FILE", help="settings in TOML")
+    add("--data", help="folder for store, installation id and locks (default var)")
+    add("--store", help="sqlite:///file or postgresql://...; default sqlite in --data")
+    add("--host", help="address to listen on (default 127.0.0.1)")
+    add("--port", type=int, help="port to listen on (default 8470; 0 takes a free one)")
+    add("--tls-cert", help="PEM certificate chain")
+    add("--tls-key", help="PEM key")
+    add("--roles", type=_words, help=f"comma-separated, of {','.join(ROLES)} (default all)")
+    add("--log-format", choices=("console", "json"))
+    add("--log-level", choices=("debug", "info", "warning", "error"))
+    add("--clock-epoch", type=float, help="Unix instant at which a scaled clock starts")
+    add("--clock-rate", type=float, help="fleet seconds per real second (demo; default 1)")
+    add("--aws-endpoint-url", help="another EC2 than Amazon's")
+    add("--aws-access-key-env", help="variable that holds the access key id")
+    add("--aws-secret-key-env", help="variable that holds the secret key")
+    add("--lease-seconds", type=float, help="how long a silent leader keeps its place")
+    add("--stop-seconds", type=float, help="how long an orderly stop may take")
+    add("--admin-token-file", metavar="FILE", help="write the first admin token here, mode 0600")
+    return made
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the server until SIGTERM or SIGINT; 0 in order, 1 trouble, 2 wrong settings."""
+    given = vars(parser().parse_args(argv))
+    file, token_file = given.pop("config"), given.pop("admin_token_file")
+    try:
+        settings = load(given, file=file)
+    except errors.Invalid as problem:
+        sys.stderr.write(f"Error: {problem.message}\n")
+        return 2
+    logs.configure(fmt=settings.log_format, level=settings.log_level)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(settings, token_file))
+    except errors.LabfleetError as problem:
+        sys.stderr.write(f"Error: {problem.message}\n")
+        return 1
+    except OSError as problem:
+        sys.stderr.write(f"Error: cannot listen on {settings.host}:{settings.port}: {problem}\n")
+        return 1
+
+
+async def _serve(settings: Settings, token_file: str | None) -> int:
+    log = logs.get("app")
+    ids = SystemIds()
+    installation = wiring.installation_id(Path(settings.data), ids)
+    bound = serving.listen(settings) if "api" in settings.roles else None
+    outside = await wiring.open_outside(settings, installation)
+    try:
+        system = wiring.build(outside, settings, installation, holder=ids.uid())
+        tokens = Tokens(outside.store, outside.clock, ids)
+        await _first_token(tokens, token_file)
+        base = list(system.feeds)
+        url = ""
+        if bound is not None:
+            host, port = bound.getsockname()[:2]
+            url = f"{'https' if settings.tls_cert else 'http'}://{host}:{port}"
+            base += _api(system, tokens, settings, bound)
+            warning = serving.warn_of_open_door(settings)
+            if warning is not None:
+                log.warning("server.open", detail=warning)
+        base += system.elections
+        ground = Supervisor(
+            base, rng=outside.rng, observer=system.watcher, deadline=settings.stop_seconds
+        )
+        system.supervisors["base"] = ground
+        await _run(system, ground, url)
+    finally:
+        await outside.hosts.close()
+        await outside.compute.close()
+        await outside.store.close()
+    return 0
+
+
+async def _run(system: wiring.System, ground: Supervisor, url: str) -> None:
+    """Run all supervisors; on a signal stop those that lead first, then the ground."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.set)
+
+    async def wind_down() -> None:
+        await asked.wait()
+        leading = [each for each in system.supervisors.values() if each is not ground]
+        for each in leading:
+            each.stop()
+        await asyncio.gather(*(tasks[id(each)] for each in leading))
+        ground.stop()
+
+    tasks: dict[int, asyncio.Task[None]] = {}
+    async with asyncio.TaskGroup() as group:
+        for name, each in system.supervisors.items():
+            tasks[id(each)] = group.create_task(each.run(), name=f"supervisor/{name}")
+        group.create_task(wind_down(), name="wind-down")
+        await system.cache.ready()
+        sys.stdout.write(json.dumps({"ready": True, "url": url, "pid": os.getpid()}) + "\n")
+        sys.stdout.flush()
+
+
+def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: object) -> list[Role]:
+    """Return the roles of the HTTP face: the ring's feed and the listener."""
+    outside = system.outside
+    ring = Ring(outside.store)
+    ring_feed = Feed(outside.store, ring, outside.clock)
+    log = logs.get("api")
+
+    def readiness() -> dict[str, str | None]:
+        states: dict[str, str | None] = {}
+        for each in system.supervisors.values():
+            for name, state in each.readiness().items():
+                states[name] = None if state.ready else f"{state.state.value} {state.message}"
+        return states
+
+    def defect(request_id: str, error: BaseException) -> None:
+        log.error("api.bug", request_id=request_id, exc_info=error)
+
+    app = application.build(
+        system.parts,
+        tokens,
+        ring,
+        readiness=readiness,
+        metrics=system.metrics.text,
+        on_defect=defect,
+    )
+    listener = serving.server(app, settings)
+
+    async def serve() -> None:
+        await listener.serve(sockets=[bound])  # type: ignore[list-item]
+
+    def stop() -> None:
+        app.events.shutdown()
+        listener.should_exit = True
+
+    return [Role("stream", ring_feed.run), Role("api", serve, stop=stop)]
+
+
+async def _first_token(tokens: Tokens, token_file: str | None) -> None:
+    """Make the first admin token and show it once: on stderr, or in a file of mode 0600."""
+    made = await tokens.first()
+    if made is None:
+        return
+    if token_file is None:
+        sys.stderr.write(f"admin token, shown only now: {made.text}\n")
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with os.fdopen(os.open(token_file, flags, 0o600), "w") as file:
+        file.write(made.text + "\n")

@@ -1,0 +1,75 @@
+"""What the engine tells the roof: every reconcile and every change of a role, as log and metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from labfleet.app import logs
+from labfleet.app.metrics import Metrics, Sample
+from labfleet.engine.cache import Cache
+from labfleet.engine.controller import Controller, Outcome
+from labfleet.engine.supervisor import State
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Key
+
+_USUAL = frozenset({Outcome.DONE, Outcome.AGAIN, Outcome.CANCELLED})
+_EXPECTED = frozenset({Outcome.CONFLICT, Outcome.FENCED, Outcome.GONE})
+
+
+class Watcher:
+    """A ReconcileObserver and a SupervisorObserver."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._log = logs.get("engine")
+
+    def reconciled(
+        self,
+        controller: str,
+        key: Key,
+        outcome: Outcome,
+        seconds: float,
+        error: BaseException | None,
+    ) -> None:
+        """Count and log one reconcile; only trouble is louder than debug."""
+        self._metrics.reconciles.labels(controller, outcome.value).inc()
+        self._metrics.reconcile_seconds.labels(controller).observe(seconds)
+        said = {"controller": controller, "object": str(key), "outcome": outcome.value}
+        if outcome in _USUAL:
+            self._log.debug("reconcile", **said, seconds=round(seconds, 4))
+        elif outcome is Outcome.BUG:
+            self._log.error("reconcile.bug", **said, exc_info=error)
+        elif outcome in _EXPECTED:
+            self._log.info("reconcile.retry", **said, error=str(error))
+        else:
+            self._log.warning("reconcile.trouble", **said, error=str(error))
+
+    def role_changed(
+        self, role: str, state: State, error: BaseException | None, wait: float
+    ) -> None:
+        """Count and log one change of a role."""
+        if error is not None:
+            self._metrics.role_restarts.labels(role).inc()
+            self._log.error("role.failed", role=role, wait=round(wait, 2), exc_info=error)
+        else:
+            self._log.info("role", role=role, state=state.value)
+
+
+def add_gauges(metrics: Metrics, cache: Cache, controllers: list[Controller]) -> None:
+    """Add what is read from cache and queues at each scrape."""
+
+    def objects() -> Iterable[Sample]:
+        for name, row in KINDS.items():
+            counts: dict[str, int] = {}
+            for obj in cache.all(row.type):
+                phase = str(getattr(obj.status, "phase", "")) or "-"
+                counts[phase] = counts.get(phase, 0) + 1
+            for phase, count in sorted(counts.items()):
+                yield (name, phase), float(count)
+
+    def depths() -> Iterable[Sample]:
+        for controller in controllers:
+            yield (controller.name,), float(len(controller.queue))
+
+    metrics.gauge("labfleet_objects", "Objects by kind and phase.", ("kind", "phase"), objects)
+    metrics.gauge("labfleet_queue_depth", "Keys in a controller's queue.", ("controller",), depths)

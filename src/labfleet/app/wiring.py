@@ -1,0 +1,200 @@
+"""Wire one process: plain constructor calls, no logic.
+
+The rehearsal wires the same rooms to a virtual clock and to worlds of its own; what differs is
+only what is passed in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labfleet.adapters.aws import clients, compute
+from labfleet.adapters.cml import aiohttp_transport
+from labfleet.adapters.cml.hosts import CmlHosts
+from labfleet.adapters.probe import TcpProbe
+from labfleet.app.metrics import Metrics
+from labfleet.app.settings import Settings
+from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
+from labfleet.app.watchers import Watcher, add_gauges
+from labfleet.controllers import assembly
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.engine.cache import Cache
+from labfleet.engine.controller import Controller
+from labfleet.engine.effects import Effects
+from labfleet.engine.election import Election
+from labfleet.engine.feed import RELIST_SECONDS, Feed
+from labfleet.engine.objects import Objects
+from labfleet.engine.supervisor import Role, Supervisor
+from labfleet.interfaces.compute import Compute
+from labfleet.interfaces.lab_host import LabHosts
+from labfleet.interfaces.outside import PortProbe, Secrets
+from labfleet.interfaces.store import Store
+from labfleet.kernel import errors
+from labfleet.kernel.clock import Clock
+from labfleet.kernel.ids import IdSource
+from labfleet.kernel.rng import Rng
+from labfleet.service.parts import Parts
+from labfleet.stores.opening import open_store
+from labfleet.stores.runners import Threads
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Everything a process needs that is not its own code."""
+
+    store: Store
+    clock: Clock
+    rng: Rng
+    ids: IdSource
+    compute: Compute
+    hosts: LabHosts
+    secrets: Secrets
+    probe: PortProbe
+
+
+@dataclass(slots=True)
+class System:
+    """One process's parts, wired and not yet running."""
+
+    outside: Outside
+    cache: Cache
+    parts: Parts
+    metrics: Metrics
+    watcher: Watcher
+    feeds: list[Role] = field(default_factory=list)
+    elections: list[Role] = field(default_factory=list)
+    supervisors: dict[str, Supervisor] = field(default_factory=dict)
+    controllers: list[Controller] = field(default_factory=list)
+
+
+def clock_of(settings: Settings) -> SystemClock:
+    """Return the clock that the settings ask for."""
+    return SystemClock(settings.clock_epoch, settings.clock_rate)
+
+
+async def open_outside(settings: Settings, installation: str) -> Outside:
+    """Open the store and the adapters."""
+    clock, ids = clock_of(settings), SystemIds()
+    store = await open_store(settings.store_url, runner=Threads(), ids=ids, clock=clock)
+    return Outside(
+        store=store,
+        clock=clock,
+        rng=SystemRng(),
+        ids=ids,
+        compute=compute.connect(
+            owner=installation,
+            credentials=_credentials(settings, os.environ),
+            endpoint_url=settings.aws_endpoint_url or None,
+        ),
+        hosts=CmlHosts(aiohttp_transport.connect),
+        secrets=HostSecrets(),
+        probe=TcpProbe(),
+    )
+
+
+def _credentials(settings: Settings, env: Mapping[str, str]) -> clients.Credentials | None:
+    if not settings.aws_access_key_env:
+        return None
+    try:
+        return clients.Credentials(
+            env[settings.aws_access_key_env], env[settings.aws_secret_key_env]
+        )
+    except KeyError as missing:
+        raise errors.Invalid(f"environment variable {missing} is not set") from None
+
+
+def installation_id(data: Path, ids: IdSource) -> str:
+    """Return this installation's identity, made once: the owner tag of its machines.
+
+    It is written before anything is launched, and never guessed again: another id would make
+    our own machines strangers.
+    """
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = data / "installation"
+    if path.exists():
+        return path.read_text(encoding="utf-8").strip()
+    made = ids.uid()
+    draft = path.with_suffix(".new")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(made + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    return made
+
+
+def build(outside: Outside, settings: Settings, installation: str, *, holder: str) -> System:
+    """Wire the parts of one process."""
+    cache = Cache(outside.store)
+    assembly.prepare(cache)
+    metrics = Metrics()
+    system = System(
+        outside=outside,
+        cache=cache,
+        parts=Parts(
+            objects=Objects(outside.store), cache=cache, clock=outside.clock, ids=outside.ids
+        ),
+        metrics=metrics,
+        watcher=Watcher(metrics),
+    )
+    feed = Feed(outside.store, cache, outside.clock, relist=RELIST_SECONDS)
+    system.feeds.append(Role("feed", feed.run, ready=lambda: cache.cursor is not None))
+    for role in settings.roles:
+        if role != "api":
+            _add_role(system, settings, installation, role, f"{holder}/{role}")
+    add_gauges(metrics, cache, system.controllers)
+    return system
+
+
+def _add_role(
+    system: System, settings: Settings, installation: str, role: str, holder: str
+) -> None:
+    """Wire one leading role: its election, its controllers, its supervisor."""
+    outside = system.outside
+    election = Election(outside.store, role, holder, seconds=settings.lease_seconds)
+    effects = Effects(outside.clock, outside.ids, election.leadership)
+    context = Context(
+        installation=installation,
+        objects=system.parts.objects,
+        cache=system.cache,
+        clock=outside.clock,
+        ids=outside.ids,
+        effects=effects,
+        leadership=election.leadership,
+        compute=outside.compute,
+        hosts=outside.hosts,
+        secrets=outside.secrets,
+        probe=outside.probe,
+    )
+    maker = assembly.Assembly(outside.rng, system.parts, system.watcher)
+    if role == "scheduler":
+        made = maker.scheduler(context)
+    elif role == "worker-controller":
+        made = maker.workers(context, Inventory(outside.compute, outside.clock))
+    else:
+        made = maker.labs(context)
+    system.controllers += made
+    system.elections.append(Role(f"election/{role}", election.run))
+    system.supervisors[role] = Supervisor(
+        [
+            Role(each.name, _after_cache(system.cache, each), leads=True, stop=each.stop)
+            for each in made
+        ],
+        rng=outside.rng,
+        leadership=election.leadership,
+        observer=system.watcher,
+        deadline=settings.stop_seconds / 2,
+    )
+
+
+def _after_cache(cache: Cache, controller: Controller) -> Callable[[], Awaitable[None]]:
+    async def run() -> None:
+        # Nothing is decided before everything was listed once (aws.md 5, case 12).
+        await cache.ready()
+        await controller.run()
+
+    return run
