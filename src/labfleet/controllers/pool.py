@@ -7,6 +7,7 @@ wins (ux.md T16).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
@@ -16,18 +17,19 @@ from labfleet.controllers.requests import Requests, shape_of
 from labfleet.decisions import scaling
 from labfleet.decisions.lifecycle import worker_phases
 from labfleet.engine.controller import Again, Done
-from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import conditions, meta
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import EVENTS_KEPT, FINALIZER_WORKERS, Pool, PoolPhase, PoolStatus
 from labfleet.resources.session import Session
 from labfleet.resources.template import Template
-from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
+from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service import ledger_rows
 
 EVERY = 20.0
 ACTOR = "pool-controller"
+CORDONED_BY = "labfleet.dev/cordoned-by-pool"
+DRAINING = "pool is draining"
 
 
 class PoolController:
@@ -45,8 +47,10 @@ class PoolController:
         revision, now = self.context.cache.revision, self.context.clock.now()
         view = self._view(pool, now)
         decision = scaling.decide_pool(view, now)
+        # Retirements first: an event of the pool's history says only what really happened.
+        decision = await self._shrink(decision, revision)
+        pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
         await self._grow(pool, decision, len(view.waiting), now)
-        await self._shrink(decision, revision)
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
         return Done() if ended else Again(EVERY)
 
@@ -63,7 +67,7 @@ class PoolController:
                 request
                 for session in self._requests.due(now)
                 if (request := self._requests.of(session, now)) is not None
-                and request.track in {None, pool.spec.track}
+                and self._requests.pool_of(request.track) == pool.name
             ),
             shape=shape_of(pool, template),
             deleting=pool.deleting,
@@ -87,6 +91,7 @@ class PoolController:
             capacity=worker.status.capacity,
             reservations=tuple(held),
             empty_since=worker.status.empty_since,
+            unreachable=worker.status.health is Health.UNREACHABLE,
         )
 
     async def _grow(
@@ -132,49 +137,71 @@ class PoolController:
             status=WorkerStatus(phase_since=now),
         )
 
-    async def _shrink(self, decision: scaling.PoolDecision, revision: int) -> None:
+    async def _shrink(self, decision: scaling.PoolDecision, revision: int) -> scaling.PoolDecision:
+        """Retire and drain; return the decision without what somebody else was faster at."""
+        lost: set[str] = set()
         for retirement in decision.retire:
             worker = self.context.cache.get(Worker, retirement.name)
-            if worker is not None:
-                await self._retire(worker, retirement.reason, revision)
+            if worker is not None and not await self._retire(worker, retirement.reason, revision):
+                lost.add(retirement.name)
         for name in decision.drain:
             worker = self.context.cache.get(Worker, name)
             if worker is not None and not worker.spec.cordoned:
                 closed = msgspec.structs.replace(worker.spec, cordoned=True)
-                await self._want(worker, closed, "pool is draining", revision)
+                await self._want(worker, closed, DRAINING, revision)
+        if not decision.drain:
+            await self._reopen(decision, revision)
+        kept = tuple(each for each in decision.events if each.worker not in lost)
+        return replace(decision, events=kept)
 
-    async def _retire(self, worker: Worker, reason: str, revision: int) -> None:
+    async def _reopen(self, decision: scaling.PoolDecision, revision: int) -> None:
+        """Uncordon what the pool itself cordoned, once it is to be Ready again."""
+        if decision.phase in {PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED}:
+            return
+        for worker in self.context.cache.all(Worker):
+            mine = worker.metadata.annotations.get(CORDONED_BY) == worker.spec.pool
+            if worker.spec.cordoned and mine and worker.spec.pool is not None:
+                opened = msgspec.structs.replace(worker.spec, cordoned=False)
+                await self._want(worker, opened, "pool is ready again", revision)
+
+    async def _retire(self, worker: Worker, reason: str, revision: int) -> bool:
+        """Ask for a worker's end, or remove the record of an ended one; False when too late."""
         if worker.status.phase is WorkerPhase.TERMINATED:
             metadata = msgspec.structs.replace(
                 worker.metadata, deletion_timestamp=self.context.clock.now(), finalizers=()
             )
             gone = msgspec.structs.replace(worker, metadata=metadata)
             await self.context.write(gone, actor=ACTOR, reason="terminated")
-            return
+            return True
         if worker.spec.desired == "Terminated":
-            return
+            return True
         wanted = msgspec.structs.replace(worker.spec, desired="Terminated", cordoned=True)
-        await self._want(worker, wanted, f"retired: {reason}", revision)
+        return await self._want(worker, wanted, f"retired: {reason}", revision)
 
-    async def _want(self, worker: Worker, wanted: WorkerSpec, reason: str, revision: int) -> None:
+    async def _want(self, worker: Worker, wanted: WorkerSpec, reason: str, revision: int) -> bool:
         """Change what is wanted of a worker if its ledger is as it was in the snapshot."""
+        marks = dict(worker.metadata.annotations)
+        marks.pop(CORDONED_BY, None)
+        if reason == DRAINING and worker.spec.pool is not None:
+            marks[CORDONED_BY] = worker.spec.pool
         metadata = msgspec.structs.replace(
-            worker.metadata, generation=worker.metadata.generation + 1
+            worker.metadata, generation=worker.metadata.generation + 1, annotations=marks
         )
         new = msgspec.structs.replace(worker, metadata=metadata, spec=wanted)
         row = ledger_rows.of(worker.key)
-        writes: tuple[stores.Write, ...] = (ledger_rows.touch(row),)
         try:
             await self.context.write(
                 new,
                 actor=ACTOR,
                 reason=reason,
                 preconditions=(ledger_rows.untouched(row, revision),),
-                writes=writes,
+                writes=(ledger_rows.touch(row),),
             )
         except errors.Conflict as problem:
             if isinstance(problem, errors.Fenced):
                 raise
+            return False
+        return True
 
 
 def _status(

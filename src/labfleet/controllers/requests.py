@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import msgspec
-
 from labfleet.controllers.context import Context
 from labfleet.controllers.session.look import Look
 from labfleet.decisions import placement
@@ -42,6 +40,20 @@ class Requests:
             waiting.append((-session.spec.priority, start or created, session.key, session))
         return [each[3] for each in sorted(waiting, key=lambda each: each[:3])]
 
+    def pool_of(self, track: str | None) -> str | None:
+        """Return the name of the one pool that grows for requests of a track; None when none would.
+
+        A session that takes any track must not make every pool grow.
+        """
+        pools = [
+            pool.name
+            for pool in self.context.cache.all(Pool)
+            if track in {None, pool.spec.track}
+            and pool.spec.desired == "Ready"
+            and not pool.deleting
+        ]
+        return pools[0] if pools else None
+
     def of(self, session: Session, now: datetime) -> placement.PlacementRequest | None:
         """Return what the session asks for if placed now; None when its definition is gone."""
         definition = self.context.cache.get(Definition, session.spec.definition)
@@ -62,12 +74,4 @@ def shape_of(pool: Pool, template: Template | None) -> placement.Shape | None:
     """Return the empty worker that the pool's template makes; None when it can make none."""
     if template is None or not template.spec.enabled:
         return None
-    machine = template.spec.machine
-    licensed = machine.auto_license and machine.licence.token is not None
-    nodes = machine.cml.max_nodes_licensed if licensed else machine.cml.max_nodes_unlicensed
-    return placement.Shape(
-        name=f"pool {pool.name}",
-        track=pool.spec.track,
-        capacity=msgspec.structs.replace(machine.capacity, nodes=nodes),
-        product=machine.licence.product if licensed else None,
-    )
+    return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine)

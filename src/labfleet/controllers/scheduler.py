@@ -45,6 +45,7 @@ class _Board:
     now: datetime
     candidates: dict[str, placement.Candidate]
     taken: dict[str, set[tuple[str, int]]]
+    shapes: list[placement.Shape]
     since: dict[str, int] = field(default_factory=dict)
 
 
@@ -88,7 +89,7 @@ class Scheduler:
             held = sum(transport == "tcp" for transport, _ in numbers)
             free = port_numbers.LAST - port_numbers.FIRST + 1 - held
             candidates[name] = replace(candidates[name], free_ports=free)
-        return _Board(revision, now, candidates, taken)
+        return _Board(revision, now, candidates, taken, self._shapes())
 
     def _candidate(self, worker: Worker) -> placement.Candidate:
         held = [
@@ -120,9 +121,7 @@ class Scheduler:
         request = self._requests.of(session, board.now)
         if definition is None or request is None:
             return await self._refuse(session, board, "NoDefinition", "its definition is gone")
-        never = placement.never_fits(
-            request, self._shapes(), now=board.now, revision=board.revision
-        )
+        never = placement.never_fits(request, board.shapes, now=board.now, revision=board.revision)
         if never is not None:
             return await self._end(session, never)
         decision = placement.place(
