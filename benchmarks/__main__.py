@@ -1,0 +1,118 @@
+"""`python -m benchmarks`: runs the benchmarks and prints JSON, one object a line.
+
+Each benchmark prints its object when it is done; the last line is one object with all. What
+is said to people goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from benchmarks import measure
+
+NAMES = ("commits", "listing", "placements", "reconciles", "stream")
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what was asked for; exit 1 when a benchmark failed."""
+    options = _options(arguments)
+    if options.list:
+        for name in NAMES:
+            print(f"{name:12s} {import_module(f'benchmarks.{name}').SUMMARY}")
+        return 0
+    _more_files()
+    results: dict[str, Any] = {}
+    for name in options.only or NAMES:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        results[name] = _one(name, options)
+        print(json.dumps(results[name]), flush=True)
+    failed = sorted(name for name, each in results.items() if "error" in each)
+    whole = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "smoke": options.smoke,
+        "machine": measure.machine(),
+        "failed": failed,
+        "benchmarks": results,
+    }
+    print(json.dumps(whole), flush=True)
+    return 1 if failed else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--list", action="store_true", help="name the benchmarks and stop")
+    parser.add_argument("--only", action="append", choices=NAMES, help="run just this one (again for more)")
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run at all?")
+    parser.add_argument("--rounds", type=int, default=None, help="repeats of each figure (median)")
+    parser.add_argument("--seconds", type=float, default=None, help="length of one stretch")
+    parser.add_argument(
+        "--peers", type=Path, default=ROOT.parent / "shared" / "perf-peers",
+        help="folder of ready peers (default ../shared/perf-peers)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--peer-python", default=sys.executable,
+        help="interpreter for the placement peers, one with numpy (default: this one)",
+    )  # fmt: skip
+    parser.add_argument("--no-peers", action="store_true", help="leave the peers out")
+    parser.add_argument("--postgres", help="URL of a PostgreSQL database to measure too")
+    parser.add_argument("--dir", type=Path, default=None, help="where files under test lie")
+    return parser.parse_args(arguments)
+
+
+def _one(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    folder = options.dir or _durable_folder()
+    plan = measure.Plan(
+        smoke=options.smoke,
+        seconds=options.seconds or (0.05 if options.smoke else 1.0),
+        rounds=options.rounds or (1 if options.smoke else 3),
+        peers=None if options.no_peers else options.peers,
+        peer_python=options.peer_python,
+        postgres=options.postgres,
+        folder=folder,
+    )
+    busy = measure.others_busy(0.05 if options.smoke else 0.5)
+    fsync = measure.fsync_probe(folder, plan.size(400, 5))
+    wall, cpu = time.perf_counter(), time.process_time()
+    try:
+        found = import_module(f"benchmarks.{name}").measure(plan)
+    except Exception as problem:
+        print(f"FAILED: {name}: {problem!r}", file=sys.stderr, flush=True)
+        found = {"rows": [], "peers": [], "ratios": {}, "error": repr(problem)}
+    return {
+        "benchmark": name,
+        "smoke": options.smoke,
+        "python": measure.machine()["python"],
+        "wall_s": round(time.perf_counter() - wall, 3),
+        "cpu_s": round(time.process_time() - cpu, 3),
+        "others_busy_before": busy,
+        "fsync": fsync,
+        **found,
+        "skipped": plan.skipped,
+    }
+
+
+def _durable_folder() -> Path:
+    """Return the temporary folder, or the current one where that is memory and syncs nothing."""
+    folder = Path(tempfile.gettempdir())
+    return Path.cwd() if measure.file_system(folder) == "tmpfs" else folder
+
+
+def _more_files() -> None:
+    """Allow as many descriptors as the host lets us: every streaming client holds one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20000), hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
