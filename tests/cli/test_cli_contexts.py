@@ -41,7 +41,7 @@ def test_a_token_in_the_file_is_never_listed(run, config):
     config.write_text(json.dumps({"contexts": {"x": {"token": "hidden-token"}}}))
     done = run("context", "list", "-o", "json")
     assert "hidden-token" not in done.out
-    assert done.json["items"][0]["hasToken"] is True
+    assert done.json["items"][0]["has_token"] is True
 
 
 def test_flag_beats_environment_beats_context(run, stub):

@@ -26,8 +26,12 @@ def listed(call: Call) -> int:
         {
             "name": name,
             "current": name == config["current"],
-            **{key: entry.get(key) for key in settings.FIELDS},
-            "hasToken": bool(entry.get("token") or entry.get("tokenFile")),
+            "url": entry.get("url"),
+            "namespace": entry.get("namespace"),
+            "output": entry.get("output"),
+            "token_file": entry.get("tokenFile"),
+            "ca_file": entry.get("caFile"),
+            "has_token": bool(entry.get("token") or entry.get("tokenFile")),
         }
         for name, entry in sorted(config["contexts"].items())
     ]
@@ -43,7 +47,7 @@ def listed(call: Call) -> int:
             str(each["name"]),
             str(each["url"] or settings.DEFAULT_URL),
             str(each["namespace"] or "default"),
-            str(each["tokenFile"] or ("(kept here)" if each["hasToken"] else "-")),
+            str(each["token_file"] or ("(kept here)" if each["has_token"] else "-")),
         ]
         for each in items
     ]

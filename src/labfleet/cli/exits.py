@@ -77,7 +77,9 @@ class Failure(Exception):
         said = [f"Error: {self.cause}"]
         for each in self.problem.get("problems") or ():
             where, what = each.get("where", ""), each.get("what", "")
-            said.append(f"  {where}: {what}" if where else f"  {what}")
+            line = f"{where}: {what}" if where else str(what)
+            if line != self.cause:
+                said.append(f"  {line}")
         if self.hint:
             said.append(self.hint)
         if self.problem.get("requestId"):

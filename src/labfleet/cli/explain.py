@@ -49,8 +49,8 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         if each.get("status") != "True" or not decision
         for line in _line("Condition", _condition(each, now))
     ]
-    lines += _line("Waits for", _next(answer.get("waitingFor")))
-    lines += _line("Next", _deadline(answer.get("nextDeadline"), now) or _next(answer.get("next")))
+    lines += _line("Waits for", "; ".join(str(each) for each in answer.get("waitingFor") or ()))
+    lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
     return lines
 
 
@@ -95,14 +95,6 @@ def _deadline(value: Any, now: Any) -> str:
     if not isinstance(value, dict):
         return ""
     return f"{value.get('what')} at {words.when(value.get('at'), now)}"
-
-
-def _next(value: Any) -> str:
-    if isinstance(value, list):
-        return "; ".join(str(each) for each in value)
-    if isinstance(value, dict):
-        return "; ".join(f"{key}: {words.plain(each)}" for key, each in value.items())
-    return str(value or "")
 
 
 def _candidates(call: Call, target: targets.Target, decision: dict[str, Any]) -> None:

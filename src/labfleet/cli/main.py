@@ -98,6 +98,7 @@ class Root(click.Group):
     "5 conflict, 6 denied, 7 refused, 8 timed out, 9 unreachable, 130 interrupted; "
     "diff: 0 same, 10 changes, 20 and more error.",
 )
+@click.version_option(package_name="labfleet", message="labfleet %(version)s")
 @options.shared
 def root(**_: Any) -> None:
     """Run fleets of network labs on CML workers."""

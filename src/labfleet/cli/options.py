@@ -24,7 +24,7 @@ def shared(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--ca-file", metavar="FILE", help="Certificate authority for https."),
             click.option("--context", metavar="NAME", help="Context (env LABFLEET_CONTEXT)."),
             click.option("-n", "--namespace", metavar="NAME", help="Namespace."),
-            click.option("-o", "--output", metavar="FORMAT", help=f"{FORMATS}."),
+            click.option("-o", "--output", metavar="FORMAT", help=FORMATS),
             click.option("--json", "output", flag_value="json", help="The same as -o json."),
             click.option("-q", "--quiet", is_flag=True, default=None, help="Names only, no notes."),
             click.option(

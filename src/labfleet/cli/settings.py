@@ -18,7 +18,6 @@ from labfleet.cli.ground import Ground
 DEFAULT_URL = "http://127.0.0.1:8470"
 _FILE_LIMIT = 1 << 20
 _TOKEN_LIMIT = 4096
-FIELDS = ("url", "tokenFile", "namespace", "output", "caFile")
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ def load(files: Sequence[str], *, recursive: bool) -> list[Source]:
     if problems:
         raise _invalid(problems)
     if not found:
-        raise exits.usage("there is no object in " + ", ".join(files))
+        named = ", ".join("stdin" if each == "-" else each for each in files)
+        raise exits.usage(f"there is no object in {named}")
     return found
 
 

@@ -26,7 +26,7 @@ def duration(text: str) -> float:
 
 def span(seconds: float) -> str:
     """Return `45s`, `12m`, `3h20m`, `4d2h`: two units at most."""
-    left = int(abs(seconds))
+    left = round(abs(seconds))
     if left < 60:
         return f"{left}s"
     parts = []
