@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from labfleet.cli import call as calls
-from labfleet.cli import completing, exits, output, safety, sources, targets, waiting
+from labfleet.cli import completing, exits, output, safety, sources, targets, waiting, words
 from labfleet.cli.call import Call, connected
 
 
@@ -49,7 +49,7 @@ def delete(
             output.say(f"{target} deleted (dry run)")
         return exits.OK
     if many:
-        call.confirm(f"Delete {len(pairs)} objects?", yes=yes)
+        call.confirm(f"{words.count(len(pairs), 'object')} would be deleted.", yes=yes)
     for target, obj in pairs:
         safety.ask(call, "Deleting", target, obj, yes=yes)
     answers = [_end(call, target) for target, _ in pairs]

@@ -39,6 +39,10 @@ _HINTS = {
 }
 
 
+class ReaderGoneError(Exception):
+    """Whoever read stdout has gone (`labfleet get | head`): nothing more to do, no error."""
+
+
 class Failure(Exception):
     """A command cannot do what was asked: exit code, cause, next step, problem document."""
 
@@ -78,7 +82,7 @@ class Failure(Exception):
         for each in self.problem.get("problems") or ():
             where, what = each.get("where", ""), each.get("what", "")
             line = f"{where}: {what}" if where else str(what)
-            if line != self.cause:
+            if not self.cause.endswith(line):
                 said.append(f"  {line}")
         if self.hint:
             said.append(self.hint)

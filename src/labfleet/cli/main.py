@@ -131,7 +131,7 @@ def run(
         return _report(_ours(error), standing, wants_json=wants_json)
     except (click.Abort, KeyboardInterrupt):
         return exits.INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, exits.ReaderGoneError):
         _close_quietly()
         return exits.OK
 

@@ -199,6 +199,16 @@ def write(text: str) -> None:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    except BrokenPipeError:
+        raise exits.ReaderGoneError from None
+
+
+def flush() -> None:
+    """Hand over what was written, so that a reader of a watch has it at once."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise exits.ReaderGoneError from None
 
 
 def say(text: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,7 +89,7 @@ def follow(call: Call, scope: Scope) -> int:
         else:
             _print(call, scope, change, headers=headers)
             headers = False
-        sys.stdout.flush()
+        output.flush()
     return exits.OK
 
 
