@@ -16,25 +16,46 @@ from labfleet.kernel import errors
 
 Starter = Callable[[str, Sequence[str]], int]
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "get": ("read:get", "List objects, or show some of them."),
-    "describe": ("describe:describe", "Show everything about an object, for people."),
-    "explain": ("explain:explain", "Say why an object is as it is, and what is short."),
-    "events": ("events:events", "Show what happened to an object, by whom and why."),
-    "watch": ("watching:watch", "Follow objects as they change (get -w)."),
-    "wait": ("waiting:wait", "Wait until an object has a phase or condition, or is gone."),
-    "apply": ("applying:apply", "Create or change objects from manifests."),
-    "diff": ("applying:diff", "Show what apply would change; exit 10 when something."),
-    "delete": ("ending:delete", "Delete objects."),
-    "cancel": ("ending:cancel", "End a session before its time."),
-    "extend": ("verbs:extend", "Give a session more time."),
-    "drain": ("verbs:drain", "Empty a worker by a deadline, or stop doing so."),
-    "cordon": ("verbs:cordon", "Place nothing more on a worker."),
-    "uncordon": ("verbs:uncordon", "Place sessions on a worker again."),
-    "token": ("tokens:token", "Make, list and revoke API tokens."),
-    "context": ("contexts:context", "Choose among servers."),
-    "version": ("about:version", "Show the versions of client and server."),
-    "completion": ("about:completion", "Print a shell's completion script."),
+# Name -> module, the command in it, one line of help.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "get": ("labfleet.cli.read", "get", "List objects, or show some of them."),
+    "describe": (
+        "labfleet.cli.describe",
+        "describe",
+        "Show everything about an object, for people.",
+    ),
+    "explain": (
+        "labfleet.cli.explain",
+        "explain",
+        "Say why an object is as it is, and what is short.",
+    ),
+    "events": (
+        "labfleet.cli.events",
+        "events",
+        "Show what happened to an object, by whom and why.",
+    ),
+    "watch": ("labfleet.cli.watching", "watch", "Follow objects as they change (get -w)."),
+    "wait": (
+        "labfleet.cli.waiting",
+        "wait",
+        "Wait until an object has a phase or condition, or is gone.",
+    ),
+    "apply": ("labfleet.cli.applying", "apply", "Create or change objects from manifests."),
+    "diff": (
+        "labfleet.cli.applying",
+        "diff",
+        "Show what apply would change; exit 10 when something.",
+    ),
+    "delete": ("labfleet.cli.ending", "delete", "Delete objects."),
+    "cancel": ("labfleet.cli.ending", "cancel", "End a session before its time."),
+    "extend": ("labfleet.cli.verbs", "extend", "Give a session more time."),
+    "drain": ("labfleet.cli.verbs", "drain", "Empty a worker by a deadline, or stop doing so."),
+    "cordon": ("labfleet.cli.verbs", "cordon", "Place nothing more on a worker."),
+    "uncordon": ("labfleet.cli.verbs", "uncordon", "Place sessions on a worker again."),
+    "token": ("labfleet.cli.tokens", "token", "Make, list and revoke API tokens."),
+    "context": ("labfleet.cli.contexts", "context", "Choose among servers."),
+    "version": ("labfleet.cli.about", "version", "Show the versions of client and server."),
+    "completion": ("labfleet.cli.about", "completion", "Print a shell's completion script."),
 }
 
 
@@ -54,8 +75,8 @@ class Root(click.Group):
             return self._program(cmd_name)
         if cmd_name not in COMMANDS:
             return None
-        module, name = COMMANDS[cmd_name][0].split(":")
-        found = getattr(importlib.import_module(f"labfleet.cli.{module}"), name)
+        module, name, _ = COMMANDS[cmd_name]
+        found = getattr(importlib.import_module(module), name)
         return found if isinstance(found, click.Command) else None
 
     def resolve_command(
@@ -72,7 +93,7 @@ class Root(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Write both lists from the tables, without importing any command."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
         if self.programs:
             with formatter.section("Programs"):
                 formatter.write_dl(list(self.programs.items()))
