@@ -139,7 +139,7 @@ async def test_compaction_keeps_the_newest(place: Place, store: s.Store) -> None
     """However old they are, the newest `keep` events are never dropped; expired replies are."""
     reply = s.Remember("k", "d", b"r", START + timedelta(hours=1))
     for n in range(5):
-        await store.commit(commit(put(f"w{n}"), *([reply] if n == 0 else [])))
+        await store.commit(commit(put("w"), *([reply] if n == 0 else [])))
     place.clock.instant = START + timedelta(days=400)
     assert await store.compact(place.clock.instant, keep=5) == 1
     assert await store.compact(place.clock.instant, keep=2) == 3
@@ -147,6 +147,38 @@ async def test_compaction_keeps_the_newest(place: Place, store: s.Store) -> None
     head = await store.head()
     page = await store.events(s.Cursor(head.epoch, 3))
     assert [event.revision for event in page.events] == [4, 5]
+
+
+async def test_compaction_keeps_what_lives(place: Place, store: s.Store) -> None:
+    """An object that was not touched for ages is still whole; of a removed one nothing is left."""
+    for name in "abc":
+        await store.commit(commit(put(name, b"1"), put(name, name.encode())))
+    await store.commit(commit(s.Delete(key("b"))))
+    place.clock.instant = START + timedelta(days=400)
+    await store.commit(commit(put("new", b"new"), at=place.clock.instant))
+    assert await store.compact(place.clock.instant, keep=1) == 5
+    page = await store.list("Worker")
+    assert [item.doc for item in page.items] == [b"a", b"c", b"new"]
+    assert [event.doc for event in await store.events_of(key("a"))] == [b"a"]
+    assert await store.events_of(key("b")) == ()
+    await store.commit(commit(put("b"), s.Delete(key("a"))))
+    assert [event.type for event in await store.events_of(key("a"))] == ["DELETED", "MODIFIED"]
+    assert [event.type for event in await store.events_of(key("b"))] == ["ADDED"]
+
+
+async def test_history_over_a_removal(store: s.Store) -> None:
+    """An object that was removed and made again has one history, page by page."""
+    for _ in range(3):
+        await store.commit(commit(put("w1"), put("w2")))
+        await store.commit(commit(put("w1"), s.Delete(key("w1"))))
+    found: list[int] = []
+    before = None
+    while page := await store.events_of(key("w1"), before=before, limit=2):
+        found += [event.revision for event in page]
+        before = page[-1].revision
+    assert found == [12, 11, 9, 8, 7, 5, 4, 3, 1]
+    foreign = await store.events_of(key("w1"), before=10)
+    assert [event.revision for event in foreign] == found[2:]
 
 
 async def test_reads_see_no_uncommitted_state(shared_place: Place) -> None:

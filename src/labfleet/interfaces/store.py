@@ -128,7 +128,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class TouchLedger:
-    """Mark this owner's ledger row as changed by this commit."""
+    """Mark this owner's ledger row as changed by this commit, which must write an object."""
 
     owner: str
 
@@ -236,7 +236,10 @@ class PortRow:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A lease row. `version` moves on every renewal; age is judged by the reader's own clock."""
+    """A lease row. `version` moves on every renewal; age is judged by the reader's own clock.
+
+    An empty `holder` has given the lease up: it may be taken at once, and its token is void.
+    """
 
     name: str
     holder: str
@@ -351,7 +354,9 @@ class Store(Protocol):
     async def compact(self, before: datetime, *, keep: int) -> int:
         """Move the horizon and drop old rows; return how many rows went.
 
-        Events older than `before` go, but never the newest `keep`; expired replies go too.
+        The horizon moves to the newest `keep` events: a watcher further behind lists again.
+        Behind it events stay readable as history until they are older than `before`; an
+        object's last event stays as long as the object. Expired replies go too.
         """
         ...
 

@@ -168,10 +168,14 @@ class FleetStore:
         )
         dropped = 0
         replies = to_micros(self._clock.now())
-        for name, bound in (("drop_events", limit), ("drop_replies", replies)):
+        for name, bound in (
+            ("drop_gone", limit),
+            ("drop_events", limit),
+            ("drop_replies", replies),
+        ):
             while True:
                 gone = await self._write(partial(_bite, self._sql[name], bound))
-                dropped += gone
+                dropped += gone if name != "drop_gone" else 0
                 if gone < BITE:
                     break
         return dropped

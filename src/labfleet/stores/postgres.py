@@ -91,6 +91,7 @@ class PostgresDatabase:
         head = connection.execute(self.sql["lock"])
         ask("load_documents", needs.documents)
         ask("load_objects", needs.objects)
+        ask("load_gone", needs.objects)
         ask("load_ledger", needs.ledger, columns=False)
         ask("load_ports", needs.ports)
         ask("load_owned_ports", needs.owned_ports)
@@ -104,7 +105,9 @@ class PostgresDatabase:
     def _save(self, connection: Connection, plan: rules.Plan) -> None:
         for name, rows in (
             ("drop_object", plan.dropped),
-            ("save_object", [(*key, *row) for key, row in plan.saved]),
+            ("change_object", [(*key, *row[:3]) for key, row in plan.changed]),
+            ("add_object", [(*key, *row) for key, row in plan.added]),
+            ("save_gone", plan.gone),
             ("save_event", plan.events),
             ("drop_label", plan.labels_dropped),
             ("save_label", plan.labels_saved),
@@ -143,10 +146,9 @@ class PostgresDatabase:
 
 def _state(revision: int, found: dict[str, Rows]) -> rules.State:
     state = rules.State(revision)
-    documents = {row[:3]: row[3] for row in found.get("load_documents", ())}
-    for kind, namespace, name, *row in found.get("load_objects", ()):
-        key = Key(kind, namespace, name)
-        state.objects[key] = rules.Row(row[0], row[1], row[2], row[3], documents.get(key, b""))
+    state.objects = {Key(*row[:3]): rules.Row(*row[3:]) for row in found.get("load_objects", ())}
+    for name, rows in (("load_documents", state.documents), ("load_gone", state.gone)):
+        rows.update((Key(*row[:3]), row[3]) for row in found.get(name, ()))
     state.ledger.update((owner, version) for owner, version in found.get("load_ledger", ()))
     for name in ("load_ports", "load_owned_ports"):
         for worker, transport, number, owner in found.get(name, ()):

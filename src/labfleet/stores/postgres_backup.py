@@ -26,13 +26,14 @@ LINE_LIMIT = 64 << 20
 TABLES = {
     "meta": ("one", "epoch", "revision", "horizon", "timeline"),
     "objects": (
-        "kind", "namespace", "name", "uid", "revision", "labels", "created_at", "doc",
+        "kind", "namespace", "name", "uid", "revision", "labels", "created_at", "born",
     ),
     "labels": ("kind", "namespace", "name", "label", "value"),
     "events": (
         "revision", "kind", "namespace", "name", "uid", "type", "doc", "at",
-        "actor", "request_id", "reason",
+        "actor", "request_id", "reason", "previous",
     ),
+    "gone": ("kind", "namespace", "name", "revision"),
     "ports": ("worker", "transport", "number", "owner"),
     "ledger": ("owner", "version"),
     "leases": ("name", "holder", "token", "version"),

@@ -26,29 +26,18 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Row(NamedTuple):
-    """An object row. `labels` is JSON; `doc` is empty unless it was asked for or put."""
+    """An object row without its document. `labels` is JSON, `born` the revision that added it."""
 
     uid: str
     revision: int
     labels: str
     created_at: int
-    doc: bytes
+    born: int
 
 
-class EventRow(NamedTuple):
-    """An event row, columns in the order of the statement `save_event`."""
-
-    revision: int
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    type: str
-    doc: bytes
-    at: int
-    actor: str
-    request_id: str
-    reason: str
+# Columns in the order of the statement `save_event`: revision, kind, namespace, name, uid, type,
+# doc, at, actor, request_id, reason, previous. A plain tuple, for there is one per write.
+EventRow = tuple[int, str, str, str, str, str, bytes, int, str, str, str, int]
 
 
 @dataclass(slots=True)
@@ -70,6 +59,8 @@ class State:
 
     revision: int
     objects: dict[Key, Row] = field(default_factory=dict)
+    documents: dict[Key, bytes] = field(default_factory=dict)
+    gone: dict[Key, int] = field(default_factory=dict)
     ledger: dict[str, int] = field(default_factory=dict)
     ports: dict[str, dict[Port, str]] = field(default_factory=dict)
     leases: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -83,8 +74,10 @@ class Plan:
     outcomes: list[Outcome]
     revision: int
     events: list[EventRow]
-    saved: list[tuple[Key, Row]]
+    added: list[tuple[Key, Row]]
+    changed: list[tuple[Key, Row]]
     dropped: list[Key]
+    gone: list[tuple[str, str, str, int]]
     labels_saved: list[tuple[str, str, str, str, str]]
     labels_dropped: list[tuple[str, str, str, str]]
     ports_saved: list[tuple[str, str, int, str]]
@@ -103,15 +96,6 @@ def check_size(commit: store.Commit) -> None:
     if max(len(commit.writes), len(commit.preconditions)) > store.COMMIT_LIMIT:
         message = f"a commit holds at most {store.COMMIT_LIMIT} writes and preconditions each"
         raise errors.Invalid(message, reason="CommitTooLarge")
-    touches = writes = False
-    for write in commit.writes:
-        if isinstance(write, store.Put | store.Delete):
-            writes = True
-        elif isinstance(write, store.TouchLedger):
-            touches = True
-    if touches and not writes:
-        message = "a commit that touches a ledger row must write an object, to have a revision"
-        raise errors.Invalid(message, reason="LedgerWithoutObject")
 
 
 def needs(commits: Iterable[store.Commit]) -> Needs:
@@ -171,9 +155,11 @@ class _Work:
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self.start = state.revision
         self.events: list[EventRow] = []
         self.undos: list[tuple[dict[Any, Any], Any, Any]] = []
         self.first_objects: dict[Key, Row | None] = {}
+        self.first_gone: dict[Key, int | None] = {}
         self.first_ports: dict[tuple[str, Port], str | None] = {}
         self.first_ledger: dict[str, int | None] = {}
         self.first_replies: dict[str, tuple[str, bytes, int] | None] = {}
@@ -218,6 +204,9 @@ class _Work:
                 touched.append(write.owner)
             else:
                 self._other(write, at)
+        if touched and not revisions:
+            message = "a commit that touches a ledger row must write an object, to have a revision"
+            raise errors.Invalid(message, reason="LedgerWithoutObject")
         for owner in touched:
             # Last, for the version is the revision of all that the commit wrote.
             self.first_ledger.setdefault(owner, state.ledger.get(owner))
@@ -235,13 +224,19 @@ class _Work:
     def _put(self, put: store.Put, cause: store.Cause, at: int) -> int:
         state, key = self.state, put.key
         old = state.objects.get(key)
-        self.first_objects.setdefault(key, old)
+        if key not in self.first_objects:
+            self.first_objects[key] = old
         revision = state.revision = state.revision + 1
         labels = str(_encode(put.labels), "utf-8") if put.labels else NO_LABELS
-        created = at if old is None else old.created_at
-        row = Row(put.uid, revision, labels, created, put.doc)
+        if old is None:
+            kind, previous = "ADDED", state.gone.get(key, 0)
+            row = Row(put.uid, revision, labels, at, revision)
+        else:
+            kind, previous = "MODIFIED", old.revision
+            row = Row(put.uid, revision, labels, old.created_at, old.born)
         self.set(state.objects, key, row)
-        self._event("ADDED" if old is None else "MODIFIED", key, row, cause, at)
+        why = (cause.actor, cause.request_id, cause.reason, previous)
+        self.events.append((revision, *key, put.uid, kind, put.doc, at, *why))
         return revision
 
     def _delete(self, key: Key, cause: store.Cause, at: int) -> int:
@@ -251,15 +246,16 @@ class _Work:
             message = f"{name_of(key)} does not exist, so it cannot be removed"
             raise errors.Conflict(message, reason="StaleVersion")
         self.first_objects.setdefault(key, old)
-        state.revision += 1
+        self.first_gone.setdefault(key, state.gone.get(key))
+        revision = state.revision = state.revision + 1
         self.set(state.objects, key, _ABSENT)
-        self._event("DELETED", key, old, cause, at)
-        return state.revision
-
-    def _event(self, kind: str, key: Key, row: Row, cause: store.Cause, at: int) -> None:
-        revision, uid, doc = self.state.revision, row.uid, row.doc
-        why = (cause.actor, cause.request_id, cause.reason)
-        self.events.append(EventRow(revision, *key, uid, kind, doc, at, *why))
+        self.set(state.gone, key, revision)
+        # Written in this batch: then its event is in the list, which has no gaps.
+        place = old.revision - self.start - 1
+        doc = self.events[place][6] if place >= 0 else state.documents[key]
+        why = (cause.actor, cause.request_id, cause.reason, old.revision)
+        self.events.append((revision, *key, old.uid, "DELETED", doc, at, *why))
+        return revision
 
     def _take(self, take: store.TakePorts) -> None:
         rows = self.state.ports.setdefault(take.worker, {})
@@ -292,17 +288,29 @@ class _Work:
         self.set(self.state.replies, write.key, row)
 
     def plan(self, outcomes: list[Outcome]) -> Plan:
+        """Return what differs now from what was loaded."""
         state = self.state
-        plan = Plan(outcomes, state.revision, self.events, [], [], [], [], [], [], [], [])
+        plan = Plan(outcomes, state.revision, self.events, [], [], [], [], [], [], [], [], [], [])
         for key, first in self.first_objects.items():
             row = state.objects.get(key)
             if row is first:
                 continue
-            if row is None:
-                plan.dropped.append(key)
+            if first is not None and row is not None and row.born == first.born:
+                plan.changed.append((key, row))
             else:
-                plan.saved.append((key, row))
+                if first is not None:
+                    plan.dropped.append(key)
+                if row is not None:
+                    plan.added.append((key, row))
             _plan_labels(plan, key, first, row)
+        for key, last in self.first_gone.items():
+            if (end := state.gone.get(key)) is not None and end != last:
+                plan.gone.append((*key, end))
+        self._plan_others(plan)
+        return plan
+
+    def _plan_others(self, plan: Plan) -> None:
+        state = self.state
         for (worker, port), before in self.first_ports.items():
             holder = state.ports[worker].get(port)
             if holder != before:
@@ -316,7 +324,6 @@ class _Work:
         for name, reply in self.first_replies.items():
             if (kept := state.replies.get(name)) is not None and kept is not reply:
                 plan.replies.append((name, *kept))
-        return plan
 
 
 def _plan_labels(plan: Plan, key: Key, first: Row | None, row: Row | None) -> None:

@@ -1,7 +1,7 @@
 """SQLite behind the store: one writing connection, a few reading ones, WAL, full durability.
 
 Several processes may use one file: writers queue on SQLite's own lock within `patience`, and
-nothing is cached between transactions. A file on a network file system is not supported (WAL
+the rows kept between batches are forgotten as soon as SQLite tells that another has written. A file on a network file system is not supported (WAL
 needs shared memory).
 """
 
@@ -26,6 +26,7 @@ from labfleet.stores.statements import migrations, pending, statements
 T = TypeVar("T")
 PATIENCE = 15.0
 OLDEST = (3, 37, 0)
+KNOWN_LIMIT = 50_000
 _encode = msgspec.json.encode
 
 
@@ -44,6 +45,8 @@ class SqliteDatabase:
         self.shared = memory or readers == 0
         self._path = path
         self._patience = patience
+        self._known: dict[Key, rules.Row] = {}
+        self._others = -1
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         with translated(f"open {path}"):
             self._writer = self._connect()
@@ -108,25 +111,50 @@ class SqliteDatabase:
         return self._writer.execute(statement, parameters).fetchall()
 
     def commit(self, commits: list[store.Commit]) -> list[rules.Outcome]:
+        kept, self._known = self._known, {}
         with translated("commit"), self._transaction():
-            plan = rules.settle(self._load(rules.needs(commits)), commits)
+            state = self._load(rules.needs(commits), kept)
+            plan = rules.settle(state, commits)
             if not plan.empty:
                 self._save(plan)
+        # Only now, for until it is committed it may be taken back; after a failure nothing is
+        # kept, for not even SQLite knows what a failed sync has left.
+        self._keep(kept, state, plan)
         return plan.outcomes
 
-    def _load(self, needs: rules.Needs) -> rules.State:
+    def _keep(self, kept: dict[Key, rules.Row], state: rules.State, plan: rules.Plan) -> None:
+        if len(kept) > KNOWN_LIMIT:
+            kept.clear()
+        kept.update(state.objects)
+        for key in plan.dropped:
+            if key not in state.objects:
+                kept.pop(key, None)
+        self._known = kept
+
+    def _load(self, needs: rules.Needs, known: dict[Key, rules.Row]) -> rules.State:
         execute, sql = self._writer.execute, self.sql
         state = rules.State(execute(sql["lock"]).fetchone()[0])
-        documents: dict[tuple[str, str, str], bytes] = {}
+        others = execute(sql["others"]).fetchone()[0]
+        if others != self._others:
+            self._others = others
+            known.clear()
+        missing = []
+        for key in needs.objects:
+            if (row := known.get(key)) is not None:
+                state.objects[key] = row
+            else:
+                missing.append(key)
+        if missing:
+            found = execute(sql["load_objects"], _listed(missing))
+            for kind, namespace, name, *columns in found:
+                state.objects[Key(kind, namespace, name)] = rules.Row(*columns)
+            for kind, namespace, name, revision in execute(sql["load_gone"], _listed(missing)):
+                state.gone[Key(kind, namespace, name)] = revision
         if needs.documents:
-            for *key, doc in execute(sql["load_documents"], _listed(needs.documents)):
-                documents[key[0], key[1], key[2]] = doc
-        if needs.objects:
-            found = execute(sql["load_objects"], _listed(needs.objects))
-            for kind, namespace, name, uid, revision, labels, created_at in found:
-                key = Key(kind, namespace, name)
-                doc = documents.get(key, b"")
-                state.objects[key] = rules.Row(uid, revision, labels, created_at, doc)
+            for kind, namespace, name, doc in execute(
+                sql["load_documents"], _listed(needs.documents)
+            ):
+                state.documents[Key(kind, namespace, name)] = doc
         self._load_others(needs, state)
         return state
 
@@ -148,9 +176,15 @@ class SqliteDatabase:
     def _save(self, plan: rules.Plan) -> None:
         many, sql = self._writer.executemany, self.sql
         many(sql["save_event"], plan.events)
-        many(sql["save_object"], [(*key, *row) for key, row in plan.saved])
+        if plan.changed:
+            many(
+                sql["change_object"],
+                [(row[0], row[1], row[2], row[4]) for _, row in plan.changed],
+            )
         for name, rows in (
             ("drop_object", plan.dropped),
+            ("add_object", [(*key, *row) for key, row in plan.added]),
+            ("save_gone", plan.gone),
             ("drop_label", plan.labels_dropped),
             ("save_label", plan.labels_saved),
             ("drop_port", plan.ports_dropped),

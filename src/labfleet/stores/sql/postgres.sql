@@ -25,17 +25,18 @@ SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_curren
        (SELECT timeline FROM meta);
 
 -- name: get
-SELECT kind, namespace, name, uid, revision, doc, labels, created_at
-FROM objects WHERE kind = %s AND namespace = %s AND name = %s;
+SELECT o.kind, o.namespace, o.name, o.uid, o.revision, e.doc, o.labels, o.created_at
+FROM objects AS o JOIN events AS e ON e.revision = o.revision
+WHERE o.kind = %s AND o.namespace = %s AND o.name = %s;
 
 -- name: list
 SELECT m.epoch, m.revision AS head,
-       o.kind, o.namespace, o.name, o.uid, o.revision, o.doc, o.labels, o.created_at
+       o.kind, o.namespace, o.name, o.uid, o.revision, e.doc, o.labels, o.created_at
 FROM meta AS m LEFT JOIN (
     SELECT o.* FROM objects AS o
     WHERE o.kind = %s AND (o.namespace, o.name) > (%s, %s) /*filters*/
     ORDER BY o.namespace, o.name LIMIT %s
-) AS o ON TRUE
+) AS o ON TRUE LEFT JOIN events AS e ON e.revision = o.revision
 ORDER BY o.namespace, o.name;
 
 -- name: filter_namespace
@@ -77,10 +78,30 @@ FROM meta AS m LEFT JOIN (
 ORDER BY e.revision;
 
 -- name: events_of
-SELECT revision, type, kind, namespace, name, uid, doc, at, actor, request_id, reason
-FROM events
-WHERE kind = %s AND namespace = %s AND name = %s AND revision < %s
-ORDER BY revision DESC LIMIT %s;
+-- Along the chain of `previous`, from the event asked to go on from, or from the newest.
+WITH RECURSIVE asked (kind, namespace, name, before) AS (
+    VALUES (%s::text, %s::text, %s::text, %s::bigint)
+), start (revision) AS (
+    SELECT coalesce(
+        (SELECT e.previous FROM events AS e
+         WHERE e.revision = a.before AND e.kind = a.kind
+           AND e.namespace = a.namespace AND e.name = a.name),
+        (SELECT o.revision FROM objects AS o
+         WHERE o.kind = a.kind AND o.namespace = a.namespace AND o.name = a.name),
+        (SELECT g.revision FROM gone AS g
+         WHERE g.kind = a.kind AND g.namespace = a.namespace AND g.name = a.name)
+    )
+    FROM asked AS a
+), chain (revision, previous) AS (
+    SELECT e.revision, e.previous FROM start AS s JOIN events AS e ON e.revision = s.revision
+    UNION ALL
+    SELECT e.revision, e.previous FROM chain AS c JOIN events AS e ON e.revision = c.previous
+)
+SELECT e.revision, e.type, e.kind, e.namespace, e.name, e.uid, e.doc, e.at,
+       e.actor, e.request_id, e.reason
+FROM chain AS c JOIN events AS e ON e.revision = c.revision
+WHERE c.revision < (SELECT a.before FROM asked AS a)
+ORDER BY c.revision DESC LIMIT %s;
 
 -- name: ports
 SELECT worker, transport, number, owner FROM ports ORDER BY worker, transport, number;
@@ -127,11 +148,24 @@ UPDATE meta SET horizon = greatest(horizon, %s);
 SELECT revision FROM events WHERE at >= %s ORDER BY revision LIMIT 1;
 
 -- name: drop_events
--- A bounded bite, so that no commit waits long behind a compaction.
+-- A bounded bite, so that no commit waits long behind a compaction. The last event of an object
+-- that lives holds its document and stays.
 DELETE FROM events WHERE revision IN (
-    SELECT revision FROM events WHERE revision < %s ORDER BY revision LIMIT %s
+    SELECT e.revision FROM events AS e
+    WHERE e.revision < %s AND NOT EXISTS (
+        SELECT 1 FROM objects AS o
+        WHERE o.kind = e.kind AND o.namespace = e.namespace AND o.name = e.name
+          AND o.revision = e.revision
+    )
+    ORDER BY e.revision LIMIT %s
 )
 RETURNING revision;
+
+-- name: drop_gone
+DELETE FROM gone WHERE (kind, namespace, name) IN (
+    SELECT kind, namespace, name FROM gone WHERE revision < %s ORDER BY revision LIMIT %s
+)
+RETURNING 1;
 
 -- name: drop_replies
 DELETE FROM replies WHERE key IN (
@@ -142,14 +176,20 @@ RETURNING 1;
 -- Loads of a batch: one statement for all keys of a kind of row.
 
 -- name: load_objects
-SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.labels, o.created_at
+SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.labels, o.created_at, o.born
 FROM unnest(%b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name)
 JOIN objects AS o ON (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name);
 
 -- name: load_documents
-SELECT o.kind, o.namespace, o.name, o.doc
+SELECT o.kind, o.namespace, o.name, e.doc
 FROM unnest(%b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name)
-JOIN objects AS o ON (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name);
+JOIN objects AS o ON (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name)
+JOIN events AS e ON e.revision = o.revision;
+
+-- name: load_gone
+SELECT g.kind, g.namespace, g.name, g.revision
+FROM unnest(%b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name)
+JOIN gone AS g ON (g.kind, g.namespace, g.name) = (j.kind, j.namespace, j.name);
 
 -- name: load_ledger
 SELECT owner, version FROM ledger WHERE owner = ANY(%b::text[]);
@@ -172,13 +212,23 @@ SELECT key, digest, reply, until FROM replies WHERE key = ANY(%b::text[]);
 
 -- Writes of a batch: one statement for all rows, columns as arrays.
 
--- name: save_object
-INSERT INTO objects (kind, namespace, name, uid, revision, labels, created_at, doc)
+-- name: add_object
+INSERT INTO objects (kind, namespace, name, uid, revision, labels, created_at, born)
 SELECT * FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
-                     %b::text[], %b::bigint[], %b::bytea[])
-ON CONFLICT (kind, namespace, name) DO UPDATE
-SET uid = excluded.uid, revision = excluded.revision, labels = excluded.labels,
-    created_at = excluded.created_at, doc = excluded.doc;
+                     %b::text[], %b::bigint[], %b::bigint[]);
+
+-- name: change_object
+UPDATE objects AS o
+SET uid = j.uid, revision = j.revision, labels = j.labels
+FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
+            %b::text[])
+     AS j (kind, namespace, name, uid, revision, labels)
+WHERE (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name);
+
+-- name: save_gone
+INSERT INTO gone (kind, namespace, name, revision)
+SELECT * FROM unnest(%b::text[], %b::text[], %b::text[], %b::bigint[])
+ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision;
 
 -- name: drop_object
 DELETE FROM objects AS o
@@ -196,9 +246,10 @@ WHERE (l.kind, l.namespace, l.name, l.label) = (j.kind, j.namespace, j.name, j.l
 
 -- name: save_event
 INSERT INTO events (revision, kind, namespace, name, uid, type, doc, at,
-                    actor, request_id, reason)
+                    actor, request_id, reason, previous)
 SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-                     %b::bytea[], %b::bigint[], %b::text[], %b::text[], %b::text[]);
+                     %b::bytea[], %b::bigint[], %b::text[], %b::text[], %b::text[],
+                     %b::bigint[]);
 
 -- name: save_port
 INSERT INTO ports (worker, transport, number, owner)

@@ -11,8 +11,11 @@ CREATE TABLE meta (
     timeline text COLLATE "C" NOT NULL
 ) WITH (fillfactor = 10);
 
--- What is. `labels` repeats the label rows as JSON, so that reading an object is one row.
+-- What is. `labels` repeats the label rows as JSON, so that reading them needs no join;
+-- `born` is the revision that added it. The document is that of the last event, kept once: no
+-- compaction drops it while the object lives.
 CREATE TABLE objects (
+    born bigint NOT NULL,
     kind text COLLATE "C" NOT NULL,
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
@@ -20,7 +23,6 @@ CREATE TABLE objects (
     revision bigint NOT NULL,
     labels text COLLATE "C" NOT NULL,
     created_at bigint NOT NULL,
-    doc bytea NOT NULL,
     PRIMARY KEY (kind, namespace, name)
 ) WITH (fillfactor = 70);
 
@@ -34,7 +36,9 @@ CREATE TABLE labels (
     PRIMARY KEY (kind, namespace, name, label)
 );
 
--- What happened, one row per revision.
+-- What happened, one row per revision. `previous` is the revision of the same object's event
+-- before this one (0: none), which gives each object its history without an index to maintain:
+-- with one, a commit dirtied twice the pages (measured: 17 and 12 us per commit in batches of 100).
 CREATE TABLE events (
     revision bigint PRIMARY KEY,
     kind text COLLATE "C" NOT NULL,
@@ -46,9 +50,19 @@ CREATE TABLE events (
     at bigint NOT NULL,
     actor text COLLATE "C" NOT NULL,
     request_id text COLLATE "C" NOT NULL,
-    reason text COLLATE "C" NOT NULL
+    reason text COLLATE "C" NOT NULL,
+    previous bigint NOT NULL
 );
-CREATE INDEX events_by_object ON events (kind, namespace, name, revision);
+
+-- Where the history of a removed object begins: the revision of its last event.
+CREATE TABLE gone (
+    kind text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    revision bigint NOT NULL,
+    PRIMARY KEY (kind, namespace, name)
+);
+CREATE INDEX gone_by_revision ON gone (revision);
 
 -- Ports of labs given out; the key is the promise that none is given twice.
 CREATE TABLE ports (

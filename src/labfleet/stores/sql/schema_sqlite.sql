@@ -8,8 +8,11 @@ CREATE TABLE meta (
     horizon INTEGER NOT NULL
 ) STRICT;
 
--- What is. `labels` repeats the label rows as JSON, so that reading an object is one row.
+-- What is. `labels` repeats the label rows as JSON, so that reading them needs no join;
+-- `born` is the revision that added it. The document is that of the last event, kept once: no
+-- compaction drops it while the object lives.
 CREATE TABLE objects (
+    born INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -17,8 +20,7 @@ CREATE TABLE objects (
     revision INTEGER NOT NULL,
     labels TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    doc BLOB NOT NULL,
-    PRIMARY KEY (kind, namespace, name)
+    UNIQUE (kind, namespace, name)
 ) STRICT;
 
 -- The index behind label selectors; found by label, removed by its whole key.
@@ -31,7 +33,9 @@ CREATE TABLE labels (
     PRIMARY KEY (kind, namespace, name, label)
 ) STRICT, WITHOUT ROWID;
 
--- What happened, one row per revision.
+-- What happened, one row per revision. `previous` is the revision of the same object's event
+-- before this one (0: none), which gives each object its history without an index to maintain:
+-- with one, a commit dirtied twice the pages (measured: 17 and 12 us per commit in batches of 100).
 CREATE TABLE events (
     revision INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -43,9 +47,19 @@ CREATE TABLE events (
     at INTEGER NOT NULL,
     actor TEXT NOT NULL,
     request_id TEXT NOT NULL,
-    reason TEXT NOT NULL
+    reason TEXT NOT NULL,
+    previous INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX events_by_object ON events (kind, namespace, name, revision);
+
+-- Where the history of a removed object begins: the revision of its last event.
+CREATE TABLE gone (
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    PRIMARY KEY (kind, namespace, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX gone_by_revision ON gone (revision);
 
 -- Ports of labs given out; the key is the promise that none is given twice.
 CREATE TABLE ports (

@@ -4,6 +4,10 @@
 -- name: head
 SELECT epoch, revision, horizon FROM meta;
 
+-- name: others
+-- Moves when another connection has committed; until then what we wrote is what is there.
+PRAGMA data_version;
+
 -- name: set_revision
 UPDATE meta SET revision = ?;
 
@@ -19,17 +23,18 @@ UPDATE meta SET epoch = ?, revision = revision + 1000000;
 UPDATE leases SET holder = '', token = token + 1000000, version = version + 1;
 
 -- name: get
-SELECT kind, namespace, name, uid, revision, doc, labels, created_at
-FROM objects WHERE kind = ? AND namespace = ? AND name = ?;
+SELECT o.kind, o.namespace, o.name, o.uid, o.revision, e.doc, o.labels, o.created_at
+FROM objects AS o JOIN events AS e ON e.revision = o.revision
+WHERE o.kind = ? AND o.namespace = ? AND o.name = ?;
 
 -- name: list
 SELECT m.epoch, m.revision AS head,
-       o.kind, o.namespace, o.name, o.uid, o.revision, o.doc, o.labels, o.created_at
+       o.kind, o.namespace, o.name, o.uid, o.revision, e.doc, o.labels, o.created_at
 FROM meta AS m LEFT JOIN (
     SELECT o.* FROM objects AS o
     WHERE o.kind = ? AND (o.namespace, o.name) > (?, ?) /*filters*/
     ORDER BY o.namespace, o.name LIMIT ?
-) AS o ON TRUE
+) AS o ON TRUE LEFT JOIN events AS e ON e.revision = o.revision
 ORDER BY o.namespace, o.name;
 
 -- name: filter_namespace
@@ -71,10 +76,30 @@ FROM meta AS m LEFT JOIN (
 ORDER BY e.revision;
 
 -- name: events_of
-SELECT revision, type, kind, namespace, name, uid, doc, at, actor, request_id, reason
-FROM events
-WHERE kind = ? AND namespace = ? AND name = ? AND revision < ?
-ORDER BY revision DESC LIMIT ?;
+-- Along the chain of `previous`, from the event asked to go on from, or from the newest.
+WITH RECURSIVE asked (kind, namespace, name, before) AS (
+    VALUES (?, ?, ?, ?)
+), start (revision) AS (
+    SELECT coalesce(
+        (SELECT e.previous FROM events AS e
+         WHERE e.revision = a.before AND e.kind = a.kind
+           AND e.namespace = a.namespace AND e.name = a.name),
+        (SELECT o.revision FROM objects AS o
+         WHERE o.kind = a.kind AND o.namespace = a.namespace AND o.name = a.name),
+        (SELECT g.revision FROM gone AS g
+         WHERE g.kind = a.kind AND g.namespace = a.namespace AND g.name = a.name)
+    )
+    FROM asked AS a
+), chain (revision, previous) AS (
+    SELECT e.revision, e.previous FROM start AS s JOIN events AS e ON e.revision = s.revision
+    UNION ALL
+    SELECT e.revision, e.previous FROM chain AS c JOIN events AS e ON e.revision = c.previous
+)
+SELECT e.revision, e.type, e.kind, e.namespace, e.name, e.uid, e.doc, e.at,
+       e.actor, e.request_id, e.reason
+FROM chain AS c JOIN events AS e ON e.revision = c.revision
+WHERE c.revision < (SELECT a.before FROM asked AS a)
+ORDER BY c.revision DESC LIMIT ?;
 
 -- name: ports
 SELECT worker, transport, number, owner FROM ports ORDER BY worker, transport, number;
@@ -120,11 +145,24 @@ UPDATE meta SET horizon = max(horizon, ?);
 SELECT revision FROM events WHERE at >= ? ORDER BY revision LIMIT 1;
 
 -- name: drop_events
--- A bounded bite, so that no commit waits long behind a compaction.
+-- A bounded bite, so that no commit waits long behind a compaction. The last event of an object
+-- that lives holds its document and stays.
 DELETE FROM events WHERE revision IN (
-    SELECT revision FROM events WHERE revision < ? ORDER BY revision LIMIT ?
+    SELECT e.revision FROM events AS e
+    WHERE e.revision < ? AND NOT EXISTS (
+        SELECT 1 FROM objects AS o
+        WHERE o.kind = e.kind AND o.namespace = e.namespace AND o.name = e.name
+          AND o.revision = e.revision
+    )
+    ORDER BY e.revision LIMIT ?
 )
 RETURNING revision;
+
+-- name: drop_gone
+DELETE FROM gone WHERE (kind, namespace, name) IN (
+    SELECT kind, namespace, name FROM gone WHERE revision < ? ORDER BY revision LIMIT ?
+)
+RETURNING 1;
 
 -- name: drop_replies
 DELETE FROM replies WHERE key IN (
@@ -135,18 +173,25 @@ RETURNING 1;
 -- Loads of a batch: one statement for all keys of a kind of row.
 
 -- name: load_objects
-SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.labels, o.created_at
+SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.labels, o.created_at, o.born
 FROM json_each(?) AS j CROSS JOIN objects AS o
 WHERE o.kind = json_extract(j.value, '$[0]')
   AND o.namespace = json_extract(j.value, '$[1]')
   AND o.name = json_extract(j.value, '$[2]');
 
 -- name: load_documents
-SELECT o.kind, o.namespace, o.name, o.doc
-FROM json_each(?) AS j CROSS JOIN objects AS o
+SELECT o.kind, o.namespace, o.name, e.doc
+FROM json_each(?) AS j CROSS JOIN objects AS o JOIN events AS e ON e.revision = o.revision
 WHERE o.kind = json_extract(j.value, '$[0]')
   AND o.namespace = json_extract(j.value, '$[1]')
   AND o.name = json_extract(j.value, '$[2]');
+
+-- name: load_gone
+SELECT g.kind, g.namespace, g.name, g.revision
+FROM json_each(?) AS j CROSS JOIN gone AS g
+WHERE g.kind = json_extract(j.value, '$[0]')
+  AND g.namespace = json_extract(j.value, '$[1]')
+  AND g.name = json_extract(j.value, '$[2]');
 
 -- name: load_ledger
 SELECT l.owner, l.version FROM json_each(?) AS j CROSS JOIN ledger AS l WHERE l.owner = j.value;
@@ -172,12 +217,16 @@ SELECT r.key, r.digest, r.reply, r.until FROM json_each(?) AS j CROSS JOIN repli
 
 -- Writes of a batch: run once per row by executemany.
 
--- name: save_object
-INSERT INTO objects (kind, namespace, name, uid, revision, labels, created_at, doc)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (kind, namespace, name) DO UPDATE
-SET uid = excluded.uid, revision = excluded.revision, labels = excluded.labels,
-    created_at = excluded.created_at, doc = excluded.doc;
+-- name: add_object
+INSERT INTO objects (kind, namespace, name, uid, revision, labels, created_at, born)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: change_object
+UPDATE objects SET uid = ?, revision = ?, labels = ? WHERE born = ?;
+
+-- name: save_gone
+INSERT INTO gone (kind, namespace, name, revision) VALUES (?, ?, ?, ?)
+ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision;
 
 -- name: drop_object
 DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?;
@@ -190,8 +239,8 @@ DELETE FROM labels WHERE kind = ? AND namespace = ? AND name = ? AND label = ?;
 
 -- name: save_event
 INSERT INTO events (revision, kind, namespace, name, uid, type, doc, at,
-                    actor, request_id, reason)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                    actor, request_id, reason, previous)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: save_port
 INSERT INTO ports (worker, transport, number, owner) VALUES (?, ?, ?, ?);
