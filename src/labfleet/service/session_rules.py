@@ -58,7 +58,15 @@ async def create_session(parts: Parts, caller: Caller, new: Session) -> Ruled:
         pinned_at=now,
     )
     new = with_spec(new, owner=owner, track=spec.track or definition.spec.track)
-    new = with_status(new, phase_since=now, definition=pin, start=start, end=end)
+    # A session without a start counts from the moment it runs; its instants are unknown yet.
+    asap = spec.slot.start is None
+    new = with_status(
+        new,
+        phase_since=now,
+        definition=pin,
+        start=None if asap else start,
+        end=spec.slot.end if asap else end,
+    )
     return Ruled(
         new,
         (stores.AtRevision(definition.key, definition.revision),),
@@ -100,7 +108,7 @@ def cancelled(parts: Parts, caller: Caller, old: Session, reason: str) -> Sessio
     return with_spec(old, cancel=Cancellation(at=parts.clock.now(), by=by, reason=reason))
 
 
-async def extended(parts: Parts, caller: Caller, old: Session, end: datetime) -> Ruled:
+async def extended(parts: Parts, caller: Caller, old: Session, end: datetime | None) -> Ruled:
     """Move the end of a session to a later instant, with the capacity for the longer time.
 
     Refused (reason NoCapacity) names what the worker lacks. The reservation grows by as much
@@ -111,22 +119,24 @@ async def extended(parts: Parts, caller: Caller, old: Session, end: datetime) ->
     if status.phase in _ENDING or old.spec.cancel is not None or old.deleting:
         message = f"session {old.name!r} is ending ({status.phase}) and cannot be extended"
         raise Refused(message, reason="SlotOver")
-    if status.start is None or status.end is None:
-        raise Refused(f"session {old.name!r} has no slot yet", reason="NoSlot")
+    before = status.end or old.spec.slot.end
+    if before is None or end is None:
+        message = f"session {old.name!r} has no end yet: its duration counts from its start"
+        raise Refused(message, reason="NoSlot")
     if end.tzinfo is None:
         raise intake.invalid(("end", "give a time zone, for example 2026-11-27T09:00:00Z"))
-    if end <= status.end:
-        what = f"must be later than the present end, {status.end.isoformat()}"
+    if end <= before:
+        what = f"must be later than the present end, {before.isoformat()}"
         raise intake.invalid(("end", what), reason="OnlyLater")
     definition = await parts.objects.get(Definition, old.spec.definition, old.metadata.namespace)
     if definition is not None:
-        _longest(definition, status.start, end)
+        _longest(definition, status.start or parts.clock.now(), end)
     changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
     changed = with_status(changed, end=end)
     held = status.reservation
     if status.worker is None or held is None or held.end is None:
         return Ruled(changed)
-    longer = msgspec.structs.replace(held, end=held.end + (end - status.end))
+    longer = msgspec.structs.replace(held, end=held.end + (end - before))
     revision = await parts.fresh()
     _room(parts, old, status.worker, longer, held.end)
     row = ledger_rows.row("Worker", status.worker, old.metadata.namespace)

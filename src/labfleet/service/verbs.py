@@ -173,8 +173,9 @@ async def extend(
     async def change(old: Session) -> Ruled:
         if memo is not None and await idempotency.replayed(parts, memo, "Session") is not None:
             return Ruled(old)
-        later = end if by is None or old.status.end is None else old.status.end + by
-        if later is None or old.status.end == later:
+        before = old.status.end or old.spec.slot.end
+        later = end if by is None else before and before + by
+        if before is not None and before == later:
             return Ruled(old)
         ruled = await session_rules.extended(parts, caller, old, later)
         if memo is None:
