@@ -47,9 +47,7 @@ async def test_unknown_keys_are_refused_with_a_hint(world: World):
     """A misspelt key is named with its place and the nearest key."""
     with pytest.raises(errors.Invalid) as caught:
         await world.make("Definition", "d", {"topologie": "x", "topology": TOPOLOGY})
-    assert caught.value.problems == (
-        ("spec.topologie", "unknown key; did you mean topology?"),
-    )
+    assert caught.value.problems == (("spec.topologie", "unknown key; did you mean topology?"),)
     machine = {**MACHINE, "aws": {**MACHINE["aws"], "instanceType": "m5"}}
     with pytest.raises(errors.Invalid) as caught:
         await world.make("Template", "t", {"machine": machine})
@@ -173,7 +171,9 @@ async def test_generation_moves_on_spec_changes_only(world: World):
 @pytest.mark.asyncio
 async def test_a_merge_patch_takes_away_with_null(world: World):
     """RFC 7396: null removes a label and puts a default back."""
-    await world.make("Cluster", "c", {"capacity": {}, "cpuPercent": 50}, labels={"a": "b", "c": "d"})
+    await world.make(
+        "Cluster", "c", {"capacity": {}, "cpuPercent": 50}, labels={"a": "b", "c": "d"}
+    )
     patch = {"metadata": {"labels": {"a": None}}, "spec": {"cpuPercent": None}}
     changed = await objects.patch(world.parts, ADMIN, KINDS["Cluster"], "c", patch)
     assert changed.metadata.labels == {"c": "d"}
@@ -187,7 +187,7 @@ async def test_a_stale_version_is_a_conflict_that_names_the_present_one(world: W
     row = KINDS["Cluster"]
     now = await objects.patch(world.parts, ADMIN, row, "c", {"spec": {"cpuPercent": 50}})
     old = {"metadata": {"resourceVersion": made.metadata.resource_version}}
-    whole = {**msgspec.to_builtins(now), **{"metadata": {"name": "c", **old["metadata"]}}}
+    whole = {**msgspec.to_builtins(now), "metadata": {"name": "c", **old["metadata"]}}
     version = made.metadata.resource_version
     for call in (
         objects.patch(world.parts, ADMIN, row, "c", {**old, "spec": {"cpuPercent": 60}}),

@@ -86,7 +86,8 @@ async def request_run(
             raise
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
-    return await retried(attempt)
+    async with parts.turns.of(ledger_rows.row("Cluster", spec.cluster, namespace)):
+        return await retried(attempt)
 
 
 async def simulation_complete(

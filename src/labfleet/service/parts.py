@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 
@@ -29,6 +30,29 @@ class Caller:
     request_id: str = ""
 
 
+class Turns:
+    """Lets callers of one process decide about one thing one after the other, in their order.
+
+    Saves the losers of a race their retries; between processes only the store decides.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def of(self, name: str) -> AsyncIterator[None]:
+        """Wait for one's turn; leave it by leaving the block."""
+        lock, users = self._locks.get(name, (asyncio.Lock(), 0))
+        self._locks[name] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._locks.pop(name)
+            if users > 1:
+                self._locks[name] = (lock, users - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The store's typed face, the cache, the clock and the source of identities."""
@@ -37,6 +61,7 @@ class Parts:
     cache: Cache
     clock: Clock
     ids: IdSource
+    turns: Turns = field(default_factory=Turns)
 
     def cause(self, caller: Caller, reason: str) -> stores.Cause:
         """Return what every event of a write by this caller carries."""

@@ -1,0 +1,102 @@
+"""Admission of simulations: ask, report the end, expire."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from fleet_world import ADMIN, World, who
+
+from labfleet.kernel import errors
+from labfleet.resources.cluster import SimulationPhase
+from labfleet.resources.kinds import KINDS
+from labfleet.service import admission, explain, objects
+from labfleet.service.parts import Refused
+
+RUN = {"cost": {"cpu": 1, "memory": "1Gi"}, "durationSeconds": 60}
+PROGRAM = who("internal", "runner")
+
+
+async def ask(world: World, key: str | None = None, **body):
+    return await admission.request_run(world.parts, PROGRAM, {**RUN, **body}, key=key)
+
+
+@pytest.mark.asyncio
+async def test_racing_requests_never_pass_the_target(world: World):
+    """T21: of twenty racing requests exactly as many are approved as fit under 80 %."""
+    await world.make("Cluster", "default", {"capacity": {"cpu": 10, "memory": "100Gi"}})
+    made = await asyncio.gather(*(ask(world) for _ in range(20)))
+    approved = [each for each in made if each.status.phase is SimulationPhase.APPROVED]
+    assert len(approved) == 8
+    assert all(each.status.reservation is not None for each in approved)
+    denied = next(each for each in made if each.status.phase is SimulationPhase.DENIED)
+    assert denied.status.decision.candidates[0].shortages
+    assert denied.status.reservation is None
+
+
+@pytest.mark.asyncio
+async def test_a_reported_end_gives_the_capacity_back_once(world: World):
+    """Completion is idempotent; an unknown id is Gone."""
+    await world.make("Cluster", "default", {"capacity": {"cpu": 2, "memory": "10Gi"}})
+    first = await ask(world)
+    assert (await ask(world)).status.phase is SimulationPhase.DENIED
+    ended = await admission.simulation_complete(world.parts, PROGRAM, first.name)
+    assert ended.status.phase is SimulationPhase.COMPLETED
+    assert await admission.simulation_complete(world.parts, PROGRAM, first.name) == ended
+    assert (await ask(world)).status.phase is SimulationPhase.APPROVED
+    for name in ("nope", "", "x" * 100, "a\0"):
+        with pytest.raises(errors.Gone):
+            await admission.simulation_complete(world.parts, PROGRAM, name)
+
+
+@pytest.mark.asyncio
+async def test_a_forgotten_approval_expires_after_its_duration_and_grace(world: World):
+    """Not a second earlier, and only once."""
+    await world.make("Cluster", "default", {"capacity": {"cpu": 2, "memory": "10Gi"}})
+    made = await ask(world)
+    await world.parts.fresh()
+    world.clock.at += timedelta(seconds=60) + admission.GRACE - timedelta(seconds=1)
+    assert await admission.expire(world.parts, ADMIN) == 0
+    world.clock.at += timedelta(seconds=1)
+    assert await admission.expire(world.parts, ADMIN) == 1
+    await world.parts.fresh()
+    assert await admission.expire(world.parts, ADMIN) == 0
+    found = await explain.explain(world.parts, ADMIN, KINDS["Simulation"], made.name)
+    assert found.phase == "EXPIRED"
+
+
+@pytest.mark.asyncio
+async def test_one_key_is_one_decision(world: World):
+    """Equal requests under one key give one simulation, racing or not."""
+    await world.make("Cluster", "default", {"capacity": {"cpu": 100, "memory": "100Gi"}})
+    made = await asyncio.gather(*(ask(world, key="k") for _ in range(10)))
+    assert len({each.name for each in made}) == 1
+    with pytest.raises(Refused):
+        await ask(world, key="k", durationSeconds=61)
+
+
+@pytest.mark.asyncio
+async def test_bad_requests_are_named(world: World):
+    """An unknown cluster, an unknown key, a negative cost, huge parameters."""
+    await world.make("Cluster", "default", {"capacity": {"cpu": 1}})
+    for body in ({"cluster": "nope"}, {"costs": {}}, {"cost": {"cpu": -1}}, {"durationSeconds": 0},
+                 {"params": {"x": "y" * 70_000}}, {"params": []}):  # fmt: skip
+        with pytest.raises(errors.Invalid) as caught:
+            await ask(world, **body)
+        assert caught.value.problems
+    with pytest.raises(errors.Denied):
+        await admission.request_run(world.parts, who("user", "eve"), RUN)
+
+
+@pytest.mark.asyncio
+async def test_a_cluster_with_approvals_stays_and_so_does_their_record(world: World):
+    """Both deletions are refused until the end is reported."""
+    await world.make("Cluster", "default", {"capacity": {"cpu": 10, "memory": "10Gi"}})
+    made = await ask(world)
+    for kind, name in (("Cluster", "default"), ("Simulation", made.name)):
+        with pytest.raises(Refused):
+            await objects.delete(world.parts, ADMIN, KINDS[kind], name)
+    await admission.simulation_complete(world.parts, PROGRAM, made.name)
+    for kind, name in (("Cluster", "default"), ("Simulation", made.name)):
+        await objects.delete(world.parts, ADMIN, KINDS[kind], name)

@@ -1,0 +1,296 @@
+"""Drain, cordon, desired; cancel, extend, observe, record; explain."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from fleet_world import ADMIN, World, who
+
+from labfleet.kernel import errors
+from labfleet.resources.amounts import Amounts, Reservation, Shortage
+from labfleet.resources.decision import Decision, Verdict
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.session import (
+    PortAllocation,
+    ResourceObservation,
+    Session,
+    SessionPhase,
+)
+from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service import explain, ledger_rows, observations, verbs
+from labfleet.service.parts import Refused
+
+HOUR = timedelta(hours=1)
+
+
+async def running(
+    world: World, name: str = "s1", worker: str | None = None, cpu: int = 4
+) -> Session:
+    """A running session of an hour, holding CPU on a worker when one is named."""
+    made = await world.session(name)
+    now = world.clock.now()
+    held = Reservation(
+        holder=name, amounts=Amounts(cpu_milli=cpu * 1000), start=now, end=now + HOUR
+    )
+    return await world.status(
+        made,
+        phase=SessionPhase.RUNNING,
+        start=now,
+        end=now + HOUR,
+        worker=worker,
+        reservation=held if worker else None,
+        ports=(PortAllocation(name="r1_serial", node="r1", kind="serial", number=2000),),
+    )
+
+
+async def a_worker(world: World, cpu: int = 10) -> Worker:
+    """A ready worker with so many CPUs."""
+    await world.template()
+    made = await world.make("Worker", "w", {"template": "metal"})
+    return await world.status(
+        made,
+        phase=WorkerPhase.READY,
+        phase_since=world.clock.now(),
+        capacity=Amounts(cpu_milli=cpu * 1000),
+    )
+
+
+@pytest.mark.asyncio
+async def test_drain_is_recorded_and_taken_back(world: World):
+    """Deadline, reason and who asked are kept; the default deadline is the machine's limit."""
+    await a_worker(world)
+    made = await verbs.drain(world.parts, ADMIN, "w", reason="patch day", force=True)
+    drain = made.spec.drain
+    assert drain.deadline == world.clock.now() + timedelta(seconds=14400)
+    assert (drain.reason, drain.requested_by, drain.force) == ("patch day", "ada", True)
+    assert (await verbs.cancel_drain(world.parts, ADMIN, "w")).spec.drain is None
+    with pytest.raises(errors.Invalid):
+        await verbs.drain(world.parts, ADMIN, "w", deadline=world.clock.now())
+    with pytest.raises(errors.Gone):
+        await verbs.drain(world.parts, ADMIN, "nope")
+    with pytest.raises(errors.Denied):
+        await verbs.drain(world.parts, who("user", "eve"), "w")
+
+
+@pytest.mark.asyncio
+async def test_a_worker_to_be_terminated_stays_so(world: World):
+    """Neither a cancelled drain nor another wish saves it."""
+    await a_worker(world)
+    await verbs.drain(world.parts, ADMIN, "w")
+    await verbs.desire(world.parts, ADMIN, "w", desired="Terminated")
+    with pytest.raises(Refused):
+        await verbs.cancel_drain(world.parts, ADMIN, "w")
+    with pytest.raises(Refused):
+        await verbs.desire(world.parts, ADMIN, "w", desired="Ready")
+
+
+@pytest.mark.asyncio
+async def test_cordon_again_changes_nothing(world: World):
+    """The same wish twice is one event and one generation."""
+    await a_worker(world)
+    once = await verbs.cordon(world.parts, ADMIN, "w")
+    assert await verbs.cordon(world.parts, ADMIN, "w") == once
+    assert (await verbs.cordon(world.parts, ADMIN, "w", closed=False)).spec.cordoned is False
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("phase", list(SessionPhase))
+async def test_cancel_is_accepted_in_every_phase(world: World, phase: SessionPhase):
+    """Ended sessions stay as they are; live ones carry who and why; twice is once."""
+    await world.definition()
+    await world.status(await world.session("s"), phase=phase)
+    once = await verbs.cancel(world.parts, ADMIN, "s", reason="enough")
+    ended = phase in {
+        SessionPhase.COMPLETED, SessionPhase.EXPIRED, SessionPhase.FAILED, SessionPhase.CANCELLED,
+    }  # fmt: skip
+    assert (once.spec.cancel is None) is ended
+    assert await verbs.cancel(world.parts, ADMIN, "s", reason="again") == once
+
+
+@pytest.mark.asyncio
+async def test_extend_takes_capacity_in_the_same_commit(world: World):
+    """The reservation grows with the slot; a full worker refuses and says what is short."""
+    await world.definition()
+    await a_worker(world, cpu=10)
+    one = await running(world, "s1", "w", cpu=6)
+    longer = await verbs.extend(world.parts, ADMIN, "s1", by=HOUR)
+    assert longer.status.end == longer.spec.slot.end == one.status.end + HOUR
+    assert longer.status.reservation.end == one.status.reservation.end + HOUR
+    assert longer.metadata.generation == 2
+    booked = await world.session("later")
+    start = longer.status.end + timedelta(minutes=5)
+    held = Reservation(
+        holder="later", amounts=Amounts(cpu_milli=6000), start=start, end=start + HOUR
+    )
+    await world.status(booked, phase=SessionPhase.SCHEDULED, worker="w", reservation=held)
+    with pytest.raises(Refused, match="short 2 CPU") as caught:
+        await verbs.extend(world.parts, ADMIN, "s1", by=HOUR)
+    assert caught.value.reason == "NoCapacity"
+    assert (
+        await verbs.extend(world.parts, ADMIN, "s1", by=timedelta(minutes=5))
+    ).status.end == start
+
+
+@pytest.mark.asyncio
+async def test_an_extension_loses_against_a_reservation_that_it_has_not_seen(world: World):
+    """The ledger row moved after the decision: decide again from fresh state."""
+    await world.definition()
+    await a_worker(world)
+    await running(world, "s1", "w")
+    before = world.parts.cache.revision
+    await verbs.extend(world.parts, ADMIN, "s1", by=HOUR)
+    row = ledger_rows.row("Worker", "w")
+    other = await world.session("other")
+    with pytest.raises(errors.Conflict):
+        await world.parts.objects.save(
+            other,
+            cause=world.parts.cause(ADMIN, "x"),
+            preconditions=(ledger_rows.untouched(row, before),),
+        )
+
+
+@pytest.mark.asyncio
+async def test_a_repeated_extension_under_one_key_counts_once(world: World):
+    """A retry after a lost reply does not add a second hour."""
+    await world.definition()
+    one = await running(world)
+    for _ in range(3):
+        longer = await verbs.extend(world.parts, ADMIN, "s1", by=HOUR, key="k")
+        assert longer.status.end == one.status.end + HOUR
+    with pytest.raises(Refused):
+        await verbs.extend(world.parts, ADMIN, "s1", by=2 * HOUR, key="k")
+
+
+@pytest.mark.asyncio
+async def test_extend_refuses_what_cannot_be(world: World):
+    """Earlier, too long, both or neither, ending, without an end."""
+    await world.definition()
+    one = await running(world)
+    end = one.status.end
+    for asked in ({"end": end - HOUR}, {"end": end + 12 * HOUR}, {}, {"end": end, "by": HOUR}):
+        with pytest.raises(errors.Invalid):
+            await verbs.extend(world.parts, ADMIN, "s1", **asked)
+    await world.session("fresh")
+    with pytest.raises(Refused) as caught:
+        await verbs.extend(world.parts, ADMIN, "fresh", by=HOUR)
+    assert caught.value.reason == "NoSlot"
+    await verbs.cancel(world.parts, ADMIN, "s1")
+    with pytest.raises(Refused) as caught:
+        await verbs.extend(world.parts, ADMIN, "s1", by=HOUR)
+    assert caught.value.reason == "SlotOver"
+
+
+@pytest.mark.asyncio
+async def test_observe_is_for_running_sessions(world: World):
+    """Anything else is refused; the wish is kept in the spec."""
+    await world.definition()
+    await world.session("s")
+    with pytest.raises(errors.Invalid) as caught:
+        await verbs.observe(world.parts, ADMIN, "s")
+    assert caught.value.reason == "NotRunning"
+    await running(world)
+    asked = await verbs.observe(world.parts, ADMIN, "s1")
+    assert asked.spec.observe_requested == world.clock.now()
+
+
+def look(world: World, cores: float | None, minutes: int = 0) -> ResourceObservation:
+    """An observation with so many cores."""
+    return ResourceObservation(
+        observed_at=world.clock.now() + timedelta(minutes=minutes),
+        observer="lab-controller",
+        total_cpu_cores=cores,
+        actual_node_count=2,
+    )
+
+
+@pytest.mark.asyncio
+async def test_an_observation_is_recorded_with_its_drift(world: World):
+    """Ports are compared by name, only when both sides are known; the phase stays."""
+    await world.definition()
+    await running(world)
+    program = who("internal", "lab-controller")
+
+    async def record(ports):
+        seen = look(world, 1.5)
+        return await observations.record(world.parts, program, "s1", resources=seen, ports=ports)
+
+    same = await record({"r1_serial": 2000})
+    assert (same.status.observation_count, same.status.port_drift_detected) == (1, False)
+    moved = await record({"r1_serial": 5041, "r2_vnc": 5044})
+    assert moved.status.port_drift_detected
+    assert {each.name for each in moved.status.port_changes} == {"r1_serial", "r2_vnc"}
+    blind = await record({})
+    assert (blind.status.observation_count, blind.status.port_drift_detected) == (3, False)
+    assert blind.status.phase is SessionPhase.RUNNING
+    await world.status(blind, phase=SessionPhase.STOPPING)
+    with pytest.raises(errors.Invalid) as caught:
+        await record({})
+    assert caught.value.reason == "WrongPhase"
+    with pytest.raises(errors.Denied):
+        await observations.record(world.parts, who("user", "eve"), "s1", resources=None, ports={})
+
+
+@pytest.mark.asyncio
+async def test_a_definitions_figures_take_the_newest_first(world: World):
+    """max, avg and latest of what is known; null when nothing was observed."""
+    await world.definition()
+    for n, cores in enumerate((1.0, 4.0, None, 2.5)):
+        await running(world, f"s{n}")
+        seen = look(world, cores, minutes=n)
+        await observations.record(world.parts, ADMIN, f"s{n}", resources=seen, ports={})
+    found = await observations.summary(world.parts, ADMIN, "two")
+    assert [each.name for each in found.sessions] == ["s3", "s2", "s1", "s0"]
+    figure = found.aggregate.cpu_cores
+    assert (figure.max, figure.avg, figure.latest) == (4.0, 2.5, 2.5)
+    assert found.aggregate.memory_mb.max is None
+    newest = await observations.summary(world.parts, ADMIN, "two", limit=1)
+    assert newest.aggregate.cpu_cores.max == 2.5
+    with pytest.raises(errors.Gone):
+        await observations.summary(world.parts, ADMIN, "nope")
+
+
+@pytest.mark.asyncio
+async def test_explain_says_why_a_session_waits(world: World):
+    """The recorded decision is told per candidate, with what is short by how much."""
+    await world.definition()
+    made = await world.session("s")
+    before = await explain.explain(world.parts, ADMIN, KINDS["Session"], "s")
+    assert before.waiting_for == ("the scheduler's first look",)
+    short = Shortage(dimension="cpu_milli", wanted=14000, free=10000)
+    decision = Decision(
+        outcome="waiting",
+        reason="NoCapacityAvailable",
+        message="needs 14 CPU; best worker w1 is short 4 CPU",
+        at=world.clock.now(),
+        candidates=(
+            Verdict(name="w1", fits=False, reasons=("InsufficientCpu",), shortages=(short,)),
+        ),
+        evaluated=7,
+        rejected_by_reason={"InsufficientCpu": 1, "NotReady": 6},
+    )
+    await world.status(made, decision=decision)
+    found = await explain.explain(world.parts, ADMIN, KINDS["Session"], "s")
+    assert found.decision == decision
+    assert found.phase == "PENDING"
+    text = "\n".join(found.lines)
+    assert "w1: InsufficientCpu, short 4 CPU" in text
+    assert "and 6 more" in text
+
+
+@pytest.mark.asyncio
+async def test_explain_says_what_a_worker_waits_for_and_until_when(world: World):
+    """Phase limits and drains give the next deadline; live sessions hold a drain."""
+    await world.definition()
+    made = await a_worker(world)
+    await world.status(made, phase=WorkerPhase.STARTING)
+    found = await explain.explain(world.parts, ADMIN, KINDS["Worker"], "w")
+    assert found.next_deadline.at == world.clock.now() + timedelta(seconds=1500)
+    await running(world, "s1", "w")
+    await verbs.drain(world.parts, ADMIN, "w")
+    await world.status(made, phase=WorkerPhase.DRAINING)
+    found = await explain.explain(world.parts, ADMIN, KINDS["Worker"], "w")
+    assert "sessions: s1" in found.waiting_for
+    for kind, name in (("Definition", "two"), ("Template", "metal")):
+        plain = await explain.explain(world.parts, ADMIN, KINDS[kind], name)
+        assert plain.lines
