@@ -199,14 +199,14 @@ class Supervisor:
         leading = [kept for kept in self._kept.values() if kept.role.leads]
         others = [kept for kept in self._kept.values() if not kept.role.leads]
         for batch in (leading, *([kept] for kept in reversed(others))):
+            asked = [kept for kept in batch if _ask(kept)]
             for kept in batch:
-                _ask(kept)
-            for kept in batch:
-                await self._ended(kept, limit - self._machine())
+                left = limit - self._machine() if kept in asked else 0.0
+                await self._ended(kept, max(left, 0.0))
 
     async def _ended(self, kept: _Kept, left: float) -> None:
         """Wait for a role's end, insist when the time is over, and report one that hangs."""
-        if await _within(kept.ended, max(left, 0.0)):
+        if await _within(kept.ended, left):
             return
         _cancel(kept)
         if not await _within(kept.ended, CANCEL_SECONDS):
@@ -222,16 +222,19 @@ class Supervisor:
             self._observer.role_changed(kept.role.name, state, error, wait)
 
 
-def _ask(kept: _Kept) -> None:
-    """Ask a running role to finish; cancel one that cannot be asked or does not run."""
+def _ask(kept: _Kept) -> bool:
+    """Ask a running role to finish; cancel one that cannot be asked and return False."""
     if kept.role.stop is not None and kept.state is State.RUNNING:
         kept.role.stop()
-    else:
-        _cancel(kept)
+        return True
+    _cancel(kept)
+    return False
 
 
 def _cancel(kept: _Kept) -> None:
-    if kept.task is not None:
+    # Once only: a second cancellation would cut short what the first one's `finally` does,
+    # such as giving the lease up.
+    if kept.task is not None and not kept.task.cancelling():
         kept.task.cancel()
 
 

@@ -1,0 +1,150 @@
+"""The journal of outside calls: what may start, and what nobody may believe."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from engine_fakes import HandClock, Ids
+
+from labfleet.engine import effects as journal
+from labfleet.engine.effects import MARGIN_SECONDS, Effects
+from labfleet.engine.election import AlwaysLeader
+from labfleet.kernel import errors
+
+
+class ShortLease(AlwaysLeader):
+    """A leader whose lease ends soon."""
+
+    def remaining(self) -> float:
+        return 4.0
+
+
+def make(rate: float = 1.0) -> tuple[Effects, HandClock]:
+    clock = HandClock(rate)
+    return Effects(clock, Ids(), AlwaysLeader()), clock
+
+
+async def answer() -> str:
+    return "i-123"
+
+
+async def silence() -> str:
+    await asyncio.Event().wait()
+    return "never"
+
+
+@pytest.mark.asyncio
+async def test_call_passes_its_answer_on() -> None:
+    """A call that is answered returns the answer, and its effect stays this process's own."""
+    effects, _ = make()
+    effect = effects.open("LaunchInstance", deadline=5, parameters={"type": "m5.metal"})
+    assert await effects.call(effect, answer, deadline=5) == "i-123"
+    assert effects.mine(effect)
+    assert effect.parameters == {"type": "m5.metal"}
+
+
+@pytest.mark.asyncio
+async def test_call_needs_lease_time() -> None:
+    """A call that might outlast the lease is not started."""
+    clock = HandClock()
+    effects = Effects(clock, Ids(), ShortLease())
+    effect = effects.open("LaunchInstance", deadline=5)
+    with pytest.raises(errors.Temporary) as caught:
+        await effects.call(effect, answer, deadline=5)
+    assert caught.value.reason == "LeaseTooShort"
+    assert effects.mine(effect)
+    assert await effects.call(effect, answer, deadline=3) == "i-123"
+
+
+@pytest.mark.asyncio
+async def test_call_needs_room_before_the_effect_expires() -> None:
+    """An effect saved too long ago is not called; reopened it is, under the same id."""
+    effects, clock = make()
+    effect = effects.open("ImportLab", deadline=10)
+    await clock.advance(MARGIN_SECONDS + 1)
+    assert not effects.fits(effect, deadline=10)
+    with pytest.raises(errors.Temporary) as caught:
+        await effects.call(effect, answer, deadline=10)
+    assert caught.value.reason == "EffectExpired"
+    again = effects.reopen(effect, deadline=10)
+    assert (again.id, again.attempt) == (effect.id, 2)
+    assert await effects.call(again, answer, deadline=10) == "i-123"
+
+
+@pytest.mark.asyncio
+async def test_no_answer_is_ambiguous() -> None:
+    """A call without an answer in time may have happened: Ambiguous, and no longer `mine`."""
+    effects, _ = make()
+    effect = effects.open("ImportLab", deadline=5)
+    with pytest.raises(errors.Ambiguous) as caught:
+        await effects.call(effect, silence, deadline=0.01)
+    assert caught.value.reason == "TimedOut"
+    assert not effects.mine(effect)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("error", "mine"),
+    [
+        (errors.Throttled("x"), True),
+        (errors.Permanent("x"), True),
+        (errors.Ambiguous("x"), False),
+        (ZeroDivisionError(), False),
+    ],
+)
+async def test_only_a_definite_failure_keeps_an_effect_mine(error: Exception, mine: bool) -> None:
+    """After a definite failure nothing happened; after anything else one has to look."""
+    effects, _ = make()
+    effect = effects.open("ImportLab", deadline=5)
+
+    async def fail() -> str:
+        raise error
+
+    with pytest.raises(type(error)):
+        await effects.call(effect, fail, deadline=5)
+    assert effects.mine(effect) is mine
+
+
+@pytest.mark.asyncio
+async def test_cancelled_call_is_not_mine_any_more() -> None:
+    """A call cut off by a lost leadership leaves an effect that must be looked up."""
+    effects, _ = make()
+    effect = effects.open("ImportLab", deadline=5)
+    calling = asyncio.create_task(effects.call(effect, silence, deadline=5))
+    await asyncio.sleep(0)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert not effects.mine(effect)
+
+
+@pytest.mark.asyncio
+async def test_foreign_effect_has_to_be_waited_out() -> None:
+    """A successor does not believe 'not there' before the predecessor's call is surely over."""
+    effects, clock = make(rate=60.0)
+    effect = effects.open("LaunchInstance", deadline=10)
+    successor = Effects(clock, Ids(), AlwaysLeader())
+    assert not successor.mine(effect)
+    await clock.advance((10 + MARGIN_SECONDS) * 60 - 1)
+    assert not successor.overdue(effect)
+    await clock.advance(1)
+    assert successor.overdue(effect)
+
+
+@pytest.mark.asyncio
+async def test_foreign_effect_never_becomes_mine_by_calling() -> None:
+    """Calling under an effect that was not opened here does not settle the first caller's try."""
+    effects, clock = make()
+    effect = effects.open("LaunchInstance", deadline=10)
+    successor = Effects(clock, Ids(), AlwaysLeader())
+    await successor.call(effect, answer, deadline=1)
+    assert not successor.mine(effect)
+
+
+def test_memory_of_own_effects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest of too many own effects counts as foreign, which is the safe side."""
+    monkeypatch.setattr(journal, "MINE_LIMIT", 3)
+    effects, _ = make()
+    opened = [effects.open("X", deadline=1) for _ in range(4)]
+    assert [effects.mine(each) for each in opened] == [False, True, True, True]

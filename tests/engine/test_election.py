@@ -1,0 +1,207 @@
+"""Two candidates, one lease, and everything that may go wrong between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from engine_fakes import BadDays, HandClock, cause, cluster, memory_store, pump
+
+from labfleet.engine.election import TRUST, AlwaysLeader, Election
+from labfleet.engine.objects import Objects
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+
+
+class Candidate:
+    """An election with its own store connection and its own, stoppable, time."""
+
+    def __init__(self, store: stores.Store, name: str) -> None:
+        self.clock = HandClock()
+        self.store = BadDays(store, self.clock)
+        self.election = Election(
+            self.store, "leader", name, machine=self.clock.monotonic, pause=self.clock.sleep
+        )
+        self.lead = self.election.leadership
+        self.task = asyncio.create_task(self.election.run())
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def advance(seconds: float, candidates: Iterable[Candidate]) -> None:
+    """Let time pass for these candidates, second by second."""
+    for _ in range(round(seconds)):
+        for each in candidates:
+            await each.clock.advance(1)
+
+
+async def write(store: stores.Store, name: str, fence: stores.Fence | None) -> None:
+    await Objects(store).save(cluster(name), cause=cause(), fence=fence)
+
+
+@pytest.mark.asyncio
+async def test_first_candidate_leads_and_stays() -> None:
+    """Alone it leads at once and keeps leading under one token."""
+    one = Candidate(await memory_store(HandClock()), "one")
+    await one.lead.wait_held()
+    fence = one.lead.fence
+    await advance(100, [one])
+    assert one.lead.held
+    assert one.lead.fence == fence == stores.Fence("leader", 1)
+    assert 0 < one.lead.remaining() <= 15 * TRUST
+    await one.stop()
+
+
+@pytest.mark.asyncio
+async def test_never_two_leaders() -> None:
+    """While the first renews, the second waits, however long."""
+    store = await memory_store(HandClock())
+    one, two = Candidate(store, "one"), Candidate(store, "two")
+    for _ in range(60):
+        await advance(1, [one, two])
+        assert one.lead.held
+        assert not two.lead.held
+    await one.stop()
+    await two.stop()
+
+
+@pytest.mark.asyncio
+async def test_paused_leader_is_followed_and_its_fence_refused() -> None:
+    """A leader paused past its lease finds its place taken and its writes refused."""
+    store = await memory_store(HandClock())
+    one = Candidate(store, "one")
+    await one.lead.wait_held()
+    old = one.lead.fence
+    two = Candidate(store, "two")
+    await advance(25, [two])  # `one` stands still meanwhile, as if its host were asleep
+    assert two.lead.held
+    with pytest.raises(errors.Fenced):
+        await write(store, "late", old)
+    await write(store, "fine", two.lead.fence)
+    await advance(10, [one, two])
+    assert not one.lead.held
+    assert one.lead.fence is None
+    assert two.lead.held
+    await one.stop()
+    await two.stop()
+
+
+@pytest.mark.asyncio
+async def test_successor_waits_the_whole_lease() -> None:
+    """A lease left by a killed leader is taken after its length by the watcher's own time."""
+    store = await memory_store(HandClock())
+    await store.acquire("leader", "dead", seen=None)
+    two = Candidate(store, "two")
+    await advance(14, [two])
+    assert not two.lead.held
+    await advance(5, [two])
+    assert two.lead.held
+    await two.stop()
+
+
+@pytest.mark.asyncio
+async def test_orderly_stop_lets_the_next_one_in_at_once() -> None:
+    """A released lease needs no waiting out."""
+    store = await memory_store(HandClock())
+    one, two = Candidate(store, "one"), Candidate(store, "two")
+    await advance(1, [one, two])
+    await one.stop()
+    assert not one.lead.held
+    await advance(4, [two])
+    assert two.lead.held
+    await two.stop()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("hanging", [{"renew"}, {"renew", "lease"}])
+async def test_hanging_store_ends_leadership_by_local_time(hanging: set[str]) -> None:
+    """When the store hangs, the leader stops believing before its lease is over."""
+    one = Candidate(await memory_store(HandClock()), "one")
+    await one.lead.wait_held()
+    one.store.hang |= hanging
+    lost = asyncio.create_task(one.lead.wait_lost())
+    await advance(13, [one])
+    assert one.lead.held
+    assert not lost.done()
+    await advance(1, [one])
+    assert not one.lead.held
+    assert one.lead.remaining() == 0
+    assert lost.done()
+    await one.stop()
+
+
+@pytest.mark.asyncio
+async def test_short_trouble_costs_nothing() -> None:
+    """A store that fails for some seconds is asked again, and the same term goes on."""
+    one = Candidate(await memory_store(HandClock()), "one")
+    await one.lead.wait_held()
+    one.store.fail["renew"] = errors.Temporary("busy")
+    await advance(9, [one])
+    del one.store.fail["renew"]
+    await advance(20, [one])
+    assert one.lead.fence == stores.Fence("leader", 1)
+    await one.stop()
+
+
+@pytest.mark.asyncio
+async def test_long_trouble_starts_a_new_term_under_a_new_token() -> None:
+    """After its lease ran out unanswered it competes again and writes under a newer token."""
+    one = Candidate(await memory_store(HandClock()), "one")
+    await one.lead.wait_held()
+    one.store.fail["renew"] = errors.Temporary("busy")
+    await advance(20, [one])
+    del one.store.fail["renew"]
+    await advance(5, [one])
+    assert one.lead.held
+    assert one.lead.fence is not None
+    assert one.lead.fence.token > 1
+    await one.stop()
+
+
+@pytest.mark.asyncio
+async def test_unanswered_acquisition_is_taken_up() -> None:
+    """A lease that was given though the answer was lost is ours without waiting it out."""
+    store = await memory_store(HandClock())
+    one = Candidate(store, "one")
+
+    async def lose() -> None:
+        raise errors.Ambiguous("no answer")
+
+    one.store.after["acquire"] = lose
+    await advance(2, [one])
+    assert one.lead.held
+    await one.stop()
+
+
+@pytest.mark.asyncio
+async def test_late_renewal_does_not_revive_a_lost_term() -> None:
+    """A renewal answered after the local end begins a new term; the old one stays lost."""
+    store = await memory_store(HandClock())
+    one = Candidate(store, "one")
+    await one.lead.wait_held()
+
+    async def slow() -> None:
+        await one.clock.sleep(14)
+
+    one.store.after["renew"] = slow
+    lost = asyncio.create_task(one.lead.wait_lost())
+    await advance(20, [one])
+    assert lost.done()
+    assert one.lead.fence == stores.Fence("leader", 2)
+    await one.stop()
+
+
+@pytest.mark.asyncio
+async def test_always_leader_leads() -> None:
+    """The leadership for one process is held without end."""
+    lead = AlwaysLeader(stores.Fence("x", 1))
+    await lead.wait_held()
+    waiting = asyncio.create_task(lead.wait_lost())
+    await pump()
+    assert lead.held
+    assert lead.remaining() > 1e9
+    assert not waiting.done()
+    waiting.cancel()
