@@ -1,0 +1,223 @@
+"""A worker being decided on: what was seen, what changes, what is left to do.
+
+The rules that use it stand in `worker_up`, `worker_hosting` and `worker_down`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.machine import TimeLimits
+from labfleet.resources.worker import (
+    FINALIZER_LICENCE,
+    CmlStatus,
+    Ec2Status,
+    LicenceStatus,
+    Worker,
+    WorkerPhase,
+    WorkerStatus,
+)
+
+P = WorkerPhase
+Action = Literal["launch", "start", "stop", "terminate", "register", "deregister", "stop_labs"]
+
+ABSENCE_PATIENCE = timedelta(seconds=60)
+TOLERATED_CHECKS = 3
+SOON, POLL, CHECK = 1.0, 15.0, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the shell just saw; None means that it did not look or could not tell.
+
+    `ec2` is the instance as described; `absent` means that the provider said NotFound.
+    `stage` is how far CML answers; `licence` what it says of its licence. `refused` carries
+    the text of a launch or registration refused for good, `nodes_running` a deregistration
+    refused because nodes run, `cloud_told` False one that only happened locally. `sessions`
+    counts live sessions bound here. `wanted_nodes` is the node capacity to ask the licence
+    for. `trouble` says why something could not be looked at.
+    """
+
+    ec2: Ec2Status | None = None
+    absent: bool = False
+    stage: str | None = None
+    cml: CmlStatus | None = None
+    login_refused: str | None = None
+    licence: LicenceStatus | None = None
+    refused: str | None = None
+    nodes_running: bool = False
+    cloud_told: bool = True
+    capacity: Amounts | None = None
+    foreign_ports: tuple[str, ...] | None = None
+    sessions: int = 0
+    has_token: bool = False
+    wanted_nodes: int | None = None
+    state_reason: str | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next state of the record, one action at most, and when to look again (seconds)."""
+
+    status: WorkerStatus
+    finalizers: tuple[str, ...]
+    action: Action | None = None
+    again: float = POLL
+
+
+@dataclass(slots=True)
+class Draft:
+    """The worker being decided on; collects changes so that each rule reads as a sentence."""
+
+    worker: Worker
+    seen: Seen
+    now: datetime
+    status: WorkerStatus = field(init=False)
+    finalizers: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.status = self.worker.status
+        self.finalizers = self.worker.metadata.finalizers
+
+    @property
+    def limits(self) -> TimeLimits:
+        machine = self.worker.spec.machine
+        return TimeLimits() if machine is None else machine.limits
+
+    def set(self, **changes: object) -> None:
+        self.status = msgspec.structs.replace(self.status, **changes)
+
+    def fact(self, name: str, status: conditions.Status, reason: str, message: str = "") -> None:
+        self.set(
+            conditions=conditions.put(
+                self.status.conditions,
+                name,
+                status,
+                reason,
+                message,
+                now=self.now,
+                generation=self.worker.metadata.generation,
+            )
+        )
+
+    def hold(self, name: str) -> None:
+        if name not in self.finalizers:
+            self.finalizers = (*self.finalizers, name)
+
+    def drop(self, name: str) -> None:
+        self.finalizers = tuple(each for each in self.finalizers if each != name)
+
+    @property
+    def licence_held(self) -> bool:
+        return FINALIZER_LICENCE in self.finalizers
+
+    def late(self, limit: int) -> bool:
+        since = self.status.phase_since or self.now
+        return self.now - since > timedelta(seconds=limit)
+
+    def go(
+        self,
+        phase: WorkerPhase,
+        message: str = "",
+        *,
+        again: float = SOON,
+        do: Action | None = None,
+    ) -> Step:
+        """Enter a phase (or stay) and end the decision."""
+        if phase is not self.status.phase:
+            if phase not in phases.EDGES[self.status.phase]:
+                raise AssertionError(f"no edge {self.status.phase} -> {phase}")
+            self._leave(phase)
+            self.set(phase=phase, phase_since=self.now, summary=phases.coarse(phase))
+        self.set(message=message)
+        return self.done(again=again, do=do)
+
+    def _leave(self, phase: WorkerPhase) -> None:
+        """Take back what was true of the old phase only."""
+        self.set(conditions=conditions.drop(self.status.conditions, "Late"))
+        if self.status.phase is P.FAILED:
+            self.fact("Failed", "False", "Left", f"went on to {phase}")
+
+    def stay(self, message: str = "", *, again: float = POLL, do: Action | None = None) -> Step:
+        return self.go(self.status.phase, message or self.status.message, again=again, do=do)
+
+    def fail(self, reason: str, message: str) -> Step:
+        self.fact("Failed", "True", reason, message)
+        self.set(errors=self.status.errors + 1)
+        return self.go(P.FAILED, message)
+
+    def done(self, *, again: float, do: Action | None) -> Step:
+        self.set(observed_generation=self.worker.metadata.generation)
+        open_for = phases.accepting(msgspec.structs.replace(self.worker, status=self.status))
+        self.fact(
+            "AcceptingLabs",
+            "True" if open_for else "False",
+            "Open" if open_for else "Closed",
+            "" if open_for else _why_closed(self.worker, self.status),
+        )
+        return Step(self.status, self.finalizers, do, again)
+
+
+def _why_closed(worker: Worker, status: WorkerStatus) -> str:
+    if status.phase not in phases.HOSTING:
+        return f"phase is {status.phase}"
+    return "cordoned" if worker.spec.cordoned else "draining"
+
+
+def gone(draft: Draft) -> bool:
+    """Tell whether the provider surely has no such machine (aws.md 7.4)."""
+    ec2 = draft.status.ec2
+    if draft.seen.ec2 is not None:
+        return draft.seen.ec2.state == "terminated"
+    patient = ec2.absent_since is not None and draft.now - ec2.absent_since >= ABSENCE_PATIENCE
+    return draft.seen.absent and patient and draft.seen.stage not in {"ready", "not_ready"}
+
+
+def leak(draft: Draft, why: str) -> None:
+    """Record that a licence could not be given back, and stop holding for it."""
+    if not draft.licence_held:
+        return
+    draft.set(licence=msgspec.structs.replace(draft.status.licence, leak=why, registered=None))
+    draft.fact("LicenceLeaked", "True", "NotReturned", why)
+    draft.drop(FINALIZER_LICENCE)
+
+
+def note_server(draft: Draft) -> None:
+    """Take over what CML said; keep the last word where it said nothing."""
+    seen = draft.seen
+    if seen.cml is not None:
+        draft.set(cml=seen.cml)
+    if seen.licence is not None:
+        leak = draft.status.licence.leak
+        draft.set(licence=msgspec.structs.replace(seen.licence, leak=leak))
+    if seen.capacity is not None:
+        draft.set(capacity=seen.capacity)
+    if seen.foreign_ports is not None:
+        draft.set(foreign_ports=seen.foreign_ports)
+
+
+def surely_unregistered(licence: LicenceStatus) -> bool:
+    """Tell whether nothing is held: a registration under way may still succeed."""
+    return licence.registered is False and licence.registration != "IN_PROGRESS"
+
+
+def wants_licence(draft: Draft) -> bool:
+    """Tell whether a licence is to be taken, and can be."""
+    machine = draft.worker.spec.machine
+    return machine is not None and machine.auto_license and draft.seen.has_token
+
+
+def must_return_licence(draft: Draft) -> bool:
+    """Tell whether the licence is to go back before the machine stops."""
+    machine = draft.worker.spec.machine
+    on_stop = machine is not None and machine.licence.on_stop == "return"
+    terminal = phases.desire(draft.worker) == "Terminated"
+    return draft.licence_held and (terminal or on_stop)

@@ -1,0 +1,97 @@
+"""The rules for a worker that hosts sessions: health, emptiness, drain."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.decisions.lifecycle.worker_draft import (
+    CHECK,
+    TOLERATED_CHECKS,
+    Draft,
+    P,
+    Step,
+    must_return_licence,
+    note_server,
+    wants_licence,
+)
+from labfleet.resources import conditions
+from labfleet.resources.worker import FINALIZER_LICENCE, Health, WorkerPhase
+
+
+def _check_health(draft: Draft) -> None:
+    """Judge health with patience; a failed check never changes the phase."""
+    if draft.seen.stage == "ready" and not draft.seen.trouble:
+        draft.set(health=Health.HEALTHY, failed_checks=0)
+        draft.fact("HealthCheckPassed", "True", "Answering")
+        return
+    failed = min(draft.status.failed_checks + 1, 1000)
+    draft.set(failed_checks=failed)
+    why = draft.seen.trouble or f"CML is {draft.seen.stage}"
+    if failed >= TOLERATED_CHECKS:
+        draft.set(health=Health.UNREACHABLE)
+        draft.fact("HealthCheckPassed", "False", "Unreachable", why)
+    else:
+        draft.set(health=Health.DEGRADED)
+        draft.fact("HealthCheckPassed", "Unknown", "CheckFailed", why)
+
+
+def hosting(draft: Draft) -> Step:
+    """Keep account of health, licence and emptiness; drain when asked."""
+    note_server(draft)
+    _check_health(draft)
+    seen, status = draft.seen, draft.status
+    if seen.licence is not None:
+        licensed = bool(seen.licence.licensed)
+        told = f"registration {seen.licence.registration}"
+        reason = "InCompliance" if licensed else "NotInCompliance"
+        draft.fact("Licensed", "True" if licensed else "False", reason, told)
+    if seen.sessions == 0 and status.empty_since is None:
+        draft.set(empty_since=draft.now)
+    if seen.sessions > 0 and status.empty_since is not None:
+        draft.set(empty_since=None)
+    if phases.drain_wanted(draft.worker):
+        return draft.go(P.DRAINING, "draining")
+    if seen.sessions > 0:
+        return draft.go(P.ACTIVE, f"hosts {seen.sessions} sessions", again=CHECK)
+    return draft.go(resting(draft), "ready", again=CHECK)
+
+
+def resting(draft: Draft) -> WorkerPhase:
+    """Return the phase of a hosting worker without sessions."""
+    if draft.status.phase in {P.READY, P.READY_UNLICENSED}:
+        return draft.status.phase
+    return P.READY if draft.licence_held else P.READY_UNLICENSED
+
+
+def unlicensed(draft: Draft) -> Step:
+    """Host without a licence, and take one once it is wanted and the worker is empty."""
+    step = hosting(draft)
+    idle = step.status.phase is P.READY_UNLICENSED and draft.seen.sessions == 0
+    if wants_licence(draft) and idle and draft.seen.stage == "ready":
+        draft.hold(FINALIZER_LICENCE)
+        return draft.go(P.LICENSING, "licensing", do="register")
+    return step
+
+
+def draining(draft: Draft) -> Step:
+    """Wait for the sessions to end; go on down, rest drained, or go back when cancelled."""
+    note_server(draft)
+    _check_health(draft)
+    seen, drain = draft.seen, draft.worker.spec.drain
+    if not phases.drain_wanted(draft.worker):
+        draft.set(conditions=conditions.drop(draft.status.conditions, "Drained"))
+        return draft.go(P.ACTIVE if seen.sessions else resting(draft), "drain cancelled")
+    if seen.sessions:
+        limit = timedelta(seconds=draft.limits.drain)
+        deadline = drain.deadline if drain else (draft.status.phase_since or draft.now) + limit
+        reason = "Late" if draft.now > deadline else "SessionsRunning"
+        message = f"{seen.sessions} sessions still here, deadline {deadline:%Y-%m-%d %H:%M}Z"
+        draft.fact("Drained", "False", reason, message)
+        return draft.stay(message, again=10.0)
+    draft.fact("Drained", "True", "Empty")
+    if phases.desire(draft.worker) == "Ready":
+        return draft.stay("drained", again=CHECK)
+    if must_return_licence(draft):
+        return draft.go(P.UNLICENSING, "returning the licence")
+    return draft.go(P.STOPPING, "stopping")
