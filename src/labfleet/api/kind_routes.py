@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -57,6 +58,7 @@ def list_reply(row: Kind, page: listing.Listed) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def list_type(row: Kind) -> type[msgspec.Struct]:
     """Return the type of a list of this kind, for the OpenAPI document."""
     return msgspec.defstruct(

@@ -6,10 +6,12 @@ only what is passed in.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from labfleet.adapters.aws import clients, compute
 from labfleet.adapters.cml import aiohttp_transport
@@ -69,6 +71,7 @@ class System:
     elections: list[Role] = field(default_factory=list)
     supervisors: dict[str, Supervisor] = field(default_factory=dict)
     controllers: list[Controller] = field(default_factory=list)
+    locks: list[IO[str]] = field(default_factory=list)
 
 
 def clock_of(settings: Settings) -> SystemClock:
@@ -127,6 +130,24 @@ def installation_id(data: Path, ids: IdSource) -> str:
     return made
 
 
+def lock_role(settings: Settings, role: str) -> IO[str] | None:
+    """Return a held file lock that proves every earlier process of the role dead, or None.
+
+    Only a store in a local file has all its processes on this machine, so only there is the
+    lock a proof; elsewhere a successor waits the lease out.
+    """
+    if not settings.store_url.startswith("sqlite:///"):
+        return None
+    path = Path(settings.store_url.removeprefix("sqlite:///")).with_suffix(f".{role}.lock")
+    file = path.open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
 def build(outside: Outside, settings: Settings, installation: str, *, holder: str) -> System:
     """Wire the parts of one process."""
     cache = Cache(outside.store)
@@ -155,8 +176,17 @@ def _add_role(
 ) -> None:
     """Wire one leading role: its election, its controllers, its supervisor."""
     outside = system.outside
+    lock = lock_role(settings, role)
+    if lock is not None:
+        system.locks.append(lock)
+        holder = f"{installation}/{role}"
     election = Election(outside.store, role, holder, seconds=settings.lease_seconds)
-    effects = Effects(outside.clock, outside.ids, election.leadership)
+    effects = Effects(
+        outside.clock,
+        outside.ids,
+        election.leadership,
+        sole_since=None if lock is None else outside.clock.now(),
+    )
     context = Context(
         installation=installation,
         objects=system.parts.objects,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 import msgspec
@@ -42,16 +42,31 @@ T = TypeVar("T")
 # Machine seconds between a call's deadline and the moment its effect counts as over: the
 # commit before the call, the wire after it, and clocks of two hosts that differ a little.
 MARGIN_SECONDS = 5.0
+# Machine seconds that the last bytes of a dead process may still be on their way.
+DEAD_SECONDS = 2.0
 MINE_LIMIT = 10_000
 
 
 class Effects:
     """Opens effects and makes the calls under them."""
 
-    def __init__(self, clock: Clock, ids: IdSource, leadership: Leadership) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        ids: IdSource,
+        leadership: Leadership,
+        *,
+        sole_since: datetime | None = None,
+    ) -> None:
+        """`sole_since`: since then every earlier process of this role is known to be dead.
+
+        A roof may know it from a file lock. Calls begun before are then over soon after,
+        because their sockets died with their process; nothing else is waited out.
+        """
         self._clock = clock
         self._ids = ids
         self._leadership = leadership
+        self._sole_since = sole_since
         self._mine: dict[str, None] = {}
 
     def open(
@@ -96,7 +111,10 @@ class Effects:
 
     def overdue(self, effect: Effect) -> bool:
         """Tell whether any call under this effect is surely over."""
-        return self._clock.now() >= effect.expires
+        now, sole = self._clock.now(), self._sole_since
+        if sole is not None and effect.begun < sole and now >= sole + self._span(DEAD_SECONDS):
+            return True
+        return now >= effect.expires
 
     def mine(self, effect: Effect) -> bool:
         """Tell whether this process opened it and knows how every call under it ended."""

@@ -270,7 +270,7 @@ class Play:
 
 
 def _server_options(plan: Plan, epoch: float) -> list[str]:
-    """Return the server's command line; the lease is short so that a restart costs little."""
+    """Return the server's command line."""
     given = {
         "--data": str(plan.folder),
         "--port": str(plan.port),
@@ -280,7 +280,6 @@ def _server_options(plan: Plan, epoch: float) -> list[str]:
         "--admin-token-file": str(plan.folder / "admin.token"),
         "--aws-access-key-env": "LABFLEET_DEMO_KEY_ID",
         "--aws-secret-key-env": "LABFLEET_DEMO_KEY",
-        "--lease-seconds": "5",
     }
     return [word for pair in given.items() for word in pair]
 

@@ -12,8 +12,8 @@ from labfleet.resources import topology
 from labfleet.resources.definition import Definition
 from labfleet.resources.session import LabStatus, Session
 
-DEADLINE = 30.0
-IMPORT_DEADLINE = 60.0
+DEADLINE = 15.0
+IMPORT_DEADLINE = 15.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from labfleet.kernel import errors
 from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Worker
 
-DEADLINE = 20.0
+DEADLINE = 15.0
 INCLUDED_ENTERPRISE = 20
 
 

@@ -21,7 +21,7 @@ from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect
 from labfleet.resources.worker import Worker
 
-DEADLINE = 20.0
+DEADLINE = 15.0
 VISIBILITY = timedelta(seconds=60)
 ACTOR = "worker-controller"
 
