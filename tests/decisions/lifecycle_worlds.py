@@ -279,7 +279,7 @@ class Server:
         check_session(self.session, seen, step)
         status = step.status
         self.trail.append(status.phase)
-        if step.action == "observe" and self.collects:
+        if step.action == "observe" and self.collects and not self.hangs:
             status = observed(self.session, status, self.now)
         self.releases += step.release
         meta = msgspec.structs.replace(self.session.metadata, finalizers=step.finalizers)

@@ -414,7 +414,7 @@ def _stopping(draft: _Draft) -> Step:
             return draft.stay("nodes are stopping")
         return draft.stay("stopping the lab", do="stop")
     if state == "STOPPED":
-        if not draft.seen.converged:
+        if not draft.seen.converged or draft.seen.active is None:
             return draft.stay("nodes are stopping")
         return draft.stay("wiping the lab", do="wipe", again=SOON)
     return draft.stay("deleting the lab", do="delete", again=SOON)

@@ -1,0 +1,397 @@
+"""The session's life: total, inside its table, and never giving back what may still be used."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lifecycle_worlds import START, Server, check_session, session
+
+from labfleet.decisions.lifecycle import session as lifecycle
+from labfleet.decisions.lifecycle import session_phases as phases
+from labfleet.resources import conditions
+from labfleet.resources.session import (
+    FINALIZER_LAB,
+    TERMINAL,
+    Cancellation,
+    LabStatus,
+    PortAllocation,
+    Session,
+    SessionPhase,
+    Slot,
+)
+
+S = SessionPhase
+LIVE = [phase for phase in S if phase not in TERMINAL]
+HOUR = timedelta(hours=1)
+LAB_STATES = ["DEFINED_ON_CORE", "STARTED", "STOPPED", "QUEUED", None]
+instants = st.integers(-40_000, 40_000).map(lambda seconds: START + timedelta(seconds=seconds))
+maybe = st.sampled_from([True, False, None])
+
+
+@st.composite
+def labs(draw: st.DrawFn) -> LabStatus:
+    """Any lab."""
+    return LabStatus(
+        title="t",
+        marker="u-1",
+        id=draw(st.sampled_from(["l-1", None])),
+        state=draw(st.sampled_from(LAB_STATES)),
+        nodes=draw(st.integers(0, 3)),
+        booted=draw(st.integers(0, 3)),
+    )
+
+
+@st.composite
+def slots(draw: st.DrawFn) -> Slot:
+    """Any slot."""
+    start, end = draw(st.none() | instants), draw(st.none() | instants)
+    if start is not None and end is not None and end <= start:
+        end = start + HOUR
+    return Slot(start=start, end=end)
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Session:
+    """Any record of a session."""
+    phase = draw(st.sampled_from(list(S)))
+    collected = draw(st.booleans())
+    known = conditions.put((), "Collected", "True", "Observed", now=START) if collected else ()
+    port = PortAllocation(name="p", node="r1", kind="serial", number=5000)
+    made = session(
+        phase,
+        spec={
+            "slot": draw(slots()),
+            "cancel": draw(st.sampled_from([None, Cancellation(at=START)])),
+            "observe_requested": draw(st.none() | instants),
+        },
+        end=draw(st.none() | instants),
+        lab=draw(st.none() | labs()),
+        ports=draw(st.sampled_from([(), (port,)])),
+        placements=draw(st.integers(0, 6)),
+        conditions=known,
+        outcome=draw(st.sampled_from([None, *TERMINAL])) if phase is S.STOPPING else None,
+    )
+    status = msgspec.structs.replace(made.status, phase_since=draw(st.none() | instants))
+    held = (FINALIZER_LAB,) if draw(st.booleans()) else ()
+    ended = START if draw(st.booleans()) else None
+    meta = msgspec.structs.replace(made.metadata, finalizers=held, deletion_timestamp=ended)
+    return msgspec.structs.replace(made, status=status, metadata=meta)
+
+
+@st.composite
+def sights(draw: st.DrawFn) -> lifecycle.Seen:
+    """Any observation."""
+    looked = draw(st.booleans())
+    return lifecycle.Seen(
+        host_lost=draw(st.booleans()),
+        host_dead=draw(st.booleans()),
+        host_leaving=draw(st.booleans()),
+        looked=looked,
+        lab=draw(st.none() | labs()) if looked else None,
+        active=draw(st.sampled_from([None, 0, 2])),
+        converged=draw(maybe),
+        ports_open=draw(maybe),
+        refused=draw(st.sampled_from([None, "no such image"])),
+        forced_out=draw(st.booleans()),
+    )
+
+
+@settings(max_examples=1500, deadline=None)
+@given(sessions(), sights())
+def test_any_session_and_any_sight_have_a_lawful_next_step(
+    before: Session, seen: lifecycle.Seen
+) -> None:
+    """decide is total and never breaks a rule, whatever is recorded and whatever is seen."""
+    step = lifecycle.decide(before, seen, START)
+    check_session(before, seen, step)
+    assert step.again > 0
+
+
+def running(**spec: object) -> Server:
+    """A server whose session came to RUNNING by living."""
+    server = Server(session(spec=spec))
+    server.bind()
+    server.until(S.RUNNING)
+    return server
+
+
+def brought_to(phase: SessionPhase) -> Server:
+    """A server whose session came to a phase by living."""
+    server = Server(session())
+    if phase is S.PENDING:
+        return server
+    if phase is S.EXPIRED:
+        server.now += lifecycle.ON_DEMAND_PATIENCE
+    elif phase is S.CANCELLED:
+        server.want(cancel=Cancellation(at=START))
+    else:
+        server.bind()
+    server.refuses = phase is S.FAILED
+    server.until(phase)
+    return server
+
+
+@pytest.mark.parametrize("phase", list(S))
+def test_every_phase_is_reached_by_living(phase: SessionPhase) -> None:
+    """Some sequence of sights leads from PENDING to each phase."""
+    assert brought_to(phase).session.status.phase is phase
+
+
+def test_a_whole_life_does_each_thing_once_and_in_order() -> None:
+    """Imported, started, observed, stopped, wiped, deleted; then capacity is given back."""
+    server = running()
+    server.until(*TERMINAL)
+    assert server.session.status.phase is S.COMPLETED
+    assert server.actions == ["import", "start", "observe", "stop", "wipe", "delete"]
+    assert server.releases == 1
+    assert server.session.metadata.finalizers == ()
+
+
+@pytest.mark.parametrize("phase", LIVE)
+@pytest.mark.parametrize("by", ["cancel", "delete"])
+def test_cancel_ends_a_session_from_every_phase(phase: SessionPhase, by: str) -> None:
+    """Cancel and deletion lead to an end soon, with nothing left on the server."""
+    server = brought_to(phase)
+    if by == "cancel":
+        server.want(cancel=Cancellation(at=server.now, by="ann"))
+    else:
+        meta = msgspec.structs.replace(server.session.metadata, deletion_timestamp=server.now)
+        server.session = msgspec.structs.replace(server.session, metadata=meta)
+    begun = server.now
+    server.until(*TERMINAL, steps=60)
+    expected = S.CANCELLED if phase not in {S.COLLECTING, S.STOPPING} else S.COMPLETED
+    assert server.session.status.phase is expected
+    assert server.state is None
+    assert server.session.status.ended_at - begun < timedelta(minutes=10)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(0, 60),
+    st.lists(st.sampled_from(["hang", "answer", "cancel", "die", "vanish"]), max_size=5),
+    st.lists(st.integers(1, 40), min_size=5, max_size=5),
+)
+def test_any_bad_day_still_ends(wait: int, days: list[str], gaps: list[int]) -> None:
+    """Hangs, deaths, vanished labs and cancels: once things answer, the session ends."""
+    server = Server(session())
+    server.bind()
+    for _ in range(wait):
+        server.step()
+    for day, gap in zip(days, gaps, strict=False):
+        server.hangs = day == "hang"
+        server.dead = server.dead or day == "die"
+        if day == "vanish":
+            server.state = None
+        if day == "cancel":
+            server.want(cancel=Cancellation(at=server.now))
+        for _ in range(gap):
+            server.step()
+    server.hangs = False
+    server.want(cancel=Cancellation(at=server.now))
+    server.until(*TERMINAL, steps=200)
+    assert server.dead or server.state is None
+    assert server.session.status.reservation is None
+    assert FINALIZER_LAB not in server.session.metadata.finalizers
+
+
+def test_a_hanging_server_does_not_hold_the_end_up() -> None:
+    """Observation is best effort: after its time the teardown begins without it."""
+    server = running(slot=Slot(end=START + HOUR))
+    server.hangs = True
+    server.until(S.COLLECTING)
+    begun = server.now
+    server.until(S.STOPPING)
+    assert server.now - begun <= timedelta(seconds=lifecycle.COLLECT_SECONDS + 10)
+    collected = conditions.find(server.session.status.conditions, "Collected")
+    assert (collected.status, collected.reason) == ("False", "NotSeen")
+
+
+def test_an_observation_that_never_succeeds_does_not_hold_the_end_up() -> None:
+    """A server that answers but cannot be observed is left after the same time."""
+    server = running(slot=Slot(end=START + HOUR))
+    server.collects = False
+    server.until(S.STOPPING)
+    assert server.until(*TERMINAL) is S.COMPLETED
+
+
+def test_a_hanging_server_keeps_its_capacity_taken() -> None:
+    """Nothing is given back while the lab may still exist, however long that takes."""
+    server = running(slot=Slot(end=START + HOUR))
+    server.hangs = True
+    server.until(S.STOPPING)
+    for _ in range(500):
+        server.step()
+    assert server.session.status.phase is S.STOPPING
+    assert server.releases == 0
+    server.dead = True
+    assert server.until(*TERMINAL) is S.COMPLETED
+    assert server.releases == 1
+
+
+def test_nodes_that_may_run_are_never_wiped() -> None:
+    """A stopped lab whose nodes could not be counted is asked about again, not wiped."""
+    lab = LabStatus(title="t", marker="u-1", id="l-1", state="STOPPED", nodes=2)
+    for active in (None, 2):
+        seen = lifecycle.Seen(looked=True, lab=lab, active=active, converged=True)
+        step = lifecycle.decide(session(S.STOPPING, lab=lab), seen, START)
+        assert step.action is None
+
+
+def test_a_session_without_capacity_expires_with_the_reason() -> None:
+    """A slot that nobody could serve ends as EXPIRED after its grace, not before."""
+    start = START + HOUR
+    waiting = session(spec={"slot": Slot(start=start, end=start + HOUR)})
+    grace = lifecycle.Seen().grace_seconds
+    early = lifecycle.decide(waiting, lifecycle.Seen(), start + timedelta(seconds=grace - 1))
+    late = lifecycle.decide(waiting, lifecycle.Seen(), start + timedelta(seconds=grace))
+    assert (early.status.phase, late.status.phase) == (S.PENDING, S.EXPIRED)
+    assert "no capacity" in late.status.message
+
+
+def test_a_lab_that_never_boots_fails_and_is_taken_down() -> None:
+    """The boot budget ends in FAILED, and only after the lab is gone."""
+    server = Server(session())
+    server.bind()
+    server.until(S.INSTANTIATING)
+    for _ in range(5):
+        server.step()
+        server.since = server.now
+    while server.session.status.phase is S.INSTANTIATING:
+        server.step()
+        server.since = server.now
+    assert server.session.status.reason == "BootTimeout"
+    assert server.until(*TERMINAL) is S.FAILED
+    assert server.state is None
+
+
+def test_a_slot_that_ends_before_ready_expires() -> None:
+    """A session that was never ready within its slot is EXPIRED after its teardown."""
+    server = Server(session(spec={"slot": Slot(end=START + timedelta(seconds=10))}))
+    server.bind()
+    assert server.until(*TERMINAL) is S.EXPIRED
+    assert server.state is None
+
+
+def test_a_future_slot_waits_for_its_head_start_and_its_start() -> None:
+    """The lab is brought up ahead of the slot, and the time counts from the slot's start."""
+    start = START + timedelta(hours=3)
+    server = Server(session(spec={"slot": Slot(start=start)}))
+    server.bind()
+    server.until(S.INSTANTIATING)
+    lead = timedelta(seconds=lifecycle.Seen().lead_seconds)
+    assert start - lead <= server.now <= start
+    server.until(S.RUNNING)
+    assert server.now >= start
+    assert server.session.status.end == start + HOUR
+
+
+def test_extending_moves_the_end() -> None:
+    """A later end in the spec keeps the session running until then."""
+    server = running(slot=Slot(end=START + HOUR))
+    end = START + 3 * HOUR
+    server.want(slot=Slot(end=end))
+    server.step()
+    assert server.session.status.end == end
+    server.until(S.COLLECTING)
+    assert server.now >= end
+
+
+def test_shortening_ends_at_once() -> None:
+    """An end that was moved into the past ends the session."""
+    server = running(slot=Slot(end=START + HOUR))
+    server.want(slot=Slot(end=server.now))
+    server.step()
+    assert server.session.status.phase is S.COLLECTING
+
+
+@pytest.mark.parametrize("phase", [S.READY, S.RUNNING])
+def test_a_lab_deleted_from_outside_fails_its_session(phase: SessionPhase) -> None:
+    """A lab that is not on its server any more ends its session with that reason."""
+    server = brought_to(phase)
+    server.state = None
+    assert server.until(*TERMINAL) is S.FAILED
+    assert server.session.status.reason == "LabDeletedOutside"
+
+
+def test_a_hanging_server_does_not_fail_a_running_session() -> None:
+    """Not seen is not gone: the session runs on until its time is over."""
+    server = running(slot=Slot(end=START + HOUR))
+    server.hangs = True
+    for _ in range(20):
+        server.step()
+    assert server.session.status.phase is S.RUNNING
+    found = conditions.find(server.session.status.conditions, "HostReachable")
+    assert found.status == "Unknown"
+
+
+@pytest.mark.parametrize("phase", [S.SCHEDULED, S.INSTANTIATING])
+def test_a_lost_worker_means_another_placement_a_bounded_number_of_times(
+    phase: SessionPhase,
+) -> None:
+    """Sessions that have not run yet are placed again, at most PLACEMENTS times in all."""
+    server = Server(session())
+    for _ in range(lifecycle.PLACEMENTS + 2):
+        if server.session.status.phase is not S.PENDING:
+            break
+        server.dead = False
+        server.bind()
+        server.until(phase)
+        server.dead = True
+        server.until(S.PENDING, *TERMINAL)
+        server.state = None
+    assert server.session.status.phase is S.FAILED
+    assert server.session.status.placements == lifecycle.PLACEMENTS
+    assert server.releases == lifecycle.PLACEMENTS
+
+
+def test_a_placement_given_up_leaves_nothing_behind() -> None:
+    """A session that queues again holds no ports, no worker, no lab and no promise."""
+    server = brought_to(S.INSTANTIATING)
+    server.dead = True
+    server.until(S.PENDING)
+    status = server.session.status
+    assert (status.ports, status.worker, status.lab, status.reservation) == ((), None, None, None)
+    assert server.session.metadata.finalizers == ()
+
+
+def test_a_refused_import_fails_with_the_servers_words() -> None:
+    """A topology that CML will never take is FAILED, and its reason is told."""
+    server = brought_to(S.FAILED)
+    assert server.session.status.reason == "Refused"
+    assert "no such image" in server.session.status.message
+
+
+def test_ready_only_when_the_ports_answer() -> None:
+    """Booted nodes are not enough: the ports must answer as a user would try them."""
+    port = PortAllocation(name="p", node="r1", kind="serial", number=5000)
+    lab = LabStatus(title="t", marker="u-1", id="l-1", state="STARTED", nodes=2, booted=2)
+    rising = session(S.INSTANTIATING, ports=(port,))
+    for answer, phase in ((None, S.INSTANTIATING), (False, S.INSTANTIATING), (True, S.READY)):
+        seen = lifecycle.Seen(looked=True, lab=lab, converged=True, ports_open=answer)
+        assert lifecycle.decide(rising, seen, START).status.phase is phase
+
+
+def test_an_observation_on_request_is_made_once() -> None:
+    """A request to observe is answered once while the session runs."""
+    server = running(slot=Slot(end=START + HOUR))
+    server.want(observe_requested=server.now)
+    for _ in range(5):
+        server.step()
+    assert server.actions.count("observe") == 1
+
+
+def test_every_bound_phase_leads_to_an_end() -> None:
+    """No phase of the table is a dead end, and the ends are."""
+    for phase in S:
+        reached, waiting = set(), [phase]
+        while waiting:
+            at = waiting.pop()
+            if at not in reached:
+                reached.add(at)
+                waiting += phases.EDGES[at]
+        assert reached & TERMINAL
+    assert all(phases.EDGES[end] == frozenset() for end in TERMINAL)
