@@ -71,7 +71,9 @@ def _tree(value: dict[str, Any], depth: int, now: datetime) -> Iterator[str]:
             continue
         if isinstance(inner, dict):
             yield f"{pad}{key}:"
-            yield from _tree(inner, depth + 1, now)
+            # The limits of a machine are seconds without saying so in their names.
+            named = {f"{k}Seconds": v for k, v in inner.items()} if key == "limits" else inner
+            yield from _tree(named, depth + 1, now)
         elif isinstance(inner, list) and any(isinstance(each, dict) for each in inner):
             yield f"{pad}{key}:"
             yield from _entries(inner, depth + 1, now)

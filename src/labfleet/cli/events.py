@@ -59,7 +59,7 @@ def show(call: Call, found: list[Any]) -> None:
             words.plain(each.get("phase")),
             words.plain(each.get("actor")),
             words.plain(each.get("reason")),
-            words.plain(each.get("message")),
+            words.plain(None if each.get("message") == each.get("reason") else each.get("message")),
         ]
         rows.append([*row, words.plain(each.get("requestId"))] if wide else row)
     call.out.table([*titles, "REQUEST"] if wide else titles, rows)

@@ -40,7 +40,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     lines += _line("Why", answer.get("summary"))
     decision = answer.get("decision") or {}
     if decision:
-        lines += _line("Decision", summary(call, decision))
+        lines += _line("Decision", summary(call, decision, known=str(answer.get("summary"))))
         lines += _line("Needs", _needs(decision.get("requested") or {}))
         lines += _line("Looked at", _looked_at(decision))
     lines += [
@@ -58,8 +58,8 @@ def _line(title: str, text: Any) -> list[str]:
     return [f"{title + ':':<11}{words.printable(str(text))}"] if text else []
 
 
-def summary(call: Call, decision: dict[str, Any]) -> str:
-    """Return one line about a recorded decision."""
+def summary(call: Call, decision: dict[str, Any], *, known: str = "") -> str:
+    """Return one line about a recorded decision; its message unless that is known already."""
     said = str(decision.get("outcome") or "?")
     if decision.get("chosen"):
         said += f" to {decision['chosen']}"
@@ -67,7 +67,8 @@ def summary(call: Call, decision: dict[str, Any]) -> str:
         said += f" ({decision['reason']})"
     if decision.get("at"):
         said += f", {words.when(decision['at'], call.now())}"
-    return f"{said}: {decision['message']}" if decision.get("message") else said
+    message = str(decision.get("message") or "")
+    return f"{said}: {message}" if message and message != known else said
 
 
 def _needs(requested: dict[str, Any]) -> str:

@@ -34,7 +34,9 @@ def connected_people(call: Call, target: targets.Target, obj: Any) -> list[Any]:
     ]
 
 
-def ask(call: Call, action: str, target: targets.Target, obj: Any, *, yes: bool) -> None:
+def ask(
+    call: Call, action: str, target: targets.Target, obj: Any, *, yes: bool, effect: str = "ends"
+) -> None:
     """Ask when people are connected; refuse where nobody can answer and --yes was not said."""
     if yes:
         return
@@ -44,7 +46,7 @@ def ask(call: Call, action: str, target: targets.Target, obj: Any, *, yes: bool)
     shown = ", ".join(_person(call, each) for each in sessions[:_NAMED])
     rest = f" and {len(sessions) - _NAMED} more" if len(sessions) > _NAMED else ""
     question = (
-        f"{action} {target} ends {words.count(len(sessions), 'lab')} that people use now: "
+        f"{action} {target} {effect} {words.count(len(sessions), 'lab')} that people use now: "
         f"{shown}{rest}."
     )
     call.confirm(question, yes=yes)

@@ -49,7 +49,8 @@ def drain(
     if undo:
         return _verb(call, wanted, "cancel-drain", {}, "no longer draining")
     for target, obj in pairs:
-        safety.ask(call, "Draining", target, obj, yes=yes)
+        effect = "ends" if force else "concerns"
+        safety.ask(call, "Draining", target, obj, yes=yes, effect=effect)
     code = _verb(call, wanted, "drain", body, "draining")
     return _drained(call, wanted, patience) if wait else code
 

@@ -75,7 +75,7 @@ def amount(dimension: str, value: float) -> str:
     if kind == "networkkbps":
         return f"{whole / 1000:g} Mbit/s"
     named = {"nodes": "licensed nodes", "labs": "lab slots", "ports": "ports"}.get(kind, dimension)
-    return f"{whole} {named}"
+    return f"{whole} {named[:-1] if whole == 1 and named.endswith('s') else named}"
 
 
 def plain(value: Any) -> str:
