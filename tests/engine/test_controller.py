@@ -194,6 +194,24 @@ async def test_cancelled_reconcile_is_looked_at_again() -> None:
 
 
 @pytest.mark.asyncio
+async def test_swallowed_cancellation_does_not_keep_a_worker() -> None:
+    """A reconcile that turns its cancellation into an error still ends with its controller."""
+
+    async def reconcile(_: Key) -> Done:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise errors.Temporary("closed in the middle") from None
+        return Done()
+
+    async with asyncio.timeout(1), Stand(reconcile) as stand:
+        stand.queue.add(key("a"))
+        await pump()
+    assert stand.observer.seen == [("a", "temporary")]
+    assert len(stand.queue) == 1
+
+
+@pytest.mark.asyncio
 async def test_resync_brings_every_key_back() -> None:
     """All keys are asked for at the start and then at each interval."""
     stand = Stand(raising())

@@ -23,6 +23,8 @@ from labfleet.resources.meta import Key
 # Fleet seconds. A conflict means that somebody was faster: decide again, soon, from fresh state.
 CONFLICT_BASE = 0.1
 CONFLICT_LIMIT = 5.0
+# Machine seconds until a resync tries a full queue again.
+FULL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class Controller:
         self._idle: set[int] = set()
         self._background: list[asyncio.Task[None]] = []
         self._stopping = False
+        self._ending = asyncio.Event()
 
     def resync(self, every: float, keys: Keys) -> None:
         """Ask for all these keys when `run` starts and then every so many fleet seconds.
@@ -113,6 +116,7 @@ class Controller:
     async def run(self) -> None:
         """Work until cancelled or stopped; Fenced when the leadership is lost."""
         self._stopping = False
+        self._ending.clear()
         try:
             async with asyncio.TaskGroup() as group:
                 self._background = [
@@ -123,19 +127,29 @@ class Controller:
                     group.create_task(self._work(number), name=f"{self.name}/{number}")
                     for number in range(self._concurrency)
                 ]
+                try:
+                    await self._ending.wait()
+                finally:
+                    # A worker is cancelled once. Should its reconcile turn that into some
+                    # error (a TaskGroup of 3.11 does), the worker still must not go on.
+                    self._stopping = True
         except BaseExceptionGroup as group_error:
             raise single(group_error) from None
 
     def stop(self) -> None:
         """Ask `run` to return once the keys in hand are finished; takes no new ones."""
         self._stopping = True
+        self._ending.set()
         for task in (*self._background, *(self._workers[number] for number in self._idle)):
             task.cancel()
 
     async def _bring_back(self, every: float, keys: Keys) -> None:
         while True:
-            for key in keys():
-                self.queue.add(key, priority=queues.RESYNC)
+            for key in list(keys()):
+                # A full queue is waited for: going on would refuse the same last keys
+                # each time.
+                while not self.queue.add(key, priority=queues.RESYNC):
+                    await self._clock.sleep(FULL_SECONDS * self._clock.rate)
             await self._clock.sleep(every)
 
     async def _work(self, number: int) -> None:

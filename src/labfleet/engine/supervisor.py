@@ -81,6 +81,7 @@ class _Kept:
         self.state = State.WAITING
         self.message = ""
         self.failures = 0
+        self.cancelled = False
         self.ended = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -233,8 +234,10 @@ def _ask(kept: _Kept) -> bool:
 
 def _cancel(kept: _Kept) -> None:
     # Once only: a second cancellation would cut short what the first one's `finally` does,
-    # such as giving the lease up.
-    if kept.task is not None and not kept.task.cancelling():
+    # such as giving the lease up. (`Task.cancelling` cannot tell: a TaskGroup of Python 3.11
+    # leaves it raised after a child failed.)
+    if kept.task is not None and not kept.cancelled:
+        kept.cancelled = True
         kept.task.cancel()
 
 
