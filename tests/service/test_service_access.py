@@ -34,7 +34,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(("case", "allowed"), ALLOWED.items(), ids=lambda case: str(case))
+@pytest.mark.parametrize(("case", "allowed"), ALLOWED.items(), ids=str)
 def test_the_roles_table_says_who_may_do_what(case, allowed):
     """Each role may do what its row says and nothing else."""
     role, action, kind = case

@@ -400,8 +400,8 @@ async def test_policies_that_are_not_built_are_refused(world: World):
     await world.template()
     with pytest.raises(errors.Invalid, match="NEED_BASED"):
         await world.make("Pool", "p", {"template": "metal", "scaling": {"policy": "HYBRID"}})
+    scaling = {"minWorkers": 3, "maxWorkers": 2}
     with pytest.raises(errors.Invalid, match="minWorkers"):
-        scaling = {"minWorkers": 3, "maxWorkers": 2}
         await world.make("Pool", "p", {"template": "metal", "scaling": scaling})
 
 
@@ -489,8 +489,8 @@ async def test_an_extension_by_patch_is_the_same_as_by_verb(world: World):
     for slot in ({"end": start.isoformat()}, {"end": None}, {"zone": "Europe/Paris"}):
         with pytest.raises(errors.Invalid):
             await patch(**slot)
+    cancel = {"cancel": {"at": later}}
     with pytest.raises(errors.Invalid):
-        cancel = {"cancel": {"at": later}}
         await objects.patch(world.parts, ADMIN, row, "s", {"spec": cancel})
     await verbs.cancel(world.parts, ADMIN, "s")
     body = {"metadata": {}, "spec": {"definition": "two", "priority": 3}}

@@ -37,6 +37,8 @@ def document(app: Litestar) -> dict[str, Any]:
     _friendly(components.get("Amounts", {}))
     for operations in paths["paths"].values():
         for operation in operations.values():
+            for parameter in operation.get("parameters", ()):
+                parameter["name"] = parameter["name"].removesuffix("_")
             shape = shapes.get(operation.get("operationId", ""))
             if shape is not None:
                 _describe(operation, shape)

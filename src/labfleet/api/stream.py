@@ -172,7 +172,7 @@ class Client:
                 break
             if self._due and not await self._heartbeat():
                 break
-            if await self._more():
+            if await self._more() or self._stream.closing:
                 continue
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting

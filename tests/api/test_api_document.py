@@ -1,0 +1,117 @@
+"""The OpenAPI document, and a fuzz over every route that it names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+from api_caller import Api
+from api_caller import api as opened
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from labfleet.api.endpoints import Shape
+from labfleet.resources.kinds import KINDS
+
+
+async def document(api: Api):
+    """Return the document as a client gets it."""
+    return (await api.call("GET", "/api/v1/openapi.json", role=None)).json
+
+
+@pytest.mark.asyncio
+async def test_the_document_is_valid(api: Api):
+    """OpenAPI 3.1, by the validator."""
+    found = await document(api)
+    assert found["openapi"].startswith("3.1")
+    OpenAPIV31SpecValidator(found).validate()
+
+
+@pytest.mark.asyncio
+async def test_the_document_covers_every_route(api: Api):
+    """Each route of the application is in it, with problems as the default reply."""
+    paths = (await document(api))["paths"]
+    inner = api.app._inner
+    for route in inner.routes:
+        path = re.sub(r"\{(\w+?)_?:str\}", r"{\1}", route.path)
+        for handler in getattr(route, "route_handlers", ()):
+            if not isinstance(handler.opt.get("shape"), Shape):
+                continue
+            for method in handler.http_methods - {"OPTIONS"}:
+                operation = paths[path][method.lower()]
+                assert operation["responses"]["default"]["$ref"].endswith("/Problem")
+                assert operation["summary"]
+
+
+@pytest.mark.asyncio
+async def test_every_kind_has_its_schemas(api: Api):
+    """Request and reply of each kind refer to the kind's own schema."""
+    found = await document(api)
+    schemas = found["components"]["schemas"]
+    for row in KINDS.values():
+        assert {row.name, f"{row.name}Spec", f"{row.name}Status", f"{row.name}List"} <= set(schemas)
+        one = found["paths"][f"/api/v1/{row.plural}/{{name}}"]
+        content = one["put"]["requestBody"]["content"]["application/json"]
+        assert content["schema"]["$ref"].endswith(f"/{row.name}")
+        assert "application/merge-patch+json" in one["patch"]["requestBody"]["content"]
+    parameters = found["paths"]["/api/v1/workers"]["get"]["parameters"]
+    assert {"limit", "cursor", "sort", "labelSelector", "namespace", "phase"} <= {
+        each["name"] for each in parameters
+    }
+    assert found["paths"]["/healthz"]["get"]["security"] == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ["metadata", "spec", "name", "labels", "slot", "end", "cost", "cpu", "capacity",
+             "machine", "topology", "params", "status", "resourceVersion", "observed_ports",
+             "observed_resources", "simulation_id", "cluster", "x"]
+        ),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+WORDS = st.text(max_size=12) | st.sampled_from(["x", "default", "-status.end", "a=b", "5"])
+
+
+@settings(
+    max_examples=60, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
+@given(st.data())
+def test_no_input_makes_a_500(data: st.DataObject):
+    """Any method, name, query and body on every route: an answer below 500, as JSON."""
+
+    async def run() -> None:
+        from urllib.parse import quote
+
+        async with opened() as api:
+            paths = (await document(api))["paths"]
+            for path, operations in paths.items():
+                if path.endswith(("/events", "stream")) and "{" not in path:
+                    continue
+                target = re.sub(r"\{\w+\}", lambda _: quote(data.draw(WORDS), safe="") or "x", path)
+                for method, operation in operations.items():
+                    names = [
+                        each["name"]
+                        for each in operation.get("parameters", ())
+                        if each["in"] == "query"
+                    ]
+                    chosen = data.draw(st.dictionaries(st.sampled_from(names), WORDS, max_size=2)
+                                       if names else st.just({}))  # fmt: skip
+                    query = "&".join(f"{k}={quote(v, safe='')}" for k, v in chosen.items())
+                    raw = None
+                    if "requestBody" in operation:
+                        raw = json.dumps(data.draw(JSON)).encode()
+                    found = await api.call(method.upper(), f"{target}?{query}", raw=raw)
+                    assert found.status < 500 or path == "/readyz", (method, target, found.raw)
+            assert api.defects == []
+
+    asyncio.run(run())
