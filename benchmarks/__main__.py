@@ -51,7 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--list", action="store_true", help="name the benchmarks and stop")
-    parser.add_argument("--only", action="append", choices=NAMES, help="run just this one (again for more)")
+    parser.add_argument(
+        "--only", action="append", choices=NAMES, help="run just this one (again for more)"
+    )
     parser.add_argument("--smoke", action="store_true", help="tiny sizes: does it run at all?")
     parser.add_argument("--rounds", type=int, default=None, help="repeats of each figure (median)")
     parser.add_argument("--seconds", type=float, default=None, help="length of one stretch")
@@ -62,6 +64,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--peer-python", default=sys.executable,
         help="interpreter for the placement peers, one with numpy (default: this one)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quiet", type=float, default=20.0,
+        help="wait up to so many seconds for an idle machine before each benchmark",
     )  # fmt: skip
     parser.add_argument("--no-peers", action="store_true", help="leave the peers out")
     parser.add_argument("--postgres", help="URL of a PostgreSQL database to measure too")
@@ -80,7 +86,7 @@ def _one(name: str, options: argparse.Namespace) -> dict[str, Any]:
         postgres=options.postgres,
         folder=folder,
     )
-    busy = measure.others_busy(0.05 if options.smoke else 0.5)
+    busy = measure.quiet(0.0 if options.smoke else options.quiet)
     fsync = measure.fsync_probe(folder, plan.size(400, 5))
     wall, cpu = time.perf_counter(), time.process_time()
     try:

@@ -158,7 +158,9 @@ def fsync_probe(folder: Path, times: int) -> dict[str, Any]:
                 took = []
                 for number in range(times):
                     begun = time.perf_counter()
-                    os.pwrite(handle, buffer, 4096 * (number % 64 if way == "overwrite" else number))
+                    os.pwrite(
+                        handle, buffer, 4096 * (number % 64 if way == "overwrite" else number)
+                    )
                     os.fdatasync(handle)
                     took.append(time.perf_counter() - begun)
             finally:
@@ -195,6 +197,15 @@ def machine() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "loop": "asyncio" if uvloop is None else f"uvloop {uvloop.__version__}",
     }
+
+
+def quiet(patience: float, *, below: float = 0.15) -> float | None:
+    """Wait until others leave the machine idle, at most so long; return how busy it was last."""
+    end = time.monotonic() + patience
+    while True:
+        busy = others_busy(0.7 if patience else 0.05)
+        if busy is None or busy <= below or time.monotonic() >= end:
+            return busy
 
 
 def others_busy(seconds: float) -> float | None:

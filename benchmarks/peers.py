@@ -18,8 +18,10 @@ _RATE = re.compile(
     r"^(?P<name>.+?)\s+(?P<rate>\d+)/s p50\s+(?P<p50>[\d.]+)ms p99\s+(?P<p99>[\d.]+)ms"
     r"\s+py-cpu\s+(?P<cpu>\d+)us/op"
 )
-_PLACED = re.compile(
-    r"^(?P<name>.+ W=.+?)\s+(?P<cpu>\d+) placements/cpu-s\s+(?P<wall>\d+)/s wall"
+_PLACED = re.compile(r"^(?P<name>.+ W=.+?)\s+(?P<cpu>\d+) placements/cpu-s\s+(?P<wall>\d+)/s wall")
+_STREAMED = re.compile(
+    r"^(?P<name>\S.+?)\s+all\s+(?P<last>[\d.]+)ms \(best [\d.]+\)\s+cpu\s+(?P<cpu>[\d.]+)us/client"
+    r"\s+(?P<kib>-?[\d.]+) KiB/client\s+burst\s+(?P<burst>\d+) ev/s"
 )
 
 
@@ -65,9 +67,30 @@ def placements(plan: Plan, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def folder(plan: Plan, part: str) -> Path | None:
-    """Return one folder of the peers."""
-    return _script(plan, part, part)
+def streams(plan: Plan, clients: int, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Run the stream peers with so many clients; they need uvicorn and a free port 18081."""
+    script = _script(plan, "sse/bench_sse.py", "streams")
+    if script is None:
+        return []
+    with plan.place() as place:
+        environment = {**_environment(place), "VENV": sys.prefix}
+        command = [sys.executable, str(script), str(clients), "1", *names]
+        text = _run(plan, command, environment)
+    found = [
+        {
+            "name": match["name"].strip(),
+            "last_ms": float(match["last"]),
+            "cpu_us_per_client": float(match["cpu"]),
+            "kib_per_client": float(match["kib"]),
+            "burst_events_per_second": float(match["burst"]),
+        }
+        for match in map(_STREAMED.match, (text or "").splitlines())
+        if match
+    ]
+    for name in names:
+        if text is not None and not any(each["name"] == name for each in found):
+            plan.skip(f"peer {name!r}: it printed no figures")
+    return found
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -36,11 +36,11 @@ def measure(plan: Plan) -> dict[str, Any]:
     found: dict[str, list[Sample]] = {}
     for _ in range(plan.rounds):
         for name, one in (("place", board.place), ("limit: bare scan", bare.place)):
-            found.setdefault(f"{name}, {workers} workers", []).append(
-                timed(one, plan.seconds * 2)
-            )
+            found.setdefault(f"{name}, {workers} workers", []).append(timed(one, plan.seconds * 2))
     rows = [row(name, each) for name, each in found.items()]
-    rows.append(row(f"snapshot of {workers} candidates", [timed(lambda: _fleet(workers), 0.0, least=1)]))
+    rows.append(
+        row(f"snapshot of {workers} candidates", [timed(lambda: _fleet(workers), 0.0, least=1)])
+    )
     others = [] if plan.smoke else peers.placements(plan, f"W={workers} S={SHAPES}")
     rate = rows[0]["per_cpu_second"]
     ratios: dict[str, Any] = {"place_to_bare_scan": ratio(rate, rows[1]["per_cpu_second"])}

@@ -38,9 +38,7 @@ async def opened(url: str) -> AsyncIterator[stores.Store]:
 
 def session(number: int) -> Session:
     """Return a session that is placed and has ports, a reservation and a decision."""
-    amounts = Amounts(
-        cpu_milli=6000, memory_mib=8192, storage_mib=20480, nodes=6, labs=1, ports=8
-    )
+    amounts = Amounts(cpu_milli=6000, memory_mib=8192, storage_mib=20480, nodes=6, labs=1, ports=8)
     end = START + timedelta(hours=2)
     worker = f"worker-{number % 50:03d}"
     return Session(

@@ -1,0 +1,54 @@
+"""The API application over a store of its own, with its feeds running: no controllers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from benchmarks import samples
+from labfleet.api import application
+from labfleet.api.front import Front
+from labfleet.api.ring import Ring
+from labfleet.app.system import SystemClock, SystemIds
+from labfleet.engine.cache import Cache
+from labfleet.engine.feed import Feed
+from labfleet.engine.objects import Objects
+from labfleet.service.parts import Parts
+from labfleet.service.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Wired:
+    """The application, what it stands on, and an admin's token."""
+
+    app: Front
+    parts: Parts
+    ring: Ring
+    token: str
+
+
+@asynccontextmanager
+async def wired(url: str) -> AsyncIterator[Wired]:
+    """Open the store, follow its log, and give the application as the server builds it."""
+    clock, ids = SystemClock(), SystemIds()
+    async with samples.opened(url) as store:
+        cache, ring = Cache(store), Ring(store)
+        parts = Parts(objects=Objects(store), cache=cache, clock=clock, ids=ids)
+        tokens = Tokens(store, clock, ids)
+        made = await tokens.first()
+        assert made is not None
+        app = application.build(
+            parts, tokens, ring, readiness=dict, metrics=lambda: (b"", "text/plain")
+        )
+        async with asyncio.TaskGroup() as group:
+            feeds = [group.create_task(Feed(store, each, clock).run()) for each in (cache, ring)]
+            await cache.ready()
+            while not ring.ready:
+                await asyncio.sleep(0.001)
+            try:
+                yield Wired(app, parts, ring, made.text)
+            finally:
+                for feed in feeds:
+                    feed.cancel()

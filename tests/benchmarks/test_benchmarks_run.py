@@ -1,0 +1,67 @@
+"""Every benchmark runs in a tiny size and prints the shape that readers rely on; no timing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("commits", "listing", "placements", "reconciles", "stream")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
+    )
+
+
+def smoke(name: str, *more: str) -> tuple[dict[str, Any], str]:
+    done = run("--only", name, "--smoke", *more)
+    assert done.returncode == 0, done.stderr
+    *_, one, whole = [json.loads(line) for line in done.stdout.splitlines()]
+    assert whole["benchmarks"] == {name: one}
+    assert whole["machine"]["python"] == one["python"]
+    assert whole["failed"] == []
+    return one, done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_prints_its_object(name: str) -> None:
+    """Rates, CPU beside wall time, an fsync probe, and a ratio to a limit of the same run."""
+    one, _ = smoke(name, "--no-peers")
+    assert one["benchmark"] == name
+    assert one["smoke"] is True
+    assert one["fsync"]["append_per_second"] > 0
+    assert one["wall_s"] > 0
+    assert one["cpu_s"] > 0
+    assert one["rows"]
+    for row in one["rows"]:
+        assert all(each is None or isinstance(each, (int, float, str)) for each in row.values())
+        assert any("cpu" in key for key in row), row
+    if name == "stream":
+        assert one["rows"][0]["delivery_last_ms"] > 0
+    else:
+        assert all(row["per_second"] > 0 for row in one["rows"])
+        assert any(row["name"].startswith("limit: ") for row in one["rows"])
+        assert any(each for each in one["ratios"].values())
+
+
+def test_absent_peers_are_named() -> None:
+    """A folder without peers is said on stderr and in the object, and is no failure."""
+    one, said = smoke("commits", "--peers", "/nowhere/perf-peers")
+    assert "SKIPPED" in said
+    assert "/nowhere/perf-peers" in said
+    assert one["skipped"]
+
+
+def test_the_list_names_every_benchmark() -> None:
+    """`--list` says what there is and measures nothing."""
+    done = run("--list")
+    assert done.returncode == 0
+    assert tuple(line.split()[0] for line in done.stdout.splitlines()) == NAMES
