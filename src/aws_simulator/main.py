@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--speed", type=float, default=1.0, help="simulated seconds per second")
     parser.add_argument("--epoch", type=float, help="Unix time where simulated = real")
     parser.add_argument("--cml", help="URL of the CML simulator that instances are servers of")
-    parser.add_argument("--region", default="us-east-1")
+    parser.add_argument("--region", default="us-east-1", help="region of the image and the network")
     parser.add_argument("--seed", type=int, help="dice of ids, faults and jitter")
     return parser
 

@@ -126,8 +126,18 @@ async def _run(options: Options) -> None:
 @click.option("--first-octet", type=click.IntRange(1, 254), help="With --fleet: 127.N.b.c.")
 @click.option("--seed", type=int, help="Seed of ids and spread; without it they are random.")
 @click.option("--version", default=Profile().version, help="Version text of the one server.")
-@click.option("--over-licence", type=click.Choice(["queue", "refuse"]), default="queue")
-@click.option("--unknown-definition", type=click.Choice(["refuse", "warn"]), default="refuse")
+@click.option(
+    "--over-licence",
+    type=click.Choice(["queue", "refuse"]),
+    default="queue",
+    help="What nodes beyond the licence do.",
+)
+@click.option(
+    "--unknown-definition",
+    type=click.Choice(["refuse", "warn"]),
+    default="refuse",
+    help="What an import with one gets.",
+)
 def _command(**values: object) -> None:
     options = Options(**values)  # type: ignore[arg-type]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

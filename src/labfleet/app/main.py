@@ -38,8 +38,12 @@ def parser() -> argparse.ArgumentParser:
     add("--tls-cert", help="PEM certificate chain")
     add("--tls-key", help="PEM key")
     add("--roles", type=_words, help=f"comma-separated, of {','.join(ROLES)} (default all)")
-    add("--log-format", choices=("console", "json"))
-    add("--log-level", choices=("debug", "info", "warning", "error"))
+    add("--log-format", choices=("console", "json"), help="console for people, json for programs")
+    add(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="the least that is logged",
+    )
     add("--clock-epoch", type=float, help="Unix instant at which a scaled clock starts")
     add("--clock-rate", type=float, help="fleet seconds per real second (demo; default 1)")
     add("--aws-endpoint-url", help="another EC2 than Amazon's")

@@ -13,7 +13,13 @@ from labfleet.resources import kinds
 
 @click.command("events", short_help="Show what happened to an object, by whom and why.")
 @click.argument("args", nargs=-1, metavar="[KIND/NAME]", shell_complete=completing.kind_or_name)
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="At most so many events.",
+)
 @click.option("-w", "--watch", is_flag=True, help="Follow the changes of every object.")
 @click.option("--no-headers", is_flag=True, help="Rows without headings.")
 @connected

@@ -22,7 +22,12 @@ def token() -> None:
 
 
 @token.command("create", short_help="Make a token and show it once.")
-@click.option("--role", type=click.Choice(["admin", "operator", "user", "internal"]), required=True)
+@click.option(
+    "--role",
+    type=click.Choice(["admin", "operator", "user", "internal"]),
+    required=True,
+    help="What it may do.",
+)
 @click.option("--owner", required=True, help="Whose it is; role user sees this owner's sessions.")
 @click.option("--expires", metavar="DURATION", help="End after, for example 30d; default: never.")
 @click.option("--write", "file", metavar="FILE", help="Write it here (mode 0600) and do not show.")

@@ -1,0 +1,528 @@
+"""Writes docs/reference/*.md from the code, so that the pages can never go stale.
+
+    python scripts/reference.py          write the pages
+    python scripts/reference.py --check  say which differ; exit 1 when one does
+
+Meanings that no code states stand in the tables here; `tests/docs` fails when one is missing.
+The glossary is written by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from msgspec import inspect
+
+from labfleet import entry
+from labfleet.api import problems
+from labfleet.app import settings
+from labfleet.cli import main as cli
+from labfleet.kernel import errors
+from labfleet.resources import kinds
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "labfleet"
+PAGES = ROOT / "docs" / "reference"
+WRITTEN = "<!-- Written by scripts/reference.py from the code; do not edit. -->"
+WORD = re.compile(r"[A-Z][A-Za-z0-9]+")
+
+# What each condition type tells. A type the code sets and this table lacks fails tests/docs.
+CONDITIONS: dict[str, dict[str, str]] = {
+    "Worker": {
+        "EC2Provisioned": "The instance runs, as EC2 says.",
+        "CMLReady": "CML on it answers and is ready.",
+        "Licensed": "CML is registered and in compliance.",
+        "LicenceLeaked": "A licence could not be given back; a person must free it.",
+        "HealthCheckPassed": "The last check of CML succeeded; failing ones never end a worker.",
+        "AcceptingLabs": "New sessions may be placed here.",
+        "Drained": "No session is left while a drain is asked for.",
+        "Late": "A stage takes longer than its limit; it goes on.",
+        "Failed": "Why the worker is FAILED; False once it went on.",
+    },
+    "Pool": {
+        "Ready": "The pool has what its policy asks for.",
+    },
+    "Definition": {
+        "NodesKnown": "Every node definition of the topology is known, so its demand is.",
+    },
+    "Session": {
+        "LabStarted": "All nodes of the lab are booted.",
+        "PortsOpen": "The session's TCP ports answer.",
+        "HostReachable": "The worker's CML could be asked about the lab.",
+        "Collected": "What the lab used was observed before its teardown.",
+    },
+}
+
+# --- reading the source ------------------------------------------------------------------------
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Return the tree of every module of the product, by dotted name."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = ("labfleet", *path.relative_to(SOURCE).with_suffix("").parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def calls(tree: ast.AST) -> Iterator[ast.Call]:
+    """Yield every call, in the order of the file."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    yield from sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def called(node: ast.Call) -> str:
+    """Return the last name of what is called."""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def texts(node: ast.AST) -> list[str]:
+    """Return the string constants below a node."""
+    return [
+        each.value
+        for each in ast.walk(node)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+
+
+def sentence(node: ast.expr | None) -> str:
+    """Return a message as written, with … where values go."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        parts = [each.value if isinstance(each, ast.Constant) else "…" for each in node.values]
+        return "".join(str(part) for part in parts)
+    if isinstance(node, ast.BinOp):
+        return sentence(node.left) + sentence(node.right)
+    return ""
+
+
+def assigned(name: str, place: ast.AST) -> Iterator[ast.expr]:
+    """Yield what a function, or the top of a module, assigns to a name."""
+    nodes = place.body if isinstance(place, ast.Module) else ast.walk(place)
+    for each in nodes:
+        if isinstance(each, ast.Assign | ast.AnnAssign) and each.value is not None:
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            if any(isinstance(one, ast.Name) and one.id == name for one in targets):
+                yield each.value
+
+
+def words_of(node: ast.expr, scope: ast.AST, module: ast.Module, depth: int = 2) -> set[str]:
+    """Return the reason words an expression may stand for, names looked up where assigned."""
+    found = {text for text in texts(node) if WORD.fullmatch(text)}
+    if depth == 0:
+        return found
+    for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}:
+        for place in (scope, module):
+            for value in assigned(name, place):
+                found |= words_of(value, scope, module, depth - 1)
+    return found
+
+
+def said_by(node: ast.Call, scopes: list[ast.AST]) -> str:
+    """Return the message of a raise; a name is looked up in the innermost function."""
+    told = node.args[0] if node.args else None
+    if isinstance(told, ast.Name):
+        inside = [each for each in scopes if node in set(ast.walk(each))]
+        values = [value for each in inside[-1:] for value in assigned(told.id, each)]
+        before = [value for value in values if value.lineno <= node.lineno]
+        told = before[-1] if before else None
+    return sentence(told)
+
+
+def argument(node: ast.Call, at: int, name: str) -> ast.expr | None:
+    """Return an argument by position or name."""
+    if len(node.args) > at:
+        return node.args[at]
+    return next((each.value for each in node.keywords if each.arg == name), None)
+
+
+# --- what is documented ------------------------------------------------------------------------
+
+
+def conditions() -> dict[str, dict[str, set[str]]]:
+    """Return kind -> condition type -> reasons, as the code sets them."""
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name, tree in modules().items():
+        for scope in ast.walk(tree):
+            if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+                for node in calls(scope):
+                    _condition(found[_kind_of(name)], node, scope, tree)
+    return {kind: dict(types) for kind, types in found.items() if types}
+
+
+def _condition(
+    found: dict[str, set[str]], node: ast.Call, scope: ast.AST, tree: ast.Module
+) -> None:
+    verb = called(node)
+    if verb == "fail" and ast.unparse(node.func) == "draft.fail":
+        found["Failed"] |= words_of(node.args[0], scope, tree)
+        return
+    at = {"fact": 0, "put": 1}.get(verb)
+    if at is None or (verb == "put" and "conditions" not in ast.unparse(node.func)):
+        return
+    kind = argument(node, at, "name")
+    if not (isinstance(kind, ast.Constant) and isinstance(kind.value, str)):
+        return
+    reason = argument(node, at + 2, "reason")
+    found[kind.value] |= set() if reason is None else words_of(reason, scope, tree)
+
+
+def _kind_of(module: str) -> str:
+    for word, kind in (("worker", "Worker"), ("definition", "Definition"), ("pool", "Pool")):
+        if word in module:
+            return kind
+    return "Session"
+
+
+def session_reasons() -> dict[str, set[str]]:
+    """Return reason -> phases, as the session's lifecycle gives them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for node in calls(modules()["labfleet.decisions.lifecycle.session"]):
+        if called(node) in {"go", "teardown", "_collect"}:
+            phases = {
+                each.attr
+                for argument in node.args
+                for each in ast.walk(argument)
+                if isinstance(each, ast.Attribute) and each.attr.isupper()
+            }
+            for text in (each for one in node.args for each in texts(one)):
+                if WORD.fullmatch(text):
+                    found[text] |= phases
+    return dict(found)
+
+
+def error_types() -> list[type[errors.LabfleetError]]:
+    """Return every error class, parents first."""
+    for name in modules():
+        if any(part in name for part in ("errors", "service.parts")):
+            importlib.import_module(name)
+    found: list[type[errors.LabfleetError]] = []
+    waiting = [errors.LabfleetError]
+    while waiting:
+        kind = waiting.pop(0)
+        found.append(kind)
+        waiting += sorted(kind.__subclasses__(), key=lambda each: each.__name__)
+    return found
+
+
+def error_reasons() -> dict[str, tuple[set[str], set[str]]]:
+    """Return reason -> (classes, messages), defaults of classes and words at the raises."""
+    types = {kind.__name__: kind for kind in error_types()}
+    found: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    for kind in types.values():
+        found[kind.reason][0].add(kind.__name__)
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    for tree in modules().values():
+        scopes = [each for each in ast.walk(tree) if isinstance(each, functions)]
+        for node in calls(tree):
+            if called(node) not in types:
+                continue
+            reason = next((each.value for each in node.keywords if each.arg == "reason"), None)
+            for word in [] if reason is None else texts(reason):
+                if WORD.fullmatch(word):
+                    found[word][0].add(called(node))
+                    found[word][1].add(said_by(node, scopes))
+    return dict(found)
+
+
+def metrics() -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    """Return name -> (type, text, labels) of every metric."""
+    found = {}
+    for name, tree in modules().items():
+        if not name.startswith(("labfleet.app", "labfleet.api")):
+            continue
+        for node in calls(tree):
+            verb = called(node)
+            given = texts(ast.Tuple(elts=node.args))
+            if verb in {"Counter", "Gauge", "Histogram", "gauge"} and given:
+                if not given[0].startswith("labfleet_"):
+                    continue
+                shown = given[0] + ("_total" if verb == "Counter" else "")
+                found[shown] = (verb.lower(), given[1], tuple(given[2:]))
+    return found
+
+
+# --- the pages ---------------------------------------------------------------------------------
+
+
+def table(*rows: tuple[str, ...]) -> str:
+    """Return a table; the first row is its heading."""
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
+
+
+def code(words: Any) -> str:
+    """Return words as code, sorted."""
+    return ", ".join(f"`{word}`" for word in sorted(words))
+
+
+def first_line(thing: Any) -> str:
+    """Return the first line of a docstring."""
+    return (thing.__doc__ or "").strip().split("\n")[0]
+
+
+def page_settings() -> str:
+    """Return the page of settings."""
+    told = dict(_setting_lines())
+    rows = [("setting", "variable", "default", "what it is")]
+    for field in msgspec.structs.fields(settings.Settings):
+        default = msgspec.json.encode(field.default).decode()
+        variable = f"`{settings.PREFIX}{field.name.upper()}`"
+        rows.append((f"`{field.name}`", variable, f"`{default}`", told.get(field.name, "")))
+    return (
+        "# Settings of the server\n\n"
+        "A TOML file (`--config`, or `LABFLEET_SERVER_CONFIG`), then variables, then options of "
+        "the command line; the last one that says something wins. Unknown keys are refused.\n\n"
+        f"{table(*rows)}"
+    )
+
+
+def _setting_lines() -> Iterator[tuple[str, str]]:
+    """Yield name and meaning from the docstring: `name, name: meaning.` paragraphs."""
+    text = " ".join(line.strip() for line in (settings.Settings.__doc__ or "").splitlines())
+    names = "|".join(settings.Settings.__struct_fields__)
+    starts = list(re.finditer(rf"\b((?:{names})(?:, (?:{names}))*): ", text))
+    for each, after in zip(starts, [*starts[1:], None], strict=True):
+        meaning = text[each.end() : after.start() if after else None].strip()
+        for name in each.group(1).split(", "):
+            yield name, meaning
+
+
+def page_commands() -> str:
+    """Return the page of commands."""
+    parts = ["# Commands\n", (cli.root.help or "") + "\n", (cli.root.epilog or "") + "\n"]
+    parts.append("Every command also takes:\n\n" + _options(cli.root))
+    shared = {option for each in cli.root.params for option in each.opts}
+    for name, (module, attribute, line) in cli.COMMANDS.items():
+        command = getattr(importlib.import_module(module), attribute)
+        parts.append(f"## labfleet {name}\n\n{line}\n\n" + _command(command, shared))
+    for name, line in entry.PROGRAMS.items():
+        parts.append(f"## labfleet {name}\n\n{line}\n\n" + _program(name))
+    return "\n".join(parts)
+
+
+def _command(command: click.Command, shared: set[str]) -> str:
+    words = [each.name or "" for each in command.params if isinstance(each, click.Argument)]
+    lines = [f"Arguments: {' '.join(word.upper() for word in words)}\n"] if words else []
+    options = _options(command, shared)
+    lines += [options] if options else []
+    if isinstance(command, click.Group):
+        for name, below in sorted(command.commands.items()):
+            lines.append(
+                f"### {name}\n\n{below.get_short_help_str(200)}\n\n{_command(below, shared)}"
+            )
+    return "\n".join(lines)
+
+
+def _options(command: click.Command, shared: set[str] | None = None) -> str:
+    rows = [
+        (", ".join(f"`{opt}`" for opt in each.opts), each.help or "")
+        for each in command.params
+        if isinstance(each, click.Option) and not (set(each.opts) & (shared or set()))
+    ]
+    return table(("option", "what it does"), *rows) if rows else ""
+
+
+def _program(name: str) -> str:
+    """Return the options of a program that runs by itself, read from its source."""
+    module = entry._MODULES[name]
+    path = ROOT / "src" / Path(*module.split("."))
+    files = [*sorted(path.glob("*.py"))] if path.is_dir() else [path.with_suffix(".py")]
+    rows: list[tuple[str, ...]] = []
+    for file in files:
+        for node in calls(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [text for each in node.args for text in texts(each) if text.startswith("--")]
+            helps = [each.value for each in node.keywords if each.arg == "help"]
+            option = node.args and isinstance(node.args[0], ast.Constant) and node.keywords
+            if names and option:
+                rows.append((code(names), sentence(helps[0]) if helps else ""))
+    return table(("option", "what it does"), *rows) if rows else ""
+
+
+def page_kinds() -> str:
+    """Return the page of kinds, with the fields of their specs and statuses."""
+    parts = ["# Kinds\n", "One table of kinds makes REST, OpenAPI, the CLI and this page.\n"]
+    rows = [("kind", "plural", "short", "what it is")]
+    rows += [(k.name, k.plural, ", ".join(k.short), k.summary) for k in kinds.KINDS.values()]
+    parts.append(table(*rows))
+    for kind in kinds.KINDS.values():
+        parts.append(f"## {kind.name}\n\n{first_line(kind.type)}\n")
+        if kind.frozen:
+            fixed = [msgspec_name(kind.type, name) for name in kind.frozen]
+            parts.append(f"May not change after creation: {code(fixed)}.\n")
+        if not kind.creatable:
+            parts.append("Appears through a verb, never by a plain create.\n")
+        for side in ("spec", "status"):
+            rows = [("field", "type", "default"), *_fields(_type_of(kind.type, side), "")]
+            if len(rows) > 1:
+                parts.append(f"### {kind.name}: {side}\n\n{table(*rows)}")
+    return "\n".join(parts)
+
+
+def msgspec_name(owner: Any, name: str) -> str:
+    """Return the outside name of a spec's field."""
+    fields = msgspec.structs.fields(_type_of(owner, "spec"))
+    return next((each.encode_name for each in fields if each.name == name), name)
+
+
+def _type_of(owner: Any, side: str) -> Any:
+    return next(each.type for each in msgspec.structs.fields(owner) if each.name == side)
+
+
+def _fields(struct: Any, above: str) -> Iterator[tuple[str, ...]]:
+    """Yield path, type and default of each field; structs of a spec are opened up once."""
+    described = inspect.type_info(struct)
+    if not isinstance(described, inspect.StructType):
+        return
+    for field in described.fields:
+        path = f"{above}{field.encode_name}"
+        below = field.type.cls if isinstance(field.type, inspect.StructType) else None
+        default = "required" if field.required else _default(field)
+        yield f"`{path}`", _type(field.type), "" if below and not field.required else default
+        if below is not None and path.count(".") < 3:
+            yield from _fields(below, path + ".")
+
+
+def _default(field: Any) -> str:
+    if field.default is not msgspec.NODEFAULT:
+        return f"`{msgspec.json.encode(field.default).decode()}`"
+    if field.default_factory in {dict, list, tuple}:
+        return "empty"
+    return ""
+
+
+def _type(described: Any) -> str:
+    match described:
+        case inspect.UnionType():
+            return " or ".join(_type(each) for each in described.types)
+        case inspect.StructType():
+            return described.cls.__name__
+        case inspect.EnumType():
+            return described.cls.__name__
+        case inspect.LiteralType():
+            return ", ".join(str(each) for each in described.values)
+        case inspect.VarTupleType() | inspect.ListType() | inspect.SetType():
+            return f"list of {_type(described.item_type)}"
+        case inspect.TupleType():
+            return "list of " + ", ".join(_type(each) for each in described.item_types)
+        case inspect.DictType():
+            return f"map of {_type(described.value_type)}"
+        case inspect.IntType() | inspect.FloatType():
+            return _number(described)
+        case inspect.Metadata():
+            return _type(described.type)
+    name = type(described).__name__.removesuffix("Type").lower()
+    return {"none": "null", "str": "text", "datetime": "instant", "bool": "true/false"}.get(
+        name, name
+    )
+
+
+def _number(described: Any) -> str:
+    kind = "integer" if isinstance(described, inspect.IntType) else "number"
+    low = [(described.ge, "≥"), (described.gt, ">"), (described.le, "≤"), (described.lt, "<")]
+    return kind + "".join(f" {sign} {value:g}" for value, sign in low if value is not None)
+
+
+def page_conditions() -> str:
+    """Return the page of conditions and of session reasons."""
+    parts = [
+        "# Conditions\n",
+        (
+            "Conditions are the facts about an object; its phase is their summary. Each has a "
+            "type, a status (True, False, Unknown), a reason and a sentence. "
+            "`lastTransitionTime` moves only when the status flips.\n"
+        ),
+    ]
+    for kind, types in sorted(conditions().items()):
+        rows = [("type", "what it tells", "reasons")]
+        for name, reasons in sorted(types.items()):
+            rows.append((f"`{name}`", CONDITIONS.get(kind, {}).get(name, ""), code(reasons)))
+        parts.append(f"## {kind}\n\n{table(*rows)}")
+    rows = [("reason", "phases")]
+    rows += [(f"`{word}`", code(phases)) for word, phases in sorted(session_reasons().items())]
+    parts.append(
+        f"## Reasons of a session's phase\n\n`status.reason` of a session.\n\n{table(*rows)}"
+    )
+    return "\n".join(parts)
+
+
+def page_errors() -> str:
+    """Return the page of error types and reasons."""
+    rows = [("type", "what it means", "is a", "HTTP")]
+    for kind in error_types():
+        above = kind.__mro__[1].__name__ if kind is not errors.LabfleetError else ""
+        status = str(problems.status_of(kind("")) if not _needs_more(kind) else "")
+        rows.append((f"`{kind.__name__}`", first_line(kind), above, status))
+    reasons = [("reason", "types", "says")]
+    for word, (types, said) in sorted(error_reasons().items()):
+        reasons.append((f"`{word}`", code(types), "; ".join(sorted(said - {""}))))
+    return (
+        "# Errors\n\nEvery failure is one of a few types; the queue and the API decide by type, "
+        "programs by reason (the `reason` of a problem document).\n\n"
+        f"## Types\n\n{table(*rows)}\n## Reasons\n\n{table(*reasons)}"
+    )
+
+
+def _needs_more(kind: type[errors.LabfleetError]) -> bool:
+    try:
+        kind("")
+    except TypeError:
+        return True
+    return False
+
+
+def page_metrics() -> str:
+    """Return the page of metrics."""
+    rows = [("metric", "type", "labels", "what it counts")]
+    for name, (kind, text, labels) in sorted(metrics().items()):
+        rows.append((f"`{name}`", kind, code(labels), text))
+    return f"# Metrics\n\nRead them at `/metrics`.\n\n{table(*rows)}"
+
+
+def pages() -> dict[str, str]:
+    """Return every page by file name."""
+    made = {
+        "kinds.md": page_kinds(),
+        "conditions.md": page_conditions(),
+        "errors.md": page_errors(),
+        "settings.md": page_settings(),
+        "commands.md": page_commands(),
+        "metrics.md": page_metrics(),
+    }
+    return {name: f"{WRITTEN}\n\n{text.rstrip()}\n" for name, text in made.items()}
+
+
+def main(argv: list[str]) -> int:
+    """Write the pages, or only compare them."""
+    stale = []
+    for name, text in pages().items():
+        path = PAGES / name
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if "--check" not in argv:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    if stale and "--check" in argv:
+        sys.stderr.write(f"stale: {', '.join(stale)}; run python scripts/reference.py\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,129 @@
+"""What people can set, type, read and branch on is documented, and the pages are never stale.
+
+The pages are written by scripts/reference.py; what it cannot read from the code fails here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import click
+import msgspec
+import pytest
+
+from labfleet import entry
+from labfleet.app.settings import Settings
+from labfleet.cli.main import COMMANDS
+from labfleet.resources.kinds import KINDS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "reference"
+
+
+def load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["reference"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    """The script that writes the pages."""
+    return load()
+
+
+def page(name: str) -> str:
+    return (PAGES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_are_what_the_code_says(reference: ModuleType) -> None:
+    """Every page is what the script would write now."""
+    stale = [name for name, text in reference.pages().items() if page(name[:-3]) != text]
+    assert not stale, f"run python scripts/reference.py and commit: {stale}"
+
+
+def test_every_setting_says_what_it_is(reference: ModuleType) -> None:
+    """Each setting has its sentence in the docstring of Settings."""
+    told = dict(reference._setting_lines())
+    missing = [each.name for each in msgspec.structs.fields(Settings) if not told.get(each.name)]
+    assert not missing, missing
+
+
+def test_every_command_is_on_its_page() -> None:
+    """Each command and program has a heading."""
+    text = page("commands")
+    names = [*COMMANDS, *entry.PROGRAMS]
+    assert [name for name in names if f"## labfleet {name}\n" not in text] == []
+
+
+def test_every_option_says_what_it_does() -> None:
+    """Each option of each command, and of each command below one, has a line of help."""
+    silent = []
+    for name, (module, attribute, _) in COMMANDS.items():
+        waiting = [(name, getattr(importlib.import_module(module), attribute))]
+        while waiting:
+            path, command = waiting.pop()
+            if isinstance(command, click.Group):
+                waiting += [(f"{path} {key}", each) for key, each in command.commands.items()]
+            options = [each for each in command.params if isinstance(each, click.Option)]
+            silent += [f"{path} {each.opts[0]}" for each in options if not each.help]
+    assert not silent, silent
+
+
+def test_every_option_of_a_program_says_what_it_does() -> None:
+    """No row of a program's options is empty."""
+    rows = [line for line in page("commands").splitlines() if line.startswith("| `--")]
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def test_every_kind_is_on_its_page() -> None:
+    """Each kind has a heading and its spec's fields."""
+    text = page("kinds")
+    assert [name for name in KINDS if f"\n## {name}\n" not in text] == []
+    assert [name for name in KINDS if f"\n### {name}: spec\n" not in text] == []
+
+
+def test_every_condition_says_what_it_tells(reference: ModuleType) -> None:
+    """Each condition type that the code sets has a meaning, and no meaning is left over."""
+    found = {(kind, name) for kind, types in reference.conditions().items() for name in types}
+    told = {(kind, name) for kind, types in reference.CONDITIONS.items() for name in types}
+    assert found - told == set()
+    assert told - found == set()
+
+
+def test_every_condition_has_reasons(reference: ModuleType) -> None:
+    """No condition type is on the page without the words of its reasons."""
+    empty = [
+        f"{kind}.{name}"
+        for kind, types in reference.conditions().items()
+        for name, reasons in types.items()
+        if not reasons
+    ]
+    assert not empty, empty
+
+
+def test_every_metric_says_what_it_counts(reference: ModuleType) -> None:
+    """Each metric has a text, and they are found at all."""
+    found = reference.metrics()
+    assert "labfleet_reconciles_total" in found
+    assert [name for name, (_, text, _) in found.items() if not text] == []
+
+
+def test_every_error_is_on_its_page(reference: ModuleType) -> None:
+    """Each error type has a sentence, and each reason a row."""
+    text = page("errors")
+    assert [kind.__name__ for kind in reference.error_types() if not kind.__doc__] == []
+    assert [word for word in reference.error_reasons() if f"| `{word}` |" not in text] == []
+
+
+def test_the_glossary_has_a_word_for_each_kind() -> None:
+    """Each kind is one of the words that the glossary explains."""
+    text = page("glossary")
+    assert [name for name in KINDS if f"**{name.lower()}**" not in text] == []
