@@ -45,7 +45,11 @@ def parse_instant(text: str) -> datetime:
     if instant.tzinfo is None:
         message = f"{text!r} has no time zone; write for example 2026-11-27T09:00:00Z"
         raise ValueError(message)
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        message = f"{text!r} lies outside the years 1 to 9999"
+        raise ValueError(message) from None
 
 
 def format_instant(instant: datetime) -> str:

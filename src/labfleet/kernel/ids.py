@@ -10,6 +10,7 @@ import re
 from typing import Protocol
 
 NAME_LIMIT = 63
+SUFFIX_LIMIT = 12
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
@@ -31,20 +32,33 @@ def is_name(text: str) -> bool:
 
 
 def slug(text: str, *, limit: int = NAME_LIMIT) -> str:
-    """Return a legal name for any text; two texts never share one.
+    """Return a legal name for any text; legal names stay as they are.
 
     Anything the rule would lose (case, Unicode, punctuation, length) is kept apart by a
-    hash suffix, so `a-b/c` and `a/b-c` stay two names (ux.md T26).
+    40-bit hash suffix, so `a-b/c` and `a/b-c` stay two names (ux.md T26). That is for
+    accidents, not for an attacker: who must be unique checks. `limit` is 12 or more.
     """
+    if limit < SUFFIX_LIMIT:
+        raise ValueError(f"no room for a hash in {limit} characters")
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if plain == text and is_name(text) and len(text) <= limit:
         return text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    suffix = hashlib.sha256(_bytes(text)).hexdigest()[:10]
     head = plain[: limit - 11].strip("-")
-    return f"{head}-{digest}" if head else f"x-{digest}"
+    return f"{head}-{suffix}" if head else f"x-{suffix}"
 
 
 def digest(*parts: str) -> str:
     """Return a stable 32-character hex digest of the parts, unambiguous in their borders."""
-    joined = "\x1f".join(parts)
-    return hashlib.sha256(joined.encode()).hexdigest()[:32]
+    joined = hashlib.sha256()
+    for part in parts:
+        data = _bytes(part)
+        # The length first, so that no character inside a part can look like a border.
+        joined.update(b"%d:" % len(data))
+        joined.update(data)
+    return joined.hexdigest()[:32]
+
+
+def _bytes(text: str) -> bytes:
+    # Half a surrogate pair has no UTF-8, and still is a text that somebody may send.
+    return text.encode("utf-8", "surrogatepass")
