@@ -104,9 +104,12 @@ class PostgresDatabase:
 
     def _save(self, connection: Connection, plan: rules.Plan) -> None:
         for name, rows in (
+            ("move_head", plan.moved_heads),
+            ("change_object", plan.changed),
             ("drop_object", plan.dropped),
-            ("change_object", [(*key, *row[:3]) for key, row in plan.changed]),
-            ("add_object", [(*key, *row) for key, row in plan.added]),
+            ("drop_head", plan.dropped),
+            ("add_object", plan.added),
+            ("add_head", plan.added_heads),
             ("save_gone", plan.gone),
             ("save_event", plan.events),
             ("drop_label", plan.labels_dropped),

@@ -26,8 +26,9 @@ LINE_LIMIT = 64 << 20
 TABLES = {
     "meta": ("one", "epoch", "revision", "horizon", "timeline"),
     "objects": (
-        "kind", "namespace", "name", "uid", "revision", "labels", "created_at", "born",
+        "born", "kind", "namespace", "name", "uid", "labels", "created_at",
     ),
+    "heads": ("born", "revision"),
     "labels": ("kind", "namespace", "name", "label", "value"),
     "events": (
         "revision", "kind", "namespace", "name", "uid", "type", "doc", "at",

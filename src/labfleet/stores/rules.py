@@ -69,21 +69,26 @@ class State:
 
 @dataclass(slots=True)
 class Plan:
-    """What to save, net of everything that cancelled out, and each commit's outcome."""
+    """What to save, net of everything that cancelled out, and each commit's outcome.
+
+    The tuples have the columns of the statement that saves them.
+    """
 
     outcomes: list[Outcome]
     revision: int
     events: list[EventRow]
-    added: list[tuple[Key, Row]]
-    changed: list[tuple[Key, Row]]
-    dropped: list[Key]
-    gone: list[tuple[str, str, str, int]]
-    labels_saved: list[tuple[str, str, str, str, str]]
-    labels_dropped: list[tuple[str, str, str, str]]
-    ports_saved: list[tuple[str, str, int, str]]
-    ports_dropped: list[tuple[str, str, int]]
-    ledger: list[tuple[str, int]]
-    replies: list[tuple[str, str, bytes, int]]
+    added: list[tuple[int, str, str, str, str, str, int]] = field(default_factory=list)
+    added_heads: list[tuple[int, int]] = field(default_factory=list)
+    moved_heads: list[tuple[int, int]] = field(default_factory=list)
+    changed: list[tuple[str, str, int]] = field(default_factory=list)
+    dropped: list[tuple[int]] = field(default_factory=list)
+    gone: list[tuple[str, str, str, int]] = field(default_factory=list)
+    labels_saved: list[tuple[str, str, str, str, str]] = field(default_factory=list)
+    labels_dropped: list[tuple[str, str, str, str]] = field(default_factory=list)
+    ports_saved: list[tuple[str, str, int, str]] = field(default_factory=list)
+    ports_dropped: list[tuple[str, str, int]] = field(default_factory=list)
+    ledger: list[tuple[str, int]] = field(default_factory=list)
+    replies: list[tuple[str, str, bytes, int]] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
@@ -290,19 +295,12 @@ class _Work:
     def plan(self, outcomes: list[Outcome]) -> Plan:
         """Return what differs now from what was loaded."""
         state = self.state
-        plan = Plan(outcomes, state.revision, self.events, [], [], [], [], [], [], [], [], [], [])
+        plan = Plan(outcomes, state.revision, self.events)
         for key, first in self.first_objects.items():
             row = state.objects.get(key)
             if row is first:
                 continue
-            if first is not None and row is not None and row.born == first.born:
-                plan.changed.append((key, row))
-            else:
-                if first is not None:
-                    plan.dropped.append(key)
-                if row is not None:
-                    plan.added.append((key, row))
-            _plan_labels(plan, key, first, row)
+            _plan_object(plan, key, first, row)
         for key, last in self.first_gone.items():
             if (end := state.gone.get(key)) is not None and end != last:
                 plan.gone.append((*key, end))
@@ -324,6 +322,21 @@ class _Work:
         for name, reply in self.first_replies.items():
             if (kept := state.replies.get(name)) is not None and kept is not reply:
                 plan.replies.append((name, *kept))
+
+
+def _plan_object(plan: Plan, key: Key, first: Row | None, row: Row | None) -> None:
+    if first is not None and row is not None and row.born == first.born:
+        plan.moved_heads.append((row.revision, row.born))
+        if row.labels == first.labels and row.uid == first.uid:
+            return
+        plan.changed.append((row.uid, row.labels, row.born))
+    else:
+        if first is not None:
+            plan.dropped.append((first.born,))
+        if row is not None:
+            plan.added.append((row.born, *key, row.uid, row.labels, row.created_at))
+            plan.added_heads.append((row.revision, row.born))
+    _plan_labels(plan, key, first, row)
 
 
 def _plan_labels(plan: Plan, key: Key, first: Row | None, row: Row | None) -> None:

@@ -113,21 +113,23 @@ class SqliteDatabase:
     def commit(self, commits: list[store.Commit]) -> list[rules.Outcome]:
         kept, self._known = self._known, {}
         with translated("commit"), self._transaction():
-            state = self._load(rules.needs(commits), kept)
+            needs = rules.needs(commits)
+            state = self._load(needs, kept)
             plan = rules.settle(state, commits)
             if not plan.empty:
                 self._save(plan)
         # Only now, for until it is committed it may be taken back; after a failure nothing is
         # kept, for not even SQLite knows what a failed sync has left.
-        self._keep(kept, state, plan)
+        self._keep(kept, needs, state)
         return plan.outcomes
 
-    def _keep(self, kept: dict[Key, rules.Row], state: rules.State, plan: rules.Plan) -> None:
+    def _keep(self, kept: dict[Key, rules.Row], needs: rules.Needs, state: rules.State) -> None:
         if len(kept) > KNOWN_LIMIT:
             kept.clear()
-        kept.update(state.objects)
-        for key in plan.dropped:
-            if key not in state.objects:
+        for key in needs.objects:
+            if (row := state.objects.get(key)) is not None:
+                kept[key] = row
+            else:
                 kept.pop(key, None)
         self._known = kept
 
@@ -176,14 +178,13 @@ class SqliteDatabase:
     def _save(self, plan: rules.Plan) -> None:
         many, sql = self._writer.executemany, self.sql
         many(sql["save_event"], plan.events)
-        if plan.changed:
-            many(
-                sql["change_object"],
-                [(row[0], row[1], row[2], row[4]) for _, row in plan.changed],
-            )
         for name, rows in (
+            ("move_head", plan.moved_heads),
+            ("change_object", plan.changed),
             ("drop_object", plan.dropped),
-            ("add_object", [(*key, *row) for key, row in plan.added]),
+            ("drop_head", plan.dropped),
+            ("add_object", plan.added),
+            ("add_head", plan.added_heads),
             ("save_gone", plan.gone),
             ("drop_label", plan.labels_dropped),
             ("save_label", plan.labels_saved),

@@ -25,18 +25,20 @@ SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_curren
        (SELECT timeline FROM meta);
 
 -- name: get
-SELECT o.kind, o.namespace, o.name, o.uid, o.revision, e.doc, o.labels, o.created_at
-FROM objects AS o JOIN events AS e ON e.revision = o.revision
+SELECT o.kind, o.namespace, o.name, o.uid, h.revision, e.doc, o.labels, o.created_at
+FROM objects AS o JOIN heads AS h ON h.born = o.born JOIN events AS e ON e.revision = h.revision
 WHERE o.kind = %s AND o.namespace = %s AND o.name = %s;
 
 -- name: list
 SELECT m.epoch, m.revision AS head,
-       o.kind, o.namespace, o.name, o.uid, o.revision, e.doc, o.labels, o.created_at
+       o.kind, o.namespace, o.name, o.uid, h.revision, e.doc, o.labels, o.created_at
 FROM meta AS m LEFT JOIN (
     SELECT o.* FROM objects AS o
     WHERE o.kind = %s AND (o.namespace, o.name) > (%s, %s) /*filters*/
     ORDER BY o.namespace, o.name LIMIT %s
-) AS o ON TRUE LEFT JOIN events AS e ON e.revision = o.revision
+) AS o ON TRUE
+LEFT JOIN heads AS h ON h.born = o.born
+LEFT JOIN events AS e ON e.revision = h.revision
 ORDER BY o.namespace, o.name;
 
 -- name: filter_namespace
@@ -86,7 +88,7 @@ WITH RECURSIVE asked (kind, namespace, name, before) AS (
         (SELECT e.previous FROM events AS e
          WHERE e.revision = a.before AND e.kind = a.kind
            AND e.namespace = a.namespace AND e.name = a.name),
-        (SELECT o.revision FROM objects AS o
+        (SELECT h.revision FROM objects AS o JOIN heads AS h ON h.born = o.born
          WHERE o.kind = a.kind AND o.namespace = a.namespace AND o.name = a.name),
         (SELECT g.revision FROM gone AS g
          WHERE g.kind = a.kind AND g.namespace = a.namespace AND g.name = a.name)
@@ -153,9 +155,9 @@ SELECT revision FROM events WHERE at >= %s ORDER BY revision LIMIT 1;
 DELETE FROM events WHERE revision IN (
     SELECT e.revision FROM events AS e
     WHERE e.revision < %s AND NOT EXISTS (
-        SELECT 1 FROM objects AS o
+        SELECT 1 FROM objects AS o JOIN heads AS h ON h.born = o.born
         WHERE o.kind = e.kind AND o.namespace = e.namespace AND o.name = e.name
-          AND o.revision = e.revision
+          AND h.revision = e.revision
     )
     ORDER BY e.revision LIMIT %s
 )
@@ -176,15 +178,16 @@ RETURNING 1;
 -- Loads of a batch: one statement for all keys of a kind of row.
 
 -- name: load_objects
-SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.labels, o.created_at, o.born
+SELECT o.kind, o.namespace, o.name, o.uid, h.revision, o.labels, o.created_at, o.born
 FROM unnest(%b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name)
-JOIN objects AS o ON (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name);
+JOIN objects AS o ON (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name)
+JOIN heads AS h ON h.born = o.born;
 
 -- name: load_documents
 SELECT o.kind, o.namespace, o.name, e.doc
 FROM unnest(%b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name)
 JOIN objects AS o ON (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name)
-JOIN events AS e ON e.revision = o.revision;
+JOIN heads AS h ON h.born = o.born JOIN events AS e ON e.revision = h.revision;
 
 -- name: load_gone
 SELECT g.kind, g.namespace, g.name, g.revision
@@ -213,17 +216,21 @@ SELECT key, digest, reply, until FROM replies WHERE key = ANY(%b::text[]);
 -- Writes of a batch: one statement for all rows, columns as arrays.
 
 -- name: add_object
-INSERT INTO objects (kind, namespace, name, uid, revision, labels, created_at, born)
-SELECT * FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
-                     %b::text[], %b::bigint[], %b::bigint[]);
+INSERT INTO objects (born, kind, namespace, name, uid, labels, created_at)
+SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[],
+                     %b::text[], %b::bigint[]);
+
+-- name: add_head
+INSERT INTO heads (revision, born) SELECT * FROM unnest(%b::bigint[], %b::bigint[]);
+
+-- name: move_head
+UPDATE heads AS h SET revision = j.revision
+FROM unnest(%b::bigint[], %b::bigint[]) AS j (revision, born) WHERE h.born = j.born;
 
 -- name: change_object
-UPDATE objects AS o
-SET uid = j.uid, revision = j.revision, labels = j.labels
-FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::bigint[],
-            %b::text[])
-     AS j (kind, namespace, name, uid, revision, labels)
-WHERE (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name);
+UPDATE objects AS o SET uid = j.uid, labels = j.labels
+FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS j (uid, labels, born)
+WHERE o.born = j.born;
 
 -- name: save_gone
 INSERT INTO gone (kind, namespace, name, revision)
@@ -231,9 +238,10 @@ SELECT * FROM unnest(%b::text[], %b::text[], %b::text[], %b::bigint[])
 ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision;
 
 -- name: drop_object
-DELETE FROM objects AS o
-USING unnest(%b::text[], %b::text[], %b::text[]) AS j (kind, namespace, name)
-WHERE (o.kind, o.namespace, o.name) = (j.kind, j.namespace, j.name);
+DELETE FROM objects WHERE born = ANY(%b::bigint[]);
+
+-- name: drop_head
+DELETE FROM heads WHERE born = ANY(%b::bigint[]);
 
 -- name: save_label
 INSERT INTO labels (kind, namespace, name, label, value)

@@ -11,20 +11,26 @@ CREATE TABLE meta (
     timeline text COLLATE "C" NOT NULL
 ) WITH (fillfactor = 10);
 
--- What is. `labels` repeats the label rows as JSON, so that reading them needs no join;
--- `born` is the revision that added it. The document is that of the last event, kept once: no
--- compaction drops it while the object lives.
+-- What is: what an object is called and what rarely changes. `born` is the revision that added
+-- it; `labels` repeats the label rows as JSON, so that reading them needs no join.
 CREATE TABLE objects (
-    born bigint NOT NULL,
+    born bigint PRIMARY KEY,
     kind text COLLATE "C" NOT NULL,
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
     uid text COLLATE "C" NOT NULL,
-    revision bigint NOT NULL,
     labels text COLLATE "C" NOT NULL,
     created_at bigint NOT NULL,
-    PRIMARY KEY (kind, namespace, name)
-) WITH (fillfactor = 70);
+    UNIQUE (kind, namespace, name)
+);
+
+-- Each object's last event, which holds its document: kept once, and no compaction drops it while
+-- the object lives. A table of its own, because it is all that most commits change: hundreds of
+-- rows share a page, so a batch writes a tenth of the pages that updating `objects` would.
+CREATE TABLE heads (
+    born bigint PRIMARY KEY,
+    revision bigint NOT NULL
+) WITH (fillfactor = 50);
 
 -- The index behind label selectors; found by label, removed by its whole key.
 CREATE TABLE labels (
@@ -38,7 +44,7 @@ CREATE TABLE labels (
 
 -- What happened, one row per revision. `previous` is the revision of the same object's event
 -- before this one (0: none), which gives each object its history without an index to maintain:
--- with one, a commit dirtied twice the pages (measured: 17 and 12 us per commit in batches of 100).
+-- with one, a batch of commits dirtied twice the pages.
 CREATE TABLE events (
     revision bigint PRIMARY KEY,
     kind text COLLATE "C" NOT NULL,

@@ -23,18 +23,20 @@ UPDATE meta SET epoch = ?, revision = revision + 1000000;
 UPDATE leases SET holder = '', token = token + 1000000, version = version + 1;
 
 -- name: get
-SELECT o.kind, o.namespace, o.name, o.uid, o.revision, e.doc, o.labels, o.created_at
-FROM objects AS o JOIN events AS e ON e.revision = o.revision
+SELECT o.kind, o.namespace, o.name, o.uid, h.revision, e.doc, o.labels, o.created_at
+FROM objects AS o JOIN heads AS h ON h.born = o.born JOIN events AS e ON e.revision = h.revision
 WHERE o.kind = ? AND o.namespace = ? AND o.name = ?;
 
 -- name: list
 SELECT m.epoch, m.revision AS head,
-       o.kind, o.namespace, o.name, o.uid, o.revision, e.doc, o.labels, o.created_at
+       o.kind, o.namespace, o.name, o.uid, h.revision, e.doc, o.labels, o.created_at
 FROM meta AS m LEFT JOIN (
     SELECT o.* FROM objects AS o
     WHERE o.kind = ? AND (o.namespace, o.name) > (?, ?) /*filters*/
     ORDER BY o.namespace, o.name LIMIT ?
-) AS o ON TRUE LEFT JOIN events AS e ON e.revision = o.revision
+) AS o ON TRUE
+LEFT JOIN heads AS h ON h.born = o.born
+LEFT JOIN events AS e ON e.revision = h.revision
 ORDER BY o.namespace, o.name;
 
 -- name: filter_namespace
@@ -84,7 +86,7 @@ WITH RECURSIVE asked (kind, namespace, name, before) AS (
         (SELECT e.previous FROM events AS e
          WHERE e.revision = a.before AND e.kind = a.kind
            AND e.namespace = a.namespace AND e.name = a.name),
-        (SELECT o.revision FROM objects AS o
+        (SELECT h.revision FROM objects AS o JOIN heads AS h ON h.born = o.born
          WHERE o.kind = a.kind AND o.namespace = a.namespace AND o.name = a.name),
         (SELECT g.revision FROM gone AS g
          WHERE g.kind = a.kind AND g.namespace = a.namespace AND g.name = a.name)
@@ -150,9 +152,9 @@ SELECT revision FROM events WHERE at >= ? ORDER BY revision LIMIT 1;
 DELETE FROM events WHERE revision IN (
     SELECT e.revision FROM events AS e
     WHERE e.revision < ? AND NOT EXISTS (
-        SELECT 1 FROM objects AS o
+        SELECT 1 FROM objects AS o JOIN heads AS h ON h.born = o.born
         WHERE o.kind = e.kind AND o.namespace = e.namespace AND o.name = e.name
-          AND o.revision = e.revision
+          AND h.revision = e.revision
     )
     ORDER BY e.revision LIMIT ?
 )
@@ -173,15 +175,16 @@ RETURNING 1;
 -- Loads of a batch: one statement for all keys of a kind of row.
 
 -- name: load_objects
-SELECT o.kind, o.namespace, o.name, o.uid, o.revision, o.labels, o.created_at, o.born
-FROM json_each(?) AS j CROSS JOIN objects AS o
+SELECT o.kind, o.namespace, o.name, o.uid, h.revision, o.labels, o.created_at, o.born
+FROM json_each(?) AS j CROSS JOIN objects AS o JOIN heads AS h ON h.born = o.born
 WHERE o.kind = json_extract(j.value, '$[0]')
   AND o.namespace = json_extract(j.value, '$[1]')
   AND o.name = json_extract(j.value, '$[2]');
 
 -- name: load_documents
 SELECT o.kind, o.namespace, o.name, e.doc
-FROM json_each(?) AS j CROSS JOIN objects AS o JOIN events AS e ON e.revision = o.revision
+FROM json_each(?) AS j CROSS JOIN objects AS o JOIN heads AS h ON h.born = o.born
+JOIN events AS e ON e.revision = h.revision
 WHERE o.kind = json_extract(j.value, '$[0]')
   AND o.namespace = json_extract(j.value, '$[1]')
   AND o.name = json_extract(j.value, '$[2]');
@@ -218,18 +221,27 @@ SELECT r.key, r.digest, r.reply, r.until FROM json_each(?) AS j CROSS JOIN repli
 -- Writes of a batch: run once per row by executemany.
 
 -- name: add_object
-INSERT INTO objects (kind, namespace, name, uid, revision, labels, created_at, born)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO objects (born, kind, namespace, name, uid, labels, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_head
+INSERT INTO heads (revision, born) VALUES (?, ?);
+
+-- name: move_head
+UPDATE heads SET revision = ? WHERE born = ?;
 
 -- name: change_object
-UPDATE objects SET uid = ?, revision = ?, labels = ? WHERE born = ?;
+UPDATE objects SET uid = ?, labels = ? WHERE born = ?;
 
 -- name: save_gone
 INSERT INTO gone (kind, namespace, name, revision) VALUES (?, ?, ?, ?)
 ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision;
 
 -- name: drop_object
-DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?;
+DELETE FROM objects WHERE born = ?;
+
+-- name: drop_head
+DELETE FROM heads WHERE born = ?;
 
 -- name: save_label
 INSERT INTO labels (kind, namespace, name, label, value) VALUES (?, ?, ?, ?, ?);
