@@ -18,6 +18,7 @@ from labfleet.resources.meta import Key, Metadata
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline
 
+OPENED: list[Any] = []
 START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 
 
@@ -109,8 +110,10 @@ class Reconciled:
 
 
 async def memory_store(clock: HandClock, ids: Ids | None = None) -> stores.Store:
-    """The real SQLite store in memory, without threads."""
-    return await open_store("sqlite://:memory:", runner=Inline(), ids=ids or Ids(), clock=clock)
+    """The real SQLite store in memory, without threads; closed after the test."""
+    store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids or Ids(), clock=clock)
+    OPENED.append(store)
+    return store
 
 
 class BadDays:

@@ -36,11 +36,12 @@ async def silence() -> str:
 
 @pytest.mark.asyncio
 async def test_call_passes_its_answer_on() -> None:
-    """A call that is answered returns the answer, and its effect stays this process's own."""
+    """A call returns its answer; from then on the effect is not one of which nothing came."""
     effects, _ = make()
     effect = effects.open("LaunchInstance", deadline=5, parameters={"type": "m5.metal"})
-    assert await effects.call(effect, answer, deadline=5) == "i-123"
     assert effects.mine(effect)
+    assert await effects.call(effect, answer, deadline=5) == "i-123"
+    assert not effects.mine(effect), "an outcome that cannot be saved must be looked up"
     assert effect.parameters == {"type": "m5.metal"}
 
 
@@ -148,3 +149,17 @@ def test_memory_of_own_effects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     effects, _ = make()
     opened = [effects.open("X", deadline=1) for _ in range(4)]
     assert [effects.mine(each) for each in opened] == [False, True, True, True]
+
+
+@pytest.mark.asyncio
+async def test_proof_of_death_replaces_waiting() -> None:
+    """Where every earlier process is known to be dead, only its last bytes are waited for."""
+    clock = HandClock()
+    effect = Effects(clock, Ids(), AlwaysLeader()).open("ImportLab", deadline=60)
+    await clock.advance(10)
+    successor = Effects(clock, Ids(), AlwaysLeader(), sole_since=clock.now())
+    own = successor.open("ImportLab", deadline=60)
+    assert not successor.overdue(effect)
+    await clock.advance(journal.DEAD_SECONDS)
+    assert successor.overdue(effect)
+    assert not successor.overdue(own)

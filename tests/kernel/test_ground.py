@@ -6,7 +6,7 @@ import copy
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labfleet.kernel import backoff, clock, errors, ids
@@ -55,6 +55,7 @@ def test_slug_is_legal_and_short_enough(text: str, limit: int) -> None:
 
 
 @given(LEGAL)
+@example("a--b")
 def test_slug_keeps_legal_names(name: str) -> None:
     """A legal name is its own slug."""
     assert ids.slug(name) == name

@@ -19,7 +19,9 @@ protocol, which a controller follows and this module supports:
    clear it.
 
 `mine` is memory of this process in this life: it opened the effect, and every call made under
-it ended with a definite answer. Such an effect needs neither look-up nor waiting.
+it ended with a definite no, so nothing has happened. Such an effect needs neither look-up nor
+waiting. A call that succeeded ends it too: when its outcome could not be saved (a conflict),
+the next step has to find what the call made.
 """
 
 from __future__ import annotations
@@ -117,7 +119,7 @@ class Effects:
         return now >= effect.expires
 
     def mine(self, effect: Effect) -> bool:
-        """Tell whether this process opened it and knows how every call under it ended."""
+        """Tell whether this process opened it and knows that nothing happened under it."""
         return effect.id in self._mine
 
     def fits(self, effect: Effect, *, deadline: float) -> bool:
@@ -138,11 +140,11 @@ class Effects:
             message = f"{effect.kind} has no time left; reopen it and save it before the call"
             raise errors.Temporary(message, reason="EffectExpired")
         known = effect.id in self._mine
-        # Until there is a definite answer nobody may take the effect for settled.
+        # Only a definite no makes it again an effect under which nothing happened.
         self._mine.pop(effect.id, None)
         try:
             async with asyncio.timeout(deadline):
-                answer = await make()
+                return await make()
         except TimeoutError:
             message = f"{effect.kind} gave no answer within {deadline:g} s; it may have happened"
             raise errors.Ambiguous(message, reason="TimedOut") from None
@@ -152,9 +154,6 @@ class Effects:
             if known:
                 self._remember(effect)
             raise
-        if known:
-            self._remember(effect)
-        return answer
 
     def _remember(self, effect: Effect) -> None:
         self._mine[effect.id] = None

@@ -40,9 +40,9 @@ def slug(text: str, *, limit: int = NAME_LIMIT) -> str:
     """
     if limit < SUFFIX_LIMIT:
         raise ValueError(f"no room for a hash in {limit} characters")
-    plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    if plain == text and is_name(text) and len(text) <= limit:
+    if is_name(text) and len(text) <= limit:
         return text
+    plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     suffix = hashlib.sha256(_bytes(text)).hexdigest()[:10]
     head = plain[: limit - 11].strip("-")
     return f"{head}-{suffix}" if head else f"x-{suffix}"
