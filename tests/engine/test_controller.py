@@ -174,6 +174,8 @@ async def test_fenced_stops_the_controller(wrap: bool) -> None:
         await stand.controller.run()
     assert stand.observer.seen == [("a", "fenced")]
     assert stand.queue.depth().ready == 1
+    async with stand:
+        assert stand.observer.seen[1:] == [("a", "done")]
 
 
 @pytest.mark.asyncio
@@ -245,3 +247,12 @@ async def test_stop_finishes_what_is_in_hand() -> None:
         assert stand.running.done()
         assert stand.observer.seen == [("a", "done")]
         assert len(stand.queue) == 1
+
+
+@pytest.mark.asyncio
+async def test_stop_before_run_is_not_forgotten() -> None:
+    """A controller stopped before its role came to run it does not start."""
+    stand = Stand(raising())
+    stand.controller.stop()
+    async with asyncio.timeout(1):
+        await stand.controller.run()

@@ -103,6 +103,7 @@ class Controller:
         self._workers: list[asyncio.Task[None]] = []
         self._idle: set[int] = set()
         self._background: list[asyncio.Task[None]] = []
+        self._asked_to_stop = False
         self._stopping = False
         self._ending = asyncio.Event()
 
@@ -115,6 +116,8 @@ class Controller:
 
     async def run(self) -> None:
         """Work until cancelled or stopped; Fenced when the leadership is lost."""
+        if self._asked_to_stop:
+            return
         self._stopping = False
         self._ending.clear()
         try:
@@ -137,7 +140,11 @@ class Controller:
             raise single(group_error) from None
 
     def stop(self) -> None:
-        """Ask `run` to return once the keys in hand are finished; takes no new ones."""
+        """Ask `run` to return for good once the keys in hand are finished; takes no new ones."""
+        self._asked_to_stop = True
+        self._halt()
+
+    def _halt(self) -> None:
         self._stopping = True
         self._ending.set()
         for task in (*self._background, *(self._workers[number] for number in self._idle)):
@@ -177,7 +184,7 @@ class Controller:
             self._report(key, outcome, begun, error)
         if isinstance(error, errors.Fenced):
             # Idle workers first: one of them would take this very key again.
-            self.stop()
+            self._halt()
             raise error
 
     async def _attempt(self, key: Key) -> tuple[Outcome, BaseException | None]:
