@@ -33,7 +33,16 @@ class Launcher:
     context: Context
 
     async def prepare(self, worker: Worker, machine: Machine) -> Effect:
-        """Return the intent: image, type, subnet and token, chosen before it is committed."""
+        """Return the intent to commit: image, type, subnet and token.
+
+        An intent that was settled as not done is opened again with the same parameters, so
+        that a late first try and the second are one machine.
+        """
+        before = worker.status.effect
+        if before is not None:
+            if self.context.effects.fits(before, deadline=DEADLINE):
+                return before
+            return self.context.effects.reopen(before, deadline=DEADLINE)
         attempt = max(worker.status.attempt, 1)
         types, subnets = machine.aws.instance_types, machine.aws.subnet_ids or (None,)
         options = [(kind, subnet) for kind in types for subnet in subnets]
@@ -90,23 +99,21 @@ class Launcher:
     async def settle(self, worker: Worker, machine: Machine, effect: Effect) -> Worker | None:
         """Find out what an open launch did; None means: not known yet, ask again later.
 
-        Looks first, unless this process knows that every call under it was answered with a
-        no. Only when the call's deadline and the provider's visibility lag have passed is the
-        same request sent again, under the same token.
+        Returns the worker with its machine when one is found, else unchanged: the same
+        request may then be sent again. That is so at once when this process knows that every
+        call under the intent was answered with a no, and otherwise only when the call's
+        deadline and the provider's visibility lag have passed.
         """
-        if not self.context.effects.mine(effect):
-            request = self.request(worker, machine, effect)
-            found = await self.context.compute.find_launched(request)
-            if found:
-                return await self.adopt(worker, min(found, key=_age))
-            if self.context.clock.now() < effect.expires + VISIBILITY:
-                return None
-        effect = self.context.effects.reopen(effect, deadline=DEADLINE)
-        status = msgspec.structs.replace(worker.status, effect=effect)
-        worker = await self.context.record(
-            worker, status=status, actor=ACTOR, reason="sending the same launch again"
-        )
-        return await self.perform(worker, machine, effect)
+        effects = self.context.effects
+        if effects.mine(effect):
+            return worker
+        found = await self.context.compute.find_launched(self.request(worker, machine, effect))
+        if found:
+            return await self.adopt(worker, min(found, key=_age))
+        lag = VISIBILITY if effects.overdue(effect) else None
+        if lag is None or self.context.clock.now() < effect.begun + lag:
+            return None
+        return worker
 
     async def adopt(self, worker: Worker, found: Instance) -> Worker:
         """Record the machine as this worker's and close the intent."""
