@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest_asyncio
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "service")]
+sys.path.insert(0, str(HERE.parent / "service"))
+sys.path.insert(0, str(HERE))
 from api_caller import Api
 from api_caller import api as opened
 
