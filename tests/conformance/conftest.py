@@ -32,7 +32,7 @@ SHARED = ["file", pytest.param("postgres", marks=pytest.mark.real)]
 def make_place(flavour: str, folder: Path, request: pytest.FixtureRequest) -> Place:
     if flavour == "postgres":
         server = request.getfixturevalue("postgres_server")
-        return Place(flavour, server.new_database(), folder, server.new_database)
+        return Place(flavour, server.new_place(), folder, server.new_place)
     count = iter(range(1000))
     empty = lambda: f"sqlite:///{folder}/empty{next(count)}.db"  # noqa: E731
     url = "sqlite://:memory:" if flavour == "memory" else f"sqlite:///{folder}/store.db"

@@ -23,9 +23,8 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.real]
 
 @pytest.fixture
 def place(postgres_server: PostgresServer, tmp_path: Path) -> Place:
-    """An empty database."""
-    url = postgres_server.new_database()
-    return Place("postgres", url, tmp_path, postgres_server.new_database)
+    """An empty schema."""
+    return Place("postgres", postgres_server.new_place(), tmp_path, postgres_server.new_place)
 
 
 @pytest_asyncio.fixture
@@ -150,7 +149,7 @@ async def test_server_crash(tmp_path: Path) -> None:
     if find_binaries() is None:
         pytest.skip("no PostgreSQL server binaries")
     with PostgresServer() as server:
-        place = Place("postgres", server.new_database(), tmp_path, server.new_database)
+        place = Place("postgres", server.new_place(), tmp_path, server.new_place)
         async with place.opened() as store:
             await store.commit(commit(put("w1")))
             server.stop("immediate")
@@ -177,12 +176,14 @@ ORDER BY 1, 2
 """  # fmt: skip
 
 
-async def test_migrations_make_the_schema(place: Place, store: s.Store) -> None:
+async def test_migrations_make_the_schema(place: Place, postgres_server: PostgresServer) -> None:
     """All migrations from zero make exactly the schema file."""
-    written = place.empty()
+    migrated, written = postgres_server.new_database(), postgres_server.new_database()
+    async with place.opened(migrated):
+        pass
     run(written, schema("postgres"))
     for question in SHAPE:
-        found = run(place.url, question)
+        found = run(migrated, question)
         assert found
         assert found == run(written, question)
 
