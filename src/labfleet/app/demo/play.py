@@ -273,7 +273,8 @@ def _server_options(plan: Plan, epoch: float) -> list[str]:
     """Return the server's command line."""
     given = {
         "--data": str(plan.folder),
-        "--port": str(plan.port),
+        # The same port after each restart, as people's bookmarks and our client expect.
+        "--port": str(plan.port or free_port()),
         "--log-format": "json",
         "--clock-epoch": repr(epoch),
         "--clock-rate": repr(plan.speed),
