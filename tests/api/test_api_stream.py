@@ -241,6 +241,15 @@ async def test_shutdown_is_said_and_ends_every_stream(api: Api):
 
 
 @pytest.mark.asyncio
+async def test_a_stream_that_cannot_be_whole_ends(api: Api, monkeypatch):
+    """When cache and ring do not meet, the client is sent away rather than given a hole."""
+    monkeypatch.setattr(api.ring, "after", lambda _: None)
+    async with api.stream() as events:
+        assert (await events.next())[0] == "end"
+        await events.task
+
+
+@pytest.mark.asyncio
 async def test_more_clients_than_allowed_are_refused(api: Api):
     """The bound is the server's, and a client that leaves makes room."""
     api.app.events._limit = 1

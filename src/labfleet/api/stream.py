@@ -131,6 +131,7 @@ class Client:
         self._send = send
         self._again = again
         self._gone = False
+        self._over = False
         self._due = False
         self._waiting: asyncio.Future[None] | None = None
         self._index = 0
@@ -166,7 +167,7 @@ class Client:
 
     async def run(self) -> None:
         """Send until the client is gone or the stream ends."""
-        while not self._gone:
+        while not (self._gone or self._over):
             if self._stream.closing:
                 await self._write(b"event: shutdown\ndata: {}\n\n")
                 break
@@ -219,19 +220,30 @@ class Client:
         """Tell whether the log has come as far as a place that a client names."""
         if place.revision <= self._stream.ring.head.revision:
             return True
-        return place.revision <= (await self._parts.objects.store.head()).revision
+        try:
+            head = await self._parts.objects.store.head()
+        except errors.Temporary:
+            return False
+        return place.revision <= head.revision
 
     async def _restart(self) -> None:
         ring = self._stream.ring
         place = self._stream.at
         index = ring.after(place)
+        try:
+            if index is None:
+                # The cache is behind what the ring has dropped, or in the epoch before.
+                await self._parts.reached(ring.head.revision)
+                place = self._stream.at
+                index = ring.after(place)
+        except errors.Temporary:
+            index = None
         if index is None:
-            # The cache is behind what the ring has dropped, or in the epoch before.
-            await self._parts.reached(ring.head.revision)
-            place = self._stream.at
-            index = ring.after(place)
+            # Better no stream than one with a hole: the client comes again.
+            self._over = True
+            return
         self._generation = ring.generation
-        self._index = ring.end if index is None else index
+        self._index = index
         self._sent = place
         if not self._wish.snapshot:
             await self._write(f"id: {place}\n\n".encode())

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from labfleet.decisions import wording
+from labfleet.decisions.lifecycle.session import ON_DEMAND_PATIENCE
 from labfleet.resources import conditions as facts
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.conditions import Condition
@@ -276,6 +277,9 @@ def _session_deadline(obj: Session, definition: Definition | None) -> Deadline |
             return Deadline(at=expires, what="it expires if it has not started")
     if status.end is not None:
         return Deadline(at=status.end, what="its slot ends")
+    created = obj.metadata.creation_timestamp
+    if not started and created is not None:
+        return Deadline(at=created + ON_DEMAND_PATIENCE, what="it expires if it has not started")
     return None
 
 
