@@ -24,7 +24,7 @@ from labfleet.stores.runners import Threads
 
 LEASES = ("bind-0", "bind-1", "bind-2")
 WORKERS = {"w0": 8, "w1": 8, "w2": 12}
-PORTS = range(2000, 2030)
+PORTS = range(2000, 2040)
 LENGTH = 5.0
 RUN = timedelta(seconds=60)
 
@@ -45,9 +45,18 @@ class Process:
 
     async def run(self) -> None:
         while self.clock.instant < START + RUN:
-            self.clock.instant += timedelta(seconds=self.dice.uniform(0.05, 0.6))
+            self.clock.instant += timedelta(seconds=self.dice.uniform(0.05, 0.3))
             verb = self.dice.choice(
-                [self.lead, self.lead, self.bind, self.bind, self.create, self.extend, self.cancel]
+                [
+                    self.lead,
+                    self.lead,
+                    self.bind,
+                    self.bind,
+                    self.bind,
+                    self.create,
+                    self.extend,
+                    self.cancel,
+                ]
             )
             try:
                 await verb()
@@ -116,9 +125,11 @@ class Process:
         else:
             self.counts["no room"] += 1
             return
-        ports = self.dice.sample(free[:6], 3)
+        ports = self.dice.sample(free, 3)
         doc |= {"worker": worker, "ports": ports, "lease": [self.lease.name, self.lease.token]}
         owner = f"session/{item.key.name}"
+        for _ in range(self.dice.randint(0, 12)):
+            await self.store.head()  # thinking, so that others decide on the same snapshot
         await self.write(
             "bind",
             (
