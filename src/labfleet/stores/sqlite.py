@@ -64,9 +64,13 @@ class SqliteDatabase:
         connection = sqlite3.connect(
             self._path, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        connection.execute(f"PRAGMA busy_timeout={int(self._patience * 1000)}")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA temp_store=MEMORY")
+        try:
+            connection.execute(f"PRAGMA busy_timeout={int(self._patience * 1000)}")
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA temp_store=MEMORY")
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
     def _prepare(self, epoch: str, *, memory: bool) -> None:
