@@ -1,1 +1,3 @@
 """Runs fleets of network labs."""
+
+__version__ = "0.1.0"
