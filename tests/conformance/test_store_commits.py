@@ -215,6 +215,13 @@ async def test_limits(store: s.Store) -> None:
     assert (await store.head()).revision == 0
 
 
+async def test_naive_instant(store: s.Store) -> None:
+    """An instant without a zone is the caller's mistake, and only the caller hears of it."""
+    naive = store.commit(commit(put("w1"), at=START.replace(tzinfo=None)))
+    results = await asyncio.gather(naive, store.commit(commit(put("w2"))), return_exceptions=True)
+    assert [type(each) for each in results] == [errors.Invalid, s.Committed]
+
+
 async def test_largest_commit(store: s.Store) -> None:
     """A commit of exactly the limit is done as one."""
     done = await store.commit(commit(*(put(f"w{n}") for n in range(s.COMMIT_LIMIT))))
@@ -256,8 +263,10 @@ async def test_closed_store(place: Place) -> None:
     await asyncio.sleep(0)
     await store.close()
     assert len([await each for each in waiting]) == 20
-    with pytest.raises(errors.Temporary):
-        await store.commit(commit(put("late")))
+    await store.close()
+    for late in (store.commit(commit(put("late"))), store.get(key("w1")), store.tokens()):
+        with pytest.raises(errors.Temporary, match="closed"):
+            await late
 
 
 async def test_cancelled_caller(store: s.Store) -> None:

@@ -140,6 +140,8 @@ async def test_nothing_is_overwritten(place: Place, tmp_path: Path) -> None:
         await store.backup(target)
         with pytest.raises(errors.Permanent, match="exists already"):
             await store.backup(target)
+        with pytest.raises(errors.Permanent, match="No such file"):
+            await store.backup(str(tmp_path / "no" / "where"))
     url = place.empty()
     runner = Threads()
     try:

@@ -71,6 +71,17 @@ async def test_idle_connections_broken(place: Place, store: s.Store) -> None:
     await store.changed((await store.head()).revision, seconds=0.01)
 
 
+async def test_notified(place: Place, store: s.Store) -> None:
+    """A commit of another process wakes a watcher that does not poll."""
+    database: Any = store._db  # type: ignore[attr-defined]
+    database.poll = None
+    async with asyncio.timeout(10), place.opened() as other, asyncio.TaskGroup() as group:
+        while database._listener._socket < 0:
+            await asyncio.sleep(0.01)
+        group.create_task(store.changed(0, seconds=60))
+        await other.commit(commit(put("w1")))
+
+
 async def test_cut_while_waiting_for_the_lock(place: Place, store: s.Store) -> None:
     """A commit that was cut before it was sent is done on a new connection."""
     with psycopg.connect(place.url) as blocker:

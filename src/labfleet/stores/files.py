@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from labfleet.kernel import errors
+
+
+@contextmanager
+def file_errors(doing: str) -> Iterator[None]:
+    """Raise kernel errors in place of the operating system's, saying what was being done."""
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot {doing}: {error.strerror or error}"
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise errors.OutOfCapacity(f"{message}; nothing was left behind") from error
+        raise errors.Permanent(message, reason="StoreNotWritable") from error
 
 
 def refuse_existing(path: Path) -> None:

@@ -37,9 +37,11 @@ class FleetStore:
         self._clock = clock
         self._watchers = Watchers(head)
         self._group = GroupCommit(self._start)
+        self._closed = False
         database.listen(self._watchers.advance, self._read)
 
     def _read(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        self._check_open()
         return (self._runner.write if self._db.shared else self._runner.read)(work)
 
     def _start(
@@ -124,6 +126,7 @@ class FleetStore:
     # --- leases, replies, tokens: no events ----------------------------------------------
 
     def _write(self, work: Callable[[Run], T]) -> asyncio.Future[T]:
+        self._check_open()
         return self._runner.write(partial(self._db.write, work))
 
     async def acquire(self, name: str, holder: str, *, seen: int | None) -> store.Lease:
@@ -184,11 +187,18 @@ class FleetStore:
         return await self._read(partial(self._db.backup, target))
 
     async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         await self._group.close()
         self._watchers.close()
         self._db.mute()
         await self._runner.write(self._db.close)
         self._runner.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.Temporary("the store is closed", reason="StoreClosed")
 
 
 def _limit(limit: int) -> int:

@@ -20,7 +20,7 @@ from labfleet.stores.runners import Runner
 
 
 async def open_store(url: str, *, runner: Runner, ids: IdSource, clock: Clock) -> Store:
-    """Open, migrate and return the store behind a URL; it owns the runner until closed.
+    """Open, migrate and return the store behind a URL; once opened, it closes the runner.
 
     Permanent: a URL nobody knows, a newer schema ("SchemaTooNew"), no driver; Temporary: the
     database does not answer.

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from labfleet.kernel import errors
-from labfleet.stores.files import publish, refuse_existing
+from labfleet.stores.files import file_errors, publish, refuse_existing
 from labfleet.stores.postgres_links import Connection, connect, translated
 from labfleet.stores.postgres_schema import migrate
 from labfleet.stores.statements import migrations, pending, statements
@@ -60,18 +60,17 @@ def dump(url: str, target: str) -> int:
     refuse_existing(path)
     partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
     connection = connect(url)
-    try:
-        with translated(f"back up to {target}", connection), _created(partial) as file:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            _dump(connection, file)
-            connection.execute("COMMIT")
-        return publish(partial, path)
-    except OSError as error:
-        message = f"cannot write {target}: {error.strerror}"
-        raise errors.OutOfCapacity(message) from error
-    finally:
-        connection.close()
-        partial.unlink(missing_ok=True)
+    doing = f"back up to {target}"
+    with file_errors(doing), translated(doing, connection):
+        try:
+            with _created(partial) as file:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                _dump(connection, file)
+                connection.execute("COMMIT")
+            return publish(partial, path)
+        finally:
+            connection.close()
+            partial.unlink(missing_ok=True)
 
 
 def _created(path: Path) -> BinaryIO:

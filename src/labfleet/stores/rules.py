@@ -101,6 +101,9 @@ def check_size(commit: store.Commit) -> None:
     if max(len(commit.writes), len(commit.preconditions)) > store.COMMIT_LIMIT:
         message = f"a commit holds at most {store.COMMIT_LIMIT} writes and preconditions each"
         raise errors.Invalid(message, reason="CommitTooLarge")
+    if commit.cause.at.tzinfo is None:
+        message = "a commit's instant must carry its zone"
+        raise errors.Invalid(message, reason="NaiveInstant")
 
 
 def needs(commits: Iterable[store.Commit]) -> Needs:

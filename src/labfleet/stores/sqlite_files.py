@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from labfleet.kernel import errors
-from labfleet.stores.files import publish, refuse_existing
+from labfleet.stores.files import file_errors, publish, refuse_existing
 from labfleet.stores.statements import migrations, pending, statements
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -64,12 +64,13 @@ def copy(source: sqlite3.Connection, target: str) -> int:
     path = Path(target)
     refuse_existing(path)
     partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
-    try:
-        with _new_file(partial) as connection:
-            source.backup(connection)
-        return publish(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with file_errors(f"write {target}"):
+        try:
+            with _new_file(partial) as connection:
+                source.backup(connection)
+            return publish(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def restore(backup: str, target: str, *, epoch: str) -> int:
@@ -82,22 +83,27 @@ def restore(backup: str, target: str, *, epoch: str) -> int:
     if not source.is_file():
         raise errors.Gone(f"there is no backup file {backup}", reason="NoSuchFile")
     partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    with file_errors(f"write {target}"), translated(f"restore {backup}"):
+        try:
+            _restore(source, partial, epoch)
+            return publish(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _restore(source: Path, partial: Path, epoch: str) -> None:
     sql = statements("sqlite")
-    try:
-        with translated(f"restore {backup}"), _new_file(partial) as connection:
-            opened = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
-            try:
-                opened.backup(connection)
-            finally:
-                opened.close()
-            _check(connection, backup)
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(sql["new_epoch"], (epoch,))
-            connection.execute(sql["new_epoch_leases"])
-            connection.execute("COMMIT")
-        return publish(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with _new_file(partial) as connection:
+        opened = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            opened.backup(connection)
+        finally:
+            opened.close()
+        _check(connection, str(source))
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(sql["new_epoch"], (epoch,))
+        connection.execute(sql["new_epoch_leases"])
+        connection.execute("COMMIT")
 
 
 def _check(connection: sqlite3.Connection, name: str) -> None:
