@@ -23,6 +23,11 @@ def _hide(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[st
     return event
 
 
+def _to_stderr(*_: Any) -> structlog.PrintLogger:
+    """Return a writer to what stderr is now, not to what it was when logs were set up."""
+    return structlog.PrintLogger(sys.stderr)
+
+
 def configure(*, fmt: str, level: str) -> None:
     """Set logs up once per process; they go to stderr."""
     renderer: Any = structlog.processors.JSONRenderer()
@@ -40,7 +45,7 @@ def configure(*, fmt: str, level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             getattr(logging, level.upper(), logging.INFO)
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_to_stderr,
     )
 
 

@@ -83,6 +83,8 @@ def load(
     unknown = set(settings.roles) - set(ROLES)
     if unknown:
         raise errors.Invalid(f"settings: unknown roles {sorted(unknown)}; known are {ROLES}")
+    if settings.clock_rate != 1.0 and settings.clock_epoch == 0.0:
+        raise errors.Invalid("settings: a scaled clock needs clock_epoch, a Unix instant of now")
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise errors.Invalid("settings: tls_cert and tls_key go together")
     return settings

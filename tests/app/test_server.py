@@ -1,0 +1,154 @@
+"""The server as a process: start, first token, orderly end, backup, what it warns of."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from labfleet.app import serving, wiring
+from labfleet.app.settings import Settings
+from labfleet.app.system import SystemIds
+
+
+class Server:
+    """One `labfleet server` child."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "labfleet", "server", "--data", str(folder), "--port", "0",
+             "--log-format", "json", "--aws-endpoint-url", "http://127.0.0.1:9",
+             "--admin-token-file", str(folder / "token"), *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        assert self.process.stdout is not None
+        self.told = json.loads(self.process.stdout.readline())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.communicate(timeout=30)
+
+    def call(self, path: str, method: str = "GET", body: object = None) -> tuple[int, object]:
+        request = urllib.request.Request(self.told["url"] + path, method=method)
+        request.add_header("Authorization", f"Bearer {(self.folder / 'token').read_text().strip()}")
+        content = None if body is None else json.dumps(body).encode()
+        if content is not None:
+            request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, content, timeout=10) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+
+
+CLUSTER = {
+    "kind": "Cluster", "metadata": {"name": "c"}, "spec": {"capacity": {"cpu": 4}},
+}  # fmt: skip
+
+
+def test_the_server_ends_in_order_and_starts_again_with_everything(tmp_path: Path) -> None:
+    """SIGTERM gives exit code 0; objects, token and installation id outlive the process."""
+    with Server(tmp_path) as first:
+        assert first.call("/api/v1/clusters", "POST", CLUSTER)[0] == 201
+        assert first.call("/readyz")[0] == 200
+        first.process.send_signal(signal.SIGTERM)
+        assert first.process.wait(30) == 0
+    installation = (tmp_path / "installation").read_text()
+    with Server(tmp_path) as second:
+        status, found = second.call("/api/v1/clusters/c")
+        assert (status, found["metadata"]["name"]) == (200, "c")
+    assert (tmp_path / "installation").read_text() == installation
+
+
+def test_backup_beside_a_running_server_restores_elsewhere(tmp_path: Path) -> None:
+    """`labfleet backup` copies while the server runs; `restore` refuses to overwrite."""
+    copy, place = tmp_path / "copy.backup", tmp_path / "b"
+    with Server(tmp_path / "a") as server:
+        server.call("/api/v1/clusters", "POST", CLUSTER)
+        run = _run("backup", str(copy), "--data", str(tmp_path / "a"))
+        assert run.returncode == 0, run.stderr
+    place.mkdir()
+    assert _run("restore", str(copy), "--data", str(place)).returncode == 0
+    assert _run("restore", str(copy), "--data", str(place)).returncode == 1
+    (place / "token").write_text((tmp_path / "a" / "token").read_text())
+    with Server(place) as again:
+        assert again.call("/api/v1/clusters/c")[0] == 200
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "labfleet", *words],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_wrong_settings_and_a_taken_port_end_with_a_sentence(tmp_path: Path) -> None:
+    """Exit 2 for a wrong setting, 1 for a port in use, and no traceback either way."""
+    wrong = _run("server", "--data", str(tmp_path), "--roles", "cook")
+    assert (wrong.returncode, "cook" in wrong.stderr) == (2, True)
+    with Server(tmp_path / "a") as server:
+        port = server.told["url"].rsplit(":", 1)[1]
+        taken = _run("server", "--data", str(tmp_path / "b"), "--port", port)
+    assert taken.returncode == 1
+    assert "cannot listen" in taken.stderr
+    assert "Traceback" not in taken.stderr + wrong.stderr
+
+
+def test_a_wider_bind_without_tls_warns() -> None:
+    """Loopback and TLS are quiet; an open door in the clear is said."""
+    assert serving.warn_of_open_door(Settings()) is None
+    assert serving.warn_of_open_door(Settings(host="0.0.0.0", tls_cert="c", tls_key="k")) is None
+    said = serving.warn_of_open_door(Settings(host="0.0.0.0"))
+    assert said is not None
+    assert "without TLS" in said
+
+
+def test_one_process_at_a_time_holds_a_role_of_a_local_store(tmp_path: Path) -> None:
+    """The file lock is a proof only where all processes share the machine."""
+    local = Settings(data=str(tmp_path))
+    first = wiring.lock_role(local, "scheduler")
+    assert first is not None
+    assert wiring.lock_role(local, "scheduler") is None
+    other = wiring.lock_role(local, "lab-controller")
+    assert other is not None
+    first.close()
+    other.close()
+    again = wiring.lock_role(local, "scheduler")
+    assert again is not None
+    again.close()
+    assert wiring.lock_role(Settings(store="postgresql://x/y"), "scheduler") is None
+
+
+def test_the_installation_keeps_its_identity(tmp_path: Path) -> None:
+    """A second start reads what the first one wrote; the folder is the owner's alone."""
+    folder = tmp_path / "new"
+    first = wiring.installation_id(folder, SystemIds())
+    assert wiring.installation_id(folder, SystemIds()) == first
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("what", ["--help", "server --help", "demo --help", "backup --help"])
+def test_help_is_help(what: str) -> None:
+    """Every program explains itself and exits 0."""
+    done = _run(*what.split())
+    assert done.returncode == 0
+    assert "usage" in done.stdout.lower()
+
+
+def test_the_environment_is_read_by_the_roof_only(tmp_path: Path) -> None:
+    """A misspelt LABFLEET variable of the CLI or of a secret is not ours to refuse."""
+    env = {**os.environ, "LABFLEET_TOKEN": "x", "LABFLEET_ROLES": "nobody"}
+    done = subprocess.run(
+        [sys.executable, "-m", "labfleet", "server", "--data", str(tmp_path)],
+        capture_output=True, text=True, timeout=60, check=False, env=env,
+    )  # fmt: skip
+    assert (done.returncode, "nobody" in done.stderr) == (2, True)

@@ -1,0 +1,71 @@
+"""The real clock, dice and secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
+from labfleet.kernel import errors
+from labfleet.resources.meta import SecretRef
+
+EPOCH = 1_795_000_000.0
+
+
+def test_two_clocks_with_one_epoch_and_rate_share_the_time() -> None:
+    """Server and simulators agree on fleet time because epoch and factor are all of it."""
+    one, other = SystemClock(EPOCH, 500.0), SystemClock(EPOCH, 500.0)
+    apart = abs((one.now() - other.now()).total_seconds())
+    assert apart < 500.0
+    assert one.rate == 500.0
+
+
+def test_a_clock_that_stands_still_is_refused() -> None:
+    """A rate of zero or less would make every wait endless."""
+    for rate in (0.0, -1.0):
+        with pytest.raises(errors.Invalid):
+            SystemClock(0.0, rate)
+
+
+def test_streams_of_a_seed_depend_on_the_name_only() -> None:
+    """One more draw in one stream does not shift another."""
+    first, second = SystemRng("s"), SystemRng("s")
+    first.stream("a").random()
+    assert first.stream("b").random() == second.stream("b").random()
+    assert first.stream("a").random() != first.stream("b").random()
+
+
+def test_secrets_are_read_at_the_moment_of_use(tmp_path: Path) -> None:
+    """A rotated file is seen without a restart, and the newline of an editor is dropped."""
+    file = tmp_path / "secret"
+    file.write_text("one\n")
+    secrets = HostSecrets({"NAME": "value"})
+    assert secrets.resolve(SecretRef(env="NAME")) == "value"
+    assert secrets.resolve(SecretRef(file=str(file))) == "one"
+    file.write_text("two")
+    assert secrets.resolve(SecretRef(file=str(file))) == "two"
+
+
+def test_a_missing_secret_names_the_reference_only(tmp_path: Path) -> None:
+    """Unset, empty and unreadable secrets are Denied, and the text holds no value."""
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    secrets = HostSecrets({"EMPTY": ""})
+    for ref in (
+        SecretRef(env="UNSET"),
+        SecretRef(env="EMPTY"),
+        SecretRef(file=str(empty)),
+        SecretRef(file=str(tmp_path / "absent")),
+    ):
+        with pytest.raises(errors.Denied, match=ref.env or "secret file"):
+            secrets.resolve(ref)
+
+
+def test_ids_and_tokens_never_repeat() -> None:
+    """A thousand draws give a thousand identities and secrets of 256 bits."""
+    ids = SystemIds()
+    assert len({ids.uid() for _ in range(1000)}) == 1000
+    tokens = {ids.token() for _ in range(1000)}
+    assert len(tokens) == 1000
+    assert min(len(token) for token in tokens) >= 43
