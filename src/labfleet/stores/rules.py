@@ -242,9 +242,13 @@ class _Work:
         else:
             kind, previous = "MODIFIED", old.revision
             row = Row(put.uid, revision, labels, old.created_at, old.born)
-        self.set(state.objects, key, row)
-        why = (cause.actor, cause.request_id, cause.reason, previous)
-        self.events.append((revision, *key, put.uid, kind, put.doc, at, *why))
+        # `set` by hand: this is what nearly every write comes through.
+        self.undos.append((state.objects, key, _ABSENT if old is None else old))
+        state.objects[key] = row
+        space, name, why = key.namespace, key.name, cause.reason
+        event = (revision, key.kind, space, name, put.uid, kind, put.doc, at, cause.actor,
+                 cause.request_id, why, previous)  # fmt: skip
+        self.events.append(event)
         return revision
 
     def _delete(self, key: Key, cause: store.Cause, at: int) -> int:
