@@ -78,8 +78,11 @@ async def test_notified(place: Place, store: s.Store) -> None:
     async with asyncio.timeout(10), place.opened() as other, asyncio.TaskGroup() as group:
         while database._listener._socket < 0:
             await asyncio.sleep(0.01)
-        group.create_task(store.changed(0, seconds=60))
+        waiting = group.create_task(store.changed(0, seconds=60))
+        await asyncio.sleep(0)
+        assert not waiting.done()
         await other.commit(commit(put("w1")))
+    assert waiting.done()
 
 
 async def test_cut_while_waiting_for_the_lock(place: Place, store: s.Store) -> None:
