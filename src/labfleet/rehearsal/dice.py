@@ -1,0 +1,107 @@
+"""Virtual clock, dice, ids and secrets: what the roof `app` takes from the host, from a seed.
+
+Named streams: one more draw in one place shifts no other place's draws.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import uuid
+from datetime import UTC, datetime, timedelta
+
+from labfleet.kernel import errors
+from labfleet.resources.meta import SecretRef
+
+EPOCH = datetime(2026, 11, 27, tzinfo=UTC)
+"""The first instant of every rehearsal: midnight, so that hours of the day are virtual hours."""
+SECRET = "rehearsed"  # noqa: S105 - no secret of anybody
+
+
+class Dice:
+    """Dice of a seed; streams are independent by name (kernel.rng.Rng)."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._dice = random.Random(seed)  # noqa: S311 - a rehearsal, not secrecy
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        return self._dice.random()
+
+    def stream(self, name: str) -> Dice:
+        """Return the stream of this name."""
+        return Dice(f"{self._seed}/{name}")
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return k random bits (cml_simulator.core.inputs.Dice)."""
+        return self._dice.getrandbits(k)
+
+    def between(self, low: float, high: float) -> float:
+        """Return a number in [low, high)."""
+        return low + (high - low) * self._dice.random()
+
+    def below(self, bound: int) -> int:
+        """Return a whole number from 0 to bound - 1."""
+        return min(int(self._dice.random() * bound), bound - 1)
+
+    def chance(self, share: float) -> bool:
+        """Return True in this share of the cases."""
+        return self._dice.random() < share
+
+
+class Clock:
+    """Fleet time of one process: the loop's, moved by what is wrong with this host's clock."""
+
+    rate = 1.0
+
+    def __init__(self, skew: float = 0.0) -> None:
+        self.skew = skew
+
+    def now(self) -> datetime:
+        """Return this host's idea of the instant."""
+        return EPOCH + timedelta(seconds=_time() + self.skew)
+
+    def monotonic(self) -> float:
+        """Return seconds since the start; a set clock does not move it."""
+        return _time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for virtual seconds."""
+        await asyncio.sleep(seconds)
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Ids:
+    """Ids that depend on the seed and on how many were asked for."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._count = 0
+
+    def uid(self) -> str:
+        """Return the next UUID."""
+        return str(uuid.UUID(bytes=self._next(16), version=4))
+
+    def token(self) -> str:
+        """Return the next secret."""
+        return self._next(32).hex()[:43]
+
+    def _next(self, size: int) -> bytes:
+        self._count += 1
+        text = f"{self._seed}/{self._count}"
+        return hashlib.blake2b(text.encode(), digest_size=size).digest()
+
+
+class Secrets:
+    """Every reference leads to one value."""
+
+    def resolve(self, ref: SecretRef) -> str:
+        """Return the value; Denied for the reference that is to be missing."""
+        if ref.env == "MISSING":
+            raise errors.Denied("environment variable MISSING is not set", reason="NoSecret")
+        return SECRET
