@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from labfleet.app.demo import verdict
-from labfleet.app.demo.play import Plan, Play, Scene, Stuck, read_json
+from labfleet.app.demo.play import Plan, Play, Stuck, read_json
 from labfleet.app.demo.processes import NotStarted
 from labfleet.app.demo.screen import Screen
 from labfleet.app.settings import Settings
@@ -32,9 +32,11 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--once", action="store_true", help="run to the end and stop")
     parser.add_argument("--json", action="store_true", help="print one JSON object last")
     parser.add_argument("--labs", type=Path, help="folder of CML topology files, a session each")
-    parser.add_argument("--speed", type=float, default=120.0, help="fleet seconds a real second")
+    parser.add_argument(
+        "--speed", type=float, help="fleet seconds a real second (120 with --once, else 30)"
+    )
     parser.add_argument("--sessions", type=int, default=4, help="sessions of each built-in lab")
-    parser.add_argument("--minutes", type=int, default=10, help="length of a session")
+    parser.add_argument("--minutes", type=int, help="length of a session (10 with --once, else 30)")
     parser.add_argument("--workers", type=int, default=4, help="most workers of the pool")
     parser.add_argument("--kill", type=int, default=0, help="kill -9 the server so many times")
     parser.add_argument("--seed", type=int, default=1, help="seed of the moments to kill at")
@@ -42,6 +44,8 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="folder to keep; a temporary one without it")
     parser.add_argument("--patience", type=float, default=300.0, help="real seconds to wait")
     found = parser.parse_args(argv)
+    found.speed = found.speed or (120.0 if found.once else 30.0)
+    found.minutes = found.minutes or (10 if found.once else 30)
     if found.labs is not None and not found.labs.is_dir():
         parser.error(f"--labs: {found.labs} is not a folder")
     if found.speed <= 0 or found.sessions < 1 or found.minutes < 1 or found.workers < 1:
@@ -80,9 +84,10 @@ def _run(chosen: argparse.Namespace, folder: Path) -> int:
         told = play.open()
         screen.say(f"page and API: {play.scene.url}/ (token in {folder / 'admin.token'})")
         play.ask(told)
-        play.run()
-        if not chosen.once:
-            _linger(play, screen)
+        if chosen.once:
+            play.run()
+        else:
+            play.keep_busy()
         play.close()
         result = _result(play, folder, begun, chosen.speed)
     except KeyboardInterrupt:
@@ -99,18 +104,6 @@ def _run(chosen: argparse.Namespace, folder: Path) -> int:
     if chosen.json:
         sys.stdout.write(json.dumps(result, separators=(",", ":")) + "\n")
     return 0 if result["ok"] else 1
-
-
-def _linger(play: Play, screen: Screen) -> None:
-    """Stay up for looking around until Ctrl-C, then go on to the orderly end."""
-    screen.say("everything ran; look around, Ctrl-C takes it all down in order")
-    play.scene.act = "waiting for you (Ctrl-C ends)"
-    try:
-        while True:
-            play.refresh()
-            time.sleep(1.0)
-    except KeyboardInterrupt:
-        return
 
 
 def _explain(play: Play, screen: Screen, folder: Path) -> None:
@@ -138,11 +131,13 @@ def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, A
         for each in refused
         if not each["status"]["decision"]["message"]
     ]
-    failed = len(phases) - phases.count("COMPLETED") - len(refused)
+    cancelled = phases.count("CANCELLED")
+    failed = len(phases) - phases.count("COMPLETED") - cancelled - len(refused)
     result: dict[str, Any] = {
         "sessions_requested": play.requested,
         "sessions_completed": phases.count("COMPLETED"),
         "sessions_failed": failed,
+        "sessions_cancelled": cancelled,
         "sessions_refused": len(refused) + len(play.invalid),
         "simulations_approved": play.approved,
         "simulations_denied": play.denied,
@@ -162,7 +157,7 @@ def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, A
         "failures": {
             each["metadata"]["name"]: each["status"]["message"]
             for each in sessions
-            if each["status"]["phase"] != "COMPLETED" and not _refused(each)
+            if each["status"]["phase"] not in {"COMPLETED", "CANCELLED"} and not _refused(each)
         },
         "volumes_left": left["volumes_left"],
         "imports": left["imports"],
@@ -184,11 +179,12 @@ def _good(result: dict[str, Any]) -> bool:
         "sessions_failed", "instances_left", "licences_left", "labs_left", "ports_left",
         "port_conflicts", "invariant_violations", "volumes_left",
     )  # fmt: skip
-    counted = result["sessions_completed"] + result["sessions_refused"]
+    ends = ("sessions_completed", "sessions_refused", "sessions_cancelled")
+    counted = sum(result[key] for key in ends)
     return (
         all(result[key] == 0 for key in zero)
         and counted == result["sessions_requested"]
-        and result["sessions_completed"] > 0
+        and result["sessions_completed"] + result["sessions_cancelled"] > 0
         and result["workers_provisioned"] == result["workers_terminated"] > 0
         and result["simulations_approved"] > 0
     )
@@ -201,6 +197,3 @@ async def _replayed(folder: Path) -> verdict.Replay:
         return await verdict.replay(store)
     finally:
         await store.close()
-
-
-__all__ = ["Scene", "main"]

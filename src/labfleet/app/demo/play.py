@@ -21,7 +21,7 @@ from labfleet.cli.settings import Settings
 
 TERMINAL = frozenset({"COMPLETED", "EXPIRED", "FAILED", "CANCELLED"})
 TICK = 0.4
-READY_SECONDS = 60.0
+LIVELY = 9
 
 
 class Stuck(RuntimeError):
@@ -78,6 +78,7 @@ class Play:
         self.stage = self._stage()
         self.client: Client | None = None
         self.requested = 0
+        self._asked: list[dict[str, Any]] = []
 
     def _stage(self) -> Stage:
         folder, plan = self.plan.folder, self.plan
@@ -163,6 +164,9 @@ class Play:
         for body in cast.sessions:
             if body["spec"]["definition"] not in self.invalid:
                 self._create("sessions", body)
+        self._asked = [
+            each for each in cast.sessions if "too-large" not in each["metadata"]["name"]
+        ]
         self.requested = len(cast.sessions) + len(unreadable)
         self._simulate(cast.simulations)
 
@@ -171,6 +175,33 @@ class Play:
         self._act("running")
         self._plan_kills()
         self._wait(lambda: self._ended(self.scene.sessions), "sessions did not end")
+
+    def keep_busy(self) -> None:
+        """Until interrupted: let another student come whenever somebody has gone."""
+        self._act("running; look around, Ctrl-C takes it all down in order")
+        self._plan_kills()
+        names = [each["spec"]["definition"] for each in self._asked]
+        wanted = min(len(names), LIVELY)
+        try:
+            while True:
+                self._tend()
+                self.refresh()
+                live = [each for each in self.scene.sessions if not self._ended([each])]
+                if len(live) < wanted:
+                    self._another(names[self._dice.randrange(len(names))])
+                time.sleep(TICK * 2)
+        except KeyboardInterrupt:
+            self._act("ending what runs")
+        for each in self.scene.sessions:
+            if not self._ended([each]):
+                path = f"/api/v1/sessions/{each['metadata']['name']}/cancel"
+                self._call("POST", path, {"reason": "the demo ends"})
+        self._wait(lambda: self._ended(self.scene.sessions), "sessions did not end")
+
+    def _another(self, definition: str) -> None:
+        self.requested += 1
+        owner = f"student{self._dice.randrange(1, 40)}"
+        self._create("sessions", casts.session(f"again-{self.requested}", definition, owner))
 
     def close(self) -> None:
         """Ask for the pool's end and wait until nothing is left of it."""
