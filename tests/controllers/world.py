@@ -56,7 +56,18 @@ MACHINE: dict[str, Any] = {
     "licence": {"token": {"env": "TOKEN"}},
 }
 CHANGES = frozenset(
-    ["commit", "launch", "start", "stop", "terminate", "register", "deregister", "import_lab", "wipe", "delete"]
+    [
+        "commit",
+        "launch",
+        "start",
+        "stop",
+        "terminate",
+        "register",
+        "deregister",
+        "import_lab",
+        "wipe",
+        "delete",
+    ]
 )
 HOUR = 3600.0
 Strike = Callable[[str, int], str | None]
