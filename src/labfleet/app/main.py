@@ -22,6 +22,8 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.kernel import errors
 from labfleet.service.tokens import Tokens
+from labfleet.web import application as pages
+from labfleet.web import doors
 
 
 def parser() -> argparse.ArgumentParser:
@@ -160,6 +162,8 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         ring,
         readiness=readiness,
         metrics=system.metrics.text,
+        web=pages.build(system.parts, tokens),
+        credentials=doors.credentials,
         on_defect=defect,
     )
     listener = serving.server(app, settings)

@@ -1,0 +1,258 @@
+"""The pages as an ASGI application: every address that is not the API's.
+
+`/` (the live page), `/<plural>/<name>` (an object's page), `/login`, `/logout`, `/static/`.
+It answers the request; what is on a page is `overview` and `details`, how it looks is the
+templates, who may sign in how is `doors`. `api.front` bounds the body and adds the headers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+import jinja2
+
+from labfleet.kernel import clock, errors
+from labfleet.resources.kinds import KINDS
+from labfleet.service import access
+from labfleet.service.parts import Caller, Parts
+from labfleet.service.tokens import Tokens
+from labfleet.web import details, doors, overview, words
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+FORM_LIMIT = 8192
+_HERE = Path(__file__).parent
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_STATUS = (
+    (errors.Gone, 404),
+    (errors.Denied, 403),
+    (errors.Invalid, 400),
+    (errors.Temporary, 503),
+)
+_PLURALS = {row.plural: row for row in KINDS.values()}
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One reply."""
+
+    status: int
+    body: bytes = b""
+    media_type: str = "text/html; charset=utf-8"
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One static file, read once. `version` stands in its address, so it may be kept for ever."""
+
+    body: bytes = field(repr=False)
+    media_type: str
+    version: str
+
+
+def build(parts: Parts, tokens: Tokens) -> App:
+    """Return the application; `doors.credentials` goes with it to `api.application.build`."""
+    return Pages(parts, tokens)
+
+
+class Pages:
+    """All pages of an installation."""
+
+    def __init__(self, parts: Parts, tokens: Tokens) -> None:
+        self._parts = parts
+        self._tokens = tokens
+        self._files = _files()
+        self._jinja = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            auto_reload=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        versions = {name: f"/static/{name}?v={file.version}" for name, file in self._files.items()}
+        self._jinja.globals.update(static=versions, words=words.as_json(), WORDS=words)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        try:
+            answer = await self._answer(scope, receive)
+        except errors.LabfleetError as error:
+            answer = self._trouble(scope, error)
+        length = str(len(answer.body)).encode()
+        headers = [
+            (b"content-type", answer.media_type.encode()),
+            (b"content-length", length),
+            # Forms need an Origin, which browsers withhold under the API's no-referrer.
+            (b"referrer-policy", b"same-origin"),
+            *answer.headers,
+        ]
+        start = {"type": "http.response.start", "status": answer.status, "headers": headers}
+        await send(start)
+        body = b"" if scope["method"] == "HEAD" else answer.body
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        path, method = scope["path"], scope["method"]
+        if path in {"/login", "/logout"} and method == "POST":
+            return await self._door(scope, receive)
+        if method not in {"GET", "HEAD"}:
+            return self._error(
+                scope, 405, "This page can only be read.", ((b"allow", b"GET, HEAD"),)
+            )
+        if path.startswith("/static/"):
+            return self._static(scope)
+        if path == "/login":
+            return self._login(scope, 200, "")
+        caller = await self._caller(scope)
+        if caller is None:
+            stale = doors.token(scope) is not None
+            query = scope.get("query_string", b"").decode("latin-1")
+            wanted = doors.safe_next(quote(path) + (f"?{query}" if query else ""))
+            where = "/login?next=" + quote(wanted, safe="") + ("&ended=1" if stale else "")
+            return _redirect(where, doors.drop_cookie(scope) if stale else None)
+        if path == "/logout":
+            return self._page(scope, "logout.html", 200, caller=caller)
+        if path == "/":
+            found = await overview.overview(self._parts, caller)
+            return self._page(scope, "overview.html", 200, caller=caller, page=found)
+        return await self._object(scope, caller, path)
+
+    async def _object(self, scope: Scope, caller: Caller, path: str) -> Answer:
+        plural, _, name = path.strip("/").partition("/")
+        row = _PLURALS.get(plural)
+        if row is None:
+            raise errors.Gone("There is no page at this address.")
+        if not name:
+            return _redirect(f"/#{plural}")
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        namespace = query.get("namespace", ["default"])[-1]
+        found = await details.detail(self._parts, caller, row, name, namespace)
+        return self._page(scope, "detail.html", 200, caller=caller, page=found)
+
+    async def _caller(self, scope: Scope) -> Caller | None:
+        text = doors.token(scope)
+        if text is None:
+            return None
+        try:
+            principal = await self._tokens.authenticate(text)
+        except errors.Denied:
+            return None
+        return Caller(principal, str(scope.get("labfleet.request_id", "")))
+
+    async def _door(self, scope: Scope, receive: Receive) -> Answer:
+        """Sign in or out. A form of another site does neither."""
+        if not doors.same_site(scope):
+            return self._error(scope, 403, "This form was not sent from a page of this server.")
+        if scope["path"] == "/logout":
+            return _redirect("/login", doors.drop_cookie(scope))
+        form = await _form(scope, receive)
+        text = form.get("token", "").strip()
+        try:
+            if not doors.plausible(text):
+                return self._login(scope, 400, "That is not a token.", form.get("next", ""))
+            await self._tokens.authenticate(text)
+        except errors.Denied as error:
+            said = error.message[:1].upper() + error.message[1:] + "."
+            return self._login(scope, 401, said, form.get("next", ""))
+        return _redirect(doors.safe_next(form.get("next", "")), doors.set_cookie(scope, text))
+
+    def _login(self, scope: Scope, status: int, problem: str, wanted: str = "") -> Answer:
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        wanted = wanted or query.get("next", [""])[-1]
+        if not problem and "ended" in query:
+            problem = "Your token has ended or is not known here. Sign in again."
+        next_ = doors.safe_next(wanted)
+        return self._page(scope, "login.html", status, problem=problem, next=next_)
+
+    def _static(self, scope: Scope) -> Answer:
+        file = self._files.get(scope["path"].removeprefix("/static/"))
+        if file is None:
+            raise errors.Gone("There is no such file.")
+        asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("v", [""])[-1]
+        kept = b"public, max-age=31536000, immutable" if asked == file.version else b"no-cache"
+        return Answer(200, file.body, file.media_type, ((b"cache-control", kept),))
+
+    def _trouble(self, scope: Scope, error: errors.LabfleetError) -> Answer:
+        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+        said = error.message[:1].upper() + error.message[1:]
+        extra: Headers = ()
+        if status == 503:
+            seconds = max(1, round(error.retry_after or 2))
+            extra = ((b"retry-after", str(seconds).encode()),)
+        return self._error(scope, status, said, extra)
+
+    def _error(self, scope: Scope, status: int, said: str, headers: Headers = ()) -> Answer:
+        made = self._page(
+            scope, "error.html", status,
+            said=said, title=HTTPStatus(status).phrase,
+            request_id=str(scope.get("labfleet.request_id", "")),
+        )  # fmt: skip
+        return Answer(status, made.body, headers=headers)
+
+    def _page(
+        self, scope: Mapping[str, Any], name: str, status: int, *,
+        caller: Caller | None = None, **values: Any,
+    ) -> Answer:  # fmt: skip
+        principal = None if caller is None else caller.principal
+        made = self._jinja.get_template(name).render(
+            principal=principal,
+            may=lambda action, kind: principal is not None and access.may(principal, action, kind),
+            theme=doors.theme(scope),
+            now=clock.format_instant(self._parts.clock.now()),
+            rate=self._parts.clock.rate,
+            **values,
+        )
+        return Answer(status, made.encode("utf-8", "replace"))
+
+
+def _redirect(where: str, cookie: tuple[bytes, bytes] | None = None) -> Answer:
+    more = () if cookie is None else (cookie,)
+    return Answer(303, headers=((b"location", where.encode("latin-1", "replace")), *more))
+
+
+async def _form(scope: Scope, receive: Receive) -> dict[str, str]:
+    """Return the fields of a small form; Invalid when it is none."""
+    kind = doors.header(scope, b"content-type").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise errors.Invalid("Send the form as a browser does.")
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise errors.Invalid("The form did not arrive whole.")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > FORM_LIMIT:
+            raise errors.Invalid(f"A form has at most {FORM_LIMIT} bytes.")
+    try:
+        fields = parse_qs(body.decode("ascii"), max_num_fields=10)
+    except ValueError:
+        raise errors.Invalid("The form cannot be read.") from None
+    return {name: found[-1] for name, found in fields.items()}
+
+
+def _files() -> dict[str, File]:
+    """Return the static files by name: these and no others, so that no path leads elsewhere."""
+    found: dict[str, File] = {}
+    for path in sorted((_HERE / "static").iterdir()):
+        if path.suffix in _TYPES:
+            body = path.read_bytes()
+            version = hashlib.sha256(body).hexdigest()[:12]
+            found[path.name] = File(body, _TYPES[path.suffix], version)
+    return found

@@ -1,0 +1,165 @@
+"""The data of an object's own page: state, why, decision, conditions, ports, history.
+
+Also of an object that is gone, from its history. Reads what `explain` recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from labfleet.decisions import wording
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources.decision import Verdict
+from labfleet.resources.kinds import Kind
+from labfleet.resources.meta import Resource
+from labfleet.resources.session import TERMINAL, PortAllocation, Session
+from labfleet.resources.worker import Worker
+from labfleet.service import explain, objects, verbs
+from labfleet.service.explain import Explanation
+from labfleet.service.parts import Caller, Parts
+from labfleet.web import overview, values, words
+from labfleet.web.overview import Happening, Table
+from labfleet.web.values import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One port: what was given, and what was seen last."""
+
+    given: PortAllocation
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Everything on an object's page; `found` is None for one that is gone."""
+
+    kind: str
+    plural: str
+    name: str
+    namespace: str
+    found: Explanation | None
+    state: Cell | None
+    since: Cell | None
+    deadline: Cell | None
+    facts: tuple[tuple[str, Cell], ...]
+    verdicts: tuple[tuple[Verdict, str], ...]
+    ports: tuple[Port, ...]
+    sessions: Table | None
+    events: tuple[Happening, ...]
+    times: Mapping[str, Cell]
+
+
+async def detail(parts: Parts, caller: Caller, row: Kind, name: str, namespace: str) -> Detail:
+    """Return an object's page; Gone when nothing is known of it, Denied when it is not for you."""
+    now = parts.clock.now()
+    try:
+        found = await explain.explain(parts, caller, row, name, namespace)
+        obj: Resource | None = await verbs.found(parts, caller, row.type, name, namespace)
+    except errors.Gone:
+        found, obj = None, None
+    real = name if obj is None else obj.name
+    past = await _past(parts, caller, row, real, namespace, gone=obj is None)
+    decision = None if found is None else found.decision
+    deadline = None if found is None else found.next_deadline
+    return Detail(
+        kind=row.name,
+        plural=row.plural,
+        name=real,
+        namespace=namespace,
+        found=found,
+        state=_state(row, found),
+        since=None if found is None or found.since is None else values.instant(found.since, now),
+        deadline=None if deadline is None else values.instant(deadline.at, now),
+        facts=() if obj is None else _facts(parts, row, obj),
+        verdicts=tuple(
+            (each, wording.short(each.shortages))
+            for each in (() if decision is None else decision.candidates)
+        ),
+        ports=_ports(obj),
+        sessions=_sessions(parts, caller, obj),
+        events=tuple(overview.happenings(past, caller, now)),
+        times={} if found is None else {
+            each.type: values.instant(each.last_transition_time, now) for each in found.conditions
+        },
+    )  # fmt: skip
+
+
+async def _past(
+    parts: Parts, caller: Caller, row: Kind, name: str, namespace: str, *, gone: bool
+) -> tuple[stores.Event, ...]:
+    try:
+        return await objects.events(parts, caller, row, name, namespace, limit=words.EVENTS)
+    except errors.Gone:
+        if gone:
+            raise
+        return ()
+
+
+def _state(row: Kind, found: Explanation | None) -> Cell | None:
+    if found is None:
+        return Cell("state", "gone", tone="calm", shape="■")
+    return None if found.phase is None else values.state(row.name, found.phase)
+
+
+def _facts(parts: Parts, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ...]:
+    """Return the columns of the tables, and those that the CLI shows in wide output."""
+    now, held = parts.clock.now(), overview.uses(parts, row.name)
+    section = words.BY_KIND.get(row.name)
+    shown = [] if section is None else [
+        column for column in section.columns
+        if column.show not in {"name", "state"} and column.title not in {"Why", "What it does"}
+    ]  # fmt: skip
+    facts = [(column.title, values.cell(column, obj, now, held)) for column in shown]
+    taken = {column.path for column in shown} | {"status.phase", "status.message"}
+    for each in row.columns:
+        if not taken & {each.path, f"status.endedAt|{each.path}"}:
+            value = values.read(obj, each.path)
+            title = each.title.capitalize()
+            text = Cell("unknown", "unknown") if value is None else Cell("text", _plain(value))
+            facts.append((title, values.instant(value, now) if hasattr(value, "tzinfo") else text))
+    created = obj.metadata.creation_timestamp
+    if created is not None:
+        facts.append(("Created", values.instant(created, now)))
+    return tuple(facts)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple | list):
+        return ", ".join(str(each) for each in value)
+    return str(value)
+
+
+def _ports(obj: Resource | None) -> tuple[Port, ...]:
+    if not isinstance(obj, Session):
+        return ()
+    seen = obj.status.observed_ports
+    return tuple(Port(each, _seen(each, seen)) for each in obj.status.ports)
+
+
+def _seen(given: PortAllocation, seen: dict[str, int] | None) -> str:
+    if seen is None:
+        return "unknown: not observed yet"
+    number = seen.get(given.name)
+    if number is None:
+        return "not there"
+    return "as given" if number == given.number else f"{number}, which was not given"
+
+
+def _sessions(parts: Parts, caller: Caller, obj: Resource | None) -> Table | None:
+    """Return the live sessions of a worker."""
+    if not isinstance(obj, Worker):
+        return None
+    here = [
+        each
+        for each in overview.seen(parts, caller, "Session")
+        if isinstance(each, Session)
+        and each.status.worker == obj.name
+        and each.metadata.namespace == obj.metadata.namespace
+        and each.status.phase not in TERMINAL
+    ]
+    return overview.table(words.BY_KIND["Session"], here, parts.clock.now(), {})

@@ -1,0 +1,209 @@
+"""The data of the live page: its tables, its counts and the newest events, as a caller sees them.
+
+Read from the cache; the script goes on from there with the event stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources import kinds
+from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
+from labfleet.resources.meta import Resource
+from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.worker import Worker
+from labfleet.service import access
+from labfleet.service.parts import Caller, Parts
+from labfleet.web import values, words
+from labfleet.web.values import Cell, Use
+from labfleet.web.words import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: its key for the script, its version, its cells."""
+
+    key: str
+    cells: tuple[Cell, ...]
+    over: bool = False
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: the first rows, how many there are, and how many in each group of states."""
+
+    section: Section
+    rows: tuple[Row, ...]
+    total: int
+    counts: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def more(self) -> int:
+        """Return how many rows are not shown."""
+        return self.total - len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One line of the list of events."""
+
+    key: str
+    at: Cell
+    what: str
+    kind: str
+    name: str
+    href: str
+    state: Cell | None
+    reason: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Everything on the page."""
+
+    tables: tuple[Table, ...]
+    events: tuple[Happening, ...]
+    at: stores.Cursor
+
+
+async def overview(parts: Parts, caller: Caller) -> Overview:
+    """Return the page's data at a revision that has all earlier writes."""
+    await parts.fresh()
+    at = parts.cache.cursor
+    assert at is not None  # noqa: S101 - fresh() returns after the first list
+    now = parts.clock.now()
+    tables = tuple(
+        table(section, seen(parts, caller, section.kind), now, uses(parts, section.kind))
+        for section in words.SECTIONS
+        if access.may(caller.principal, "read", section.kind)
+    )
+    return Overview(tables, await events(parts, caller, now), at)
+
+
+def seen(parts: Parts, caller: Caller, kind: str) -> list[Resource]:
+    """Return the objects of a kind that the caller may see."""
+    rows: list[Resource] = parts.cache.all(kinds.KINDS[kind].type)
+    return [obj for obj in rows if access.sees(caller.principal, obj)]
+
+
+def uses(parts: Parts, kind: str) -> dict[str, Use]:
+    """Return what is held of each worker or cluster."""
+    if kind == Worker.__name__:
+        return values.uses_of(
+            (
+                each.status.worker or "",
+                None if each.status.reservation is None else each.status.reservation.amounts,
+            )
+            for each in parts.cache.all(Session)
+            if each.status.phase not in TERMINAL
+        )
+    if kind == Cluster.__name__:
+        return values.uses_of(
+            (
+                each.spec.cluster,
+                None if each.status.reservation is None else each.status.reservation.amounts,
+            )
+            for each in parts.cache.all(Simulation)
+            if each.status.phase is SimulationPhase.APPROVED
+        )
+    return {}
+
+
+def table(
+    section: Section, objects: Sequence[Resource], now: datetime, held: dict[str, Use]
+) -> Table:
+    """Return a table of the objects: live ones first, then what is over, newest first."""
+    ordered = sorted(objects, key=lambda obj: order(section, obj))
+    counts: dict[str, int] = dict.fromkeys(words.GROUPS.get(section.kind, ()), 0)
+    for obj in objects:
+        group = words.state(section.kind, phase_of(obj)).group
+        if group in counts:
+            counts[group] += 1
+    return Table(
+        section=section,
+        rows=tuple(row(section, obj, now, held) for obj in ordered[: words.ROWS]),
+        total=len(objects),
+        counts=tuple(counts.items()),
+    )
+
+
+def row(section: Section, obj: Resource, now: datetime, held: dict[str, Use]) -> Row:
+    """Return the row of an object."""
+    return Row(
+        key=f"{obj.kind}/{obj.metadata.namespace}/{obj.name}",
+        cells=tuple(values.cell(column, obj, now, held) for column in section.columns),
+        over=_over(obj),
+        version=obj.revision,
+    )
+
+
+def order(section: Section, obj: Resource) -> tuple[int, int, str, str]:
+    """Return where a row stands; the script sorts by the same four."""
+    place = words.state(section.kind, phase_of(obj)).order if section.kind in words.STATES else 0
+    at = values.read(obj, section.since if _over(obj) else "metadata.creationTimestamp")
+    millis = 0 if at is None else int(at.timestamp() * 1000)
+    if place >= words.OVER:
+        millis = -millis
+    return place, millis, obj.metadata.namespace, obj.name
+
+
+def phase_of(obj: Resource) -> str | None:
+    """Return an object's phase; None for kinds without one."""
+    phase = getattr(obj.status, "phase", None)
+    return None if phase is None else str(phase)
+
+
+async def events(parts: Parts, caller: Caller, now: datetime) -> tuple[Happening, ...]:
+    """Return the newest events that the caller may see, of the log's last page."""
+    head = await parts.objects.store.head()
+    behind = stores.Cursor(head.epoch, max(0, head.revision - stores.PAGE_LIMIT))
+    try:
+        page = await parts.objects.store.events(behind)
+    except errors.TooOld:
+        return ()
+    return tuple(happenings(reversed(page.events), caller, now))
+
+
+def happenings(found: Iterable[stores.Event], caller: Caller, now: datetime) -> list[Happening]:
+    """Return at most `words.EVENTS` lines, in the order given."""
+    lines: list[Happening] = []
+    for event in found:
+        if len(lines) >= words.EVENTS:
+            break
+        if not access.may(caller.principal, "read", event.key.kind):
+            continue
+        try:
+            obj: Resource = kinds.decode(event.key.kind, event.doc, event.revision)
+        except (ValueError, KeyError):
+            # A form that another version wrote; the row is theirs to show.
+            continue
+        if access.sees(caller.principal, obj):
+            lines.append(happening(event, obj, now))
+    return lines
+
+
+def happening(event: stores.Event, obj: Resource, now: datetime) -> Happening:
+    """Return the line of one event."""
+    phase = phase_of(obj)
+    plural = kinds.KINDS[obj.kind].plural
+    return Happening(
+        key=str(event.revision),
+        at=values.instant(event.at, now),
+        what=words.CHANGES[event.type],
+        kind=obj.kind,
+        name=obj.name,
+        href=values.address(plural, obj.name, obj.metadata.namespace),
+        state=None if phase is None else values.state(obj.kind, phase),
+        reason=event.reason,
+        actor=event.actor,
+    )
+
+
+def _over(obj: Resource) -> bool:
+    return words.state(obj.kind, phase_of(obj)).order >= words.OVER

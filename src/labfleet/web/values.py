@@ -1,0 +1,165 @@
+"""Turns one value of an object into one cell: text, link, state, relative time or load bar.
+
+Pure. Escaping is Jinja's; nothing here makes HTML. `static/app.js` draws the same cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from labfleet.decisions import admission
+from labfleet.kernel import clock
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.cluster import Cluster
+from labfleet.resources.meta import Resource
+from labfleet.resources.worker import Worker
+from labfleet.service import listing
+from labfleet.web import words
+from labfleet.web.words import Column
+
+_NAMES = {"cpuMilli": "cpu_milli", "memoryMib": "memory_mib", "nodes": "nodes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one cell shows. `why` is the reason of an unknown; `percent` fills the bar."""
+
+    show: str
+    text: str
+    href: str = ""
+    tone: str = ""
+    shape: str = ""
+    at: str = ""
+    exact: str = ""
+    why: str = ""
+    percent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What is held of a worker or cluster, and by how many."""
+
+    live: int = 0
+    held: Amounts = Amounts()
+
+
+def cell(column: Column, obj: Resource, now: datetime, uses: Mapping[str, Use]) -> Cell:
+    """Return the cell of an object in a column. `uses` is by the holder's name."""
+    show, _, plural = column.show.partition(":")
+    if show == "name":
+        section = words.BY_KIND[obj.kind]
+        href = address(section.plural, obj.name, obj.metadata.namespace)
+        return Cell("link", obj.name, href=href)
+    if show == "live":
+        return Cell("text", str(uses.get(obj.name, Use()).live))
+    if show == "load":
+        capacity = capacity_of(obj)
+        if capacity is None:
+            return absent(column)
+        return _load(column.path, uses.get(obj.name, Use()).held, capacity)
+    value = read(obj, column.path)
+    if value is None or value == "":
+        return absent(column)
+    if show == "link":
+        return Cell("link", str(value), href=address(plural, value, obj.metadata.namespace))
+    if show == "time":
+        return instant(value, now)
+    if show == "state":
+        return state(obj.kind, str(value))
+    if show == "health":
+        return state("Health", str(value))
+    if show == "flag":
+        return Cell("text", words.FLAGS[bool(value)])
+    return Cell("text", str(value))
+
+
+def read(obj: Resource, path: str) -> Any:
+    """Return the first value of the alternatives, or None."""
+    for one in path.split("|"):
+        getter = listing.getter(type(obj), one)
+        value = None if getter is None else getter(obj)
+        if value is not None and value != "":
+            return value
+    return None
+
+
+def state(kind: str, phase: str) -> Cell:
+    """Return a state as shape and word, with a tone for the eye."""
+    found = words.state(kind, phase)
+    return Cell("state", phase, tone=found.tone, shape=found.shape)
+
+
+def instant(at: datetime, now: datetime) -> Cell:
+    """Return an instant: relative for reading, absolute with its zone for hover and readers."""
+    text = clock.format_instant(at)
+    return Cell("time", relative((at - now).total_seconds()), at=text, exact=exact(at))
+
+
+def exact(at: datetime) -> str:
+    """Return an instant as people write it, in UTC and saying so."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def relative(seconds: float) -> str:
+    """Return `12 min ago` or `in 3 h`; the script has the same steps."""
+    size = abs(seconds)
+    if size < 1:
+        return "now"
+    if size < 90:
+        text = f"{int(size)} s"
+    elif size < 90 * 60:
+        text = f"{int(size / 60)} min"
+    elif size < 36 * 3600:
+        text = f"{int(size / 3600)} h"
+    else:
+        text = f"{int(size / 86400)} d"
+    return f"in {text}" if seconds > 0 else f"{text} ago"
+
+
+def absent(column: Column) -> Cell:
+    """Return what stands where there is no value: an unknown says why."""
+    if column.absent.startswith("unknown"):
+        return Cell("unknown", "unknown", why=column.absent.partition(": ")[2])
+    return Cell("absent", column.absent)
+
+
+def address(plural: str, name: object, namespace: str = "default") -> str:
+    """Return the page of an object."""
+    made = f"/{plural}/{quote(str(name), safe='')}"
+    return made if namespace == "default" else f"{made}?namespace={quote(namespace, safe='')}"
+
+
+def capacity_of(obj: Resource) -> Amounts | None:
+    """Return what a worker or cluster has to give; None when it was not seen yet."""
+    if isinstance(obj, Worker):
+        return obj.status.capacity
+    if isinstance(obj, Cluster):
+        return admission.targets(obj.spec)
+    return None
+
+
+def uses_of(holders: Iterable[tuple[str, Amounts | None]]) -> dict[str, Use]:
+    """Return what is held of each holder, from (holder, amounts) of what is live."""
+    found: dict[str, Use] = {}
+    for name, amounts in holders:
+        old = found.get(name, Use())
+        found[name] = Use(old.live + 1, old.held + (amounts or Amounts()))
+    return found
+
+
+def number(value: float) -> str:
+    """Return a number with at most one digit after the point."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _load(path: str, held: Amounts, capacity: Amounts) -> Cell:
+    unit, name = words.UNITS[path], _NAMES[path]
+    have, all_ = getattr(held, name), getattr(capacity, name)
+    percent = 0 if all_ == 0 else min(100, have * 100 // all_)
+    tone = "bad" if have > all_ else "warn" if percent >= 90 else "good"
+    text = f"{number(have / unit)} of {number(all_ / unit)}"
+    return Cell("load", text, percent=percent, tone=tone)

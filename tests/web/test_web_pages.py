@@ -1,0 +1,248 @@
+"""The pages as they come from the server: rows, escaping, roles, objects, errors."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from browser import Browser, Reader, plain
+from fleet_world import MACHINE, who
+
+from labfleet.resources.amounts import Amounts, Reservation
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.session import Session, SessionPhase, SessionSpec
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
+from labfleet.service import objects
+from labfleet.web import words
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.mark.asyncio
+async def test_an_empty_fleet_says_what_to_do(browser: Browser) -> None:
+    """Every table that is empty gives commands to copy, and no error."""
+    reply = await browser.get("/")
+    assert reply.status == 200
+    text = plain(reply)
+    for said in ("No workers.", "No sessions.", "No clusters.", "labfleet demo"):
+        assert said in text
+    shown = [each for each in Reader(text).all("div") if "data-empty" in each]
+    assert len(shown) == 4
+    assert all("hidden" not in each for each in shown)
+
+
+@pytest.mark.asyncio
+async def test_one_row_is_whole(browser: Browser) -> None:
+    """A session's row has its name as a link, its state in words, and no gap is left blank."""
+    await browser.world.definition()
+    await browser.world.session("exam-1", owner="kim")
+    page = await browser.page("/")
+    row = page.rows["Session/default/exam-1"]
+    for said in ("exam-1", "PENDING", "two", "kim", "not placed", "not set"):
+        assert said in row
+    assert {"href": "/sessions/exam-1"} in page.all("a")
+
+
+@pytest.mark.asyncio
+async def test_a_thousand_rows_are_bounded(browser: Browser) -> None:
+    """The first 200 rows are there, the rest is counted, and the counts are of all."""
+    await browser.many(Session, 1000, SessionSpec(definition="two", owner="kim"))
+    page = await browser.page("/")
+    rows = [key for key in page.rows if key.startswith("Session/")]
+    assert len(rows) == words.ROWS
+    text = plain(await browser.get("/"))
+    assert "<b>800</b> more are not shown" in text
+    assert "<b>1000</b> waiting" in text
+
+
+@pytest.mark.asyncio
+async def test_nothing_of_a_user_becomes_markup(browser: Browser) -> None:
+    """Names, owners, messages and titles with markup or script ends show as text everywhere."""
+    await browser.world.definition(title=EVIL)
+    made = await browser.world.session("s1", owner=EVIL)
+    await browser.world.status(
+        made, message=f"{EVIL}</script><script>alert(2)</script>", reason='"><b onmouseover=x>'
+    )
+    paths = ("/", "/sessions/s1", "/definitions/two", f"/sessions/{EVIL}", f"/{EVIL}")
+    for path in paths:
+        text = plain(await browser.get(path))
+        page = Reader(text)
+        assert page.all("img") == []
+        assert "<img" not in text
+        for script in page.all("script"):
+            assert script.get("src", "").startswith("/static/") or script["type"].endswith("json")
+        for _, attributes in page.elements:
+            assert not [name for name in attributes if name.startswith("on") or name == "style"]
+
+
+@pytest.mark.asyncio
+async def test_a_javascript_link_cannot_be_made(browser: Browser) -> None:
+    """What people name things never becomes an address of its own."""
+    await browser.many(Session, 1, SessionSpec(definition="javascript:alert(1)"))
+    links = [each["href"] for each in (await browser.page("/")).all("a")]
+    assert "/definitions/javascript%3Aalert%281%29" in links
+    assert not [link for link in links if not str(link).startswith(("/", "#"))]
+
+
+@pytest.mark.asyncio
+async def test_no_page_needs_what_the_policy_forbids(browser: Browser) -> None:
+    """The policy allows nothing inline, and the pages have nothing inline."""
+    for path in ("/", "/login", "/sessions/none", "/logout"):
+        reply = await browser.get(path)
+        assert reply.headers["content-security-policy"].startswith("default-src 'self'")
+        assert "unsafe" not in reply.headers["content-security-policy"]
+        assert reply.headers["x-frame-options"] == "DENY"
+        page = Reader(plain(reply))
+        assert page.all("style") == []
+        inline = [each for each in page.all("script") if "src" not in each]
+        assert all(each["type"] == "application/json" for each in inline)
+
+
+@pytest.mark.asyncio
+async def test_a_user_sees_only_own_sessions(browser: Browser) -> None:
+    """Role user gets own sessions and their events, and no word of workers or of others."""
+    await browser.world.definition()
+    await browser.world.session("mine", who("user", "kim"))
+    await browser.world.session("other", who("user", "lee"))
+    await browser.many(Worker, 1, WorkerSpec(pool="secret-pool"))
+    text = plain(await browser.get("/", "user", "kim"))
+    assert "/sessions/mine" in text
+    for hidden in ("/sessions/other", "secret-pool", "/workers/", "x0000", "No clusters"):
+        assert hidden not in text
+    assert (await browser.get("/sessions/mine", "user", "kim")).status == 200
+    assert (await browser.get("/sessions/other", "user", "kim")).status == 404
+    assert (await browser.get("/workers/x0000", "user", "kim")).status == 403
+
+
+@pytest.mark.asyncio
+async def test_no_secret_is_on_a_page(browser: Browser) -> None:
+    """Neither the token nor where the CML password lies is written into any page."""
+    token = await browser.token()
+    await browser.world.template()
+    await browser.many(Worker, 1, msgspec.convert({"machine": MACHINE}, WorkerSpec))
+    for path in ("/", "/workers/x0000", "/templates/metal", "/login"):
+        text = plain(await browser.get(path))
+        assert token not in text
+        assert "CML_PASSWORD" not in text
+
+
+@pytest.mark.asyncio
+async def test_a_worker_shows_what_is_held_of_it(browser: Browser) -> None:
+    """Reservations of live sessions are summed beside the capacity; an unseen one is unknown."""
+    capacity = Amounts(cpu_milli=96000, memory_mib=196608, nodes=20)
+    status = WorkerStatus(phase=WorkerPhase.ACTIVE, capacity=capacity)
+    await browser.many(Worker, 1, WorkerSpec(), status)
+    await browser.world.make("Worker", "unseen", {"machine": MACHINE})
+    await browser.world.definition()
+    for name, phase in (("a", SessionPhase.RUNNING), ("b", SessionPhase.COMPLETED)):
+        made = await browser.world.session(name)
+        held = Reservation(
+            holder="x0000", amounts=Amounts(cpu_milli=24500, nodes=5), start=made.status.start
+            or browser.world.clock.now(),
+        )  # fmt: skip
+        await browser.world.status(made, phase=phase, worker="x0000", reservation=held)
+    page = await browser.page("/")
+    row = page.rows["Worker/default/x0000"]
+    assert "24.5 of 96" in row
+    assert "5 of 20" in row
+    assert "unknown not seen yet" in " ".join(page.rows["Worker/default/unseen"].split())
+    detail = plain(await browser.get("/workers/x0000"))
+    assert "24.5 of 96" in detail
+    assert "/sessions/a" in detail
+    assert 'Live sessions <span class="total">1<' in detail
+
+
+@pytest.mark.asyncio
+async def test_live_rows_come_first_and_the_newest_end_next(browser: Browser) -> None:
+    """Waiting, then running, then what is over with the newest end first."""
+    await browser.world.definition()
+    world = browser.world
+    for name, phase in (
+        ("old", SessionPhase.COMPLETED),
+        ("new", SessionPhase.COMPLETED),
+        ("runs", SessionPhase.RUNNING),
+        ("waits", SessionPhase.PENDING),
+    ):
+        await world.clock.sleep(60)
+        made = await world.session(name)
+        await world.status(made, phase=phase, phase_since=world.clock.now())
+    keys = [key for key in (await browser.page("/")).rows if key.startswith("Session/")]
+    assert [key.rpartition("/")[2] for key in keys] == ["waits", "runs", "new", "old"]
+
+
+@pytest.mark.asyncio
+async def test_a_decision_is_on_the_page_of_what_it_was_about(browser: Browser) -> None:
+    """A denied simulation's row and page say why, and the page by how much it was short."""
+    await browser.world.make("Cluster", "lab", {"capacity": {"cpu": 10, "memory": "10Gi"}})
+    asked = {"cluster": "lab", "cost": {"cpu": 90, "memory": "1Gi"}}
+    answer = await browser.ask("/request_run", asked)
+    assert answer.json["decision"] == "denied"
+    name = answer.json["record"]
+    row = (await browser.page("/")).rows[f"Simulation/default/{name}"]
+    assert "DENIED" in row
+    assert "short 82 CPU" in row
+    detail = plain(await browser.get(f"/simulations/{name}"))
+    assert "does not fit" in detail
+    assert "<td>82 CPU</td>" in detail
+
+
+@pytest.mark.asyncio
+async def test_what_is_gone_keeps_its_history(browser: Browser) -> None:
+    """A deleted object's page says so and lists its events; a name never used is not found."""
+    await browser.world.template("old")
+    await objects.delete(browser.world.parts, who("admin", "ada"), KINDS["Template"], "old")
+    text = plain(await browser.get("/templates/old"))
+    assert "no longer exists" in text
+    assert "deleted" in text
+    assert (await browser.get("/templates/never")).status == 404
+    assert (await browser.get("/nonsense")).status == 404
+
+
+@pytest.mark.asyncio
+async def test_times_are_relative_and_exact(browser: Browser) -> None:
+    """Each time reads relative to the fleet's clock and holds the absolute one with its zone."""
+    await browser.world.definition()
+    await browser.world.session()
+    await browser.world.clock.sleep(300)
+    text = plain(await browser.get("/"))
+    assert ">5 min ago<" in text
+    assert 'title="2026-11-27 09:00:00 UTC"' in text
+    assert 'data-now="2026-11-27T09:05:00.000Z" data-rate="1.0"' in text
+
+
+@pytest.mark.asyncio
+async def test_tables_are_real_tables(browser: Browser) -> None:
+    """Every table has a caption, every heading a scope, every state a word beside its colour."""
+    await browser.world.definition()
+    await browser.world.session()
+    for path in ("/", "/sessions/s1"):
+        page = await browser.page(path)
+        assert len(page.all("caption")) == len(page.all("table")) > 0
+        assert {each.get("scope") for each in page.all("th")} == {"col", "row"}
+
+
+@pytest.mark.asyncio
+async def test_pages_are_only_read(browser: Browser) -> None:
+    """HEAD has no body, other methods are refused, and a busy store is a page with Retry-After."""
+    head = await browser.get("/", method="HEAD")
+    assert (head.status, head.raw) == (200, b"")
+    assert (await browser.get("/", method="DELETE")).status == 405
+    for task in browser.world.listeners:
+        task.cancel()
+    await browser.world.definition()
+    away = await browser.get("/")
+    assert away.status == 503
+    assert away.headers["retry-after"] == "1"
+    assert "Service Unavailable" in plain(away)
+
+
+@pytest.mark.asyncio
+async def test_static_files_are_a_closed_list(browser: Browser) -> None:
+    """A file is kept for ever under its version; no path leads out of the list."""
+    page = await browser.page("/login", role="user")
+    script = next(str(each["src"]) for each in page.all("script") if "src" in each)
+    reply = await browser.get(script, None)
+    assert reply.status == 200
+    assert "immutable" in reply.headers["cache-control"]
+    assert (await browser.get("/static/app.js", None)).headers["cache-control"] == "no-cache"
+    for path in ("/static/../words.py", "/static/..%2fwords.py", "/static/", "/static/base.html"):
+        assert (await browser.get(path, None)).status == 404
