@@ -15,7 +15,7 @@ from labfleet.rehearsal import loop as loops
 
 ROOT = Path(__file__).resolve().parents[2]
 
-BUSY = '''
+BUSY = """
 import asyncio
 from labfleet.rehearsal import loop as loops
 
@@ -46,7 +46,7 @@ async def main(loop):
 
 def go(seed):
     return loops.run(seed, main)
-'''
+"""
 scope: dict = {}
 exec(compile(BUSY, "busy", "exec"), scope)
 go = scope["go"]

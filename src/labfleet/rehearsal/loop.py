@@ -137,7 +137,10 @@ class Loop(asyncio.BaseEventLoop):
         return self._now
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """Run a callback in the next turn."""
         handle = _Handle(callback, args, self, context)
@@ -172,7 +175,10 @@ class Loop(asyncio.BaseEventLoop):
         return timer
 
     def call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """Run a callback in the next turn: there is only this thread."""
         return self.call_soon(callback, *args, context=context)
@@ -355,9 +361,7 @@ def current() -> Process | None:
     return _process.get()
 
 
-def run(
-    seed: int, main: Callable[[Loop], Coroutine[Any, Any, T]]
-) -> T:
+def run(seed: int, main: Callable[[Loop], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine function to its end in a loop of its own and return its answer."""
     loop = Loop(seed)
     try:

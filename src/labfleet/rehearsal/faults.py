@@ -1,0 +1,189 @@
+"""What goes wrong in a rehearsal: a plan drawn from the seed, and the luck that carries it out.
+
+Two sorts. *Rates* strike single calls, events and writes, each with its own small chance.
+*Happenings* have a time and a span: a machine dies, a process is killed, a disk is full. The
+plan is a value, so that it can be shown, thinned out and run again. Who makes a happening
+happen is `run`; this module decides only what and when.
+
+How to add a fault: add its word here (RATES or HAPPENINGS), let the world that it strikes ask
+`luck.strikes(word)` or add it to `happenings.ACTS`, and keep inside what the product has to
+survive: never lose an acknowledged write, never show a reader half of one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from labfleet.rehearsal.dice import Dice
+
+RATES: dict[str, float] = {
+    "call_error": 0.004,
+    "call_throttle": 0.003,
+    "call_refused": 0.003,
+    "call_lost_before": 0.004,
+    "call_lost_after": 0.006,
+    "call_slow": 0.01,
+    "call_late": 0.002,
+    "state_stale": 0.1,
+    "visible_late": 0.5,
+    "write_conflict": 0.004,
+    "write_error": 0.002,
+    "write_lost_reply": 0.003,
+    "event_lost": 0.01,
+    "event_twice": 0.01,
+    "wake_lost": 0.02,
+    "probe_fails": 0.02,
+}
+"""Share of calls, writes, events or reads that each strikes in a harsh plan."""
+
+HAPPENINGS: dict[str, tuple[float, float, float]] = {
+    # word: (a day, shortest span, longest span in seconds)
+    "process_killed": (14.0, 1.0, 90.0),
+    "leader_paused": (6.0, 5.0, 120.0),
+    "clock_jump": (3.0, 60.0, 1800.0),
+    "cache_stale": (8.0, 5.0, 90.0),
+    "instance_death": (2.0, 0.0, 0.0),
+    "boot_hangs": (1.5, 0.0, 0.0),
+    "console_stop": (1.5, 0.0, 0.0),
+    "console_start": (1.0, 0.0, 0.0),
+    "console_terminate": (1.0, 0.0, 0.0),
+    "lab_deleted": (1.5, 0.0, 0.0),
+    "port_added": (3.0, 0.0, 0.0),
+    "licence_unreachable": (2.0, 300.0, 3600.0),
+    "licence_revoked": (1.5, 300.0, 3600.0),
+    "server_unreachable": (4.0, 20.0, 900.0),
+    "no_stock": (3.0, 300.0, 3600.0),
+    "quota_full": (1.0, 300.0, 1800.0),
+    "slow_metal": (2.0, 1800.0, 7200.0),
+    "ec2_down": (2.0, 20.0, 300.0),
+    "disk_full": (2.0, 10.0, 300.0),
+}
+"""Word -> (mean number in a day, shortest and longest span in seconds)."""
+
+KINDS = (*RATES, *HAPPENINGS)
+LICENCE = frozenset({"licence_unreachable", "licence_revoked"})
+HARSH, MILD, NONE = "harsh", "mild", "none"
+_SCALE = {HARSH: 1.0, MILD: 0.25, NONE: 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that goes wrong at a time, for a while; `pick` chooses whom it strikes."""
+
+    number: int
+    word: str
+    at: float
+    span: float
+    pick: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that goes wrong in one run."""
+
+    rates: dict[str, float] = field(default_factory=dict)
+    happenings: tuple[Happening, ...] = ()
+
+    def without(self, words: Iterable[str]) -> Plan:
+        """Return the plan less some kinds."""
+        out = frozenset(words)
+        return Plan(
+            {word: rate for word, rate in self.rates.items() if word not in out},
+            tuple(each for each in self.happenings if each.word not in out),
+        )
+
+    def keeping(self, numbers: Iterable[int]) -> Plan:
+        """Return the plan with only these happenings; rates stay."""
+        kept = frozenset(numbers)
+        return replace(
+            self, happenings=tuple(each for each in self.happenings if each.number in kept)
+        )
+
+
+def draw(seed: int, hours: float, *, harshness: str = HARSH) -> Plan:
+    """Return the plan of a seed for so many virtual hours.
+
+    Each kind is drawn from a stream of its own, and how harsh a kind is differs from seed to
+    seed: some runs meet none of it, some three times as much.
+    """
+    scale = _SCALE[harshness]
+    dice = Dice(f"{seed}/faults")
+    rates = {word: rate * scale * _mood(dice.stream(word)) for word, rate in RATES.items() if scale}
+    drawn: list[tuple[float, str, float, float]] = []
+    for word, (a_day, low, high) in HAPPENINGS.items():
+        stream = dice.stream(word)
+        mean = a_day * scale * hours / 24 * _mood(stream)
+        count = int(mean) + stream.chance(mean - int(mean))
+        for _ in range(count):
+            at = stream.between(600, max(hours * 3600, 601))
+            drawn.append((at, word, stream.between(low, high), stream.random()))
+    return Plan(
+        rates,
+        tuple(
+            Happening(number, word, at, span, pick)
+            for number, (at, word, span, pick) in enumerate(sorted(drawn))
+        ),
+    )
+
+
+def _mood(dice: Dice) -> float:
+    """Return how hard a kind strikes in this seed: nothing in a fifth of the seeds."""
+    mood = dice.random()
+    return 0.0 if mood < 0.2 else 0.5 + 2.0 * (mood - 0.2)
+
+
+class Luck:
+    """Carries the rates out and keeps count; `stop` ends all bad luck."""
+
+    def __init__(self, plan: Plan, dice: Dice) -> None:
+        self.plan = plan
+        self.counts: Counter[str] = Counter()
+        self._dice = dice
+        self._streams: dict[str, Dice] = {}
+        self._windows: dict[str, list[object]] = {}
+        self._over = False
+
+    @property
+    def over(self) -> bool:
+        """Tell whether the time of faults is over."""
+        return self._over
+
+    def stop(self) -> None:
+        """Let nothing go wrong any more."""
+        self._over = True
+        self._windows.clear()
+
+    def strikes(self, word: str) -> bool:
+        """Tell whether this call, write or event is struck, and count it."""
+        rate = self.plan.rates.get(word, 0.0)
+        if self._over or not rate:
+            return False
+        stream = self._streams.get(word)
+        if stream is None:
+            stream = self._streams[word] = self._dice.stream(word)
+        if stream.random() >= rate:
+            return False
+        self.counts[word] += 1
+        return True
+
+    def first(self, words: Iterable[str]) -> str | None:
+        """Return the first of the words that strikes."""
+        return next((word for word in words if self.strikes(word)), None)
+
+    def begin(self, word: str, who: object) -> Callable[[], None]:
+        """Open a window in which a fault holds for someone; return what closes it."""
+        self._windows.setdefault(word, []).append(who)
+
+        def end() -> None:
+            holders = self._windows.get(word, [])
+            if who in holders:
+                holders.remove(who)
+
+        return end
+
+    def holds(self, word: str, who: object) -> bool:
+        """Tell whether a window is open for someone (or for all, None)."""
+        holders = self._windows.get(word)
+        return bool(holders) and (who in holders or None in holders)

@@ -1,0 +1,222 @@
+"""Makes the plan's happenings happen: one function for each word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from cml_simulator.core import fleet as servers
+from cml_simulator.core.licensing import Stage as Registration
+from labfleet.rehearsal.faults import Happening
+from labfleet.rehearsal.stage import Stage
+from labfleet.rehearsal.worlds.ec2 import ZONES, Thing
+
+T = TypeVar("T")
+
+
+async def play(stage: Stage, happening: Happening) -> None:
+    """Wait for the time of a happening and let it happen; do nothing once faults are over."""
+    await asyncio.sleep(happening.at)
+    if not stage.luck.over and await ACTS[happening.word](stage, happening):
+        stage.luck.counts[happening.word] += 1
+
+
+def _picked(items: list[T], happening: Happening) -> T | None:
+    return items[min(int(happening.pick * len(items)), len(items) - 1)] if items else None
+
+
+async def _window(stage: Stage, happening: Happening, who: object) -> bool:
+    end = stage.luck.begin(happening.word, who)
+    await asyncio.sleep(happening.span)
+    end()
+    return True
+
+
+def _things(stage: Stage, *states: str) -> list[Thing]:
+    return [each for each in stage.cloud.things.values() if each.state in states]
+
+
+# --- the product's own processes ---------------------------------------------------------
+
+
+async def _process_killed(stage: Stage, happening: Happening) -> bool:
+    replica = _picked(stage.living(), happening)
+    if replica is None:
+        return False
+    stage.kill(replica)
+    await asyncio.sleep(happening.span)
+    stage.begin(replica.name.partition(".")[0])
+    return True
+
+
+async def _leader_paused(stage: Stage, happening: Happening) -> bool:
+    leaders = [each for each in stage.living() if each.leads]
+    replica = _picked(leaders, happening)
+    if replica is None:
+        return False
+    stage.loop.pause(replica.around.process)
+    await asyncio.sleep(happening.span)
+    stage.loop.resume(replica.around.process)
+    return True
+
+
+async def _clock_jump(stage: Stage, happening: Happening) -> bool:
+    replica = _picked(stage.living(), happening)
+    if replica is None:
+        return False
+    jump = (happening.pick - 0.5) * 240.0
+    replica.around.clock.skew += jump
+    await asyncio.sleep(happening.span)
+    replica.around.clock.skew -= jump
+    return True
+
+
+async def _cache_stale(stage: Stage, happening: Happening) -> bool:
+    replica = _picked(stage.living(), happening)
+    if replica is None:
+        return False
+    return await _window(stage, happening, replica.around.process)
+
+
+# --- machines ----------------------------------------------------------------------------
+
+
+async def _instance_death(stage: Stage, happening: Happening) -> bool:
+    thing = _picked(_things(stage, "pending", "running"), happening)
+    if thing is None:
+        return False
+    stage.invariants.excused.add(thing.id)
+    stage.cloud.begin_end(thing, "fault", "Server.InternalError")
+    return True
+
+
+async def _boot_hangs(stage: Stage, happening: Happening) -> bool:
+    thing = _picked(_things(stage, "pending", "stopped"), happening)
+    if thing is None:
+        return False
+    stage.invariants.excused.add(thing.id)
+    thing.hangs = True
+    return True
+
+
+async def _console_stop(stage: Stage, happening: Happening) -> bool:
+    thing = _picked(_things(stage, "running"), happening)
+    if thing is None:
+        return False
+    stage.invariants.excused.add(thing.id)
+    stage.cloud.begin_stop(thing, "console")
+    return True
+
+
+async def _console_start(stage: Stage, happening: Happening) -> bool:
+    thing = _picked(_things(stage, "stopped"), happening)
+    if thing is None:
+        return False
+    stage.cloud.begin_start(thing)
+    return True
+
+
+async def _console_terminate(stage: Stage, happening: Happening) -> bool:
+    thing = _picked(_things(stage, "running", "stopped"), happening)
+    if thing is None:
+        return False
+    stage.invariants.excused.add(thing.id)
+    stage.cloud.begin_end(thing, "console", "Client.UserInitiatedShutdown")
+    return True
+
+
+# --- CML servers -------------------------------------------------------------------------
+
+
+async def _lab_deleted(stage: Stage, happening: Happening) -> bool:
+    labs = [
+        (server, lab)
+        for server in stage.racks.fleet.servers.values()
+        for lab in server.labs.values()
+    ]
+    found = _picked(labs, happening)
+    if found is None:
+        return False
+    servers.delete_lab(found[0], found[1].id, stage.racks.now())
+    return True
+
+
+async def _port_added(stage: Stage, happening: Happening) -> bool:
+    nodes = [
+        (server, node)
+        for server in stage.racks.fleet.servers.values()
+        for node in server.nodes.values()
+        if node.kind.serial
+    ]
+    found = _picked(nodes, happening)
+    if found is None:
+        return False
+    number = 2000 + int(happening.pick * 997) % 40
+    servers.add_tag(found[0], found[1].id, f"serial:{number}", stage.racks.now())
+    return True
+
+
+async def _licence_unreachable(stage: Stage, happening: Happening) -> bool:
+    thing = _picked(_things(stage, "pending", "running", "stopped"), happening)
+    if thing is None:
+        return False
+    licence = stage.racks.server(thing.server_id).licence
+    licence.reachable = False
+    await asyncio.sleep(happening.span)
+    licence.reachable = True
+    return True
+
+
+async def _licence_revoked(stage: Stage, happening: Happening) -> bool:
+    thing = _picked(_things(stage, "running"), happening)
+    if thing is None:
+        return False
+    server = stage.racks.server(thing.server_id)
+    if server.licence.stage is not Registration.COMPLETED:
+        return False
+    server.licence.authorized_at = None
+    server.revision += 1
+    await asyncio.sleep(happening.span)
+    if server.licence.stage is Registration.COMPLETED and server.licence.due is None:
+        server.licence.authorized_at = stage.racks.now()
+        server.revision += 1
+    return True
+
+
+async def _server_unreachable(stage: Stage, happening: Happening) -> bool:
+    thing = _picked(_things(stage, "running"), happening)
+    if thing is None or thing.public_ip is None:
+        return False
+    return await _window(stage, happening, thing.public_ip)
+
+
+async def _no_stock(stage: Stage, happening: Happening) -> bool:
+    return await _window(stage, happening, f"subnet-{ZONES[int(happening.pick * 3) % 3]}")
+
+
+async def _for_all(stage: Stage, happening: Happening) -> bool:
+    return await _window(stage, happening, None)
+
+
+ACTS: dict[str, Callable[[Stage, Happening], Awaitable[bool]]] = {
+    "process_killed": _process_killed,
+    "leader_paused": _leader_paused,
+    "clock_jump": _clock_jump,
+    "cache_stale": _cache_stale,
+    "instance_death": _instance_death,
+    "boot_hangs": _boot_hangs,
+    "console_stop": _console_stop,
+    "console_start": _console_start,
+    "console_terminate": _console_terminate,
+    "lab_deleted": _lab_deleted,
+    "port_added": _port_added,
+    "licence_unreachable": _licence_unreachable,
+    "licence_revoked": _licence_revoked,
+    "server_unreachable": _server_unreachable,
+    "no_stock": _no_stock,
+    "quota_full": _for_all,
+    "slow_metal": _for_all,
+    "ec2_down": _for_all,
+    "disk_full": _for_all,
+}

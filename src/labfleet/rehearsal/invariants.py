@@ -1,0 +1,361 @@
+"""What must hold after every commit and at every act on the outside, whatever goes wrong.
+
+`Invariants` keeps its own picture of the objects from the commits as they happen and looks at
+the worlds' truth, never at the product's caches. Each rule has a word, which tests break the
+product for (tests/rehearsal). Checks are incremental: only what a commit changed is looked at,
+but for a patrol every virtual minute and the replay of the log at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from labfleet.decisions.lifecycle import session_phases, worker_phases
+from labfleet.interfaces import store
+from labfleet.rehearsal.dice import EPOCH
+from labfleet.rehearsal.worlds.cml import Racks
+from labfleet.rehearsal.worlds.database import Shared
+from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
+from labfleet.resources import conditions, kinds, topology
+from labfleet.resources.amounts import DIMENSIONS, Amounts
+from labfleet.resources.meta import Key, Resource
+from labfleet.resources.session import FINALIZER_LAB, TERMINAL, Session, SessionPhase
+from labfleet.resources.worker import (
+    FINALIZER_INSTANCE, FINALIZER_LICENCE, Worker, WorkerPhase,
+)  # fmt: skip
+from labfleet.stores import rules
+
+ORPHAN_SECONDS = 3600.0
+SILENT_SECONDS = 1200.0
+LEADERS = frozenset({"scheduler", "pool-controller", "worker-controller", "session-controller"})
+KEPT = 20
+_HOSTED = frozenset({SessionPhase.READY, SessionPhase.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that did not hold: which, when (virtual seconds), and what was seen."""
+
+    rule: str
+    at: float
+    text: str
+
+
+@dataclass(slots=True)
+class Invariants:
+    """Watches one run. `found` holds what was broken; `on_first` is called once."""
+
+    shared: Shared
+    cloud: Cloud
+    racks: Racks
+    on_first: Callable[[], None]
+    strict_leaks: bool = False
+    found: list[Violation] = field(default_factory=list)
+    excused: set[str] = field(default_factory=set)
+    leaks: set[str] = field(default_factory=set)
+    sessions: dict[Key, Session] = field(default_factory=dict)
+    workers: dict[str, Worker] = field(default_factory=dict)
+    held: dict[str, dict[Key, Session]] = field(default_factory=dict)
+    tokens: dict[str, int] = field(default_factory=dict)
+    _capacities: dict[str, list[tuple[int, Amounts | None]]] = field(default_factory=dict)
+    _orphans: dict[str, float] = field(default_factory=dict)
+    _silent: dict[Key, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shared.heard.append(self.committed)
+        self.cloud.listeners.append(self.acted)
+
+    def broken(self, rule: str, text: str) -> None:
+        """Note a violation."""
+        if len(self.found) < KEPT:
+            self.found.append(Violation(rule, self.cloud.loop.time(), text))
+        if len(self.found) == 1:
+            self.on_first()
+
+    # --- commits -----------------------------------------------------------------------
+
+    def committed(self, commits: list[store.Commit], outcomes: list[rules.Outcome]) -> None:
+        """Take what was just made durable."""
+        for commit, outcome in zip(commits, outcomes, strict=True):
+            self._fenced(commit)
+            revisions = iter(getattr(outcome, "revisions", ()))
+            for write in commit.writes:
+                if isinstance(write, store.Put):
+                    self._put(write, next(revisions))
+                elif isinstance(write, store.Delete):
+                    next(revisions)
+                    self._gone(write.key)
+
+    def _fenced(self, commit: store.Commit) -> None:
+        if commit.fence is None:
+            if commit.cause.actor in LEADERS:
+                self.broken("fence", f"{commit.cause.actor} wrote without a fence")
+            return
+        name, token = commit.fence.lease, commit.fence.token
+        rows = self.shared.inner.rows(self.shared.inner.sql["lease"], (name,))
+        newest = max(self.tokens.get(name, 0), rows[0][2] if rows else 0)
+        self.tokens[name] = newest
+        if token != newest:
+            self.broken("fence", f"{name}: token {token} wrote, the newest is {newest}")
+
+    def _put(self, write: store.Put, revision: int) -> None:
+        if write.key.kind == "Session":
+            new = kinds.decode("Session", write.doc, revision)
+            self._session(write.key, self.sessions.get(write.key), new)  # type: ignore[arg-type]
+        elif write.key.kind == "Worker":
+            fresh = kinds.decode("Worker", write.doc, revision)
+            self._worker(self.workers.get(write.key.name), fresh, revision)  # type: ignore[arg-type]
+
+    def _gone(self, key: Key) -> None:
+        if key.kind == "Session":
+            old = self.sessions.pop(key, None)
+            if old is not None:
+                self._unhold(old)
+                self._lab_gone(old)
+        elif key.kind == "Worker":
+            worker = self.workers.pop(key.name, None)
+            if worker is not None:
+                self._machine_gone(worker, "its record is gone")
+
+    # --- sessions ----------------------------------------------------------------------
+
+    def _session(self, key: Key, old: Session | None, new: Session) -> None:
+        self.sessions[key] = new
+        was = SessionPhase.PENDING if old is None else old.status.phase
+        now = new.status.phase
+        if was != now and now not in session_phases.EDGES[was]:
+            self.broken("edge", f"{key}: {was} -> {now}")
+        if old is not None and old.status.reservation is not None:
+            self._unhold(old)
+        if new.status.reservation is not None and new.status.worker is not None:
+            self.held.setdefault(new.status.worker, {})[key] = new
+            if old is None or old.status.reservation != new.status.reservation:
+                self._capacity(new.status.worker, new)
+                self._ports(new.status.worker, new)
+        ended = now in TERMINAL and was not in TERMINAL
+        held = old is not None and FINALIZER_LAB in old.metadata.finalizers
+        if ended or (held and FINALIZER_LAB not in new.metadata.finalizers):
+            self._lab_gone(new)
+
+    def _unhold(self, old: Session) -> None:
+        if old.status.worker is not None:
+            self.held.get(old.status.worker, {}).pop(old.key, None)
+
+    def _capacity(self, worker: str, new: Session) -> None:
+        """No dimension of the worker is promised twice at any instant."""
+        mine = new.status.reservation
+        if mine is None:
+            return
+        seen = new.status.decision.revision if new.status.decision else 0
+        choices = self._known_capacities(worker, seen)
+        if not choices:
+            self.broken("capacity", f"{new.key} was placed on {worker}, whose size is unknown")
+            return
+        others = [
+            each.status.reservation
+            for each in self.held[worker].values()
+            if each.key != new.key and each.status.reservation is not None
+        ]
+        now = EPOCH + timedelta(seconds=self.cloud.loop.time())
+        instants = [mine.start, *(each.start for each in others)]
+        for at in instants:
+            if at < mine.start or (mine.end is not None and at >= mine.end):
+                continue
+            # What is past its end still stands there until its lab was seen gone.
+            there = [
+                each
+                for each in others
+                if each.start <= at and (each.end is None or max(each.end, now) > at)
+            ]
+            for name in DIMENSIONS:
+                asked = getattr(mine.amounts, name)
+                used = asked + sum(getattr(each.amounts, name) for each in there)
+                most = max(getattr(each, name) for each in choices)
+                if asked and used > most:
+                    self.broken("capacity", f"{worker}: {used} of {most} {name} at {at}")
+                    return
+
+    def _known_capacities(self, worker: str, revision: int) -> list[Amounts]:
+        """Return the sizes that were true since the snapshot that was decided on."""
+        rows = self._capacities.get(worker, [])
+        found = [size for at, size in rows if at > revision and size is not None]
+        before = [size for at, size in rows if at <= revision]
+        if before and before[-1] is not None:
+            found.append(before[-1])
+        return found
+
+    def _ports(self, worker: str, new: Session) -> None:
+        """No port of the worker is given to two sessions."""
+        mine = {(port.transport, port.number) for port in new.status.ports}
+        for other in self.held[worker].values():
+            if other.key == new.key:
+                continue
+            both = mine & {(port.transport, port.number) for port in other.status.ports}
+            if both:
+                told = ", ".join(f"{kind}/{number}" for kind, number in sorted(both))
+                self.broken("port", f"{worker}: {told} given to {other.key} and {new.key}")
+
+    def _lab_gone(self, session: Session) -> None:
+        """A session that ended has left no lab behind."""
+        for server in self.racks.fleet.servers.values():
+            for lab in server.labs.values():
+                if topology.marker_of(lab.notes) == session.metadata.uid:
+                    text = f"{session.key} is {session.status.phase}, its lab {lab.id} is there"
+                    self.broken("lab-finalizer", text)
+
+    # --- workers -----------------------------------------------------------------------
+
+    def _worker(self, old: Worker | None, new: Worker, revision: int) -> None:
+        self.workers[new.name] = new
+        was = WorkerPhase.PENDING if old is None else old.status.phase
+        now = new.status.phase
+        if was != now and now not in worker_phases.EDGES[was]:
+            self.broken("edge", f"{new.key}: {was} -> {now}")
+        if old is None or old.status.capacity != new.status.capacity:
+            self._capacities.setdefault(new.name, []).append((revision, new.status.capacity))
+        before = () if old is None else old.metadata.finalizers
+        after = new.metadata.finalizers
+        if now is WorkerPhase.TERMINATED and was is not WorkerPhase.TERMINATED:
+            self._machine_gone(new, "it is TERMINATED")
+        elif FINALIZER_INSTANCE in before and FINALIZER_INSTANCE not in after:
+            self._machine_gone(new, "its instance finalizer is gone")
+        if FINALIZER_LICENCE in before and FINALIZER_LICENCE not in after:
+            self._licence_gone(new)
+        self._note_leak(new)
+        leaked = new.status.licence.leak
+        if leaked and (old is None or not old.status.licence.leak) and self.strict_leaks:
+            thing = self.cloud.things.get(new.status.ec2.instance_id or "")
+            if thing is None or thing.id not in self.excused:
+                self.broken("leak", f"{new.key}: {leaked}")
+
+    def _note_leak(self, worker: Worker) -> None:
+        """Remember whose licence is said to be lost; the record itself may go later."""
+        told = conditions.find(worker.status.conditions, "LicenceLeaked")
+        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
+        if thing is not None and (worker.status.licence.leak or told is not None):
+            server = self.racks.fleet.servers[thing.server_id]
+            self.leaks.add(server.config.identity.product_uuid)
+
+    def _machine_gone(self, worker: Worker, why: str) -> None:
+        """TERMINATED only when EC2 said so; then nothing of it holds a licence in silence."""
+        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
+        if thing is not None and thing.state != "terminated":
+            self.broken("terminated", f"{worker.key}: {why}, but {thing.id} is {thing.state}")
+        self._licence_gone(worker)
+
+    def _licence_gone(self, worker: Worker) -> None:
+        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
+        if thing is None:
+            return
+        server = self.racks.fleet.servers[thing.server_id]
+        if server.config.identity.product_uuid not in self.racks.fleet.cloud.held:
+            return
+        told = conditions.find(worker.status.conditions, "LicenceLeaked")
+        if worker.status.licence.leak is None and told is None:
+            text = f"{worker.key} lets go of a licence that {thing.id} still holds"
+            self.broken("licence", text)
+
+    # --- acts on the outside -------------------------------------------------------------
+
+    def acted(self, what: str, thing: Thing, who: str) -> None:
+        """Judge a launch, stop or end of an instance at the moment of its effect."""
+        if what == "launched":
+            uid = thing.request.worker_uid
+            living = self.cloud.of_worker(uid)
+            if len(living) > 1:
+                told = ", ".join(each.id for each in living)
+                self.broken("one-instance", f"{thing.request.worker} has {told}")
+        elif who == "us":
+            self._hosting(what, thing)
+
+    def _hosting(self, what: str, thing: Thing) -> None:
+        """No stop and no terminate under people's labs, unless forced."""
+        worker = self.workers.get(thing.request.worker)
+        if worker is None or worker.metadata.uid != thing.request.worker_uid:
+            return
+        now = EPOCH + timedelta(seconds=self.cloud.loop.time())
+        drain = worker.spec.drain
+        if drain is not None and drain.force and now >= drain.deadline:
+            return
+        since = worker.status.phase_since or now
+        limits = None if worker.spec.machine is None else worker.spec.machine.limits
+        # On a server that is out of reach nothing ends by itself: the limit ends the wait.
+        if (
+            limits is not None
+            and (now - since).total_seconds() > min(limits.stop, limits.terminate) - 600
+        ):
+            return
+        for session in self.held.get(worker.name, {}).values():
+            lab = session.status.lab
+            server = self.racks.fleet.servers[thing.server_id]
+            if session.status.phase not in _HOSTED or lab is None or lab.id not in server.labs:
+                continue
+            self.broken("hosting", f"{what} {thing.id} of {worker.key} under {session.key}")
+
+    # --- now and then ------------------------------------------------------------------
+
+    def patrol(self) -> None:
+        """Look at what is true of time rather than of a commit; every virtual minute."""
+        now = self.cloud.loop.time()
+        for action, count in self.cloud.overdrawn.items():
+            self.broken("budget", f"{action}: the request bucket was empty {count} times")
+        self.cloud.overdrawn.clear()
+        for thing in self.cloud.things.values():
+            if not thing.live or self._owned(thing):
+                self._orphans.pop(thing.id, None)
+            elif now - self._orphans.setdefault(thing.id, now) > ORPHAN_SECONDS:
+                self.broken("orphan", f"{thing.id} of {thing.request.worker} belongs to nobody")
+        for key, session in self.sessions.items():
+            if session.status.phase in TERMINAL or _reason(session) or not _due(session, now):
+                self._silent.pop(key, None)
+            elif now - self._silent.setdefault(key, now) > SILENT_SECONDS:
+                self.broken("reason", f"{key} is {session.status.phase} and says no reason")
+
+    def _owned(self, thing: Thing) -> bool:
+        worker = self.workers.get(thing.request.worker)
+        if worker is None or worker.metadata.uid != thing.request.worker_uid:
+            return False
+        if worker.status.ec2.instance_id == thing.id:
+            return True
+        effect = worker.status.effect
+        return effect is not None and effect.kind == "launch"
+
+    def replay(self) -> None:
+        """Replay the log; it must give exactly the stored objects."""
+        made: dict[tuple[str, str, str], tuple[int, bytes]] = {}
+        database, after = self.shared.inner, 0
+        while True:
+            rows = database.rows(database.sql["events"], (after, 1000))
+            found = [row[3:] for row in rows if row[3] is not None]
+            for revision, word, kind, namespace, name, _, doc, *_ in found:
+                if word == "DELETED":
+                    made.pop((kind, namespace, name), None)
+                else:
+                    made[kind, namespace, name] = (revision, bytes(doc))
+            if len(found) < 1000:
+                break
+            after = found[-1][0]
+        stored = {}
+        for name in kinds.KINDS:
+            for row in database.rows(
+                database.sql["list"].replace("/*filters*/", ""), (name, "", "", 100_000)
+            ):
+                if row[2] is not None:
+                    stored[row[2], row[3], row[4]] = (row[6], bytes(row[7]))
+        if made != stored:
+            odd = sorted(
+                key for key in made.keys() | stored.keys() if made.get(key) != stored.get(key)
+            )
+            self.broken("replay", f"log and objects differ in {odd[:5]}")
+
+
+def _reason(session: Session) -> bool:
+    status = session.status
+    return bool(status.message or status.reason or status.decision is not None)
+
+
+def _due(session: Session, now: float) -> bool:
+    start = session.spec.slot.start
+    return start is None or (start - EPOCH).total_seconds() <= now

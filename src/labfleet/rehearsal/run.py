@@ -1,0 +1,173 @@
+"""One rehearsal: a seed, a fleet, some hours, and the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from labfleet.rehearsal import convergence, faults, happenings
+from labfleet.rehearsal import loop as loops
+from labfleet.rehearsal.invariants import Violation
+from labfleet.rehearsal.stage import Stage
+from labfleet.rehearsal.worlds.people import Demand, People
+
+# Kinds after which a leaked licence is nobody's fault, wherever it is.
+EXCUSING = faults.LICENCE | {
+    "slow_metal", "ec2_down", "disk_full", "server_unreachable", "no_stock", "quota_full",
+    "process_killed", "leader_paused", "clock_jump", "boot_hangs",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a seed is played; a seed with the same options gives the same run."""
+
+    hours: float = 24.0
+    workers: int = 8
+    sessions: int = 40
+    exam: int = 0
+    replicas: int = 2
+    harshness: str = faults.HARSH
+    without: tuple[str, ...] = ()
+    keep: tuple[int, ...] | None = None
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of one seed. `log` is the hash of the event log, `schedule` of the order."""
+
+    seed: int
+    violations: list[Violation] = field(default_factory=list)
+    log: str = ""
+    schedule: str = ""
+    virtual_hours: float = 0.0
+    settle_hours: float = 0.0
+    seconds: float = 0.0
+    commits: int = 0
+    steps: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    phases: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+
+
+def plan_of(seed: int, options: Options) -> faults.Plan:
+    """Return the fault plan of a seed after what the options take away."""
+    plan = faults.draw(seed, options.hours, harshness=options.harshness).without(options.without)
+    return plan if options.keep is None else plan.keeping(options.keep)
+
+
+def rehearse(seed: int, options: Options) -> Report:
+    """Play one seed to its end, or to its first violation."""
+    report = Report(seed)
+    begun = time.process_time()
+    stages: list[Stage] = []
+
+    async def main(loop: loops.Loop) -> None:
+        stage = Stage(loop, seed, plan_of(seed, options))
+        stages.append(stage)
+        await _play(stage, options, report)
+
+    try:
+        loops.run(seed, main)
+    except (loops.Deadlock, loops.Livelock) as problem:
+        at = stages[0].loop.time()
+        report.violations.append(Violation(type(problem).__name__.lower(), at, str(problem)))
+    _sum_up(report, stages[0])
+    report.seconds = time.process_time() - begun
+    return report
+
+
+async def _play(stage: Stage, options: Options, report: Report) -> None:
+    over = asyncio.Event()
+    stage.stop_asked = over.set
+    words = {each.word for each in stage.plan.happenings}
+    stage.invariants.strict_leaks = not words & EXCUSING
+    for number in range(options.replicas):
+        stage.begin(f"r{number + 1}")
+    demand = Demand(options.workers, options.sessions, options.exam, options.hours)
+    people = People(demand, stage.dice.stream("people"), stage.living)
+
+    async def main() -> None:
+        try:
+            await _acts(stage, people, options, report)
+        finally:
+            over.set()
+
+    loop = stage.loop
+    play = loop.create_task(main())
+    await over.wait()
+    if play.done():
+        await play
+
+
+async def _acts(stage: Stage, people: People, options: Options, report: Report) -> None:
+    loop = stage.loop
+    crowd = loop.create_task(people.run())
+    for each in stage.plan.happenings:
+        loop.create_task(happenings.play(stage, each))
+    watch = loop.create_task(_patrol(stage))
+    await asyncio.sleep(options.hours * 3600)
+    await crowd
+    stage.luck.stop()
+    report.faults = Counter(stage.luck.counts)
+    # Whatever was under way (a process that is down, a paused one) ends by itself.
+    quiet = loop.time()
+    rest = 0
+    left: list[str] = []
+    while loop.time() - quiet < convergence.SETTLE_HOURS * 3600:
+        await asyncio.sleep(60)
+        left = convergence.unsettled(stage.invariants, least=1, most=options.workers)
+        rest = 0 if left else rest + 1
+        if rest == 2:
+            break
+    report.settle_hours = (loop.time() - quiet) / 3600
+    if left:
+        stage.invariants.broken("liveness", "; ".join(left[:8]))
+    stage.invariants.replay()
+    watch.cancel()
+
+
+async def _patrol(stage: Stage) -> None:
+    invariants = stage.invariants
+    while True:
+        await asyncio.sleep(60)
+        invariants.patrol()
+        if stage.watcher.bugs:
+            invariants.broken("bug", stage.watcher.bugs[0])
+        if stage.loop.troubles:
+            invariants.broken("bug", stage.loop.troubles[0])
+        for replica in stage.living():
+            if replica.task is not None and replica.task.done():
+                told = replica.task.exception()
+                invariants.broken("bug", f"{replica.name} ended: {told!r}")
+
+
+def _sum_up(report: Report, stage: Stage) -> None:
+    report.violations += stage.invariants.found
+    report.virtual_hours = stage.loop.time() / 3600
+    report.commits = stage.shared.commits
+    report.schedule = f"{stage.loop.digest:016x}"
+    report.steps = stage.loop.steps
+    report.log = log_hash(stage)
+    report.outcomes = stage.watcher.outcomes
+    report.faults = report.faults or stage.luck.counts
+    report.calls = Counter({name: wire.calls for name, wire in stage.wires.items()})
+    report.phases = Counter(str(each.status.phase) for each in stage.invariants.sessions.values())
+
+
+def log_hash(stage: Stage) -> str:
+    """Return the hash of the whole event log: what happened, in which order."""
+    digest = hashlib.blake2b(digest_size=16)
+    database, after = stage.shared.inner, 0
+    while True:
+        rows = database.rows(database.sql["events"], (after, 1000))
+        found = [row[3:] for row in rows if row[3] is not None]
+        for row in found:
+            digest.update(repr(row).encode())
+        if len(found) < 1000:
+            return digest.hexdigest()
+        after = found[-1][0]

@@ -1,0 +1,145 @@
+"""The stage of one run: worlds, database, replicas and the invariants that watch them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from labfleet.engine.controller import Outcome
+from labfleet.engine.supervisor import State
+from labfleet.kernel import errors
+from labfleet.rehearsal.dice import Clock, Dice, Ids
+from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.invariants import Invariants
+from labfleet.rehearsal.loop import Loop, Process
+from labfleet.rehearsal.replica import INSTALLATION, Replica, Surroundings
+from labfleet.rehearsal.worlds import cml, ec2
+from labfleet.rehearsal.worlds.database import Lane, Session, Shared
+from labfleet.rehearsal.worlds.wire import Wire
+from labfleet.resources.meta import Key
+from labfleet.stores.fleet_store import FleetStore
+
+
+class Watcher:
+    """Hears of every reconcile and role: counts them, and calls a bug a bug."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.bugs: list[str] = []
+
+    def reconciled(
+        self,
+        controller: str,
+        key: Key,
+        outcome: Outcome,
+        seconds: float,
+        error: BaseException | None,
+    ) -> None:
+        """Count one reconcile."""
+        del seconds
+        self.outcomes[f"{controller}/{outcome.value}"] += 1
+        if outcome is Outcome.BUG:
+            self._bug(f"{controller} {key}", error)
+
+    def role_changed(
+        self, role: str, state: State, error: BaseException | None, wait: float
+    ) -> None:
+        """Note a role that crashed with something that has no name."""
+        del state, wait
+        if error is not None and not isinstance(error, errors.LabfleetError):
+            self._bug(f"role {role}", error)
+
+    def _bug(self, where: str, error: BaseException | None) -> None:
+        if len(self.bugs) < 20:
+            self.bugs.append(f"{where}: {_told(error)}")
+
+
+def _told(error: BaseException | None) -> str:
+    place = ""
+    trace = None if error is None else error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if "labfleet" in code.co_filename:
+            place = f" at {code.co_filename.rsplit('labfleet/', 1)[-1]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{type(error).__name__}: {error}{place}"
+
+
+@dataclass(slots=True)
+class Stage:
+    """Everything of one run."""
+
+    loop: Loop
+    seed: int
+    plan: Plan
+    lease_seconds: float = 30.0
+    luck: Luck = field(init=False)
+    dice: Dice = field(init=False)
+    shared: Shared = field(init=False)
+    racks: cml.Racks = field(init=False)
+    cloud: ec2.Cloud = field(init=False)
+    invariants: Invariants = field(init=False)
+    watcher: Watcher = field(default_factory=Watcher)
+    replicas: dict[str, Replica] = field(default_factory=dict)
+    wires: dict[str, Wire] = field(default_factory=dict)
+    stop_asked: Any = None
+    _lives: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.dice = Dice(str(self.seed))
+        self.luck = Luck(self.plan, self.dice.stream("luck"))
+        epoch = Ids(f"{self.seed}/epoch").uid().replace("-", "")[:12]
+        self.shared = Shared(self.loop, self.luck, self.dice.stream("database"), epoch=epoch)
+        self.racks = cml.Racks(self.loop, self.dice.stream("racks"), self.luck)
+        self.cloud = ec2.Cloud(self.loop, self.dice.stream("cloud"), self.luck, self.racks)
+        self.invariants = Invariants(self.shared, self.cloud, self.racks, self._first)
+        for manners in (ec2.MANNERS, cml.MANNERS):
+            dice = self.dice.stream(manners.name)
+            self.wires[manners.name] = Wire(self.loop, dice, self.luck, manners)
+
+    def _first(self) -> None:
+        if self.stop_asked is not None:
+            self.stop_asked()
+
+    def begin(self, name: str) -> Replica:
+        """Start a process, or start it again after its death."""
+        self._lives[name] += 1
+        life = f"{name}.{self._lives[name]}"
+        process = Process(life)
+        dice = self.dice.stream(life)
+        skew = 0.0 if not self.plan.happenings else dice.between(-2.0, 2.0)
+        clock, ids = Clock(skew), Ids(f"{self.seed}/{life}")
+        lane = Lane(self.loop, dice.stream("lane"), process)
+        session = Session(self.shared, process)
+        store = FleetStore(session, lane, clock, head=self.shared.head())
+        replica = Replica(
+            life,
+            Surroundings(
+                loop=self.loop,
+                process=process,
+                store=store,
+                clock=clock,
+                dice=dice,
+                ids=ids,
+                compute=ec2.Ec2(self.cloud, self.wires["EC2"], INSTALLATION),
+                hosts=cml.DirectHosts(self.racks, self.wires["CML"]),
+                probe=cml.Probe(self.racks, self.wires["CML"]),
+                luck=self.luck,
+                observer=self.watcher,
+                roles_observer=self.watcher,
+                lease_seconds=self.lease_seconds,
+            ),
+        )
+        self.replicas[life] = replica
+        replica.start()
+        return replica
+
+    def kill(self, replica: Replica) -> None:
+        """Kill a process."""
+        self.loop.kill(replica.around.process)
+        self.replicas.pop(replica.name, None)
+
+    def living(self) -> list[Replica]:
+        """Return the processes that live, in the order of their names."""
+        return [each for _, each in sorted(self.replicas.items())]

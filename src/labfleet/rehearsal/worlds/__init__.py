@@ -1,0 +1,1 @@
+"""Small faithful worlds: EC2, CML servers, the store's machine, people. All in virtual time."""

@@ -1,0 +1,422 @@
+"""CML servers, direct fidelity: the CML simulator's core behind the LabHost interface, no HTTP.
+
+`Racks` is the truth (servers, addresses, the licence cloud); `DirectHosts` is what one process
+of the product talks to. Refusals are worded by the simulator and translated by the adapter's
+own rules, so that direct and wire cannot drift apart in what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from cml_simulator.core import (
+    addresses, builder, host_views, lifecycle, licensing, patty, topology, usage, views,
+)  # fmt: skip
+from cml_simulator.core import fleet as servers
+from cml_simulator.core.errors import CmlError
+from cml_simulator.core.fleet import Fleet
+from cml_simulator.core.model import Lab as CmlLab
+from cml_simulator.core.model import Node
+from cml_simulator.core.world import (
+    ADMIN_ID, BootStage, Server, admit, boot_stage, in_use, settle, why_waiting,
+)  # fmt: skip
+from labfleet.adapters.cml import errors as translate
+from labfleet.adapters.cml import licensing as licences
+from labfleet.adapters.cml import parsing
+from labfleet.adapters.cml.transport import Reply
+from labfleet.interfaces.lab_host import (
+    HostAddress, InterfaceState, Lab, LabHost, LabObservation, Licensing, NodeState, Readiness,
+    Stage, SystemStats,
+)  # fmt: skip
+from labfleet.kernel import errors
+from labfleet.rehearsal.dice import EPOCH, SECRET, Dice
+from labfleet.rehearsal.faults import Luck
+from labfleet.rehearsal.loop import Loop
+from labfleet.rehearsal.worlds.wire import Manners, Repeat, Wire
+
+T = TypeVar("T")
+
+MANNERS = Manners("CML", low=0.005, high=0.15, patience=10.0, trouble="temporary")
+NEVER = 1e9
+START = EPOCH.timestamp()
+_STAGES: dict[BootStage, Stage] = {
+    BootStage.OFF: "unreachable",
+    BootStage.REFUSED: "refused",
+    BootStage.BAD_GATEWAY: "bad_gateway",
+    BootStage.NOT_READY: "not_ready",
+    BootStage.READY: "ready",
+}
+
+
+@dataclass(slots=True)
+class Racks:
+    """Every CML server, and the licence cloud."""
+
+    loop: Loop
+    dice: Dice
+    luck: Luck
+    fleet: Fleet = field(init=False)
+    boots: Dice = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fleet = Fleet(self.dice, SECRET, port=443)
+        self.boots = self.dice.stream("boots")
+
+    def now(self) -> float:
+        """Return the simulator's seconds since 1970."""
+        return START + self.loop.time()
+
+    def boot_seconds(self) -> float:
+        """Return how long the next boot takes."""
+        slow = 2.0 if self.luck.holds("slow_metal", None) else 1.0
+        return self.boots.between(120.0, 420.0) * slow
+
+    def boot(self, server_id: str, *, hangs: bool) -> str:
+        """Switch a server on and return its new address."""
+        server = servers.find(self.fleet, server_id)
+        seconds = NEVER if hangs else self.boot_seconds()
+        machine = replace(server.config.machine, boot_seconds=seconds)
+        server.config = replace(server.config, machine=machine)
+        return servers.boot(self.fleet, server, self.now())
+
+    def stop(self, server_id: str) -> None:
+        """Switch a server off."""
+        servers.stop(self.fleet, servers.find(self.fleet, server_id), self.now())
+
+    def destroy(self, server_id: str) -> None:
+        """Lose a server with its disk."""
+        servers.destroy(self.fleet, servers.find(self.fleet, server_id), self.now())
+
+    def server(self, server_id: str) -> Server:
+        """Return a server, brought up to now."""
+        found = servers.find(self.fleet, server_id)
+        settle(found, self.now())
+        return found
+
+
+class DirectHosts:
+    """LabHosts of one process."""
+
+    def __init__(self, racks: Racks, wire: Wire) -> None:
+        self._racks = racks
+        self._wire = wire
+        self._kept: dict[str, DirectHost] = {}
+
+    def at(self, address: HostAddress) -> LabHost:
+        kept = self._kept.get(address.worker)
+        if kept is None or kept.address != address:
+            kept = self._kept[address.worker] = DirectHost(self._racks, self._wire, address)
+        return kept
+
+    async def forget(self, worker: str) -> None:
+        self._kept.pop(worker, None)
+
+    async def close(self) -> None:
+        self._kept.clear()
+
+
+class DirectHost:
+    """One server for one boot."""
+
+    def __init__(self, racks: Racks, wire: Wire, address: HostAddress) -> None:
+        self.address = address
+        self._racks = racks
+        self._wire = wire
+        self._ip = address.base_url.removeprefix("https://").partition(":")[0]
+
+    @property
+    def _down(self) -> bool:
+        return self._racks.luck.holds("server_unreachable", self._ip)
+
+    async def _ask(
+        self,
+        what: str,
+        verb: Callable[[Server, float], T],
+        *,
+        repeat: Repeat = "read",
+        licence: bool = False,
+    ) -> T:
+        where = f"{self.address.worker}: {what}"
+
+        def effect() -> T:
+            server = self._up(where)
+            now = self._racks.now()
+            settle(server, now)
+            server.tally.requests += 1
+            try:
+                return verb(server, now)
+            except CmlError as problem:
+                raise _refusal(problem, where, repeat, licence=licence) from None
+
+        return await self._wire.ask(where, effect, repeat=repeat, down=self._down)
+
+    def _up(self, where: str) -> Server:
+        server = self._racks.fleet.at_address(self._ip)
+        stage = BootStage.OFF if server is None else boot_stage(server, self._racks.now())
+        if server is None or stage is BootStage.OFF:
+            raise errors.Unreachable(f"{where}: no route", reason="NoRoute")
+        if stage is BootStage.REFUSED:
+            raise errors.Booting(f"{where}: connection refused", reason="Refused")
+        if stage is BootStage.BAD_GATEWAY:
+            raise errors.Booting(f"{where}: 502 Bad Gateway", reason="BadGateway")
+        return server
+
+    async def readiness(self) -> Readiness:
+        def effect() -> Readiness:
+            server = self._racks.fleet.at_address(self._ip)
+            stage = BootStage.OFF if server is None else boot_stage(server, self._racks.now())
+            told = _STAGES[stage]
+            version = None
+            if server is not None and told in {"ready", "not_ready"}:
+                version = server.config.profile.version
+            return Readiness(told, f"the server is {told}", version)
+
+        try:
+            return await self._wire.ask("system_information", effect, down=self._down)
+        except errors.LabfleetError as problem:
+            return Readiness("unreachable", problem.message)
+
+    async def authenticate(self) -> None:
+        if self.address.password != SECRET:
+            raise errors.Denied("wrong password", reason="Unauthorized")
+
+    async def system_stats(self) -> SystemStats:
+        return await self._ask(
+            "system_stats", lambda server, now: parsing.system_stats(host_views.stats(server, now))
+        )
+
+    async def licensing(self) -> Licensing:
+        return await self._ask(
+            "licensing", lambda server, now: licences.parse(licensing.status(server.licence, now))
+        )
+
+    async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
+        def verb(server: Server, now: float) -> None:
+            licence = server.licence
+            told = licences.parse(licensing.status(licence, now))
+            if told.registered and told.product != product:
+                raise errors.Invalid(f"registered as {told.product}", reason="OtherProduct")
+            if not told.registered and told.registration != "IN_PROGRESS":
+                if told.product != product:
+                    licensing.set_product(licence, product)
+                seconds = server.config.rules.registration_seconds
+                licensing.register(licence, token, now, seconds, again=False)
+                server.revision += 1
+                told = licences.parse(licensing.status(licence, now))
+            if told.registered and product in licences.EXPANDABLE:
+                identifier = told.feature_ids.get(licences.EXPANSION)
+                if identifier is not None and licence.expansion != expansion_nodes:
+                    licensing.set_counts(licence, [(identifier, expansion_nodes)])
+                    admit(server, now)
+                    server.revision += 1
+
+        await self._ask("register", verb, repeat="safe", licence=True)
+
+    async def deregister(self) -> Literal["done", "not_registered", "cloud_not_told"]:
+        def verb(server: Server, now: float) -> bool:
+            del now
+            busy = len(server.active) + len(server.queue)
+            told = licensing.deregister(server.licence, server.cloud, active_nodes=busy)
+            server.revision += 1
+            return told
+
+        try:
+            told = await self._ask("deregister", verb, repeat="safe", licence=True)
+        except errors.Invalid as problem:
+            words = problem.message.lower()
+            if "running" in words:
+                raise errors.Conflict(problem.message, reason="NodesRunning") from None
+            if "already" in words or "not registered" in words:
+                return "not_registered"
+            raise
+        return "done" if told else "cloud_not_told"
+
+    async def set_telemetry(self, *, enabled: bool) -> None:
+        def verb(server: Server, now: float) -> None:
+            del now
+            server.opt_in = enabled
+
+        await self._ask("telemetry", verb, repeat="safe")
+
+    async def labs(self) -> tuple[Lab, ...]:
+        return await self._ask(
+            "labs", lambda server, _: tuple(_lab(each) for each in server.labs.values())
+        )
+
+    async def import_lab(self, topology: str, *, title: str) -> str:
+        text = topology.encode()
+        return await self._ask(
+            "import", lambda server, now: _import(server, text, title, now), repeat="once"
+        )
+
+    async def lab(self, lab_id: str) -> Lab:
+        return await self._ask("lab", lambda server, _: _lab(_of(server, lab_id)))
+
+    async def nodes(self, lab_id: str) -> tuple[NodeState, ...]:
+        return await self._ask(
+            "nodes",
+            lambda server, now: tuple(
+                _node(each, now) for each in _of(server, lab_id).nodes.values()
+            ),
+        )
+
+    async def all_nodes(self) -> tuple[NodeState, ...]:
+        return await self._ask(
+            "all nodes",
+            lambda server, now: tuple(_node(each, now) for each in server.nodes.values()),
+        )
+
+    async def converged(self, lab_id: str) -> bool:
+        return await self._ask(
+            "check_if_converged",
+            lambda server, now: lifecycle.converged(list(_of(server, lab_id).nodes.values()), now),
+        )
+
+    async def queue(self) -> Mapping[str, str]:
+        def verb(server: Server, now: float) -> dict[str, str]:
+            del now
+            use = in_use(server)
+            return {
+                each.id: f"{each.label} is in the launch queue: "
+                + (why_waiting(server, each, use) or "starting")
+                for each in server.queue
+            }
+
+        return await self._ask("node_launch_queue", verb)
+
+    async def start(self, lab_id: str) -> None:
+        def verb(server: Server, now: float) -> None:
+            lifecycle.start_lab(server, _of(server, lab_id), now)
+
+        await self._ask("start", verb, repeat="safe")
+
+    async def stop(self, lab_id: str) -> None:
+        def verb(server: Server, now: float) -> None:
+            lifecycle.stop_lab(server, _of(server, lab_id), now)
+
+        await self._ask("stop", verb, repeat="safe")
+
+    async def wipe(self, lab_id: str) -> None:
+        def verb(server: Server, now: float) -> None:
+            lifecycle.wipe_lab(server, _of(server, lab_id), now)
+
+        await self._teardown("wipe", verb)
+
+    async def delete(self, lab_id: str) -> None:
+        def verb(server: Server, now: float) -> None:
+            lifecycle.delete_lab(server, _of(server, lab_id), now)
+
+        try:
+            await self._teardown("delete", verb)
+        except errors.Gone:
+            return
+
+    async def _teardown(self, what: str, verb: Callable[[Server, float], None]) -> None:
+        try:
+            await self._ask(what, verb, repeat="safe")
+        except errors.Invalid as problem:
+            raise errors.Conflict(problem.message, reason="Later") from None
+
+    async def observe(self, lab_id: str) -> LabObservation:
+        def verb(server: Server, now: float) -> LabObservation:
+            lab = _of(server, lab_id)
+            learned = parsing.addresses(addresses.layer3(server, lab, now))
+            nodes = list(lab.nodes.values())
+            return LabObservation(
+                nodes=tuple(_node(each, now) for each in nodes),
+                interfaces=tuple(_interfaces(nodes, learned)),
+                simulation_stats=parsing.simulation_stats(usage.simulation_stats(server, lab, now)),
+                gaps=(),
+            )
+
+        return await self._ask("observe", verb)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class Probe:
+    """Tries a lab's port as a user would: open means that PATty serves it now."""
+
+    def __init__(self, racks: Racks, wire: Wire) -> None:
+        self._racks = racks
+        self._wire = wire
+
+    async def answers(self, address: str, port: int) -> bool:
+        luck = self._racks.luck
+        if luck.strikes("probe_fails") or luck.holds("server_unreachable", address):
+            return False
+
+        def effect() -> bool:
+            server = self._racks.fleet.at_address(address)
+            if server is None:
+                return False
+            opened, _ = patty.open_ports(server, self._racks.now())
+            return any(each.outer == port and each.transport == "tcp" for each in opened)
+
+        try:
+            return await self._wire.ask("probe", effect)
+        except errors.LabfleetError:
+            return False
+
+
+def _refusal(
+    problem: CmlError, where: str, repeat: Repeat, *, licence: bool
+) -> errors.LabfleetError:
+    """Return what the adapter makes of the refusal, by its own rules."""
+    body = msgspec.json.encode({"code": problem.status, "description": problem.description})
+    reply = Reply(problem.status, {"content-type": "application/json"}, body)
+    return translate.refusal(reply, where=where, repeat=repeat, licensing=licence)
+
+
+def _of(server: Server, lab_id: str) -> CmlLab:
+    lab = server.labs.get(lab_id)
+    if lab is None:
+        raise CmlError(404, f"Lab not found: {lab_id}")
+    return lab
+
+
+def _lab(lab: CmlLab) -> Lab:
+    return Lab(id=lab.id, title=lab.title, notes=lab.notes, state=str(lab.state()))
+
+
+def _node(node: Node, now: float) -> NodeState:
+    deployed = node.disk
+    return NodeState(
+        id=node.id,
+        lab_id=node.lab_id,
+        label=node.label,
+        definition=node.definition,
+        state=str(node.state(now)),
+        cpus=node.want_cpus if deployed else node.cpus,
+        cpu_limit=node.want_limit if deployed else node.cpu_limit,
+        ram_mib=node.want_ram if deployed else node.ram,
+        tags=tuple(node.tags),
+    )
+
+
+def _interfaces(nodes: list[Node], learned: dict[str, Any]) -> list[InterfaceState]:
+    return [
+        InterfaceState(
+            id=each.id,
+            node_id=node.id,
+            label=each.label,
+            slot=each.slot,
+            state=str(views.interface_state(node, each)),
+            mac_address=each.learned_mac or each.mac,
+            ip4=learned.get(each.id, (None, ()))[1],
+        )
+        for node in nodes
+        for each in node.interfaces
+    ]
+
+
+def _import(server: Server, text: bytes, title: str, now: float) -> str:
+    topology.check_title(title)
+    parsed = topology.parse(topology.load_text(text), server.config.profile)
+    lab, _ = builder.import_topology(server, parsed, title, ADMIN_ID, now)
+    return lab.id

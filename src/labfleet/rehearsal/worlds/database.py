@@ -1,0 +1,184 @@
+"""The one database of all processes: real SQL on SQLite in memory, with its own bad days.
+
+`Shared` holds the database and tells of every commit; `Session` is what one process has of it
+(a `stores.database.Database`), `Lane` the runner that gives statements a latency. A statement
+that was sent is carried out although its process died meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from labfleet.interfaces import store
+from labfleet.kernel import errors
+from labfleet.rehearsal.dice import Dice
+from labfleet.rehearsal.faults import Luck
+from labfleet.rehearsal.loop import Loop, Process
+from labfleet.stores import rules
+from labfleet.stores.database import Parameters, Rows, Run
+from labfleet.stores.sqlite import SqliteDatabase
+
+T = TypeVar("T")
+Heard = Callable[[list[store.Commit], list[rules.Outcome]], None]
+POLL_SECONDS = 1.0
+
+
+class Shared:
+    """The database itself."""
+
+    def __init__(self, loop: Loop, luck: Luck, dice: Dice, *, epoch: str) -> None:
+        self.loop = loop
+        self.luck = luck
+        self.dice = dice
+        self.inner = SqliteDatabase(":memory:", epoch=epoch, readers=0)
+        self.heard: list[Heard] = []
+        self.commits = 0
+        self._wakers: dict[Session, Callable[[int], None]] = {}
+        self._world = contextvars.Context()
+
+    def head(self) -> int:
+        """Return the newest revision."""
+        _, revision, _ = self.inner.rows(self.inner.sql["head"])[0]
+        return int(revision)
+
+    def commit(self, commits: list[store.Commit]) -> list[rules.Outcome]:
+        """Do a batch, or fail as databases do; tell of what was done."""
+        luck = self.luck
+        if luck.holds("disk_full", None):
+            raise errors.OutOfCapacity("database or disk is full", reason="DiskFull")
+        if luck.strikes("write_error"):
+            raise errors.Temporary("database is locked", reason="StoreBusy")
+        if luck.strikes("write_conflict"):
+            raise errors.Conflict("somebody else was first")
+        outcomes = self.inner.commit(commits)
+        done = [
+            (commit, outcome)
+            for commit, outcome in zip(commits, outcomes, strict=True)
+            if isinstance(outcome, store.Committed)
+        ]
+        if done:
+            self.commits += len(done)
+            for heard in self.heard:
+                heard([commit for commit, _ in done], [outcome for _, outcome in done])
+            self._wake(max(outcome.revision for _, outcome in done))
+        if luck.strikes("write_lost_reply"):
+            raise errors.Ambiguous("the database's answer was lost", reason="ReplyLost")
+        return outcomes
+
+    def write(self, work: Callable[[Run], T]) -> T:
+        """Do other writes: leases, tokens, upkeep."""
+        if self.luck.holds("disk_full", None):
+            raise errors.OutOfCapacity("database or disk is full", reason="DiskFull")
+        if self.luck.strikes("write_error"):
+            raise errors.Temporary("database is locked", reason="StoreBusy")
+        return self.inner.write(work)
+
+    def listen(self, session: Session, wake: Callable[[int], None]) -> None:
+        """Wake a session at each commit of anybody."""
+        self._wakers[session] = wake
+
+    def mute(self, session: Session) -> None:
+        """Wake a session no more."""
+        self._wakers.pop(session, None)
+
+    def _wake(self, revision: int) -> None:
+        for session, wake in list(self._wakers.items()):
+            if not session.process.alive:
+                del self._wakers[session]
+                continue
+            delay = 0.002
+            if self.luck.holds("cache_stale", session.process):
+                delay = self.dice.between(1.0, 30.0)
+            elif self.luck.strikes("wake_lost"):
+                # Lost: the reader finds out at its next poll. Polls that find nothing are not
+                # played, because they change nothing.
+                delay = self.dice.between(0.0, POLL_SECONDS)
+            self.loop.call_later(delay, wake, revision, context=self._world)
+
+
+class Session:
+    """One process's connection to the shared database."""
+
+    poll = None
+    shared = True
+
+    def __init__(self, shared: Shared, process: Process) -> None:
+        self.process = process
+        self.sql = shared.inner.sql
+        self._shared = shared
+
+    def _living(self) -> None:
+        if not self.process.alive:
+            raise errors.Unreachable("this process is dead", reason="ProcessDead")
+
+    def rows(self, statement: str, parameters: Parameters = ()) -> Rows:
+        self._living()
+        return self._shared.inner.rows(statement, parameters)
+
+    def write(self, work: Callable[[Run], T]) -> T:
+        return self._shared.write(work)
+
+    def commit(self, commits: list[store.Commit]) -> list[rules.Outcome]:
+        return self._shared.commit(commits)
+
+    def listed(self, values: tuple[str, ...]) -> Any:
+        return self._shared.inner.listed(values)
+
+    def backup(self, target: str) -> int:
+        raise errors.Permanent(f"no backups in a rehearsal ({target})")
+
+    def listen(self, wake: Callable[[int], None], spare: Callable[..., object]) -> None:
+        del spare
+        self._shared.listen(self, wake)
+
+    def mute(self) -> None:
+        self._shared.mute(self)
+
+    def close(self) -> None:
+        """The database outlives its sessions."""
+
+
+class Lane:
+    """A runner in virtual time: one lane, in order, each statement with some latency."""
+
+    readers = 0
+
+    def __init__(self, loop: Loop, dice: Dice, process: Process) -> None:
+        self._loop = loop
+        self._dice = dice
+        self._process = process
+        self._free = 0.0
+        self._world = contextvars.Context()
+
+    def write(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self._loop.create_future()
+        if not self._process.alive:
+            future.set_exception(errors.Unreachable("this process is dead", reason="ProcessDead"))
+            return future
+        now, draw = self._loop.time(), self._dice.random()
+        if draw < 0.6 and self._free <= now:
+            _do(work, future)
+            return future
+        self._free = max(self._free, now) + 0.001 + 0.03 * draw * draw
+        self._loop.call_at(self._free, _do, work, future, context=self._world)
+        return future
+
+    def read(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return self.write(work)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def _do(work: Callable[[], T], future: asyncio.Future[T]) -> None:
+    try:
+        result = work()
+    except errors.LabfleetError as problem:
+        if not future.done():
+            future.set_exception(problem)
+        return
+    if not future.done():
+        future.set_result(result)

@@ -1,0 +1,401 @@
+"""EC2 as one account sees it: zones, stock, quota, slow metal, tokens, eventual consistency.
+
+Rules: facts/aws.md 1.2, 3.1, 6.3. `Cloud` is the truth, `Ec2` what one process of the product
+talks to. An instance is a CML server of the CML world: it boots, stops and ends with it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from cml_simulator.core import fleet as servers
+from cml_simulator.core.profile import Machine as Hardware
+from labfleet.adapters.aws import launches
+from labfleet.interfaces.compute import Image, Instance, InstanceState, LaunchRequest
+from labfleet.kernel import errors
+from labfleet.rehearsal.dice import EPOCH, Dice
+from labfleet.rehearsal.faults import Luck
+from labfleet.rehearsal.loop import Loop
+from labfleet.rehearsal.worlds.cml import Racks
+from labfleet.rehearsal.worlds.wire import Manners, Wire
+from labfleet.resources.machine import AwsSettings
+
+ZONES = ("a", "b", "c")
+SHOWN_SECONDS = 3600.0
+VCPUS = {"m5zn.metal": 48}
+# aws.md 6.3: action -> (most tokens, refill a second).
+BUCKETS = {
+    "DescribeInstances": (100.0, 20.0),
+    "DescribeImages": (100.0, 20.0),
+    "RunInstances": (5.0, 2.0),
+    "StartInstances": (5.0, 2.0),
+    "StopInstances": (50.0, 5.0),
+    "TerminateInstances": (100.0, 5.0),
+}
+Listener = Callable[[str, "Thing", str], None]
+
+
+@dataclass(slots=True)
+class Thing:
+    """One instance: its truth, and what of it shows to whom."""
+
+    id: str
+    request: LaunchRequest
+    zone: str
+    tags: dict[str, str]
+    server_id: str
+    launched: float
+    visible: float
+    state: InstanceState = "pending"
+    since: float = 0.0
+    before: InstanceState = "pending"
+    public_ip: str | None = None
+    reason: str | None = None
+    hangs: bool = False
+    turn: int = 0
+
+    @property
+    def live(self) -> bool:
+        """Tell whether it costs money and holds labs."""
+        return self.state not in {"shutting-down", "terminated"}
+
+
+@dataclass(slots=True)
+class _Bucket:
+    most: float
+    refill: float
+    level: float
+    at: float = 0.0
+
+
+@dataclass(slots=True)
+class Cloud:
+    """The account: every instance ever launched, tokens, stock, quota, request buckets."""
+
+    loop: Loop
+    dice: Dice
+    luck: Luck
+    racks: Racks
+    quota: int = 100_000
+    things: dict[str, Thing] = field(default_factory=dict)
+    tokens: dict[str, tuple[str, LaunchRequest]] = field(default_factory=dict)
+    buckets: dict[str, _Bucket] = field(default_factory=dict)
+    overdrawn: dict[str, int] = field(default_factory=dict)
+    listeners: list[Listener] = field(default_factory=list)
+    calls: dict[str, int] = field(default_factory=dict)
+    _world: contextvars.Context = field(default_factory=contextvars.Context)
+
+    # --- requests ----------------------------------------------------------------------
+
+    def spend(self, action: str) -> None:
+        """Take one request token; Throttled (and noted) when there is none left."""
+        now = self.loop.time()
+        self.calls[action] = self.calls.get(action, 0) + 1
+        bucket = self.buckets.get(action)
+        if bucket is None:
+            most, refill = BUCKETS[action]
+            bucket = self.buckets[action] = _Bucket(most, refill, most, now)
+        bucket.level = min(bucket.most, bucket.level + (now - bucket.at) * bucket.refill)
+        bucket.at = now
+        if bucket.level < 1:
+            self.overdrawn[action] = self.overdrawn.get(action, 0) + 1
+            raise errors.Throttled(f"{action}: RequestLimitExceeded")
+        bucket.level -= 1
+
+    def launch(self, request: LaunchRequest, owner: str) -> Thing:
+        """Start one instance, or give the token's one again."""
+        self.spend("RunInstances")
+        zone = request.subnet_id or "any"
+        key = f"{request.token}@{zone}"
+        known = self.tokens.get(key)
+        if known is not None:
+            thing = self.things[known[0]]
+            if known[1] != request:
+                raise errors.Conflict("same token", reason="IdempotentParameterMismatch")
+            if not thing.live:
+                raise errors.Gone("token of the dead", reason="IdempotentInstanceTerminated")
+            return thing
+        if self.luck.holds("no_stock", zone):
+            raise errors.OutOfCapacity(f"no {request.instance_type} in {zone}",
+                                       reason="InsufficientInstanceCapacity")  # fmt: skip
+        self._within_quota(request.instance_type)
+        thing = self._made(request, zone, owner)
+        self.tokens[key] = (thing.id, request)
+        self._tell("launched", thing, "us")
+        return thing
+
+    def _within_quota(self, kind: str) -> None:
+        used = sum(
+            VCPUS.get(each.request.instance_type, 48)
+            for each in self.things.values()
+            if each.state in {"pending", "running"}
+        )
+        if self.luck.holds("quota_full", None) or used + VCPUS.get(kind, 48) > self.quota:
+            raise errors.QuotaExceeded("VcpuLimitExceeded", reason="VcpuLimitExceeded")
+
+    def _made(self, request: LaunchRequest, zone: str, owner: str) -> Thing:
+        now, dice = self.loop.time(), self.dice
+        late = self.luck.strikes("visible_late")
+        server = servers.create(
+            self.racks.fleet, machine=Hardware(boot_seconds=self.racks.boot_seconds())
+        )
+        thing = Thing(
+            id=f"i-{dice.getrandbits(64):017x}",
+            request=request,
+            zone=zone,
+            tags=launches.tags_of(request, owner),
+            server_id=server.id,
+            launched=now,
+            visible=now + (dice.between(2.0, 45.0) if late else dice.between(0.0, 2.0)),
+            since=now,
+        )
+        self.things[thing.id] = thing
+        self._later(self._slow(10.0, 90.0), thing, self._runs)
+        return thing
+
+    def _slow(self, low: float, high: float) -> float:
+        factor = 8.0 if self.luck.holds("slow_metal", None) else 1.0
+        return self.dice.between(low, high) * factor
+
+    # --- lives -------------------------------------------------------------------------
+
+    def _later(self, delay: float, thing: Thing, then: Callable[[Thing], None]) -> None:
+        thing.turn += 1
+        turn = thing.turn
+
+        def due() -> None:
+            if thing.turn == turn:
+                then(thing)
+
+        self.loop.call_later(delay, due, context=self._world)
+
+    def _set(self, thing: Thing, state: InstanceState) -> None:
+        thing.before, thing.state, thing.since = thing.state, state, self.loop.time()
+
+    def _runs(self, thing: Thing) -> None:
+        self._set(thing, "running")
+        thing.public_ip = self.racks.boot(thing.server_id, hangs=thing.hangs)
+        thing.hangs = False
+
+    def begin_start(self, thing: Thing) -> None:
+        """Begin to start a stopped instance."""
+        self._within_quota(thing.request.instance_type)
+        self._set(thing, "pending")
+        thing.launched = self.loop.time()
+        self._later(self._slow(10.0, 120.0), thing, self._runs)
+
+    def begin_stop(self, thing: Thing, who: str) -> None:
+        """Begin to stop an instance; its server is off at once."""
+        self._tell("stopping", thing, who)
+        self._set(thing, "stopping")
+        thing.public_ip = None
+        self.racks.stop(thing.server_id)
+        self._later(self._slow(20.0, 180.0), thing, lambda each: self._set(each, "stopped"))
+
+    def begin_end(self, thing: Thing, who: str, reason: str | None = None) -> None:
+        """Begin the end of an instance; its server and disk are gone at once."""
+        self._tell("ending", thing, who)
+        self._set(thing, "shutting-down")
+        thing.reason = reason
+        thing.public_ip = None
+        self.racks.destroy(thing.server_id)
+        self._later(self._slow(20.0, 180.0), thing, lambda each: self._set(each, "terminated"))
+
+    def _tell(self, what: str, thing: Thing, who: str) -> None:
+        for listener in self.listeners:
+            listener(what, thing, who)
+
+    # --- what shows --------------------------------------------------------------------
+
+    def shown(self, thing: Thing) -> Instance | None:
+        """Return the instance as a reader sees it now; None when it does not show."""
+        now = self.loop.time()
+        if now < thing.visible:
+            return None
+        if thing.state == "terminated" and now - thing.since > SHOWN_SECONDS:
+            return None
+        state = thing.state
+        if now - thing.since < 8.0 and self.luck.strikes("state_stale"):
+            state = thing.before
+        up = state == "running"
+        return Instance(
+            id=thing.id,
+            state=state,
+            instance_type=thing.request.instance_type,
+            image_id=thing.request.image_id,
+            zone=thing.zone,
+            public_ip=thing.public_ip if up else None,
+            private_ip=None,
+            launch_time=EPOCH + timedelta(seconds=thing.launched),
+            root_volume_id=f"vol-{thing.id[2:]}",
+            client_token=thing.request.token,
+            state_reason=thing.reason,
+            tags=dict(thing.tags),
+        )
+
+    def of_worker(self, uid: str) -> list[Thing]:
+        """Return the live instances that carry a worker's uid, oldest first."""
+        return [
+            each
+            for each in self.things.values()
+            if each.live and each.tags.get(launches.WORKER_UID) == uid
+        ]
+
+
+MANNERS = Manners("EC2", low=0.05, high=0.4, patience=12.0, trouble="ambiguous")
+
+
+class Ec2:
+    """Compute, as one process of one installation sees the cloud (the boto adapter's rules)."""
+
+    def __init__(self, cloud: Cloud, wire: Wire, owner: str) -> None:
+        self._cloud = cloud
+        self._wire = wire
+        self._owner = owner
+
+    @property
+    def _down(self) -> bool:
+        return self._cloud.luck.holds("ec2_down", None)
+
+    async def find_image(self, region: str, aws: AwsSettings) -> Image:
+        del region
+
+        def effect() -> Image:
+            self._cloud.spend("DescribeImages")
+            return Image(aws.ami_id or "ami-1", "cisco-cml2.9", None)
+
+        return await self._wire.ask("DescribeImages", effect, down=self._down)
+
+    async def launch(self, request: LaunchRequest) -> Instance:
+        def effect() -> Instance:
+            thing = self._cloud.launch(request, self._owner)
+            return Instance(
+                id=thing.id,
+                state=thing.state,
+                instance_type=request.instance_type,
+                image_id=request.image_id,
+                zone=thing.zone,
+                launch_time=EPOCH + timedelta(seconds=thing.launched),
+                client_token=request.token,
+                tags=dict(thing.tags),
+            )
+
+        # A token makes it safe to repeat, but who gets no answer does not know.
+        return await self._wire.ask("RunInstances", effect, repeat="once", down=self._down)
+
+    async def find_launched(self, request: LaunchRequest) -> tuple[Instance, ...]:
+        found = await self.list_owned(request.region)
+        return tuple(
+            each
+            for each in found
+            if each.tags.get(launches.WORKER_UID) == request.worker_uid
+            and each.tags.get(launches.ATTEMPT) == str(request.attempt)
+        )
+
+    async def describe(self, region: str, instance_id: str) -> Instance | None:
+        del region
+
+        def effect() -> Instance | None:
+            self._cloud.spend("DescribeInstances")
+            thing = self._cloud.things.get(instance_id)
+            return None if thing is None else self._cloud.shown(thing)
+
+        return await self._wire.ask("DescribeInstances", effect, down=self._down)
+
+    async def list_owned(self, region: str) -> tuple[Instance, ...]:
+        del region
+
+        def effect() -> tuple[Instance, ...]:
+            self._cloud.spend("DescribeInstances")
+            found = []
+            for thing in self._cloud.things.values():
+                if thing.state == "terminated":
+                    continue
+                seen = self._cloud.shown(thing)
+                if (
+                    seen is not None
+                    and seen.state != "terminated"
+                    and thing.tags.get(launches.OWNER) == self._owner
+                ):
+                    found.append(seen)
+            return tuple(found)
+
+        return await self._wire.ask("DescribeInstances", effect, down=self._down)
+
+    async def _ours(self, instance_id: str) -> Instance:
+        seen = await self.describe("", instance_id)
+        if seen is None:
+            raise errors.Gone(f"EC2 knows no instance {instance_id}")
+        if seen.tags.get(launches.OWNER) != self._owner:
+            raise errors.Denied(f"{instance_id} belongs to another owner", reason="NotOurs")
+        return seen
+
+    async def start(self, region: str, instance_id: str) -> None:
+        del region
+        seen = await self._ours(instance_id)
+        if seen.state in {"pending", "running"}:
+            return
+        _refuse_ended(seen)
+
+        def effect() -> None:
+            self._cloud.spend("StartInstances")
+            thing = self._cloud.things[instance_id]
+            if thing.state in {"pending", "running"}:
+                return
+            if thing.state != "stopped":
+                raise errors.Temporary("IncorrectInstanceState", reason="IncorrectInstanceState")
+            if self._cloud.luck.holds("no_stock", thing.zone):
+                raise errors.OutOfCapacity("no stock", reason="InsufficientInstanceCapacity")
+            self._cloud.begin_start(thing)
+
+        await self._wire.ask("StartInstances", effect, repeat="safe", down=self._down)
+
+    async def stop(self, region: str, instance_id: str) -> None:
+        del region
+        seen = await self._ours(instance_id)
+        if seen.state in {"stopping", "stopped"}:
+            return
+        _refuse_ended(seen)
+
+        def effect() -> None:
+            self._cloud.spend("StopInstances")
+            thing = self._cloud.things[instance_id]
+            if thing.state in {"stopping", "stopped"}:
+                return
+            if thing.state != "running":
+                raise errors.Temporary("IncorrectInstanceState", reason="IncorrectInstanceState")
+            self._cloud.begin_stop(thing, "us")
+
+        await self._wire.ask("StopInstances", effect, repeat="safe", down=self._down)
+
+    async def terminate(self, region: str, instance_id: str) -> None:
+        del region
+        try:
+            seen = await self._ours(instance_id)
+        except errors.Gone:
+            return
+        if seen.state in {"shutting-down", "terminated"}:
+            return
+
+        def effect() -> None:
+            self._cloud.spend("TerminateInstances")
+            thing = self._cloud.things[instance_id]
+            if thing.live:
+                self._cloud.begin_end(thing, "us")
+
+        await self._wire.ask("TerminateInstances", effect, repeat="safe", down=self._down)
+
+    async def console_output(self, region: str, instance_id: str) -> str:
+        del region, instance_id
+        return ""
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _refuse_ended(seen: Instance) -> None:
+    if seen.state in {"shutting-down", "terminated"}:
+        raise errors.Gone(f"{seen.id} is {seen.state}", reason="Terminated")

@@ -1,0 +1,258 @@
+"""People: who asks for sessions, cancels, extends, drains; drawn from the seed.
+
+Everything goes through the service's verbs inside some living replica, as a request through a
+load balancer would. A request that got no answer is sent again with the same idempotency key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from labfleet.kernel import errors
+from labfleet.rehearsal.dice import EPOCH, Dice
+from labfleet.rehearsal.replica import Replica
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.session import Session
+from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service import objects, verbs
+from labfleet.service.access import Principal, Role
+from labfleet.service.parts import Caller, Parts
+
+T = TypeVar("T")
+PATIENCE = 20.0
+TRIES = 30
+ADMIN = Caller(Principal("admin", Role.ADMIN, "ada"))
+POOL, TEMPLATE, TRACK = "main", "metal", "main"
+
+_SIZES = {
+    "pair": (["alpine", "alpine"], 45),
+    "pod": (["iosv", "iosv", "iosvl2", "alpine"], 90),
+    "campus": (["nxosv9000", "csr1000v", "iosv", "iosvl2", "ubuntu", "alpine"], 120),
+}
+
+
+def topology(title: str, nodes: list[str]) -> str:
+    """Return a topology with a serial port for each node and a VNC port for the first."""
+    lines = [f"lab: {{title: {title}, version: 0.3.0, description: '', notes: ''}}", "nodes:"]
+    for number, kind in enumerate(nodes):
+        tags = ['"serial:5001"', '"vnc:5901"'] if number == 0 else ['"serial:5001"']
+        lines.append(
+            f"- {{id: n{number}, label: N{number}, node_definition: {kind}, x: 0, y: 0, "
+            f"tags: [{', '.join(tags)}], interfaces: "
+            "[{id: i0, label: e0, slot: 0, type: physical}]}"
+        )
+    lines.append("links: []")
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What the people of a run do: sizes of fleet and day."""
+
+    workers: int = 8
+    sessions: int = 40
+    exam: int = 0
+    hours: float = 24.0
+
+
+@dataclass(slots=True)
+class People:
+    """The population; `run` plays it and returns when nobody wants anything more."""
+
+    demand: Demand
+    dice: Dice
+    replicas: Callable[[], list[Replica]]
+    refused: Counter[str] = field(default_factory=Counter)
+    asked: int = 0
+    _keys: int = 0
+
+    async def run(self) -> None:
+        """Set the fleet up, then let everybody come at their times."""
+        await self._set_up()
+        async with asyncio.TaskGroup() as group:
+            for number, visit in enumerate(self._visits()):
+                group.create_task(self._visit(number, *visit))
+            group.create_task(self._operate())
+
+    def _visits(self) -> list[tuple[float, str, bool]]:
+        """Return (seconds from the start, definition, exam) of everybody who comes."""
+        demand, dice = self.demand, self.dice
+        span = demand.hours * 3600
+        names = sorted(_SIZES)
+        count = round(demand.sessions * demand.hours / 24)
+        made = [
+            (dice.between(300, max(span - 3600, 600)), names[dice.below(len(names))], False)
+            for _ in range(count)
+        ]
+        day = 9 * 3600.0
+        while demand.exam and day < span - 3600:
+            made += [(day - dice.between(600, 7200), "pod", True) for _ in range(demand.exam)]
+            day += 86400
+        return sorted(made)
+
+    async def _set_up(self) -> None:
+        machine = {
+            "aws": {
+                "amiId": "ami-1",
+                "subnetIds": ["subnet-a", "subnet-b", "subnet-c"],
+                "volumeSizeGib": 500,
+            },
+            "cml": {"adminPassword": {"env": "CML_PASSWORD"}, "tls": {"mode": "off"}},
+            "licence": {"product": "CML_Enterprise", "token": {"env": "CML_TOKEN"}},
+            "hourlyPriceUsd": 4.3605,
+        }
+        await self._make("Template", TEMPLATE, {"machine": machine})
+        await self._make(
+            "Pool",
+            POOL,
+            {
+                "template": TEMPLATE,
+                "track": TRACK,
+                "namePrefix": "w",
+                "scaling": {"minWorkers": 1, "maxWorkers": self.demand.workers},
+            },
+        )
+        for name, (nodes, minutes) in _SIZES.items():
+            await self._make(
+                "Definition",
+                name,
+                {
+                    "topology": topology(name, nodes),
+                    "track": TRACK,
+                    "defaultDurationMinutes": minutes,
+                },
+            )
+
+    async def _make(self, kind: str, name: str | None, spec: dict[str, Any]) -> Any:
+        body = {"metadata": {"name": name} if name else {}, "spec": spec}
+        key = self._key()
+        return await self._request(
+            lambda parts: objects.create(parts, ADMIN, KINDS[kind], body, key=key)
+        )
+
+    def _key(self) -> str:
+        self._keys += 1
+        return f"person-{self._keys}"
+
+    async def _request(self, verb: Callable[[Parts], Awaitable[T]]) -> T | None:
+        """Send a request until it is answered; None when it was refused for good."""
+        self.asked += 1
+        for attempt in range(TRIES):
+            living = self.replicas()
+            if not living:
+                await asyncio.sleep(5)
+                continue
+            replica = living[self.dice.below(len(living))]
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await replica.cache.ready()
+                    return await replica.ask(verb)
+            except (TimeoutError, errors.Temporary, errors.Ambiguous):
+                pass
+            except errors.LabfleetError as problem:
+                if isinstance(problem, errors.Conflict) and problem.reason == "Conflict":
+                    continue
+                self.refused[problem.reason] += 1
+                return None
+            await asyncio.sleep(min(2.0 * (attempt + 1), 30.0))
+        self.refused["GaveUp"] += 1
+        return None
+
+    async def _visit(self, number: int, at: float, definition: str, exam: bool) -> None:  # noqa: FBT001
+        """One person: asks for a session, and may change their mind."""
+        dice = self.dice.stream(f"visit/{number}")
+        await asyncio.sleep(max(at - asyncio.get_running_loop().time(), 0))
+        slot: dict[str, Any] = {"zone": "UTC"}
+        now = asyncio.get_running_loop().time()
+        minutes = _SIZES[definition][1]
+        if exam:
+            begin = (int(now // 86400) + (now % 86400 > 9 * 3600)) * 86400 + 9 * 3600
+            slot |= _slot(begin, minutes)
+        elif dice.chance(0.5):
+            begin = now + dice.between(600, 2 * 3600)
+            slot |= _slot(begin, minutes * dice.between(0.4, 1.2))
+        session = await self._make(
+            "Session",
+            f"s{number:05d}",
+            {"definition": definition, "owner": f"p{number}", "slot": slot},
+        )
+        if session is None:
+            return
+        await asyncio.sleep(dice.between(0, minutes * 60))
+        mood = dice.random()
+        name = session.name
+        if mood < 0.15:
+            await self._request(lambda parts: verbs.cancel(parts, ADMIN, name, reason="bored"))
+        elif mood < 0.35:
+            longer = timedelta(minutes=int(dice.between(5, 40)))
+            key = self._key()
+            await self._request(lambda parts: verbs.extend(parts, ADMIN, name, by=longer, key=key))
+        elif mood < 0.45:
+            await self._request(lambda parts: verbs.observe(parts, ADMIN, name))
+        elif mood < 0.48:
+            await self._request(lambda parts: objects.delete(parts, ADMIN, KINDS["Session"], name))
+
+    async def _operate(self) -> None:
+        """The operator: drains, cordons, stops and starts workers now and then."""
+        dice = self.dice.stream("operator")
+        span = self.demand.hours * 3600
+        at = dice.between(1800, 14400)
+        while at < span - 3600:
+            await asyncio.sleep(max(at - asyncio.get_running_loop().time(), 0))
+            await self._operation(dice)
+            at += dice.between(1800, 21600)
+
+    async def _operation(self, dice: Dice) -> None:
+        living = self.replicas()
+        if not living:
+            return
+        workers = [
+            each.name
+            for each in living[0].cache.all(Worker)
+            if each.status.phase in {WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.STARTING}
+        ]
+        if not workers:
+            return
+        name, mood = workers[dice.below(len(workers))], dice.random()
+        if mood < 0.3:
+            limit = EPOCH + timedelta(
+                seconds=asyncio.get_running_loop().time() + dice.between(900, 3600)
+            )
+            force = dice.chance(0.5)
+            await self._request(
+                lambda parts: verbs.drain(
+                    parts, ADMIN, name, deadline=limit, reason="patch", force=force
+                )
+            )
+            await asyncio.sleep(dice.between(60, 7200))
+            await self._request(lambda parts: verbs.cancel_drain(parts, ADMIN, name))
+        elif mood < 0.5:
+            await self._request(lambda parts: verbs.cordon(parts, ADMIN, name))
+            await asyncio.sleep(dice.between(60, 3600))
+            await self._request(lambda parts: verbs.cordon(parts, ADMIN, name, closed=False))
+        elif mood < 0.8:
+            await self._request(lambda parts: verbs.desire(parts, ADMIN, name, desired="Stopped"))
+            await asyncio.sleep(dice.between(60, 7200))
+            await self._request(lambda parts: verbs.desire(parts, ADMIN, name, desired="Ready"))
+        else:
+            await self._request(
+                lambda parts: verbs.desire(parts, ADMIN, name, desired="Terminated")
+            )
+
+
+def _slot(begin: float, minutes: float) -> dict[str, str]:
+    start = EPOCH + timedelta(seconds=int(begin))
+    return {
+        "start": start.isoformat(),
+        "end": (start + timedelta(minutes=int(minutes))).isoformat(),
+    }
+
+
+def alive(session: Session) -> bool:
+    """Tell whether a session still wants something."""
+    return session.status.ended_at is None

@@ -1,0 +1,129 @@
+"""How a call gets to a world and its answer back: latency, and everything that befalls it.
+
+The effect happens on the far side, at its own time: a caller that is killed, paused or out of
+patience meanwhile does not take it back. That is what makes late effects of dead processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from labfleet.kernel import errors
+from labfleet.rehearsal.dice import Dice
+from labfleet.rehearsal.faults import Luck
+from labfleet.rehearsal.loop import Loop
+
+T = TypeVar("T")
+Repeat = Literal["read", "safe", "once"]
+"""read: changes nothing. safe: doing it twice is doing it once. once: neither."""
+
+BEFORE = ("call_refused", "call_throttle", "call_error", "call_lost_before")
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How one far side answers: seconds of latency, and how its client sees trouble.
+
+    `patience` is the client's own total deadline in seconds. `trouble` tells whether a server
+    error on a mutation is Ambiguous to the client (EC2: yes; CML: only for an import).
+    """
+
+    name: str
+    low: float
+    high: float
+    patience: float
+    trouble: Literal["ambiguous", "temporary"]
+
+
+class Wire:
+    """One far side's wire, shared by all callers."""
+
+    def __init__(self, loop: Loop, dice: Dice, luck: Luck, manners: Manners) -> None:
+        self._loop = loop
+        self._dice = dice
+        self._luck = luck
+        self._manners = manners
+        self._world = contextvars.Context()
+        self.calls = 0
+
+    async def ask(
+        self, what: str, effect: Callable[[], T], *, repeat: Repeat = "read", down: bool = False
+    ) -> T:
+        """Return what the effect returns, or raise what the client would make of the trouble."""
+        self.calls += 1
+        manners, dice, luck = self._manners, self._dice, self._luck
+        there = dice.between(manners.low, manners.high)
+        if down:
+            await asyncio.sleep(min(manners.patience, 5.0))
+            raise errors.Unreachable(f"{what}: no connection", reason="Timeout")
+        struck = luck.first(BEFORE)
+        if struck is not None:
+            await self._struck(what, struck, repeat)
+        if luck.strikes("call_slow"):
+            there += dice.between(1.0, manners.patience)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        lost = luck.strikes("call_lost_after")
+        if luck.strikes("call_late"):
+            there += dice.between(manners.patience, manners.patience * 1.2)
+            lost = True
+        self._loop.call_later(
+            there, self._arrive, effect, answer, lost, repeat == "read", context=self._world
+        )
+        if not lost:
+            return await answer  # type: ignore[no-any-return]
+        await asyncio.sleep(manners.patience)
+        raise self._unknown(what, repeat)
+
+    async def _struck(self, what: str, word: str, repeat: Repeat) -> None:
+        manners = self._manners
+        if word == "call_refused":
+            await asyncio.sleep(manners.low)
+            raise errors.Unreachable(f"{what}: connection refused", reason="NoRoute")
+        if word == "call_throttle":
+            await asyncio.sleep(manners.low)
+            raise errors.Throttled(f"{what}: too many requests", retry_after=2.0)
+        if word == "call_error":
+            await asyncio.sleep(manners.high)
+            sure = repeat == "read" or (repeat == "safe" and manners.trouble == "temporary")
+            kind = errors.Temporary if sure else errors.Ambiguous
+            raise kind(f"{what}: 500 server trouble", reason="ServerTrouble")
+        await asyncio.sleep(manners.patience)
+        raise self._unknown(what, repeat)
+
+    def _unknown(self, what: str, repeat: Repeat) -> errors.LabfleetError:
+        """Return what a client makes of no answer at all."""
+        sure = repeat == "read" or (repeat == "safe" and self._manners.trouble == "temporary")
+        kind = errors.Temporary if sure else errors.Ambiguous
+        return kind(f"{what}: no answer in {self._manners.patience:g} s", reason="Timeout")
+
+    def _arrive(
+        self,
+        effect: Callable[[], T],
+        answer: asyncio.Future[T],
+        lost: bool,
+        read: bool,  # noqa: FBT001
+    ) -> None:
+        if lost and read:
+            return
+        try:
+            result = effect()
+        except errors.LabfleetError as problem:
+            if not lost and not answer.done():
+                answer.set_exception(problem)
+            return
+        if lost or answer.done():
+            return
+        if read:
+            answer.set_result(result)
+        else:
+            back = self._dice.between(self._manners.low, self._manners.high)
+            self._loop.call_later(back, _deliver, answer, result, context=self._world)
+
+
+def _deliver(answer: asyncio.Future[T], result: T) -> None:
+    if not answer.done():
+        answer.set_result(result)
