@@ -35,6 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     for name in options.only or NAMES:
         print(f"{name} ...", file=sys.stderr, flush=True)
         results[name] = _one(name, options)
+        if results[name]["noisy"] and not options.smoke:
+            print(f"NOISY: {name}: others were busy; read its CPU figures", file=sys.stderr)
         print(json.dumps(results[name]), flush=True)
     failed = sorted(name for name, each in results.items() if "error" in each)
     whole = {
@@ -94,14 +96,18 @@ def _one(name: str, options: argparse.Namespace) -> dict[str, Any]:
     except Exception as problem:
         print(f"FAILED: {name}: {problem!r}", file=sys.stderr, flush=True)
         found = {"rows": [], "peers": [], "ratios": {}, "error": repr(problem)}
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    after = measure.fsync_probe(folder, plan.size(400, 5))
     return {
         "benchmark": name,
         "smoke": options.smoke,
         "python": measure.machine()["python"],
-        "wall_s": round(time.perf_counter() - wall, 3),
-        "cpu_s": round(time.process_time() - cpu, 3),
+        "wall_s": round(wall, 3),
+        "cpu_s": round(cpu, 3),
+        "noisy": measure.noisy(busy, fsync, after),
         "others_busy_before": busy,
         "fsync": fsync,
+        "fsync_after": after,
         **found,
         "skipped": plan.skipped,
     }

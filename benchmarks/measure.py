@@ -208,6 +208,14 @@ def quiet(patience: float, *, below: float = 0.15) -> float | None:
             return busy
 
 
+def noisy(busy: float | None, *probes: dict[str, Any]) -> bool:
+    """Tell whether others disturbed a run: its wall times and their ratios then mean little.
+
+    Another process on our CPU costs a wake-up after an fsync one tick of milliseconds.
+    """
+    return (busy or 0.0) > 0.3 or any(each["append_p99_us"] > 2000 for each in probes)
+
+
 def others_busy(seconds: float) -> float | None:
     """Return the share of all CPUs that was busy while we slept; None off Linux."""
 

@@ -38,6 +38,7 @@ def test_a_benchmark_prints_its_object(name: str) -> None:
     assert one["benchmark"] == name
     assert one["smoke"] is True
     assert one["fsync"]["append_per_second"] > 0
+    assert one["noisy"] in {True, False}
     assert one["wall_s"] > 0
     assert one["cpu_s"] > 0
     assert one["rows"]
