@@ -140,7 +140,7 @@ class _Log:
         os.posix_fallocate(self._handle, 0, room)
         self._record = record
         self._runner = runners.Threads(readers=1)
-        self._group = group_commit.GroupCommit(self._start)  # type: ignore[arg-type]
+        self._group = group_commit.GroupCommit(self._start)
 
     def _start(self, batch: list[Any]) -> asyncio.Future[Any]:
         return self._runner.write(lambda: self._append(len(batch)))

@@ -12,16 +12,14 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-try:
-    import uvloop
-except ImportError:  # the product has it; a bare checkout may not
-    uvloop = None
+import uvloop
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Plan:
         print(f"SKIPPED: {what}", file=sys.stderr, flush=True)
 
     @contextmanager
-    def place(self):
+    def place(self) -> Iterator[Path]:
         """A fresh folder on the file system under test, gone afterwards."""
         with tempfile.TemporaryDirectory(prefix="labfleet-bench-", dir=self.folder) as name:
             yield Path(name)
@@ -136,10 +134,8 @@ async def driven(
     return Sample(len(latencies), wall, time.process_time() - cpu, latencies)
 
 
-def run(work: Awaitable[Any]) -> Any:
+def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run in the loop that the server runs in."""
-    if uvloop is None:
-        return asyncio.run(work)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
 
@@ -195,7 +191,7 @@ def machine() -> dict[str, Any]:
         "implementation": platform.python_implementation(),
         "system": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
-        "loop": "asyncio" if uvloop is None else f"uvloop {uvloop.__version__}",
+        "loop": f"uvloop {version('uvloop')}",
     }
 
 

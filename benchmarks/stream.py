@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -118,15 +119,17 @@ async def _ours(plan: Plan, folder: Path, count: int, cpu: int) -> dict[str, Any
     child = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert child.stdin is not None
-    assert child.stdout is not None
+    tell, hear = child.stdin, child.stdout
+    assert tell is not None
+    assert hear is not None
     try:
-        ready = json.loads(await asyncio.to_thread(child.stdout.readline))
+        ready = json.loads(await asyncio.to_thread(hear.readline))
 
         async def emit(events: int) -> dict[str, Any]:
-            child.stdin.write(f"{events}\n")
-            child.stdin.flush()
-            return json.loads(await asyncio.to_thread(child.stdout.readline))
+            tell.write(f"{events}\n")
+            tell.flush()
+            said: dict[str, Any] = json.loads(await asyncio.to_thread(hear.readline))
+            return said
 
         request = (
             "GET /api/v1/events?snapshot=false HTTP/1.1\r\nHost: bench\r\n"
@@ -145,14 +148,13 @@ async def _ours(plan: Plan, folder: Path, count: int, cpu: int) -> dict[str, Any
         for transport in clients.transports:
             transport.abort()
     finally:
-        child.stdin.close()
+        tell.close()
         try:
             child.wait(10)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        child.stdout.close()
-    middle = lambda values: quantile(sorted(values), 0.5)  # noqa: E731
+        hear.close()
     return {
         "name": f"event stream, {count} clients",
         "event_bytes": event_bytes,
@@ -161,11 +163,18 @@ async def _ours(plan: Plan, folder: Path, count: int, cpu: int) -> dict[str, Any
         "delivery_half_ms": round(middle(r["half"] for r in rounds) * 1e3, 2),
         "whole_last_ms": round(middle(r["whole"] for r in rounds) * 1e3, 2),
         "cpu_us_per_client": round(middle(r["cpu"] for r in rounds) / count * 1e6, 2),
-        "kib_per_client": None if idle is None else round((loaded - idle) / count, 1),
+        "kib_per_client": None
+        if idle is None or loaded is None
+        else round((loaded - idle) / count, 1),
         "burst_events_per_second": round(middle(BURST * count / r["last"] for r in bursts)),
         "burst_cpu_us_per_event": round(middle(r["cpu"] for r in bursts) / count / BURST * 1e6, 2),
         "rounds": len(rounds),
     }
+
+
+def middle(values: Iterable[float]) -> float:
+    """Return the median, or the upper one of two."""
+    return quantile(sorted(values), 0.5)
 
 
 async def _one(emit: Any, clients: _Clients, count: int, events: int) -> dict[str, float]:
