@@ -160,6 +160,7 @@ class Process:
                 made = maker.labs(context)
             self.controllers |= {each.name: each for each in made}
         for name, controller in self.controllers.items():
+            controller._concurrency = min(controller._concurrency, 4)  # for the sake of speed
             if run is None or name in run:
                 self._spawn(controller.run())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
@@ -26,7 +27,11 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The parts a controller is built from; `installation` is the owner tag of our machines."""
+    """The parts a controller is built from.
+
+    `installation` is the owner tag of our machines. `since` is when this process was built
+    (fleet time): deadlines count only time in which somebody watched.
+    """
 
     installation: str
     objects: Objects
@@ -39,6 +44,7 @@ class Context:
     hosts: LabHosts
     secrets: Secrets
     probe: PortProbe
+    since: datetime | None = None
 
     def cause(self, actor: str, reason: str) -> stores.Cause:
         """Return who writes and why, at fleet time now."""

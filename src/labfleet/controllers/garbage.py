@@ -7,6 +7,8 @@ listed everything once (aws.md 7.9; part 4 adds dry run, budgets and the other d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.engine.controller import Again, Done
@@ -29,7 +31,7 @@ class GarbageController:
     def __init__(self, context: Context, inventory: Inventory) -> None:
         self.context = context
         self._inventory = inventory
-        self._suspects: dict[str, float] = {}
+        self._suspects: dict[tuple[str, str], float] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Look once at every region in use."""
@@ -40,10 +42,26 @@ class GarbageController:
                 machines = await self._inventory.all(region)
             except errors.LabfleetError:
                 continue  # an error is not an empty list: nothing is judged on it
+            self._forget(region, machines)
             for machine in machines.values():
-                if ended < ROUND_LIMIT and await self._judge(region, machine):
+                if ended < ROUND_LIMIT and await self._tried(region, machine):
                     ended += 1
         return Again(EVERY)
+
+    def _forget(self, region: str, machines: Mapping[str, Instance]) -> None:
+        """Drop suspects that are not there any more."""
+        for place in [each for each in self._suspects if each[0] == region]:
+            if place[1] not in machines:
+                del self._suspects[place]
+
+    async def _tried(self, region: str, machine: Instance) -> bool:
+        """Judge one machine; its trouble must not save the others."""
+        try:
+            return await self._judge(region, machine)
+        except errors.Fenced:
+            raise
+        except errors.LabfleetError:
+            return False
 
     def _regions(self) -> list[str]:
         cache = self.context.cache
@@ -63,15 +81,16 @@ class GarbageController:
 
     async def _judge(self, region: str, machine: Instance) -> bool:
         """Return whether the machine was ended as an orphan."""
-        if self._owned(machine) or KEEP in machine.tags:
-            self._suspects.pop(machine.id, None)
+        place = (region, machine.id)
+        if self._owned(machine) or KEEP in machine.tags or machine.state == "shutting-down":
+            self._suspects.pop(place, None)
             return False
         now = self.context.clock.monotonic()
-        first = self._suspects.setdefault(machine.id, now)
+        first = self._suspects.setdefault(place, now)
         if now - first < GRACE:
             return False
         fresh = await self.context.compute.describe(region, machine.id)
-        self._suspects.pop(machine.id, None)
+        self._suspects.pop(place, None)
         if fresh is None or self._owned(fresh) or KEEP in fresh.tags:
             return False
         await self.context.compute.terminate(region, machine.id)

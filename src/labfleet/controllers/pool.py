@@ -48,7 +48,7 @@ class PoolController:
         view = self._view(pool, now)
         decision = scaling.decide_pool(view, now)
         # Retirements first: an event of the pool's history says only what really happened.
-        decision = await self._shrink(decision, revision)
+        decision = await self._shrink(pool, decision, revision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
         await self._grow(pool, decision, len(view.waiting), now)
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
@@ -67,10 +67,11 @@ class PoolController:
                 request
                 for session in self._requests.due(now)
                 if (request := self._requests.of(session, now)) is not None
-                and self._requests.pool_of(request.track) == pool.name
+                and self._requests.pool_of(request, now) == pool.name
             ),
             shape=shape_of(pool, template),
             deleting=pool.deleting,
+            taken=frozenset(each.name for each in self.context.cache.all(Worker)),
             created_workers=pool.status.created_workers,
             last_scale_up=pool.status.last_scale_up,
             last_scale_down=pool.status.last_scale_down,
@@ -137,7 +138,9 @@ class PoolController:
             status=WorkerStatus(phase_since=now),
         )
 
-    async def _shrink(self, decision: scaling.PoolDecision, revision: int) -> scaling.PoolDecision:
+    async def _shrink(
+        self, pool: Pool, decision: scaling.PoolDecision, revision: int
+    ) -> scaling.PoolDecision:
         """Retire and drain; return the decision without what somebody else was faster at."""
         lost: set[str] = set()
         for retirement in decision.retire:
@@ -150,17 +153,17 @@ class PoolController:
                 closed = msgspec.structs.replace(worker.spec, cordoned=True)
                 await self._want(worker, closed, DRAINING, revision)
         if not decision.drain:
-            await self._reopen(decision, revision)
+            await self._reopen(pool, decision, revision)
         kept = tuple(each for each in decision.events if each.worker not in lost)
         return replace(decision, events=kept)
 
-    async def _reopen(self, decision: scaling.PoolDecision, revision: int) -> None:
+    async def _reopen(self, pool: Pool, decision: scaling.PoolDecision, revision: int) -> None:
         """Uncordon what the pool itself cordoned, once it is to be Ready again."""
         if decision.phase in {PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED}:
             return
-        for worker in self.context.cache.all(Worker):
-            mine = worker.metadata.annotations.get(CORDONED_BY) == worker.spec.pool
-            if worker.spec.cordoned and mine and worker.spec.pool is not None:
+        for worker in self.context.cache.by(Worker, "pool", pool.name):
+            mine = worker.metadata.annotations.get(CORDONED_BY) == pool.name
+            if worker.spec.cordoned and mine:
                 opened = msgspec.structs.replace(worker.spec, cordoned=False)
                 await self._want(worker, opened, "pool is ready again", revision)
 

@@ -15,7 +15,7 @@ from labfleet.decisions import placement
 from labfleet.decisions.lifecycle import session as lifecycle
 from labfleet.decisions.lifecycle import session_phases
 from labfleet.resources.definition import Definition
-from labfleet.resources.pool import Pool
+from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.template import Template
 
@@ -40,19 +40,23 @@ class Requests:
             waiting.append((-session.spec.priority, start or created, session.key, session))
         return [each[3] for each in sorted(waiting, key=lambda each: each[:3])]
 
-    def pool_of(self, track: str | None) -> str | None:
-        """Return the name of the one pool that grows for requests of a track; None when none would.
+    def pool_of(self, request: placement.PlacementRequest, now: datetime) -> str | None:
+        """Return the name of the one pool that grows for a request; None when none would.
 
-        A session that takes any track must not make every pool grow.
+        A session that takes any track must not make every pool grow. The first by name that
+        may grow and whose empty worker is large enough; one that is full comes last.
         """
-        pools = [
-            pool.name
-            for pool in self.context.cache.all(Pool)
-            if track in {None, pool.spec.track}
-            and pool.spec.desired == "Ready"
-            and not pool.deleting
-        ]
-        return pools[0] if pools else None
+        found: list[tuple[bool, str]] = []
+        for pool in self.context.cache.all(Pool):
+            scaling = pool.spec.scaling
+            grows = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
+            closed = pool.spec.desired != "Ready" or pool.deleting or not grows
+            if closed or request.track not in {None, pool.spec.track}:
+                continue
+            shape = shape_of(pool, self.context.cache.get(Template, pool.spec.template))
+            if shape is not None and placement.never_fits(request, [shape], now=now) is None:
+                found.append((pool.status.workers >= scaling.max_workers, pool.name))
+        return min(found)[1] if found else None
 
     def of(self, session: Session, now: datetime) -> placement.PlacementRequest | None:
         """Return what the session asks for if placed now; None when its definition is gone."""

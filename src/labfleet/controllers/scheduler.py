@@ -8,6 +8,7 @@ waits for the next cycle.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -35,6 +36,8 @@ KEY = Key("Session", "", "scheduler")
 ACTOR = "scheduler"
 CYCLE = 15.0
 CYCLE_LIMIT = 500
+HEAD = 400
+BREATH = 50
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class Scheduler:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._requests = Requests(context)
+        self._next = 0
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Run one cycle."""
@@ -64,10 +68,24 @@ class Scheduler:
             return Again(CYCLE)
         board = await self._snapshot()
         last = board.revision
-        for session in due[:CYCLE_LIMIT]:
+        for count, session in enumerate(self._some(due)):
+            if count % BREATH == BREATH - 1:
+                await asyncio.sleep(0)  # others of this loop must not wait for a long queue
             last = max(last, await self._one(session, board))
         await self.context.cache.reached(last)
         return Again(CYCLE)
+
+    def _some(self, due: list[Session]) -> list[Session]:
+        """Return whom one cycle looks at: the most urgent, and the others in turn.
+
+        A head that cannot be placed must not keep the rest from ever being looked at (T20).
+        """
+        if len(due) <= CYCLE_LIMIT:
+            return due
+        rest, count = due[HEAD:], CYCLE_LIMIT - HEAD
+        begin = self._next % len(rest)
+        self._next = begin + count
+        return due[:HEAD] + rest[begin : begin + count]
 
     async def _snapshot(self) -> _Board:
         cache = self.context.cache

@@ -16,6 +16,7 @@ from labfleet.kernel import errors
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.meta import Key
 from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service import access, admission
 from labfleet.service.parts import Caller, Parts
 
@@ -49,7 +50,7 @@ class Upkeep:
     async def _retire(self) -> None:
         """Remove records whose retention is over."""
         limit = self.context.clock.now() - RETENTION
-        old: list[Session | Simulation] = [
+        old: list[Session | Simulation | Worker] = [
             each
             for each in self.context.cache.all(Session)
             if each.status.phase in TERMINAL and (each.status.ended_at or limit) < limit
@@ -60,6 +61,12 @@ class Upkeep:
             if each.status.phase is not SimulationPhase.APPROVED
             and (each.status.completed_at or each.status.decided_at or limit) < limit
         ]
+        old += [
+            each
+            for each in self.context.cache.all(Worker)
+            if each.status.phase is WorkerPhase.TERMINATED
+            and (each.status.phase_since or limit) < limit
+        ]
         for each in old[:ROUND_LIMIT]:
             try:
                 await self._remove(each)
@@ -67,7 +74,7 @@ class Upkeep:
                 if isinstance(problem, errors.Fenced):
                     raise
 
-    async def _remove(self, each: Session | Simulation) -> None:
+    async def _remove(self, each: Session | Simulation | Worker) -> None:
         metadata = msgspec.structs.replace(
             each.metadata, deletion_timestamp=self.context.clock.now(), finalizers=()
         )

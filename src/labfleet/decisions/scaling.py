@@ -57,7 +57,8 @@ class PoolWorker:
 class PoolView:
     """What is decided on. `shape` is the template's empty worker, None when there is none.
 
-    `waiting` are the sessions of this pool that wait for capacity, longest first.
+    `waiting` are the sessions of this pool that wait for capacity, longest first. `taken` are
+    names of workers of others: two pools may have one prefix and track.
     """
 
     name: str
@@ -70,6 +71,7 @@ class PoolView:
     created_workers: int = 0
     last_scale_up: datetime | None = None
     last_scale_down: datetime | None = None
+    taken: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,7 +338,7 @@ def _names(view: PoolView, count: int) -> tuple[tuple[str, ...], int]:
     """Return new names from the growing counter, and the counter after them."""
     prefix = view.spec.name_prefix
     track = ids.slug(view.spec.track, limit=max(12, ids.NAME_LIMIT - len(prefix) - 8))
-    taken = {each.name for each in view.workers}
+    taken = {each.name for each in view.workers} | view.taken
     made: list[str] = []
     counter = view.created_workers
     while len(made) < count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import port_numbers
@@ -10,10 +11,12 @@ from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.resources import topology
 from labfleet.resources.definition import Definition
+from labfleet.resources.meta import Effect
 from labfleet.resources.session import LabStatus, Session
 
 DEADLINE = 15.0
 IMPORT_DEADLINE = 15.0
+Removal = Literal["stop", "wipe", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,16 @@ class Actions:
             if action in {"import", "start"}:
                 return Outcome(refused=problem.message)
             raise
+        except errors.Gone:
+            return Outcome()  # the next look says what that means
+
+    async def remove(self, effect: Effect, host: LabHost, lab_id: str) -> None:
+        """Take the step of removing a spare lab that the open effect stands for."""
+        call = {"stop": host.stop, "wipe": host.wipe, "delete": host.delete}[effect.kind]
+        try:
+            await self.context.effects.call(effect, lambda: call(lab_id), deadline=DEADLINE)
+        except errors.Gone:
+            return
 
     async def _call(self, session: Session, lab: LabStatus, host: LabHost, action: str) -> Outcome:
         if action == "import":
@@ -80,12 +93,14 @@ class Actions:
         )
 
 
-async def remove_spare(host: LabHost, lab_id: str) -> None:
-    """Take one further step in removing a lab that carries our marker a second time."""
-    lab = await host.lab(lab_id)
-    if lab.state == "STARTED":
-        await host.stop(lab_id)
-    elif lab.state == "STOPPED":
-        await host.wipe(lab_id)
-    else:
-        await host.delete(lab_id)
+async def next_removal(host: LabHost, lab_id: str) -> Removal | None:
+    """Return the next step in removing a lab; None when there is nothing to do now."""
+    try:
+        lab = await host.lab(lab_id)
+        if lab.state == "STARTED":
+            return "stop"
+        if lab.state == "STOPPED":
+            return "wipe" if await host.converged(lab_id) else None
+    except errors.Gone:
+        return None
+    return "delete"

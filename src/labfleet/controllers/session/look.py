@@ -56,10 +56,11 @@ class Look:
         seen = _of_worker(seen, session, worker, self.context)
         if session.status.phase is S.SCHEDULED or worker is None or seen.host_dead:
             return Sight(seen)
-        host = self._host(worker)
-        if host is None:
-            return Sight(replace(seen, trouble=f"{worker.name} is {worker.status.phase}"))
+        host = None
         try:
+            host = self._host(worker)
+            if host is None:
+                return Sight(replace(seen, trouble=f"{worker.name} is {worker.status.phase}"))
             return await self._lab(session, worker, host, seen)
         except errors.LabfleetError as problem:
             return Sight(replace(seen, trouble=f"{worker.name}: {problem.message}"), host)
@@ -68,24 +69,35 @@ class Look:
         """Return the time budgets of the session's definition and slot (seconds)."""
         definition = self.context.cache.get(Definition, session.spec.definition)
         if definition is None:
-            return Seen()
+            return Seen(watched_since=self.context.since)
         slot = session.spec.slot
         duration = definition.spec.default_duration_minutes * 60
         if slot.start is not None and slot.end is not None:
             duration = int((slot.end - slot.start).total_seconds())
-        ahead = 0
-        if session.status.worker is not None:
-            ahead = sum(
-                other.status.phase is S.INSTANTIATING and other.name != session.name
-                for other in self.context.cache.by(Session, "worker", session.status.worker)
-            )
-        boot = demand.start_budget(definition.status.boot_seconds, ahead=ahead)
+        boot = demand.start_budget(definition.status.boot_seconds, ahead=self._ahead(session))
         return Seen(
             boot_seconds=boot + HEAD_START_SECONDS,
             lead_seconds=definition.status.boot_seconds + HEAD_START_SECONDS,
             duration_seconds=duration,
             grace_seconds=definition.spec.grace_minutes * 60,
+            watched_since=self.context.since,
         )
+
+    def _ahead(self, session: Session) -> int:
+        """Count the labs that started beside this one at any time, done by now or not.
+
+        A budget that shrank as the others finish would fail the last of a crowd (ux.md T46).
+        """
+        name, since = session.status.worker, session.status.phase_since
+        if name is None:
+            return 0
+        count = 0
+        for other in self.context.cache.by(Session, "worker", name):
+            up = other.status.ready_at or other.status.ended_at
+            beside = up is not None and since is not None and up > since
+            if other.name != session.name and (other.status.phase is S.INSTANTIATING or beside):
+                count += 1
+        return count
 
     def _host(self, worker: Worker) -> LabHost | None:
         machine = worker.spec.machine

@@ -39,15 +39,19 @@ class SessionController:
         session = self.context.cache.get(Session, key.name, key.namespace)
         if session is None:
             return Done()
-        sight = await self._look.at(session)
         effect = session.status.effect
+        # Judged before the look: what begins to exist while we look is not "not there".
+        over = effect is not None and self.context.effects.overdue(effect)
+        sight = await self._look.at(session)
         if effect is not None:
-            wait = self._unsettled(effect, sight.seen)
-            if wait is not None:
-                return Again(wait)
+            if not over and not self._settled(effect, sight.seen):
+                return Again(2.0)
             session = _without_effect(session)
         if sight.host is not None and sight.spare:
-            await act.remove_spare(sight.host, sight.spare[0])
+            cleared = await self._clear(session, sight.host, sight.spare[0])
+            if cleared is None:
+                return Again(1.0)
+            session = cleared
         step = lifecycle.decide(session, sight.seen, self.context.clock.now())
         if step.action is None or sight.host is None:
             session = await self._record(session, step)
@@ -56,20 +60,39 @@ class SessionController:
             return await self._observe(session, step, sight.host)
         return await self._act(session, step, sight.host)
 
-    def _unsettled(self, effect: Effect, seen: lifecycle.Seen) -> float | None:
-        """Return how long to wait for an open effect's outcome, or None when it is known.
+    def _settled(self, effect: Effect, seen: lifecycle.Seen) -> bool:
+        """Tell whether the outcome of an effect is known although its call may not be over.
 
-        An import is found by its marker; "not there" counts only when its call is surely
-        over. The other calls are safe to repeat once theirs is.
+        An import is found by its marker. Once the call is surely over, the other calls are
+        safe to repeat, and an import is repeated only when a look finds no lab of ours.
         """
-        effects = self.context.effects
-        if effects.mine(effect) or seen.host_dead:
+        if self.context.effects.mine(effect) or seen.host_dead:
+            return True
+        return effect.kind == "import" and seen.lab is not None
+
+    async def _clear(self, session: Session, host: LabHost, spare: str) -> Session | None:
+        """Take one step in removing a second lab with our marker; None when it was taken.
+
+        Best effort: when CML says no, the session goes on, and its end finds the lab again.
+        """
+        kind = await act.next_removal(host, spare)
+        if kind is None:
             return None
-        if effect.kind == "import":
-            if seen.lab is not None:
-                return None
-            return None if seen.looked and effects.overdue(effect) else 2.0
-        return None if effects.overdue(effect) else 2.0
+        effect = self.context.effects.open(
+            kind, deadline=act.DEADLINE, parameters={"marker": session.metadata.uid, "lab": spare}
+        )
+        before = session.status
+        status = msgspec.structs.replace(before, effect=effect)
+        session = await self._save(session, status, f"{kind} of the spare lab {spare}")
+        try:
+            await self._actions.remove(effect, host, spare)
+        except errors.Ambiguous:
+            raise
+        except errors.LabfleetError as problem:
+            told = f"{kind} of the spare lab {spare} failed: {problem.message}"
+            return await self._save(_without_effect(session), before, told)
+        await self._save(_without_effect(session), before, f"{kind} of the spare lab {spare}")
+        return None
 
     async def _act(self, session: Session, step: lifecycle.Step, host: LabHost) -> Done | Again:
         deadline = act.IMPORT_DEADLINE if step.action == "import" else act.DEADLINE

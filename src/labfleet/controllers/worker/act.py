@@ -28,6 +28,7 @@ class Outcome:
     refused: str | None = None
     nodes_running: bool = False
     cloud_told: bool = True
+    returned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,16 @@ class Actions:
         effect = worker.status.effect
         if effect is None:
             raise AssertionError(f"{action} without an open effect")
-        return await self.context.effects.call(
-            effect, lambda: table[action](worker, machine), deadline=DEADLINE
-        )
+        try:
+            return await self.context.effects.call(
+                effect, lambda: table[action](worker, machine), deadline=DEADLINE
+            )
+        except errors.Conflict as problem:
+            if action == "register":
+                return Outcome()  # another licensing operation is under way: look at it
+            if action == "deregister":
+                return Outcome(nodes_running=problem.reason == "NodesRunning")
+            raise
 
     async def _start(self, worker: Worker, machine: Machine) -> Outcome:
         await self.context.compute.start(machine.aws.region, _instance(worker))
@@ -75,23 +83,21 @@ class Actions:
         extra = 0
         if machine.licence.product in EXPANDABLE:
             extra = max(machine.cml.max_nodes_licensed - INCLUDED_ENTERPRISE, 0)
-        token = self.context.secrets.resolve(machine.licence.token)
+        try:
+            token = self.context.secrets.resolve(machine.licence.token)
+        except errors.Denied as problem:
+            return Outcome(refused=problem.message)
         try:
             await self._host(worker, machine).register(
                 machine.licence.product, token, expansion_nodes=extra
             )
         except errors.Invalid as problem:
             return Outcome(refused=problem.message)
-        except errors.Conflict:
-            return Outcome()
         return Outcome()
 
     async def _deregister(self, worker: Worker, machine: Machine) -> Outcome:
-        try:
-            done = await self._host(worker, machine).deregister()
-        except errors.Conflict as problem:
-            return Outcome(nodes_running=problem.reason == "NodesRunning")
-        return Outcome(cloud_told=done != "cloud_not_told")
+        done = await self._host(worker, machine).deregister()
+        return Outcome(cloud_told=done != "cloud_not_told", returned=done == "done")
 
     async def _stop_labs(self, worker: Worker, machine: Machine) -> Outcome:
         host = self._host(worker, machine)

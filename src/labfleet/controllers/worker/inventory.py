@@ -10,15 +10,20 @@ import asyncio
 from dataclasses import dataclass, field
 
 from labfleet.interfaces.compute import Compute, Instance
+from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 
 MAX_AGE = 8.0
+FAILURE_AGE = 4.0
 
 
 @dataclass(slots=True)
 class _Region:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     read_at: float | None = None
+    changes: int = 0
+    failed_at: float | None = None
+    failure: str = ""
     instances: dict[str, Instance] = field(default_factory=dict)
 
 
@@ -39,17 +44,34 @@ class Inventory:
         return listed or await self._compute.describe(region, instance_id)
 
     async def all(self, region: str) -> dict[str, Instance]:
-        """Return the region's machines by id, at most `MAX_AGE` fleet seconds old."""
+        """Return the region's machines by id, at most `MAX_AGE` fleet seconds old.
+
+        A failure is shared for `FAILURE_AGE`, or a region that is down would cost each worker
+        in turn a whole time-out.
+        """
         kept = self._regions.setdefault(region, _Region())
         async with kept.lock:
             now = self._clock.monotonic()
             if kept.read_at is None or now - kept.read_at > MAX_AGE:
-                listed = await self._compute.list_owned(region)
-                kept.instances = {each.id: each for each in listed}
-                kept.read_at = self._clock.monotonic()
+                if kept.failed_at is not None and now - kept.failed_at < FAILURE_AGE:
+                    raise errors.Temporary(kept.failure, reason="NotListed")
+                await self._read(region, kept)
         return kept.instances
+
+    async def _read(self, region: str, kept: _Region) -> None:
+        changes = kept.changes
+        try:
+            listed = await self._compute.list_owned(region)
+        except errors.LabfleetError as problem:
+            kept.failed_at, kept.failure = self._clock.monotonic(), problem.message
+            raise
+        kept.failed_at = None
+        kept.instances = {each.id: each for each in listed}
+        # What was changed while we listed may not be in the list.
+        kept.read_at = self._clock.monotonic() if kept.changes == changes else None
 
     def forget(self, region: str) -> None:
         """Read anew next time: we just changed something there."""
         if region in self._regions:
             self._regions[region].read_at = None
+            self._regions[region].changes += 1

@@ -44,8 +44,7 @@ class Launcher:
                 return before
             return self.context.effects.reopen(before, deadline=DEADLINE)
         attempt = max(worker.status.attempt, 1)
-        types, subnets = machine.aws.instance_types, machine.aws.subnet_ids or (None,)
-        options = [(kind, subnet) for kind in types for subnet in subnets]
+        options = _options(machine)
         instance_type, subnet = options[(attempt - 1) % len(options)]
         image = await self.context.compute.find_image(machine.aws.region, machine.aws)
         token = ids.digest(self.context.installation, worker.metadata.uid, str(attempt))
@@ -58,6 +57,11 @@ class Launcher:
         if subnet is not None:
             parameters["subnet"] = subnet
         return self.context.effects.open("launch", deadline=DEADLINE, parameters=parameters)
+
+    def round_over(self, worker: Worker, machine: Machine) -> bool:
+        """Tell whether every type and zone has said no since the last time this was so."""
+        fresh = self.context.cache.get(Worker, worker.name, worker.metadata.namespace) or worker
+        return (fresh.status.attempt - 1) % len(_options(machine)) == 0
 
     def request(self, worker: Worker, machine: Machine, effect: Effect) -> LaunchRequest:
         """Return the call that the intent stands for, the same each time."""
@@ -107,13 +111,12 @@ class Launcher:
         effects = self.context.effects
         if effects.mine(effect):
             return worker
+        # Judged before the look: what begins to exist while we look is not "not there".
+        over = effects.overdue(effect) and self.context.clock.now() >= effect.begun + VISIBILITY
         found = await self.context.compute.find_launched(self.request(worker, machine, effect))
         if found:
             return await self.adopt(worker, min(found, key=_age))
-        lag = VISIBILITY if effects.overdue(effect) else None
-        if lag is None or self.context.clock.now() < effect.begun + lag:
-            return None
-        return worker
+        return worker if over else None
 
     async def adopt(self, worker: Worker, found: Instance) -> Worker:
         """Record the machine as this worker's and close the intent."""
@@ -143,6 +146,12 @@ class Launcher:
     async def _close(self, worker: Worker) -> None:
         status = msgspec.structs.replace(worker.status, effect=None)
         await self.context.record(worker, status=status, actor=ACTOR, reason="launch refused")
+
+
+def _options(machine: Machine) -> list[tuple[str, str | None]]:
+    """Return every type and subnet that may be asked for, in order of preference."""
+    subnets = machine.aws.subnet_ids or (None,)
+    return [(kind, subnet) for kind in machine.aws.instance_types for subnet in subnets]
 
 
 def _age(found: Instance) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from labfleet.decisions.lifecycle.worker import Seen
 from labfleet.interfaces.compute import Instance
 from labfleet.interfaces.lab_host import HostAddress, LabHost, Licensing, NodeState, SystemStats
 from labfleet.kernel import errors
+from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine, TlsSettings
 from labfleet.resources.session import Session
@@ -47,6 +48,7 @@ class Look:
             sessions=live_sessions(self.context, worker),
             has_token=_has_token(worker),
             wanted_nodes=_wanted_nodes(worker),
+            watched_since=self.context.since,
         )
         machine = worker.spec.machine
         if machine is None:
@@ -59,18 +61,24 @@ class Look:
 
     async def _machine(self, worker: Worker, machine: Machine, seen: Seen) -> Seen:
         instance_id = worker.status.ec2.instance_id
+        if instance_id is None and worker.status.phase is P.PROVISIONING_EC2:
+            found = conditions.find(worker.status.conditions, "EC2Provisioned")
+            return seen if found is None else replace(seen, trouble=found.message)
         if worker.status.phase in _NO_MACHINE or instance_id is None:
             return seen
         try:
-            found = await self.inventory.find(machine.aws.region, instance_id)
+            described = await self.inventory.find(machine.aws.region, instance_id)
         except errors.LabfleetError as problem:
             return replace(seen, trouble=f"EC2: {problem.message}")
-        if found is None:
+        if described is None:
             return replace(seen, absent=True)
-        return replace(seen, ec2=ec2_status(found), state_reason=found.state_reason)
+        return replace(seen, ec2=ec2_status(described), state_reason=described.state_reason)
 
     async def _server(self, worker: Worker, machine: Machine, ec2: Ec2Status, seen: Seen) -> Seen:
-        where = address_of(self.context, worker, machine, ec2)
+        try:
+            where = address_of(self.context, worker, machine, ec2)
+        except errors.Denied as problem:
+            return replace(seen, login_refused=problem.message, trouble=problem.message)
         if where is None:
             return seen
         host = self.context.hosts.at(where)

@@ -38,7 +38,11 @@ class WorkerController:
         machine = worker.spec.machine
         effect = worker.status.effect
         if effect is not None and machine is not None:
-            settled = await self._settle(worker, machine, effect)
+            try:
+                settled = await self._settle(worker, machine, effect)
+            except errors.LabfleetError as problem:
+                await self._trouble(worker, problem)
+                raise
             if settled is None:
                 return Again(5.0)
             worker = settled
@@ -55,10 +59,17 @@ class WorkerController:
             return Done() if ended else Again(step.again)
         if step.action == "launch":
             return await self._launch(worker, machine, step)
-        effect = self.context.effects.open(step.action, deadline=DEADLINE)
+        return await self._carry_out(worker, machine, step)
+
+    async def _carry_out(
+        self, worker: Worker, machine: Machine, step: lifecycle.Step
+    ) -> Done | Again:
+        """Commit the intent, act, and record what came of it."""
+        action = step.action or ""
+        effect = self.context.effects.open(action, deadline=DEADLINE)
         worker = await self._record(worker, step, effect)
-        outcome = await self._act(worker, machine, step.action)
-        return await self._after(worker, outcome)
+        outcome = await self._act(worker, machine, action)
+        return await self._after(worker, machine, action, outcome)
 
     async def _launch(self, worker: Worker, machine: Machine, step: lifecycle.Step) -> Done | Again:
         """Enter PROVISIONING_EC2 first, then commit the intent, then call."""
@@ -71,7 +82,34 @@ class WorkerController:
             await self._launcher.perform(worker, machine, effect)
         except errors.Invalid as problem:
             await self._refuse(worker, problem)
+        except (errors.OutOfCapacity, errors.QuotaExceeded):
+            # What is full here need not be full there; only a whole round of noes backs off.
+            if self._launcher.round_over(worker, machine):
+                raise
+        except errors.LabfleetError as problem:
+            await self._trouble(worker, problem)
+            raise
         return Again(1.0)
+
+    async def _trouble(self, worker: Worker, problem: errors.LabfleetError) -> None:
+        """Say why there is no instance yet; a repeated trouble is written once."""
+        fresh = self.context.cache.get(Worker, worker.name, worker.metadata.namespace)
+        ours = problem.reason in {"LeaseTooShort", "EffectExpired"}
+        waits = fresh is not None and fresh.status.phase is WorkerPhase.PROVISIONING_EC2
+        if fresh is None or not waits or ours or isinstance(problem, errors.Conflict):
+            return
+        facts = conditions.put(
+            fresh.status.conditions,
+            "EC2Provisioned",
+            "False",
+            problem.reason,
+            problem.message[:500],
+            now=self.context.clock.now(),
+        )
+        status = msgspec.structs.replace(fresh.status, conditions=facts)
+        await self.context.record(
+            fresh, status=status, actor=ACTOR, reason=f"launching: {problem.reason}"
+        )
 
     async def _refuse(self, worker: Worker, problem: errors.Invalid) -> None:
         """End in FAILED: the provider will never accept this template."""
@@ -94,11 +132,17 @@ class WorkerController:
             await self.context.record(
                 worker, status=status, actor=ACTOR, reason=f"{action} failed: {problem.reason}"
             )
+            if isinstance(problem, errors.Gone):
+                return Outcome()  # the next look says what that means
             raise
 
-    async def _after(self, worker: Worker, outcome: Outcome) -> Done | Again:
+    async def _after(
+        self, worker: Worker, machine: Machine, action: str, outcome: Outcome
+    ) -> Done | Again:
         """Close the effect in the commit that records what the next look shows."""
         worker = _without_effect(worker)
+        if outcome.returned:
+            worker = _without_doubt(worker)
         seen = await self._look.at(worker)
         seen = replace(
             seen,
@@ -107,6 +151,9 @@ class WorkerController:
             cloud_told=outcome.cloud_told,
         )
         step = lifecycle.decide(worker, seen, self.context.clock.now())
+        if outcome.nodes_running and step.action == "stop_labs":
+            # Only this step knows of the refusal, so what it asks for is done at once.
+            return await self._carry_out(worker, machine, step)
         status = msgspec.structs.replace(step.status, effect=None)
         kept = self.context.cache.get(Worker, worker.name, worker.metadata.namespace)
         await self.context.record(
@@ -116,7 +163,7 @@ class WorkerController:
             actor=ACTOR,
             reason=step.status.message or step.status.phase,
         )
-        return Again(1.0 if step.action else step.again)
+        return Again(step.again if step.action in {None, action} else 1.0)
 
     async def _settle(self, worker: Worker, machine: Machine, effect: Effect) -> Worker | None:
         """Return the worker without its open effect, or None while its outcome is unknown."""
@@ -160,4 +207,15 @@ class WorkerController:
 def _without_effect(worker: Worker) -> Worker:
     return msgspec.structs.replace(
         worker, status=msgspec.structs.replace(worker.status, effect=None)
+    )
+
+
+def _without_doubt(worker: Worker) -> Worker:
+    """Take back that a licence may have leaked: CML has now told the licence cloud."""
+    found = conditions.find(worker.status.conditions, "LicenceLeaked")
+    if found is None or found.status != "Unknown":
+        return worker
+    facts = conditions.drop(worker.status.conditions, "LicenceLeaked")
+    return msgspec.structs.replace(
+        worker, status=msgspec.structs.replace(worker.status, conditions=facts)
     )
