@@ -395,3 +395,61 @@ def test_every_bound_phase_leads_to_an_end() -> None:
                 waiting += phases.EDGES[at]
         assert reached & TERMINAL
     assert all(phases.EDGES[end] == frozenset() for end in TERMINAL)
+
+
+def booting(booted: int = 0, progress_at=None) -> LabStatus:
+    """Return a started lab of three nodes."""
+    return LabStatus(
+        title="t", marker="u-1", id="l-1", state="STARTED", nodes=3, booted=booted,
+        progress_at=progress_at,
+    )  # fmt: skip
+
+
+def looking(lab: LabStatus, **more: object) -> lifecycle.Seen:
+    """Return a clear sight of a lab with a budget of ten minutes."""
+    return lifecycle.Seen(looked=True, lab=lab, converged=False, boot_seconds=600, **more)
+
+
+def test_the_absence_of_the_controller_is_no_fault_of_the_lab() -> None:
+    """A boot that overran while nobody watched gets its whole budget from the return on."""
+    made = session(S.INSTANTIATING, lab=booting(progress_at=START))
+    back = START + HOUR
+    seen = looking(booting(), watched_since=back)
+    soon = lifecycle.decide(made, seen, back + timedelta(seconds=500))
+    assert soon.status.phase is S.INSTANTIATING
+    late = lifecycle.decide(made, seen, back + timedelta(seconds=700))
+    assert (late.status.phase, late.status.reason) == (S.STOPPING, "BootTimeout")
+
+
+def test_a_lab_that_comes_further_keeps_its_time() -> None:
+    """The budget counts from the last node that booted, not from the import."""
+    made = session(S.INSTANTIATING, lab=booting(0, START))
+    step = lifecycle.decide(made, looking(booting(1)), START + timedelta(seconds=590))
+    assert step.status.lab.progress_at == START + timedelta(seconds=590)
+    made = session(S.INSTANTIATING, lab=step.status.lab)
+    step = lifecycle.decide(made, looking(booting(1)), START + timedelta(seconds=1100))
+    assert step.status.phase is S.INSTANTIATING
+    step = lifecycle.decide(made, looking(booting(1)), START + timedelta(seconds=1200))
+    assert step.status.reason == "BootTimeout"
+
+
+def test_a_lab_that_is_up_is_never_called_late() -> None:
+    """What booted while nobody looked is ready, however long that was."""
+    up = booting(3, START)
+    seen = lifecycle.Seen(looked=True, lab=up, converged=True, boot_seconds=600)
+    step = lifecycle.decide(session(S.INSTANTIATING, lab=up), seen, START + HOUR)
+    assert step.status.phase is S.READY
+
+
+def test_ports_that_stay_silent_end_in_a_named_failure() -> None:
+    """Booted nodes whose ports never answer fail the session with the ports' names."""
+    up = booting(3, START)
+    port = PortAllocation(name="PC_serial", node="PC", kind="serial", number=5000)
+    seen = lifecycle.Seen(
+        looked=True, lab=up, converged=True, boot_seconds=600, ports_open=False,
+        ports_detail="PC_serial (tcp 5000)",
+    )  # fmt: skip
+    made = session(S.INSTANTIATING, lab=up, ports=(port,))
+    step = lifecycle.decide(made, seen, START + HOUR)
+    assert (step.status.phase, step.status.reason) == (S.STOPPING, "PortsSilent")
+    assert "PC_serial" in step.status.message

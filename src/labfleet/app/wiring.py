@@ -199,6 +199,7 @@ def _add_role(
         hosts=outside.hosts,
         secrets=outside.secrets,
         probe=outside.probe,
+        since=outside.clock.now(),
     )
     maker = assembly.Assembly(outside.rng, system.parts, system.watcher)
     if role == "scheduler":

@@ -148,7 +148,8 @@ class ResourceObservation(Record, frozen=True, kw_only=True):
 class LabStatus(Record, frozen=True, kw_only=True):
     """The lab object on the worker's CML, as last seen.
 
-    `marker` is what proves that a lab is ours; it stands in the lab's notes.
+    `marker` is what proves that a lab is ours; it stands in the lab's notes. `progress_at` is
+    when it last came further (imported, started, one node more booted).
     """
 
     title: str
@@ -158,6 +159,7 @@ class LabStatus(Record, frozen=True, kw_only=True):
     nodes: int = 0
     booted: int = 0
     waiting: str | None = None
+    progress_at: datetime | None = None
     seen_gone: bool = False
 
 

@@ -46,6 +46,8 @@ class Seen:
     ours is on the server. `active` counts nodes that are queued, started or booted.
     `ports_open` None means not probed. `refused` is CML's final no to an import or start.
     `boot_seconds` and `lead_seconds` are the budget and the head start of this definition.
+    `watched_since` is when this process began to look after sessions: a controller's own
+    absence is never held against a lab.
     """
 
     host_lost: bool = False
@@ -64,6 +66,7 @@ class Seen:
     lead_seconds: int = 900
     duration_seconds: int = 3600
     grace_seconds: int = 1800
+    watched_since: datetime | None = None
     trouble: str = ""
 
 
@@ -110,7 +113,18 @@ class _Draft:
 
     @property
     def age(self) -> timedelta:
-        return self.now - (self.status.phase_since or self.now)
+        """How long the phase lasts, counting only time in which somebody watched."""
+        since = self.status.phase_since or self.now
+        watched = self.seen.watched_since
+        return self.now - (since if watched is None else max(since, watched))
+
+    @property
+    def stalled(self) -> timedelta:
+        """How long the lab has come no further, counting only watched time."""
+        lab = self.status.lab
+        if lab is None or lab.progress_at is None:
+            return self.age
+        return min(self.age, self.now - lab.progress_at)
 
     @property
     def deadline(self) -> datetime | None:
@@ -164,8 +178,17 @@ def decide(session: Session, seen: Seen, now: datetime) -> Step:
     if session.status.phase_since is None:
         draft.set(phase_since=now)
     if seen.lab is not None:
-        draft.set(lab=seen.lab)
+        draft.set(lab=_with_progress(session.status.lab, seen.lab, now))
     return _HANDLERS[session.status.phase](draft)
+
+
+def _with_progress(before: LabStatus | None, lab: LabStatus, now: datetime) -> LabStatus:
+    """Return the lab as seen, with the moment at which it last came further."""
+    known = None if before is None else before.progress_at
+    further = before is None or (before.id, before.state) != (lab.id, lab.state)
+    if further or (before is not None and lab.booted > before.booted):
+        known = now
+    return msgspec.structs.replace(lab, progress_at=known)
 
 
 def resolve_slot(session: Session, seen: Seen, now: datetime) -> tuple[datetime, datetime]:
@@ -284,7 +307,7 @@ def _instantiating(draft: _Draft) -> Step:
         return draft.teardown(S.FAILED, "Refused", draft.seen.refused)
     if draft.seen.host_lost:
         return draft.teardown(S.FAILED, "WorkerLost", draft.seen.host_detail)
-    if draft.age > timedelta(seconds=draft.seen.boot_seconds):
+    if _stuck(draft) and not _all_up(draft):
         return draft.teardown(S.FAILED, "BootTimeout", _progress(draft))
     if not draft.seen.looked:
         return draft.stay(f"waiting for the worker: {draft.seen.trouble}")
@@ -298,18 +321,33 @@ def _booting(draft: _Draft, lab: LabStatus) -> Step:
     """Start what is imported; ready only when all nodes are up and the ports answer."""
     if lab.state in {"DEFINED_ON_CORE", "STOPPED"}:
         return draft.stay("starting the lab", do="start")
-    up = draft.seen.converged and lab.booted >= lab.nodes
+    up = _all_up(draft)
     draft.fact("LabStarted", "True" if up else "False", "Booted" if up else "Booting")
     if not up:
         return draft.stay(_progress(draft))
     if draft.seen.ports_open is False:
         draft.fact("PortsOpen", "False", "NotAnswering", draft.seen.ports_detail)
+        if _stuck(draft):
+            told = f"ports do not answer: {draft.seen.ports_detail}"
+            return draft.teardown(S.FAILED, "PortsSilent", told)
         return draft.stay(f"ports do not answer yet: {draft.seen.ports_detail}", again=2.0)
     if draft.seen.ports_open is None and draft.status.ports:
         return draft.stay("waiting for the ports", again=2.0)
     draft.fact("PortsOpen", "True", "Answering")
     draft.set(ready_at=draft.now)
     return draft.go(S.READY, "Ready", f"{lab.booted} nodes booted")
+
+
+def _stuck(draft: _Draft) -> bool:
+    """Tell whether the lab has come no further for its whole budget."""
+    return draft.stalled > timedelta(seconds=draft.seen.boot_seconds)
+
+
+def _all_up(draft: _Draft) -> bool:
+    """Tell whether every node was seen booted and nothing is in transition."""
+    lab, seen = draft.seen.lab, draft.seen
+    started = lab is not None and lab.state == "STARTED" and lab.booted >= lab.nodes
+    return started and bool(seen.converged)
 
 
 def _progress(draft: _Draft) -> str:

@@ -60,6 +60,7 @@ class Seen:
     has_token: bool = False
     wanted_nodes: int | None = None
     state_reason: str | None = None
+    watched_since: datetime | None = None
     trouble: str = ""
 
 
@@ -120,7 +121,10 @@ class Draft:
         return FINALIZER_LICENCE in self.finalizers
 
     def late(self, limit: int) -> bool:
+        """Tell whether the phase lasts too long, counting only time in which somebody watched."""
         since = self.status.phase_since or self.now
+        if self.seen.watched_since is not None:
+            since = max(since, self.seen.watched_since)
         return self.now - since > timedelta(seconds=limit)
 
     def go(
