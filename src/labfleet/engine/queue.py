@@ -10,6 +10,7 @@ nothing is lost by that, because the controller's resync brings every key back.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -69,6 +70,7 @@ class KeyQueue:
         self._order = 0
         self._refused = 0
         self._bell = Bell()
+        self._watch = asyncio.Lock()
 
     def __len__(self) -> int:
         """Return how many keys wait, ready or not yet due, without those being processed."""
@@ -99,17 +101,33 @@ class KeyQueue:
         asked for first.
         """
         while True:
-            now = self._clock.monotonic()
-            self._ripen(now)
-            if self._ready:
-                key = heapq.heappop(self._ready)[3]
-                del self._waiting[key]
-                self._active[key] = None
-                self._trim()
+            key = self._take()
+            if key is not None:
                 return key
-            # The millisecond spares a clock that wakes a hair too early a busy turn.
-            wait = max(self._delayed[0][0] - now, 0.001) if self._delayed else None
-            await self._bell.sleep(wait, self._clock.sleep)
+            # One watches the time for all: a whole crowd of idle workers must not wake for
+            # every key.
+            async with self._watch:
+                if not self._ready:
+                    wait = self._next_due()
+                    await self._bell.sleep(wait, self._clock.sleep)
+
+    def _take(self) -> Key | None:
+        """Take the next due key, or None when none is due."""
+        self._ripen(self._clock.monotonic())
+        if not self._ready:
+            return None
+        key = heapq.heappop(self._ready)[3]
+        del self._waiting[key]
+        self._active[key] = None
+        self._trim()
+        return key
+
+    def _next_due(self) -> float | None:
+        """Return fleet seconds until a key is due; None when none waits."""
+        if not self._delayed:
+            return None
+        # The millisecond spares a clock that wakes a hair too early a busy turn.
+        return max(self._delayed[0][0] - self._clock.monotonic(), 0.001)
 
     def done(self, key: Key) -> None:
         """Say that a key that `get` gave is processed; a wish made meanwhile comes in now.

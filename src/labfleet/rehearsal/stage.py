@@ -15,10 +15,9 @@ from labfleet.rehearsal.invariants import Invariants
 from labfleet.rehearsal.loop import Loop, Process
 from labfleet.rehearsal.replica import INSTALLATION, Replica, Surroundings
 from labfleet.rehearsal.worlds import cml, ec2
-from labfleet.rehearsal.worlds.database import Lane, Session, Shared
+from labfleet.rehearsal.worlds.database import Lane, PatientStore, Session, Shared
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.meta import Key
-from labfleet.stores.fleet_store import FleetStore
 
 
 class Watcher:
@@ -112,7 +111,7 @@ class Stage:
         clock, ids = Clock(skew), Ids(f"{self.seed}/{life}")
         lane = Lane(self.loop, dice.stream("lane"), process)
         session = Session(self.shared, process)
-        store = FleetStore(session, lane, clock, head=self.shared.head())
+        store = PatientStore(session, lane, clock, head=self.shared.head())
         replica = Replica(
             life,
             Surroundings(

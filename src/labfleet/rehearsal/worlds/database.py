@@ -19,11 +19,13 @@ from labfleet.rehearsal.faults import Luck
 from labfleet.rehearsal.loop import Loop, Process
 from labfleet.stores import rules
 from labfleet.stores.database import Parameters, Rows, Run
+from labfleet.stores.fleet_store import FleetStore
 from labfleet.stores.sqlite import SqliteDatabase
 
 T = TypeVar("T")
 Heard = Callable[[list[store.Commit], list[rules.Outcome]], None]
 POLL_SECONDS = 1.0
+IDLE_SECONDS = 300.0
 
 
 class Shared:
@@ -139,6 +141,16 @@ class Session:
 
     def close(self) -> None:
         """The database outlives its sessions."""
+
+
+class PatientStore(FleetStore):
+    """The real store, less the polls that would find nothing: they change nothing and cost most.
+
+    A wake-up that gets lost comes at the poll that would have found the news (`Shared._wake`).
+    """
+
+    async def changed(self, after: int, *, seconds: float) -> None:
+        await super().changed(after, seconds=max(seconds, IDLE_SECONDS))
 
 
 class Lane:
