@@ -13,6 +13,7 @@ PROGRAMS = {
     "demo": "Run the main job on this machine against the simulators.",
     "backup": "Write a consistent copy of the store.",
     "restore": "Put a copy back as a new store.",
+    "rehearse": "Run the product itself in virtual time, with faults.",
     "cml-simulator": "Stand in for CML servers.",
     "aws-simulator": "Stand in for EC2 and CloudWatch.",
 }
@@ -21,6 +22,7 @@ _MODULES = {
     "demo": "labfleet.app.demo",
     "backup": "labfleet.app.maintenance",
     "restore": "labfleet.app.maintenance",
+    "rehearse": "labfleet.rehearsal.main",
     "cml-simulator": "cml_simulator.shell.main",
     "aws-simulator": "aws_simulator.main",
 }
