@@ -339,6 +339,15 @@ class World:
     def is_(self, name: str, *phases: str) -> Callable[[], bool]:
         return lambda: self.phase(name) in phases
 
+    def told(self, name: str, text: str) -> Callable[[], bool]:
+        """Tell whether the status of a worker or session says this."""
+
+        def holds() -> bool:
+            found = self.cache.get(Worker, name) or self.cache.get(Session, name)
+            return found is not None and text in str(found.status)
+
+        return holds
+
     def ended(self) -> bool:
         """Tell whether every session has ended."""
         return all(each.status.phase in TERMINAL for each in self.cache.all(Session))

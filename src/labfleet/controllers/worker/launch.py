@@ -23,6 +23,7 @@ from labfleet.resources.worker import Worker
 
 DEADLINE = 15.0
 VISIBILITY = timedelta(seconds=60)
+ROUND_LIMIT = 120.0
 ACTOR = "worker-controller"
 
 
@@ -58,10 +59,15 @@ class Launcher:
             parameters["subnet"] = subnet
         return self.context.effects.open("launch", deadline=DEADLINE, parameters=parameters)
 
-    def round_over(self, worker: Worker, machine: Machine) -> bool:
-        """Tell whether every type and zone has said no since the last time this was so."""
+    def pause(self, worker: Worker, machine: Machine) -> float:
+        """Return how long to wait after a no for capacity (fleet seconds).
+
+        What is full here need not be full there: only a whole round of noes is waited out,
+        each round longer than the one before.
+        """
         fresh = self.context.cache.get(Worker, worker.name, worker.metadata.namespace) or worker
-        return (fresh.status.attempt - 1) % len(_options(machine)) == 0
+        rounds, within = divmod(fresh.status.attempt - 1, len(_options(machine)))
+        return 1.0 if within or not rounds else min(5.0 * 2 ** min(rounds, 10), ROUND_LIMIT)
 
     def request(self, worker: Worker, machine: Machine, effect: Effect) -> LaunchRequest:
         """Return the call that the intent stands for, the same each time."""

@@ -83,9 +83,7 @@ class WorkerController:
         except errors.Invalid as problem:
             await self._refuse(worker, problem)
         except (errors.OutOfCapacity, errors.QuotaExceeded):
-            # What is full here need not be full there; only a whole round of noes backs off.
-            if self._launcher.round_over(worker, machine):
-                raise
+            return Again(self._launcher.pause(worker, machine))
         except errors.LabfleetError as problem:
             await self._trouble(worker, problem)
             raise
