@@ -146,6 +146,12 @@ def test_failed_worker_with_labs_stays_for_now():
     assert decide(bad).retire == ()
 
 
+def test_failed_worker_that_stays_failed_goes_with_its_sessions():
+    """After half an hour only its end can release who is bound to it (rehearsal seed 11)."""
+    broken = worker(phase=WorkerPhase.FAILED, reservations=(booked(),), phase_since=ago(1800))
+    assert [each.reason for each in decide(broken).retire] == ["Failed"]
+
+
 def test_failed_worker_blocks_the_maximum_for_a_while_only():
     """A failed worker that nobody gets rid of does not stop its replacement for ever."""
     for age, made in ((60, ()), (7200, ("w-default-002",))):

@@ -19,7 +19,8 @@ from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPo
 from labfleet.resources.worker import WorkerPhase
 
 STUCK = timedelta(minutes=30)
-"""After this long a failed worker no longer takes a place under the maximum."""
+"""After this long a failed worker no longer takes a place under the maximum, and goes even
+though sessions are bound to it: only its end releases them, for its server never answers."""
 WAITING_LIMIT = 200
 """How many waiting sessions one decision looks at; one worker is added at a time anyway."""
 
@@ -132,7 +133,7 @@ def _run(
     failed = tuple(
         Retirement(name=each.name, reason="Failed")
         for each in groups.failed
-        if not each.leaving and not each.reservations
+        if not each.leaving and (not each.reservations or _stuck(each, now))
     )
     count, why, message = _growth(view, groups, now)
     create, counter = _names(view, count)
@@ -323,15 +324,15 @@ def _places(groups: _Groups, now: datetime) -> int:
     Whatever may still have an instance counts, but for a failed worker that nobody gets rid
     of: it must not block its own replacement for ever.
     """
-    gone = sum(
-        1
-        for each in groups.failed
-        if each.phase_since is not None and now - each.phase_since >= STUCK
-    )
+    gone = sum(_stuck(each, now) for each in groups.failed)
     groups_counted = (
         groups.ready, groups.booting, groups.leaving, groups.failed, groups.parked,
     )  # fmt: skip
     return sum(len(each) for each in groups_counted) - gone
+
+
+def _stuck(worker: PoolWorker, now: datetime) -> bool:
+    return worker.phase_since is not None and now - worker.phase_since >= STUCK
 
 
 def _names(view: PoolView, count: int) -> tuple[tuple[str, ...], int]:

@@ -290,7 +290,9 @@ class Invariants:
         for session in self.held.get(worker.name, {}).values():
             lab = session.status.lab
             server = self.racks.fleet.servers[thing.server_id]
-            if session.status.phase not in _HOSTED or lab is None or lab.id not in server.labs:
+            if session.status.phase not in _HOSTED or lab is None:
+                continue
+            if lab.id not in server.labs or server.labs[lab.id].state() != "STARTED":
                 continue
             self.broken("hosting", f"{what} {thing.id} of {worker.key} under {session.key}")
 

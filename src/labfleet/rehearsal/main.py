@@ -165,7 +165,7 @@ def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> s
     words += [f"--workers {options.workers}", f"--sessions {options.sessions}"]
     if options.exam:
         words.append(f"--exam {options.exam}")
-    if options.replicas != Options.replicas:
+    if options.replicas != Options().replicas:
         words.append(f"--replicas {options.replicas}")
     if options.harshness != faults.HARSH:
         words.append(f"--faults {options.harshness}")
