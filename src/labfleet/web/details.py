@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from zoneinfo import ZoneInfo
 
 from labfleet.decisions import wording
 from labfleet.interfaces import store as stores
@@ -118,12 +120,35 @@ def _facts(parts: Parts, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ..
         if not taken & {each.path, f"status.endedAt|{each.path}"}:
             value = values.read(obj, each.path)
             title = each.title.capitalize()
-            text = Cell("unknown", "unknown") if value is None else Cell("text", _plain(value))
+            text = _absent(each.path) if value is None else Cell("text", _plain(value))
             facts.append((title, values.instant(value, now) if hasattr(value, "tzinfo") else text))
+    if isinstance(obj, Session):
+        facts.append(("Slot", Cell("text", _slot(obj))))
     created = obj.metadata.creation_timestamp
     if created is not None:
         facts.append(("Created", values.instant(created, now)))
     return tuple(facts)
+
+
+def _absent(path: str) -> Cell:
+    if path.startswith("spec."):
+        return Cell("absent", "none")
+    return Cell("unknown", "unknown", why="not seen yet")
+
+
+def _slot(obj: Session) -> str:
+    """Return from when to when in the slot's own zone, and say which zone that is."""
+    wanted, status = obj.spec.slot, obj.status
+    try:
+        zone: tzinfo = ZoneInfo(wanted.zone)
+    except (KeyError, ValueError, OSError):
+        zone = UTC
+    start, end = status.start or wanted.start, status.end or wanted.end
+    shown = [
+        word if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
+        for at, word in ((start, "as soon as it can"), (end, "its definition's length"))
+    ]
+    return f"{' to '.join(shown)} ({zone})"
 
 
 def _plain(value: object) -> str:

@@ -167,7 +167,8 @@ async def events(parts: Parts, caller: Caller, now: datetime) -> tuple[Happening
         page = await parts.objects.store.events(behind)
     except errors.TooOld:
         return ()
-    return tuple(happenings(reversed(page.events), caller, now))
+    followed = (event for event in reversed(page.events) if event.key.kind in words.FOLLOWED)
+    return tuple(happenings(followed, caller, now))
 
 
 def happenings(found: Iterable[stores.Event], caller: Caller, now: datetime) -> list[Happening]:

@@ -74,6 +74,8 @@ def cell(column: Column, obj: Resource, now: datetime, uses: Mapping[str, Use]) 
         return state("Health", str(value))
     if show == "flag":
         return Cell("text", words.FLAGS[bool(value)])
+    if show == "why":
+        return Cell("text", gist(str(value)), exact=str(value))
     return Cell("text", str(value))
 
 
@@ -91,6 +93,12 @@ def state(kind: str, phase: str) -> Cell:
     """Return a state as shape and word, with a tone for the eye."""
     found = words.state(kind, phase)
     return Cell("state", phase, tone=found.tone, shape=found.shape)
+
+
+def gist(sentence: str) -> str:
+    """Return what is short without what was asked for, which a row has no room to repeat."""
+    asked, found, rest = sentence.partition("; ")
+    return rest if found and asked.startswith("needs ") else sentence
 
 
 def instant(at: datetime, now: datetime) -> Cell:

@@ -33,7 +33,7 @@ class State:
 class Column:
     """One column: heading, how to show it, where the value is (`|` tries one after the other).
 
-    `show` is name, link:<plural>, state, health, text, flag, time, load or live. `absent` is
+    `show` is name, link:<plural>, state, health, text, why, flag, time, load or live. `absent` is
     what stands there without a value; `unknown: why` is shown as unknown with its reason.
     """
 
@@ -62,6 +62,7 @@ _ENDS = State("ending", 3, "busy", "◑")
 _FAILED = State("failed", 4, "bad", "✕")
 _STOPPED = State("stopped", 5, "calm", "■")
 _OVER = State("ended", OVER, "calm", "■")
+_DONE = State("ended", OVER, "calm", "✓")
 
 STATES: dict[str, dict[str, State]] = {
     "Session": {
@@ -75,7 +76,7 @@ STATES: dict[str, dict[str, State]] = {
         SessionPhase.FAILED: State("failed", OVER, "bad", "✕"),
         SessionPhase.EXPIRED: State("ended", OVER, "warn", "▲"),
         SessionPhase.CANCELLED: _OVER,
-        SessionPhase.COMPLETED: _OVER,
+        SessionPhase.COMPLETED: _DONE,
     },
     "Worker": {
         WorkerPhase.PENDING: _WAITS,
@@ -98,7 +99,7 @@ STATES: dict[str, dict[str, State]] = {
         SimulationPhase.APPROVED: State("running", 2, "good", "●"),
         SimulationPhase.DENIED: State("denied", OVER, "warn", "▲"),
         SimulationPhase.EXPIRED: State("ended", OVER, "warn", "▲"),
-        SimulationPhase.COMPLETED: _OVER,
+        SimulationPhase.COMPLETED: _DONE,
     },
     "Health": {
         Health.HEALTHY: State("healthy", 0, "good", "●"),
@@ -119,15 +120,14 @@ STRANGE = State("unknown", 5, "calm", "○")
 SECTIONS = (
     Section("Worker", "workers", "Workers", (
         Column("Worker", "name", wide=3),
-        Column("State", "state", "status.phase", wide=2),
-        Column("Health", "health", "status.health", "unknown: never checked"),
-        Column("Pool", "link:pools", "spec.pool", "none"),
+        Column("State", "state", "status.phase", wide=3),
+        Column("Health", "health", "status.health", "unknown: never checked", wide=2),
         Column("Sessions", "live"),
-        Column("CPU", "load", "cpuMilli", "unknown: not seen yet", wide=2),
-        Column("Memory GiB", "load", "memoryMib", "unknown: not seen yet", wide=2),
-        Column("Nodes", "load", "nodes", "unknown: not seen yet", wide=2),
-        Column("Licence", "flag", "status.licence.licensed", "unknown: not asked yet", wide=2),
-        Column("In state", "time", "status.phaseSince", "just now"),
+        Column("CPU", "load", "cpuMilli", "unknown: not seen yet", wide=3),
+        Column("Memory GiB", "load", "memoryMib", "unknown: not seen yet", wide=3),
+        Column("Nodes", "load", "nodes", "unknown: not seen yet", wide=3),
+        Column("Licence", "flag", "status.licence.licensed", "unknown: not asked yet", wide=3),
+        Column("Since", "time", "status.phaseSince", "just now"),
         Column("What it does", "text", "status.message", "", wide=3),
     )),
     Section("Session", "sessions", "Sessions", (
@@ -136,9 +136,9 @@ SECTIONS = (
         Column("Definition", "link:definitions", "spec.definition", wide=2),
         Column("Owner", "text", "spec.owner", "none given"),
         Column("Worker", "link:workers", "status.worker", "not placed", wide=2),
-        Column("In state", "time", "status.phaseSince", "just now"),
+        Column("Since", "time", "status.phaseSince", "just now"),
         Column("Ends", "time", "status.endedAt|status.end", "not set"),
-        Column("Why", "text", "status.message|status.decision.message|status.reason", "",
+        Column("Why", "why", "status.message|status.decision.message|status.reason", "",
                wide=5),
     ), since="status.phaseSince"),
     Section("Cluster", "clusters", "Clusters", (
@@ -155,10 +155,12 @@ SECTIONS = (
         Column("Owner", "text", "spec.owner", "none given"),
         Column("Decided", "time", "status.decidedAt"),
         Column("Ended", "time", "status.completedAt|status.reservation.end", "has not run"),
-        Column("Why", "text", "status.decision.message", "", wide=5),
+        Column("Why", "why", "status.decision.message", "", wide=5),
     ), since="status.decidedAt"),
 )  # fmt: skip
 BY_KIND = {section.kind: section for section in SECTIONS}
+# What the list of events tells of: the tables' kinds, and pools, whose decisions move them.
+FOLLOWED = {**{section.kind: section.plural for section in SECTIONS}, "Pool": "pools"}
 CHANGES = {"ADDED": "created", "MODIFIED": "changed", "DELETED": "deleted"}
 UNITS = {"cpuMilli": 1000, "memoryMib": 1024, "nodes": 1}
 FLAGS = {True: "licensed", False: "not licensed"}
@@ -179,6 +181,7 @@ def as_json() -> dict[str, Any]:
         "strange": asdict(STRANGE),
         "groups": GROUPS,
         "sections": {each.kind: asdict(each) for each in SECTIONS},
+        "followed": FOLLOWED,
         "changes": CHANGES,
         "units": UNITS,
         "flags": {"true": FLAGS[True], "false": FLAGS[False]},

@@ -184,7 +184,14 @@ function loadNode(name, held, capacity) {
 function absentNode(column) {
   if (!column.absent.startsWith("unknown")) return element("span", "absent", column.absent);
   const why = column.absent.split(": ")[1];
-  return element("span", "unknown", "unknown", ...(why ? [" ", element("small", "", why)] : []));
+  const made = element("span", "unknown", "unknown", ...(why ? [" ", element("small", "", why)] : []));
+  if (why) made.title = column.absent;
+  return made;
+}
+
+function gist(sentence) {
+  const at = sentence.indexOf("; ");
+  return at > 0 && sentence.startsWith("needs ") ? sentence.slice(at + 2) : sentence;
 }
 
 function linkNode(href, text) {
@@ -216,6 +223,7 @@ function cell(row, column, value, uses) {
   if (show === "state") return [value, () => stateNode(row.kind, value)];
   if (show === "health") return [value, () => stateNode("Health", value)];
   if (show === "flag") return [WORDS.flags[String(value)], null];
+  if (show === "why") return [gist(String(value)), null];
   return [String(value), null];
 }
 
@@ -307,17 +315,25 @@ function fill(node, row, uses) {
     const place = node.cells[index];
     const [text, make] = cell(row, column, row.values[index], uses);
     if (place.dataset.was === text) return;
+    const adopted = place.dataset.was === undefined;
     place.dataset.was = text;
     if (make) {
-      place.replaceChildren(make());
+      const made = make();
+      // The server drew it already: leave the node, somebody may have the focus on it.
+      if (!adopted || steady(place) !== steady(made)) place.replaceChildren(made);
     } else {
       say(place, text);
-      if (column.show === "text") place.title = text;
+      place.title = column.show === "why" ? String(row.values[index]) : text;
     }
   });
   node.classList.toggle("over", row.over);
   node.classList.remove("gone");
   node.dataset.version = row.version;
+}
+
+// What a cell says, without the relative time, which moves by itself.
+function steady(node) {
+  return (node.querySelector(".vh") ?? node).textContent;
 }
 
 function blank(key, columns) {
@@ -352,7 +368,13 @@ function draw(table) {
   const uses = events ? null : usesOf(table.kind);
   const keys = new Set(wanted.map((each) => each.key));
   const kept = wanted.filter((each) => table.rows.has(each.key));
-  if (!events) for (const each of kept) fill(table.rows.get(each.key), each, uses);
+  // Also a row that will leave shows what its object is now, as long as it stands.
+  if (!events) {
+    for (const [key, row] of table.rows) {
+      const each = objects.get(table.kind).get(key);
+      if (each) fill(row, each, uses);
+    }
+  }
   const changes = isHeld(table) ? movesOf(table, wanted, keys, kept) : 0;
   notice(table.kind, changes);
   if (changes) return;
@@ -449,6 +471,14 @@ function take(message) {
 }
 
 function change({ row, gone, happening }) {
+  if (row) changeRow(row, gone);
+  if (!happenings.some((each) => each.key === happening.key)) {
+    happenings = [happening, ...happenings].slice(0, WORDS.events);
+    touch("Event");
+  }
+}
+
+function changeRow(row, gone) {
   const rows = objects.get(row.kind);
   const old = rows.get(row.key);
   if (old && old.version > row.version) return;
@@ -457,10 +487,6 @@ function change({ row, gone, happening }) {
   touch(row.kind);
   if (row.kind === "Session") touch("Worker");
   if (row.kind === "Simulation") touch("Cluster");
-  if (!happenings.some((each) => each.key === happening.key)) {
-    happenings = [happening, ...happenings].slice(0, WORDS.events);
-    touch("Event");
-  }
   reloadDetail(row.key);
 }
 
@@ -477,14 +503,15 @@ function hear(name, data) {
     if (data.last) share({ all: incoming });
     return;
   }
-  if (!(name in WORDS.changes) || !objects.has(data.kind)) return;
-  const row = project(data.object);
-  const { plural } = WORDS.sections[data.kind];
+  if (!(name in WORDS.changes)) return;
+  const { kind, metadata, status } = data.object;
   queued.push({
-    row, gone: name === "DELETED",
+    row: objects.has(kind) ? project(data.object) : null,
+    gone: name === "DELETED",
     happening: {
-      key: String(data.revision), at: data.at, what: WORDS.changes[name], kind: data.kind,
-      name: row.name, href: address(plural, row.name, row.namespace), phase: row.phase,
+      key: String(data.revision), at: data.at, what: WORDS.changes[name], kind,
+      name: metadata.name, phase: status.phase ?? null,
+      href: address(WORDS.followed[kind], metadata.name, metadata.namespace),
       reason: data.reason, actor: data.actor,
     },
   });
@@ -620,7 +647,7 @@ async function follow(signal) {
     }, 1000);
     try {
       mark.heard = performance.now();
-      const reply = await fetch(`/api/v1/events?kinds=${KINDS.join(",")}`, {
+      const reply = await fetch(`/api/v1/events?kinds=${Object.keys(WORDS.followed).join(",")}`, {
         headers: last ? { "Last-Event-ID": last } : {}, signal: attempt.signal, cache: "no-store",
       });
       if (reply.status === 401 || reply.status === 403) {

@@ -1,0 +1,171 @@
+"""The live page in a real browser (Debian's chromium): signing in, following, holding still."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from browser import Browser
+from chromium import Chromium, Tab
+from chromium import chromium as started
+
+from labfleet.app import serving
+from labfleet.app.settings import Settings
+from labfleet.resources.session import Session, SessionPhase, SessionSpec
+
+pytestmark = pytest.mark.real
+EVIL = "<img src=x onerror=document.title='broken'>"
+# What the server would draw now, beside what stands in the page.
+COMPARE = """(async () => {
+  const page = new DOMParser().parseFromString(await (await fetch('/')).text(), 'text/html');
+  const text = (node) => [...node.querySelectorAll('tr[data-key]')].map((row) =>
+    [row.dataset.key, row.className.replace('fresh', '').trim(),
+     ...[...row.cells].map((cell) => cell.innerHTML.replace(/ data-zoned="1"/g, '')
+       .replace(/\\.000Z"/g, 'Z"') + '|' + (cell.title ?? ''))].join('\\n')).join('\\n\\n');
+  return [text(page.querySelector('main')), text(document.querySelector('main'))];
+})()"""
+
+
+@dataclass
+class Screen:
+    """The browser, the installation that it looks at, and where that is."""
+
+    chromium: Chromium
+    browser: Browser
+    url: str
+
+    async def signed_in(self, path: str = "/") -> Tab:
+        """Open a tab and sign in through the form, as a person does."""
+        tab = await self.chromium.open()
+        await tab.go(self.url + path)
+        if await tab.run("location.pathname === '/login'"):
+            token = json.dumps(await self.browser.token())
+            await tab.run(
+                f"document.getElementById('token').value = {token};"
+                "document.querySelector('form.card button').click()"
+            )
+        await tab.until("document.getElementById('mark')?.dataset.state === 'live' && whole")
+        return tab
+
+
+@pytest_asyncio.fixture
+async def screen(browser: Browser, tmp_path: Path) -> AsyncIterator[Screen]:
+    """A browser before the installation's listener; any error on its console fails the test."""
+    settings = Settings(port=0)
+    bound = serving.listen(settings)
+    listener = serving.server(browser.app, settings)
+    serve = asyncio.get_running_loop().create_task(listener.serve(sockets=[bound]))
+    try:
+        async with started(tmp_path / "profile") as chromium:
+            yield Screen(chromium, browser, f"http://127.0.0.1:{bound.getsockname()[1]}")
+            assert chromium.problems == []
+    finally:
+        browser.app.events.shutdown()
+        listener.should_exit = True
+        await serve
+        bound.close()
+
+
+def cells(key: str) -> str:
+    return f"document.querySelector('tr[data-key=\"{key}\"]')?.innerText"
+
+
+@pytest.mark.asyncio
+async def test_the_page_follows_the_fleet(screen: Screen, tmp_path: Path) -> None:
+    """From an empty page a session appears, moves on and goes, and its text stays text."""
+    world = screen.browser.world
+    tab = await screen.signed_in()
+    assert await tab.run("!document.querySelector('[data-empty=Session]').hidden")
+    await world.definition()
+    made = await world.session("s1", owner=EVIL)
+    await tab.until(f"{cells('Session/default/s1')}?.includes('PENDING')")
+    assert await tab.run("document.querySelector('[data-empty=Session]').hidden")
+    await world.status(made, phase=SessionPhase.RUNNING, message=EVIL, worker="w1")
+    await tab.until(f"{cells('Session/default/s1')}.includes('RUNNING')")
+    assert EVIL in await tab.run(cells("Session/default/s1"))
+    assert await tab.run("document.querySelectorAll('main img').length") == 0
+    assert await tab.run("document.title") == "Labfleet"
+    assert await tab.run("document.querySelector('table[data-events] tbody').rows.length") == 2
+    shown, drawn = await tab.run(COMPARE)
+    assert drawn == shown
+    assert len(await tab.picture(tmp_path / "page.png")) > 10_000
+
+
+@pytest.mark.asyncio
+async def test_rows_hold_still_while_somebody_is_there(screen: Screen) -> None:
+    """With focus in a table new rows wait and are counted; cells still change; R lets them in."""
+    browser, world = screen.browser, screen.browser.world
+    await browser.many(Session, 1000, SessionSpec(definition="two", owner="kim"))
+    tab = await screen.signed_in()
+    keys = (
+        "[...document.querySelectorAll('table[data-kind=Session] tr[data-key]')]"
+        ".map((row) => row.dataset.key)"
+    )
+    assert len(await tab.run(keys)) == 200
+    assert await tab.run("document.querySelector('[data-more=Session] b').textContent") == "800"
+    await tab.run("document.querySelector('table[data-kind=Session] a').focus()")
+    before = await tab.run(keys)
+    third = await world.parts.objects.get(Session, "x0003")
+    await world.status(third, phase=SessionPhase.RUNNING)
+    await tab.until(f"{cells('Session/default/x0003')}.includes('RUNNING')")
+    await tab.until("!document.querySelector('[data-apply=Session]').hidden")
+    said = await tab.run("document.querySelector('[data-apply=Session]').textContent")
+    assert said.endswith("press R")
+    assert await tab.run(keys) == before
+    assert await tab.run("document.activeElement.textContent") == "x0000"
+    await tab.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'r'}))")
+    after = await tab.run(keys)
+    assert "Session/default/x0003" not in after
+    assert after[-1] == "Session/default/x0200"
+    assert await tab.run("document.activeElement.textContent") == "x0000"
+
+
+@pytest.mark.asyncio
+async def test_tabs_share_one_stream(screen: Screen) -> None:
+    """Two tabs hold one connection between them, and both follow (ux.md T33)."""
+    first = await screen.signed_in()
+    second = await screen.signed_in()
+    assert screen.browser.app.events.clients == 1
+    await screen.browser.world.definition()
+    await screen.browser.world.session("s1")
+    for tab in (first, second):
+        await tab.until(f"{cells('Session/default/s1')}?.includes('PENDING')")
+
+
+@pytest.mark.asyncio
+async def test_an_object_page_follows_too(screen: Screen) -> None:
+    """The page of one object shows its new state, and where it went when it is gone."""
+    world = screen.browser.world
+    await world.definition()
+    made = await world.session("s1")
+    tab = await screen.signed_in("/sessions/s1")
+    await world.status(made, phase=SessionPhase.RUNNING)
+    await tab.until("document.querySelector('h1').innerText.includes('RUNNING')")
+
+
+@pytest.mark.asyncio
+async def test_the_mark_tells_that_the_server_is_away(screen: Screen) -> None:
+    """When the stream ends the page says that it reconnects, and keeps what it shows."""
+    await screen.browser.world.definition()
+    await screen.browser.world.session("s1")
+    tab = await screen.signed_in()
+    screen.browser.app.events.shutdown()
+    await tab.until("document.getElementById('mark').dataset.state === 'reconnecting'")
+    assert "PENDING" in await tab.run(cells("Session/default/s1"))
+
+
+@pytest.mark.asyncio
+async def test_the_theme_is_kept(screen: Screen) -> None:
+    """A chosen theme holds over a reload, without a flash of the other one."""
+    tab = await screen.signed_in()
+    await tab.run("document.getElementById('theme').click()")
+    await tab.run("document.getElementById('theme').click()")
+    await tab.go(f"{screen.url}/login")
+    assert await tab.run("document.documentElement.dataset.theme") == "dark"
+    colour = await tab.run("getComputedStyle(document.body).backgroundColor")
+    assert colour == "rgb(18, 22, 28)"
