@@ -181,6 +181,7 @@ class Process:
             hosts=HostGate(world.hosts, self),  # type: ignore[arg-type]
             secrets=world.secrets,
             probe=FakeProbe(world.hosts),
+            since=world.clock.now(),
         )
 
     async def reconcile(self, name: str, key: Key) -> Any:
@@ -350,7 +351,8 @@ class World:
 
     def ended(self) -> bool:
         """Tell whether every session has ended."""
-        return all(each.status.phase in TERMINAL for each in self.cache.all(Session))
+        all_ = self.cache.all(Session)
+        return bool(all_) and all(each.status.phase in TERMINAL for each in all_)
 
     def w(self, name: str = "w1") -> Worker:
         found = self.cache.get(Worker, name)

@@ -166,8 +166,10 @@ class LabStatus(Record, frozen=True, kw_only=True):
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
-    `observe_handled` is the newest observe request that was answered. `start` and `end` are the slot's resolved instants. `worker` stays for the record after
-    the end; `reservation` is None once capacity was given back.
+    `outcome` and `outcome_message` are how and why it ends, kept while `message` tells of the
+    teardown. `observe_handled` is the newest observe request that was answered. `start` and
+    `end` are the slot's resolved instants. `worker` stays for the record after the end;
+    `reservation` is None once capacity was given back.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -191,6 +193,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     observed_at: datetime | None = None
     observe_handled: datetime | None = None
     outcome: SessionPhase | None = None
+    outcome_message: str = ""
     scheduled_at: datetime | None = None
     ready_at: datetime | None = None
     started_at: datetime | None = None

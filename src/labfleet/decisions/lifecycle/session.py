@@ -168,7 +168,7 @@ class _Draft:
 
     def teardown(self, outcome: SessionPhase, reason: str, message: str = "") -> Step:
         """Begin the end of a session whose lab may exist."""
-        self.set(outcome=outcome)
+        self.set(outcome=outcome, outcome_message=message)
         return self.go(S.STOPPING, reason, message)
 
 
@@ -274,8 +274,7 @@ def _place_again(draft: _Draft) -> Step:
     if draft.status.placements >= PLACEMENTS:
         if draft.status.phase is S.SCHEDULED:
             return draft.go(S.FAILED, "WorkerLost", detail, release=True)
-        draft.set(outcome=S.FAILED)
-        return draft.go(S.STOPPING, "WorkerLost", detail)
+        return draft.teardown(S.FAILED, "WorkerLost", detail)
     draft.set(ports=(), worker=None)
     return draft.go(S.PENDING, "WorkerLost", f"placed again: {detail}", release=True)
 
@@ -420,7 +419,7 @@ def _observe_now(draft: _Draft) -> bool:
 
 
 def _collect(draft: _Draft, outcome: SessionPhase, reason: str, message: str) -> Step:
-    draft.set(outcome=outcome)
+    draft.set(outcome=outcome, outcome_message=message)
     return draft.go(S.COLLECTING, reason, message)
 
 
@@ -463,7 +462,8 @@ def _finish(draft: _Draft) -> Step:
     if draft.status.lab is not None:
         draft.set(lab=msgspec.structs.replace(draft.status.lab, seen_gone=True, state=None))
     outcome = draft.status.outcome or S.FAILED
-    return draft.go(outcome, draft.status.reason, draft.status.message, release=True, again=3600.0)
+    told = draft.status.outcome_message or draft.status.message
+    return draft.go(outcome, draft.status.reason, told, release=True, again=3600.0)
 
 
 def _ended(draft: _Draft) -> Step:

@@ -1,0 +1,451 @@
+"""The session controller on bad days: CML's noes, lost workers, outside hands, cancels."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fake_lab_host import FakeLab, FakeNode
+from labfleet.resources import conditions, topology
+from labfleet.resources.session import TERMINAL
+from labfleet.service import verbs
+from virtual_time import play
+from world import ADMIN, TOPOLOGY, World, later, world
+
+PHASES = ("PENDING", "SCHEDULED", "INSTANTIATING", "READY", "RUNNING", "COLLECTING", "STOPPING")
+
+
+async def ready(w: World, **definition: Any) -> None:
+    """A worker that is READY, and the definition `two`."""
+    await w.start()
+    await w.worker()
+    await w.definition(**definition)
+    await w.until(w.is_("w1", "READY"))
+
+
+async def reach(w: World, phase: str) -> None:
+    """Bring s1 into a phase on a worker that is READY."""
+    if phase == "PENDING":
+        await verbs.cordon(w.parts, ADMIN, "w1")
+    if phase == "SCHEDULED":
+        w.hosts.cut.add("w1")
+        slot = {"start": later(w, 30), "end": later(w, 60)}
+        await w.session(slot=slot)
+        w.hosts.cut.clear()
+    elif phase == "READY":
+        await w.session(slot={"start": later(w, 10), "end": later(w, 30)})
+    else:
+        w.hosts.hang_observe = phase == "COLLECTING"
+        w.hosts.node_stop = 300.0 if phase == "STOPPING" else 15.0
+        await w.session()
+    await w.until(w.is_("s1", phase))
+
+
+async def nothing_left(w: World) -> None:
+    w.hosts.hang_observe = False
+    await w.until(w.ended)
+    await w.until(lambda: w.hosts.labs_left() == [])
+    assert await w.store.ports() == ()
+    assert w.s().status.reservation is None
+    assert w.s().metadata.finalizers == ()
+    w.check()
+
+
+# --- ends --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_session_is_cancelled_in_every_phase(phase: str) -> None:
+    """A cancel ends the session wherever it is, and gives everything back."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await reach(w, phase)
+            await verbs.cancel(w.parts, ADMIN, "s1", reason="enough")
+            await nothing_left(w)
+            if phase not in {"COLLECTING", "STOPPING"}:
+                assert w.phase("s1") == "CANCELLED"
+                assert "enough" in w.s().status.message
+
+    play(story)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_deleted_session_goes_only_after_its_lab(phase: str) -> None:
+    """Deleting is accepted in every phase; the record goes when the lab is gone."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await reach(w, phase)
+            await w.delete("Session", "s1")
+            while w.phase("s1") is not None:
+                w.hosts.hang_observe = False
+                await w.pass_(2)
+            assert w.hosts.labs_left() == []
+            assert await w.store.ports() == ()
+            w.check()
+
+    play(story)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_worker_lost_in_any_phase_ends_or_moves_the_session(phase: str) -> None:
+    """A machine that ends outside loses no session: it is placed again or ends FAILED."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await reach(w, phase)
+            w.compute.end(w.compute.alive("w1")[0])
+            await w.until(w.is_("w1", "FAILED"))
+            w.hosts.hang_observe = False
+            await w.worker("w2")
+            await w.until(w.ended)
+            moved = phase in {"PENDING", "SCHEDULED", "INSTANTIATING"}
+            if moved:
+                assert w.phase("s1") == "COMPLETED"
+                assert w.s().status.worker == "w2"
+            elif phase in {"READY", "RUNNING"}:
+                assert (w.phase("s1"), w.s().status.reason) == ("FAILED", "WorkerLost")
+            await w.until(lambda: w.hosts.labs_left() == [])
+            assert await w.store.ports() == ()
+            w.check()
+
+    play(story)
+
+
+@pytest.mark.parametrize("phase", ["INSTANTIATING", "READY", "RUNNING", "COLLECTING", "STOPPING"])
+def test_a_worker_out_of_reach_holds_the_end_until_it_is_back(phase: str) -> None:
+    """Capacity is not given back while the lab may exist; after the outage it is."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await reach(w, phase)
+            w.hosts.cut.add("w1")
+            await w.pass_(60)
+            await verbs.cancel(w.parts, ADMIN, "s1")
+            await w.pass_(1800)
+            assert w.phase("s1") == "STOPPING"
+            assert len(await w.store.ports()) == 2
+            w.hosts.cut.clear()
+            await nothing_left(w)
+
+    play(story)
+
+
+@pytest.mark.parametrize("phase", ["INSTANTIATING", "READY", "RUNNING", "COLLECTING", "STOPPING"])
+def test_a_lab_deleted_outside_is_noticed(phase: str) -> None:
+    """A lab that is not there any more never hangs its session."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await reach(w, phase)
+            await w.until(lambda: w.s().status.lab is not None and bool(w.s().status.lab.id))
+            w.hosts.of("w1").labs.clear()
+            w.hosts.hang_observe = False
+            await w.until(w.ended)
+            if phase in {"READY", "RUNNING"}:
+                assert w.s().status.reason == "LabDeletedOutside"
+            await nothing_left(w)
+
+    play(story)
+
+
+# --- import ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["lost-after", "hang-after", "crash-after"])
+def test_an_import_of_unknown_outcome_is_found_by_its_marker(mode: str) -> None:
+    """Whatever becomes of the answer, one lab is imported."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            struck = []
+
+            def strike(name: str, _: int) -> str | None:
+                if name == "import_lab" and not struck:
+                    struck.append(name)
+                    return mode
+                return None
+
+            w.strike = strike
+            await w.session()
+            await w.until(w.is_("s1", "RUNNING"))
+            assert w.hosts.labs_made == 1
+            await nothing_left(w)
+
+    play(story)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_of_two_labs_with_one_marker_one_is_kept(started: bool) -> None:
+    """A second lab with our marker is removed step by step, and only it."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.strike = lambda name, _: "hang-after" if name == "import_lab" else None
+            await w.session()
+            await w.until(lambda: w.hosts.labs_made == 1)
+            w.strike = None
+            assert w.s().status.lab.id is None
+            server = w.hosts.of("w1")
+            [first] = server.labs.values()
+            twin = FakeLab("z9", first.title, first.notes, [FakeNode("z", "r1", ())])
+            if started:
+                twin.wiped, twin.nodes[0].up_at = False, w.hosts.now
+            server.labs[twin.id] = twin
+            await w.until(w.is_("s1", "RUNNING"))
+            assert list(server.labs) == [first.id]
+            await nothing_left(w)
+
+    play(story)
+
+
+def test_a_topology_that_cml_refuses_fails_with_its_words() -> None:
+    """A refused import ends in FAILED with CML's text and without a second try."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.hosts.refuse["import"] = "node definition xyz is unknown"
+            await w.session()
+            await w.until(w.ended)
+            assert w.phase("s1") == "FAILED"
+            assert "xyz is unknown" in w.s().status.message
+            assert sum(call.startswith("import") for call in w.hosts.calls) == 1
+            await nothing_left(w)
+
+    play(story)
+
+
+def test_a_start_that_cml_refuses_fails_with_its_words_and_removes_the_lab() -> None:
+    """A refused start ends in FAILED and leaves no lab."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.hosts.refuse["start"] = "image is missing"
+            await w.session()
+            await w.until(w.ended)
+            assert w.phase("s1") == "FAILED"
+            assert "image is missing" in w.s().status.message
+            await nothing_left(w)
+
+    play(story)
+
+
+def test_a_server_without_room_is_tried_gently_until_the_budget_is_over() -> None:
+    """A start that finds no licence room is a bounded number of events and then BootTimeout."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.hosts.full = True
+            await w.session()
+            await w.until(w.ended)
+            assert w.s().status.reason == "BootTimeout"
+            assert await w.events("Session", "s1") < 60
+            await nothing_left(w)
+
+    play(story)
+
+
+# --- ready, running ----------------------------------------------------------------------
+
+
+def test_a_lab_whose_ports_do_not_answer_is_not_ready() -> None:
+    """All nodes booted is not READY; the silent port is named, and answering makes it READY."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.hosts.silent = set(range(2000, 2010))
+            await w.session()
+            await w.until(w.told("s1", "do not answer yet"))
+            await w.pass_(60)
+            assert w.phase("s1") == "INSTANTIATING"
+            assert "r1_serial (tcp 2000)" in w.s().status.message
+            w.hosts.silent = set()
+            await w.until(w.is_("s1", "RUNNING"))
+            assert w.s().status.ready_at is not None
+
+    play(story)
+
+
+def test_a_lab_that_never_boots_fails_in_its_budget() -> None:
+    """Boot time has a deadline by the definition, and its end says how far it came."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.hosts.node_boot = 1e6
+            await w.session()
+            await w.until(w.ended, hours=0.5)
+            assert w.s().status.reason == "BootTimeout"
+            assert "0 of 2 nodes" in w.s().status.message
+            await nothing_left(w)
+
+    play(story)
+
+
+def test_sixty_starts_in_one_minute_time_none_out() -> None:
+    """A crowd that boots one after the other gets budgets that grow with it (T46)."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.hosts.node_boot = 400.0
+            for number in range(20):
+                await w.session(f"s{number}")
+            await w.until(lambda: all(w.phase(f"s{n}") == "INSTANTIATING" for n in range(20)))
+            at = w.hosts.now
+            await w.until(lambda: len(w.hosts.labs_left()) == 20)
+            await w.pass_(10)
+            for number, lab in enumerate(w.hosts.of("w1").labs.values()):
+                for node in lab.nodes:
+                    node.up_at = at + 60.0 * (number + 1)
+            await w.until(w.ended, hours=3)
+            assert {w.phase(f"s{n}") for n in range(20)} == {"COMPLETED"}
+            w.check()
+
+    play(story)
+
+
+def test_a_session_ends_when_its_extended_end_has_come() -> None:
+    """Extending moves the end of a running session, once."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await w.session()
+            await w.until(w.is_("s1", "RUNNING"))
+            before = w.s().status.end
+            await verbs.extend(w.parts, ADMIN, "s1", by=timedelta(minutes=20))
+            await w.pass_(11 * 60)
+            assert w.phase("s1") == "RUNNING"
+            await w.until(w.ended)
+            assert w.s().status.ended_at - before >= timedelta(minutes=20)
+            assert w.phase("s1") == "COMPLETED"
+            await nothing_left(w)
+
+    play(story)
+
+
+def test_a_session_that_is_never_placed_expires_with_the_reason() -> None:
+    """Its grace over, a session that found no place is EXPIRED and says what was missing."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.definition(graceMinutes=5)
+            await w.session(slot={"start": later(w, 1), "end": later(w, 60)})
+            await w.until(w.ended)
+            assert w.phase("s1") == "EXPIRED"
+            assert "no worker" in w.s().status.message
+
+    play(story)
+
+
+# --- observation -------------------------------------------------------------------------
+
+
+def test_an_observation_that_hangs_blocks_no_teardown() -> None:
+    """Thirty seconds without an answer end the observation, and the session completes."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.hosts.hang_observe = True
+            await w.session()
+            await w.until(w.is_("s1", "COMPLETED"))
+            found = conditions.find(w.s().status.conditions, "Collected")
+            assert (found.status, found.reason) == ("False", "NotObserved")
+            assert "no answer" in found.message
+            await nothing_left(w)
+
+    play(story)
+
+
+def test_an_observation_on_demand_changes_no_phase() -> None:
+    """An observation asked for while RUNNING is recorded; the end makes a second one."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await w.session()
+            await w.until(w.is_("s1", "RUNNING"))
+            await verbs.observe(w.parts, ADMIN, "s1")
+            await w.until(lambda: w.s().status.observation_count == 1)
+            assert w.phase("s1") == "RUNNING"
+            assert w.s().status.observe_handled == w.s().spec.observe_requested
+            assert w.s().status.observed_ports == {"r1_serial": 2000, "r2_serial": 2001}
+            await w.until(w.ended)
+            assert w.s().status.observation_count == 2
+
+    play(story)
+
+
+# --- teardown ----------------------------------------------------------------------------
+
+
+def test_a_lab_is_wiped_only_when_its_nodes_stand_still() -> None:
+    """A lab that says STOPPED while nodes still run is not wiped yet (T47)."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.hosts.early_stop = True
+            w.hosts.node_stop = 120.0
+            await w.session()
+            await w.until(w.is_("s1", "COMPLETED"))
+            await nothing_left(w)
+
+    play(story)
+
+
+def test_the_lab_carries_title_marker_and_the_given_ports() -> None:
+    """What is imported bears the session's marker, a unique short title and its own ports."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await w.session("x" * 60)
+            await w.until(lambda: w.hosts.labs_left() != [])
+            [lab] = w.hosts.of("w1").labs.values()
+            session = w.s("x" * 60)
+            assert lab.marker == session.metadata.uid
+            assert len(lab.title) <= 64
+            assert [node.tags for node in lab.nodes] == [("serial:2000",), ("serial:2001",)]
+            assert [node.tags for node in topology.parse(TOPOLOGY).nodes] == [
+                ("serial:1",),
+                ("serial:2",),
+            ]
+
+    play(story)
+
+
+def test_a_session_waits_for_an_effect_of_a_worker_out_of_reach_no_longer_than_its_call() -> None:
+    """An import of unknown outcome on a server that is cut off does not shut out a cancel."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            w.strike = lambda name, _: "hang-after" if name == "import_lab" else None
+            await w.session()
+            await w.until(lambda: w.hosts.labs_made == 1)
+            w.hosts.cut.add("w1")
+            await verbs.cancel(w.parts, ADMIN, "s1")
+            await w.until(w.is_("s1", "STOPPING"), hours=0.05)
+            assert w.s().status.phase not in TERMINAL
+            w.hosts.cut.clear()
+            w.strike = None
+            await nothing_left(w)
+
+    play(story)
