@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from fake_lab_host import FakeLab, FakeNode
+from virtual_time import play
+from world import ADMIN, TOPOLOGY, World, later, world
+
 from labfleet.resources import conditions, topology
 from labfleet.resources.session import TERMINAL
 from labfleet.service import verbs
-from virtual_time import play
-from world import ADMIN, TOPOLOGY, World, later, world
 
 PHASES = ("PENDING", "SCHEDULED", "INSTANTIATING", "READY", "RUNNING", "COLLECTING", "STOPPING")
 

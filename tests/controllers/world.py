@@ -116,7 +116,7 @@ class PatientStore(Gate):
 
     async def changed(self, after: int, *, seconds: float) -> None:
         deaf = self._process.deaf
-        await (asyncio.sleep(60) if deaf else self._target.changed(after, seconds=60))
+        await (asyncio.sleep(60) if deaf else self._target.changed(after, seconds=600))
 
     async def events(self, after: stores.Cursor, *, limit: int = 1000) -> stores.EventPage:
         page = await self._target.events(after, limit=limit)
@@ -196,6 +196,8 @@ class Process:
         if self.dead:
             await asyncio.Event().wait()
         mode = self.world.struck(name) if name in CHANGES else None
+        while self.world.between:
+            await self.world.store.commit(self.world.between.pop())
         await self._fate(mode, "before")
         answer = await real()
         if self.dead:
@@ -247,6 +249,7 @@ class World:
         self.crashed = asyncio.Event()
         self.strike: Strike | None = None
         self.strikes = 0
+        self.between: list[stores.Commit] = []
         self.reborn_after = 3.0
         self.wrong: list[str] = []
         self.phases: dict[str, list[str]] = {}
@@ -289,6 +292,10 @@ class World:
         )
         cause = stores.Cause("tester", self.clock.now())
         return (await self.parts.objects.save(new, cause=cause))[1][0]
+
+    def store_now(self, commit: stores.Commit) -> None:
+        """Commit as somebody else, between two steps of a call that is under way."""
+        self.between.append(commit)
 
     # --- processes and time --------------------------------------------------------------
 

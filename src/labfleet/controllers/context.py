@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +13,7 @@ import msgspec
 from labfleet.engine.cache import Cache
 from labfleet.engine.effects import Effects
 from labfleet.engine.election import Leadership
-from labfleet.engine.objects import Objects
+from labfleet.engine.objects import Objects, is_finished
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
@@ -20,7 +21,11 @@ from labfleet.interfaces.outside import PortProbe, Secrets
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
+from labfleet.resources import kinds
 from labfleet.resources.meta import Resource
+
+# Machine seconds that a write waits for the feed: well below what an effect gives its call.
+BEHIND_SECONDS = 2.0
 
 R = TypeVar("R", bound=Resource)
 
@@ -96,5 +101,30 @@ class Context:
             preconditions=preconditions,
             fence=fence,
         )
-        await self.cache.reached(revision)
+        await self._seen(revision, stored, actor)
         return stored  # type: ignore[return-value]
+
+    async def _seen(self, revision: int, stored: Sequence[Resource], actor: str) -> None:
+        """Wait until the cache has the write; hand it over when the feed does not bring it.
+
+        What is handed over is newer than the cache's revision, which only makes ledger
+        preconditions fail that could have held.
+        """
+        try:
+            async with asyncio.timeout(BEHIND_SECONDS):
+                await self.cache.reached(revision)
+        except TimeoutError:
+            for each in stored:
+                self.cache.event(
+                    stores.Event(
+                        revision=each.revision,
+                        type="DELETED" if is_finished(each) else "MODIFIED",
+                        key=each.key,
+                        uid=each.metadata.uid,
+                        doc=kinds.encode(each),
+                        at=self.clock.now(),
+                        actor=actor,
+                        request_id="",
+                        reason="",
+                    )
+                )
