@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 from browser import Browser, Reader, plain
@@ -12,6 +15,7 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service import objects
+from labfleet.web import application as pages
 from labfleet.web import words
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -246,3 +250,30 @@ async def test_static_files_are_a_closed_list(browser: Browser) -> None:
     assert (await browser.get("/static/app.js", None)).headers["cache-control"] == "no-cache"
     for path in ("/static/../words.py", "/static/..%2fwords.py", "/static/", "/static/base.html"):
         assert (await browser.get(path, None)).status == 404
+
+
+def test_every_colour_of_text_can_be_read() -> None:
+    """In both themes each text colour stands out from each ground by 4.5 to 1 (WCAG AA)."""
+    css = (Path(pages.__file__).parent / "static" / "app.css").read_text()
+    light = tokens(css.split(":root {")[1])
+    dark = tokens(css.split(':root[data-theme="dark"] {')[1])
+    assert tokens(css.split(':root[data-theme="auto"] {')[1]) == dark
+    texts = ("text", "quiet", "link", "good", "busy", "wait", "warn", "bad", "calm")
+    for theme in (light, dark):
+        for ground in ("page", "card", "soft"):
+            for text in texts:
+                assert contrast(theme[text], theme[ground]) >= 4.5, (text, ground, theme[text])
+
+
+def tokens(block: str) -> dict[str, str]:
+    return dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6});", block.partition("}")[0]))
+
+
+def contrast(one: str, other: str) -> float:
+    def light(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    bright, dim = sorted((light(one), light(other)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)

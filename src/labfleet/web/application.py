@@ -214,6 +214,7 @@ class Pages:
             principal=principal,
             may=lambda action, kind: principal is not None and access.may(principal, action, kind),
             theme=doors.theme(scope),
+            base=f"{scope.get('scheme', 'http')}://{doors.header(scope, b'host')}",
             now=clock.format_instant(self._parts.clock.now()),
             rate=self._parts.clock.rate,
             **values,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from labfleet.decisions import wording
@@ -18,7 +18,7 @@ from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
-from labfleet.service import explain, objects, verbs
+from labfleet.service import explain, listing, objects, verbs
 from labfleet.service.explain import Explanation
 from labfleet.service.parts import Caller, Parts
 from labfleet.web import overview, values, words
@@ -118,10 +118,15 @@ def _facts(parts: Parts, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ..
     taken = {column.path for column in shown} | {"status.phase", "status.message"}
     for each in row.columns:
         if not taken & {each.path, f"status.endedAt|{each.path}"}:
-            value = values.read(obj, each.path)
+            getter = listing.getter(type(obj), each.path)
+            value = None if getter is None else getter(obj)
+            if value in ("", ()):
+                continue
             title = each.title.capitalize()
             text = _absent(each.path) if value is None else Cell("text", _plain(value))
-            facts.append((title, values.instant(value, now) if hasattr(value, "tzinfo") else text))
+            facts.append(
+                (title, values.instant(value, now) if isinstance(value, datetime) else text)
+            )
     if isinstance(obj, Session):
         facts.append(("Slot", Cell("text", _slot(obj))))
     created = obj.metadata.creation_timestamp

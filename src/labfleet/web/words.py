@@ -126,7 +126,7 @@ SECTIONS = (
         Column("CPU", "load", "cpuMilli", "unknown: not seen yet", wide=3),
         Column("Memory GiB", "load", "memoryMib", "unknown: not seen yet", wide=3),
         Column("Nodes", "load", "nodes", "unknown: not seen yet", wide=3),
-        Column("Licence", "flag", "status.licence.licensed", "unknown: not asked yet", wide=3),
+        Column("Licence", "flag", "status.licence.licensed", "unknown: not asked", wide=2),
         Column("Since", "time", "status.phaseSince", "just now"),
         Column("What it does", "text", "status.message", "", wide=3),
     )),
@@ -154,7 +154,7 @@ SECTIONS = (
         Column("Cluster", "link:clusters", "spec.cluster", wide=2),
         Column("Owner", "text", "spec.owner", "none given"),
         Column("Decided", "time", "status.decidedAt"),
-        Column("Ended", "time", "status.completedAt|status.reservation.end", "has not run"),
+        Column("Ends", "time", "status.completedAt|status.reservation.end", "has not run"),
         Column("Why", "why", "status.decision.message", "", wide=5),
     ), since="status.decidedAt"),
 )  # fmt: skip
