@@ -119,7 +119,12 @@ async def _run(options: Options) -> None:
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port; 0 takes a free one.")
 @click.option("--speed", type=click.FloatRange(min=0.001), default=1.0, help="Clock factor.")
 @click.option("--epoch", type=float, help="Where simulated and real time are equal (unix time).")
-@click.option("--password", default="cml", help="Password of the user admin.")
+@click.option(
+    "--password",
+    default="cml",
+    envvar="CML_SIMULATOR_PASSWORD",
+    help="Password of the user admin; the variable keeps it out of the process list.",
+)
 @click.option("--http", is_flag=True, help="Plain HTTP instead of TLS.")
 @click.option("--fleet", is_flag=True, help="Many servers, driven by /_control.")
 @click.option("--cml-port", type=click.IntRange(1, 65535), default=8443, help="With --fleet.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -56,6 +57,10 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str]) -> int:
     """Run the demo; 0 only if everything is as it must be, 130 when interrupted."""
     chosen = options(argv)
+    # A terminal's Ctrl-C and a supervisor's SIGTERM both end the demo in order; a shell that
+    # starts us in the background hands SIGINT over ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="labfleet-demo-") as temporary:
         folder = Path(temporary) if chosen.data is None else chosen.data
         folder.mkdir(parents=True, exist_ok=True)

@@ -88,8 +88,9 @@ class Play:
         ports = ["--port", "0", "--cml-port", str(self.cml_port)]
         cml = Child(
             "cml-simulator",
-            ["--fleet", *ports, *clock, "--password", password],
+            ["--fleet", *ports, *clock],
             folder / "cml-simulator.log",
+            environment={"CML_SIMULATOR_PASSWORD": password},
         )
         aws = Child("aws-simulator", ["--port", "0", *clock], folder / "aws-simulator.log")
         server = Child(

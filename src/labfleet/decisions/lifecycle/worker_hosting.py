@@ -53,7 +53,8 @@ def hosting(draft: Draft) -> Step:
     if phases.drain_wanted(draft.worker):
         return draft.go(P.DRAINING, "draining")
     if seen.sessions > 0:
-        return draft.go(P.ACTIVE, f"hosts {seen.sessions} sessions", again=CHECK)
+        plural = "" if seen.sessions == 1 else "s"
+        return draft.go(P.ACTIVE, f"hosts {seen.sessions} session{plural}", again=CHECK)
     return draft.go(resting(draft), "ready", again=CHECK)
 
 
