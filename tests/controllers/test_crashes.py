@@ -33,7 +33,7 @@ async def worker_life(w: World) -> None:
 
 async def session_life(w: World) -> None:
     """A session from its request to its end on a worker that is there."""
-    await w.definition()
+    await w.definition(defaultDurationMinutes=2)
     await w.session()
     await w.until(w.is_("s1", "COMPLETED"))
     assert w.s().status.ended_at is not None
