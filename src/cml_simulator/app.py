@@ -5,6 +5,7 @@ address a connection came in on. It opens no socket and starts no task.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from email.utils import formatdate
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -28,9 +29,19 @@ ABORT = "cml_simulator.abort"
 
 TEXTS = {
     "500": "Internal server error on {path}. Contact support.",
+    "400": "The request cannot be carried out.",
+    "404": "Not Found",
     "401": "Invalid or expired authentication token",
     "403": "User does not have permission for this operation.",
     "409": "Another operation is in progress.",
+}
+
+
+PAGES = {
+    "502": (502, "Bad Gateway"),
+    "503": (503, "Service Temporarily Unavailable"),
+    "504": (504, "Gateway Time-out"),
+    "html": (200, "Welcome"),
 }
 
 
@@ -63,6 +74,8 @@ async def _read(scope: Scope, receive: Receive) -> Request:
 
 async def _write(send: Send, reply: Reply, *, part: float = 1.0) -> None:
     headers = [(b"server", b"nginx")]
+    if reply.date is not None:
+        headers.append((b"date", formatdate(max(reply.date, 0.0), usegmt=True).encode()))
     if reply.status != 204:
         headers.append((b"content-type", reply.content_type.encode()))
         headers.append((b"content-length", str(len(reply.body)).encode()))
@@ -172,12 +185,18 @@ class CmlApp:
             case "truncated":
                 await _write(send, self._answer(server, request, fault), part=0.5)
                 _abort(scope, flush=True)
-            case "502" | "html":
-                status, title = (502, "Bad Gateway") if fault.kind == "502" else (200, "Welcome")
+            case "502" | "503" | "504" | "html":
+                status, title = PAGES[fault.kind]
                 self._note(server, request, status, fault)
                 await _write(send, html_reply(status, title))
-            case "500" | "401" | "403" | "409":
+            case "text":
+                reply = self._answer(server, request, fault)
+                await _write(send, Reply(reply.status, reply.body, "text/plain"))
+            case "empty":
+                self._note(server, request, 200, fault)
+                await _write(send, Reply(200))
+            case "500" | "400" | "401" | "403" | "404" | "409":
                 status = int(fault.kind)
                 self._note(server, request, status, fault)
-                text = TEXTS[fault.kind].format(path=request.path)
+                text = fault.description or TEXTS[fault.kind].format(path=request.path)
                 await _write(send, error_reply(CmlError(status, text)))

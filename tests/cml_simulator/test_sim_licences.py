@@ -32,7 +32,7 @@ def test_over_licence_can_be_refused(make_box, topo):
 
 
 def test_registration_takes_its_steps(box):
-    """NOT_REGISTERED, IN_PROGRESS, COMPLETED with INIT, then IN_COMPLIANCE."""
+    """NOT_REGISTERED, IN_PROGRESS, COMPLETED with WAITING, then IN_COMPLIANCE."""
 
     def now():
         status = box.get("/licensing")
@@ -44,7 +44,7 @@ def test_registration_takes_its_steps(box):
     assert now() == ("IN_PROGRESS", "INIT")
     assert box.refusal("DELETE", "/licensing/deregistration")[0] == 409
     box.clock.forward(9)
-    assert now() == ("COMPLETED", "INIT")
+    assert now() == ("COMPLETED", "WAITING")
     assert box.get("/diagnostics/licensing")["quota"] == 5
     box.clock.forward(4)
     assert now() == ("COMPLETED", "IN_COMPLIANCE")

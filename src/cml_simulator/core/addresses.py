@@ -11,7 +11,6 @@ from cml_simulator.core.world import Server
 
 PREFIX = "192.168.255."
 POOL = 250
-NAT = {"", "nat", "virbr0"}
 
 
 def learnt_at(server: Server, node: Node) -> float | None:
@@ -26,14 +25,26 @@ def snooped(server: Server, lab: Lab) -> list[tuple[Node, Interface]]:
     """Return the interfaces of a lab that sit on a NAT segment."""
     found: dict[str, tuple[Node, Interface]] = {}
     for node in lab.nodes.values():
-        if node.definition == "external_connector" and _is_nat(node):
+        if node.definition == "external_connector" and bridge_of(server, lab, node) == "virbr0":
             _walk(server, lab, node, {node.id}, found)
     return list(found.values())
 
 
-def _is_nat(node: Node) -> bool:
+def connector_key(node: Node) -> str:
+    """Return what an external connector's configuration asks for: a label, tag or device name."""
     text = node.configuration[0]["content"] if node.configuration else ""
-    return text.strip().lower() in NAT
+    return text.strip() or "NAT"
+
+
+def bridge_of(server: Server, lab: Lab, node: Node) -> str | None:
+    """Return the host bridge of an external connector: by the lab's mapping, else by its name."""
+    key = connector_key(node)
+    if key in lab.mappings:
+        return lab.mappings[key]
+    for bridge in server.connectors.values():
+        if key.lower() in {bridge.device_name, bridge.label.lower(), *map(str.lower, bridge.tags)}:
+            return bridge.device_name
+    return None
 
 
 def _walk(

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from cml_simulator.core.definitions import DEFINITIONS, IMAGES, MAX_SLOT
+from cml_simulator.core import shelf as shelves
+from cml_simulator.core.definitions import MAX_SLOT
 from cml_simulator.core.errors import refused
 from cml_simulator.core.inputs import iso
 from cml_simulator.core.model import Interface, Lab, Link, Node
 from cml_simulator.core.topology import NodeSpec, Topology
-from cml_simulator.core.world import Server, note
+from cml_simulator.core.world import Server, note, record, tell
 
 
 def new_lab(server: Server, owner: str, now: float, title: str | None = None) -> Lab:
@@ -18,6 +19,8 @@ def new_lab(server: Server, owner: str, now: float, title: str | None = None) ->
     server.tally.labs_created += 1
     server.revision += 1
     note(lab, "ADD", ("LAB", lab.id), now, {"title": text})
+    tell(server, "created", lab.id, {"title": text}, now)
+    record(server, "lab_create", {"lab_id": lab.id}, now)
     return lab
 
 
@@ -54,14 +57,14 @@ def import_topology(
 
 
 def _check_definitions(server: Server, topology: Topology) -> list[str]:
-    unknown = sorted({n.definition for n in topology.nodes if n.definition not in DEFINITIONS})
+    names = {node.definition for node in topology.nodes}
+    unknown = sorted(name for name in names if server.shelf.kind(name) is None)
     if unknown and server.config.rules.unknown_definition == "refuse":
-        names = ", ".join(unknown)
-        raise refused(f"Lab import failed: Node definition not found: {names}")
+        raise refused(f"Lab import failed: Node definition not found: {', '.join(unknown)}")
     warnings = [f"Node definition not found: {name}" for name in unknown]
     for spec in topology.nodes:
         image = spec.values.get("image")
-        if image is not None and image not in IMAGES:
+        if image is not None and server.shelf.image(image) is None:
             warnings.append(
                 f"Image definition not found: {image} (node {spec.label}); "
                 "the default image is used instead."
@@ -77,9 +80,15 @@ def _with_id(server: Server, row: dict[str, Any]) -> dict[str, Any]:
 def _node_from(server: Server, lab: Lab, spec: NodeSpec) -> Node:
     node = Node(server.new_id(), lab.id, spec.label, spec.definition, spec.x, spec.y, **spec.values)
     node.tags = spec.tags
+    fit_kind(server, node)
     node.configuration = named_files(node, spec.configuration)
     add_node(server, lab, node)
     return node
+
+
+def fit_kind(server: Server, node: Node) -> None:
+    """Give a node the sizes of its uploaded definition or its image; stock ones need nothing."""
+    node.own_kind = shelves.sized(server.shelf, node.definition, node.image)
 
 
 def named_files(node: Node, value: list[dict[str, str]] | str | None) -> list[dict[str, str]]:
@@ -164,7 +173,9 @@ def add_link(
 
 
 def drop_link(server: Server, lab: Lab, link: Link) -> None:
-    """Remove a link."""
+    """Remove a link with its capture."""
+    if link.capture is not None:
+        server.captures.pop(link.capture.key, None)
     for key in (link.a, link.b):
         server.interfaces[key].link_id = None
     del lab.links[link.id], server.links[link.id]
@@ -199,7 +210,10 @@ def drop_lab(server: Server, lab: Lab) -> None:
 
 
 def refresh_smart_annotations(server: Server, lab: Lab) -> None:
-    """Keep one smart annotation for each distinct tag, as the server does by itself."""
+    """Keep one smart annotation for each distinct tag, as the server does by itself (2.8+)."""
+    if not server.config.profile.smart_annotations:
+        lab.smart_annotations = []
+        return
     tags = dict.fromkeys(tag for node in lab.nodes.values() for tag in node.tags)
     known = {row.get("tag"): row for row in lab.smart_annotations}
     lab.smart_annotations = [known.get(tag) or _box(server, tag) for tag in tags]

@@ -1,4 +1,7 @@
-"""Bodies of node and image definitions, made from the table in `definitions`."""
+"""Bodies of the stock node and image definitions, made from the table in `definitions`.
+
+What people upload beside them is on the server's `shelf`.
+"""
 
 from functools import cache
 from typing import Any
@@ -44,7 +47,7 @@ def _interface(kind: Definition) -> dict[str, Any]:
 
 @cache
 def node_definition(name: str) -> dict[str, Any]:
-    """Return the whole node definition document."""
+    """Return the whole document of a stock node definition."""
     kind = DEFINITIONS[name]
     return {
         "id": kind.id,

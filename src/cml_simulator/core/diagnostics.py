@@ -4,16 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 from cml_simulator.core import host_views, views
-from cml_simulator.core.definitions import DEFINITIONS
 from cml_simulator.core.errors import not_found
-from cml_simulator.core.inputs import iso
 from cml_simulator.core.model import Node
-from cml_simulator.core.world import BootStage, Server, boot_stage, in_use
+from cml_simulator.core.server import BootStage, Server, boot_stage, compute_up
+from cml_simulator.core.world import in_use, why_waiting
 
 
 def _computes(server: Server, now: float) -> Any:
     host = host_views.stats(server, now)["computes"].get(server.compute_id, {})
-    ready = boot_stage(server, now) is BootStage.READY
+    ready = boot_stage(server, now) is BootStage.READY and compute_up(server)
+    weather = server.weather
+    orphaned: dict[str, Any] = {f"orphan-{n}": {} for n in range(weather.orphans)}
+    missing = {n.id: n.label for n in server.active.values() if n.lost}
     return {
         server.compute_id: {
             "identifier": server.config.identity.hostname,
@@ -24,35 +26,35 @@ def _computes(server: Server, now: float) -> Any:
             "refplat_images_available": True,
             "lld_connected": ready,
             "valid": ready and server.config.machine.kvm,
-            "admission_state": "READY",
+            "admission_state": str(server.admission),
             "is_controller": True,
             "hostname": server.config.identity.hostname,
-            "lld_consistency": {"missing_nodes": {}, "orphaned_nodes": {}},
+            "lld_consistency": {"missing_nodes": missing, "orphaned_nodes": orphaned},
             "statistics": host.get("stats", {}),
         }
     }
 
 
-def _times(node: Node, now: float) -> dict[str, str | None]:
-    if node.state(now) not in {"QUEUED", "STARTED", "BOOTED"}:
+def _times(server: Server, node: Node, now: float) -> dict[str, str | None]:
+    if node.state(now) not in {"QUEUED", "STARTING", "STARTED", "BOOTED"}:
         return {"QUEUED": None, "STARTED": None, "BOOTED": None}
     booted = node.admitted and now >= node.booted_at
     return {
-        "QUEUED": iso(node.queued_at),
-        "STARTED": iso(node.started_at) if node.admitted else None,
-        "BOOTED": iso(node.booted_at) if booted else None,
+        "QUEUED": server.stamp(node.queued_at),
+        "STARTED": server.stamp(node.started_at) if node.admitted else None,
+        "BOOTED": server.stamp(node.booted_at) if booted else None,
     }
 
 
 def _labs(server: Server, now: float) -> Any:
     return {
         lab.id: {
-            "created": iso(lab.created),
+            "created": server.stamp(lab.created),
             "nodes": {
                 node.id: {
                     "label": node.label,
                     "state": str(node.state(now)),
-                    "state_times": _times(node, now),
+                    "state_times": _times(server, node, now),
                 }
                 for node in lab.nodes.values()
             },
@@ -61,8 +63,46 @@ def _labs(server: Server, now: float) -> Any:
     }
 
 
+def _new_queue(server: Server) -> Any:
+    """Return the queue in the form of 2.10."""
+    return [
+        {
+            "node_id": node.id,
+            "lab_id": node.lab_id,
+            "user_id": server.labs[node.lab_id].owner,
+            "queued_time": server.stamp(node.queued_at),
+            "priority": node.priority or 0,
+            "dependencies": [],
+            "resource_requirements": {
+                "cpus": node.want_cpus,
+                "cpu_limit": node.want_limit,
+                "cpu_points": node.points,
+                "ram": node.want_ram,
+                "disk": node.kind.disk,
+            },
+        }
+        for node in server.queue
+    ]
+
+
+def queue_reasons(server: Server) -> list[dict[str, str]]:
+    """Return why each queued node waits: what the simulator knows and no CML tells."""
+    use = in_use(server)
+    return [
+        {
+            "node_id": node.id,
+            "lab_id": node.lab_id,
+            "label": node.label,
+            "reason": why_waiting(server, node, use) or "the server has not finished its boot",
+        }
+        for node in server.queue
+    ]
+
+
 def _queue(server: Server, now: float) -> Any:
     _ = now
+    if server.config.profile.lab_extras:
+        return _new_queue(server)
     return [
         {
             "id": node.id,
@@ -86,10 +126,10 @@ def _licensing(server: Server, now: float) -> Any:
 
 
 def _scheduler(server: Server, now: float) -> Any:
-    ready = boot_stage(server, now) is BootStage.READY
+    ready = boot_stage(server, now) is BootStage.READY and compute_up(server)
     return {
         "licensing_loaded": True,
-        "core_driver_connected": True,
+        "core_driver_connected": server.weather.core_connected,
         "node_definitions_loaded": True,
         "lld_connected": ready,
         "lld_synced": ready,
@@ -101,13 +141,13 @@ CATEGORIES: dict[str, Callable[[Server, float], Any]] = {
     "computes": _computes,
     "labs": _labs,
     "lab_events": lambda server, now: {
-        lab.id: views.events_view(lab, now) for lab in server.labs.values()
+        lab.id: views.events_view(server, lab, now) for lab in server.labs.values()
     },
     "node_launch_queue": _queue,
-    "services": lambda _server, _now: {"dispatcher": True, "termws": True},
-    "node_definitions": lambda _server, _now: [
-        {"id": kind.id, "images": [kind.image] if kind.image else []}
-        for kind in DEFINITIONS.values()
+    "services": lambda server, _now: {"dispatcher": server.weather.core_connected, "termws": True},
+    "node_definitions": lambda server, _now: [
+        {"id": name, "images": [body["id"] for body in server.shelf.images_of(name)]}
+        for name in server.shelf.names()
     ],
     "user_list": lambda server, now: [
         {
@@ -130,6 +170,11 @@ def diagnose(server: Server, category: str, now: float) -> Any:
     return CATEGORIES[category](server, now)
 
 
+def everything(server: Server, now: float) -> dict[str, Any]:
+    """Return all categories at once, as 2.7 and 2.8 do."""
+    return {category: make(server, now) for category, make in CATEGORIES.items()}
+
+
 def events(server: Server, now: float) -> list[dict[str, Any]]:
     """Return diagnostic_event_data: when nodes booted."""
     return [
@@ -140,6 +185,6 @@ def events(server: Server, now: float) -> list[dict[str, Any]]:
             "timestamp": event["timestamp"],
         }
         for lab in server.labs.values()
-        for event in views.events_view(lab, now)
+        for event in views.events_view(server, lab, now)
         if event["data"].get("state") == "BOOTED"
     ]

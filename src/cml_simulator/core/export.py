@@ -6,6 +6,7 @@ import yaml
 
 from cml_simulator.core import views
 from cml_simulator.core.model import Lab, Node
+from cml_simulator.core.server import Server
 
 Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -28,13 +29,15 @@ def _sizes(node: Node) -> dict[str, Any]:
     }
 
 
-def topology(lab: Lab, *, exclude: bool | None = None) -> dict[str, Any]:
+def topology(server: Server, lab: Lab, *, exclude: bool | None = None) -> dict[str, Any]:
     """Return the topology response; `exclude` as in `views.configuration`."""
+    profile = server.config.profile
+    named = profile.named_files_only
     nodes = []
     for node in lab.nodes.values():
         body = {"id": node.id, **_sizes(node)}
         if not exclude:
-            body["configuration"] = views.configuration(node, exclude=exclude)
+            body["configuration"] = views.configuration(node, exclude=exclude, named=named)
         body["interfaces"] = [
             {
                 "id": port.id,
@@ -58,7 +61,7 @@ def topology(lab: Lab, *, exclude: bool | None = None) -> dict[str, Any]:
         }
         for link in lab.links.values()
     ]
-    return {
+    body = {
         "lab": {
             "version": lab.version,
             "title": lab.title,
@@ -71,6 +74,9 @@ def topology(lab: Lab, *, exclude: bool | None = None) -> dict[str, Any]:
         "annotations": lab.annotations,
         "smart_annotations": lab.smart_annotations,
     }
+    if not profile.smart_annotations:
+        del body["smart_annotations"]
+    return body
 
 
 def document(lab: Lab) -> dict[str, Any]:

@@ -10,14 +10,20 @@ Kind = Literal[
     "hang",
     "slow",
     "502",
+    "503",
+    "504",
     "500",
+    "400",
     "401",
     "403",
+    "404",
     "409",
     "close_before",
     "close_after",
     "truncated",
     "html",
+    "text",
+    "empty",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
 
@@ -34,6 +40,7 @@ class Fault:
     skip: int = 0
     delay: float = 0.0
     hits: int = 0
+    description: str | None = None
 
 
 def choose(faults: Iterable[Fault], method: str, path: str) -> Fault | None:

@@ -90,6 +90,28 @@ class Reader:
             self.fail(key, "out_of_range", f"Input should be from {least} to {most}")
         return value
 
+    def number(
+        self,
+        row: Mapping[str, Any],
+        key: str,
+        least: float,
+        most: float,
+        *,
+        needed: bool = False,
+    ) -> float | None:
+        """Return a bounded number, whole or not, as it came."""
+        value = row.get(key)
+        if value is None:
+            if needed:
+                self.fail(key, "missing", "Field required")
+            return None
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            self.fail(key, "float_type", "Input should be a valid number")
+            return None
+        if not least <= value <= most:
+            self.fail(key, "out_of_range", f"Input should be from {least} to {most}")
+        return value
+
     def mac(self, row: Mapping[str, Any], key: str) -> str | None:
         """Return a MAC address in lower case."""
         value = row.get(key)

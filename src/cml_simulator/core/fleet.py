@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cml_simulator.core import lifecycle, patty, world
+from cml_simulator.core import patty, snapshots, world
 from cml_simulator.core.errors import CmlError, not_found, refused
 from cml_simulator.core.faults import Fault
 from cml_simulator.core.inputs import Dice, new_id
 from cml_simulator.core.licensing import LicenceCloud
 from cml_simulator.core.ports import OpenPort
 from cml_simulator.core.profile import Config, Identity, Machine, Profile, Rules
+from cml_simulator.core.snapshots import Snapshot
 from cml_simulator.core.world import BootStage, Server, boot_stage, settle
 
 MAX_SERVERS = 2000
@@ -31,6 +32,7 @@ class Fleet:
     addresses: dict[str, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     unbound: dict[str, str] = field(default_factory=dict)
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)
     boots: int = 0
 
     def address_of(self, server: Server) -> str | None:
@@ -132,24 +134,26 @@ def listening(fleet: Fleet, now: float) -> dict[str, list[OpenPort]]:
     return found
 
 
-# ------------------------------------------------------------------ outside hands
+# ------------------------------------------------------------------ snapshots
 
 
-def delete_lab(server: Server, lab_id: str, now: float) -> None:
-    """Remove a lab as someone in the web interface would."""
-    lab = server.labs.get(lab_id)
-    if lab is None:
-        raise not_found("Lab", lab_id)
-    lifecycle.force_delete_lab(server, lab, now)
+def take_snapshot(fleet: Fleet, server: Server, now: float) -> Snapshot:
+    """Keep a copy of a server; the oldest one of the fleet goes when there are too many."""
+    kept = snapshots.take(server, new_id(fleet.dice), now)
+    if len(fleet.snapshots) >= snapshots.KEPT:
+        del fleet.snapshots[next(iter(fleet.snapshots))]
+    fleet.snapshots[kept.id] = kept
+    return kept
 
 
-def add_tag(server: Server, node_id: str, tag: str, now: float) -> None:
-    """Add a tag to a node as someone in the web interface would."""
-    node = server.nodes.get(node_id)
-    if node is None:
-        raise not_found("Node", node_id)
-    if tag not in node.tags:
-        lifecycle.set_tags(server, node, [*node.tags, tag], now)
+def restore_snapshot(fleet: Fleet, server: Server, key: str, now: float) -> None:
+    """Put a server back to one of its snapshots."""
+    kept = fleet.snapshots.get(key)
+    if kept is None or kept.server_id != server.id:
+        raise not_found("Snapshot", key)
+    if server.power.destroyed:
+        raise CmlError(409, f"Server is destroyed: {server.id}")
+    snapshots.restore(server, kept, now)
 
 
 # ------------------------------------------------------------------ truth

@@ -5,17 +5,32 @@ Shapes are closed in 2.9: no key more, none less (`facts/cml-api.md` sections 3.
 
 from typing import Any
 
-from cml_simulator.core.usage import host_use
-from cml_simulator.core.world import BootStage, Server, boot_stage
+from cml_simulator.core.server import BootStage, Server, boot_stage, can_start, compute_up
+from cml_simulator.core.usage import HostUse, disk_overload, host_use
 
 
 def information(server: Server, now: float) -> dict[str, Any]:
     """Return system_information; ready means that a compute host can start nodes."""
-    return {
+    body = {
         "version": server.config.profile.version,
-        "ready": boot_stage(server, now) is BootStage.READY,
+        "ready": can_start(server, now),
         "allow_ssh_pubkey_auth": False,
         "oui": "52:54:00:00:00:00",
+    }
+    if server.config.profile.long_information:
+        body |= {"timeout": server.sessions.lifetime, "features": []}
+    return body
+
+
+def _dominfo(server: Server, use: HostUse) -> dict[str, Any]:
+    orphans, null = server.weather.orphans, server.weather.null_health
+    return {
+        "total_nodes": None if null else use.total_nodes,
+        "total_orphans": None if null else orphans,
+        "running_nodes": None if null else use.running_nodes,
+        "running_orphans": None if null else orphans,
+        "allocated_cpus": use.allocated_cpus,
+        "allocated_memory": use.allocated_kib,
     }
 
 
@@ -29,7 +44,7 @@ def stats(server: Server, now: float) -> dict[str, Any]:
     }
     disk = {"used": use.disk_used, "free": use.disk_free, "total": machine.disk_bytes}
     load = round(use.percent * machine.cpus / 100, 2)
-    compute = {
+    compute: dict[str, Any] = {
         "hostname": server.config.identity.hostname,
         "is_controller": True,
         "stats": {
@@ -42,17 +57,13 @@ def stats(server: Server, now: float) -> dict[str, Any]:
             },
             "memory": memory,
             "disk": disk,
-            "dominfo": {
-                "total_nodes": use.total_nodes,
-                "total_orphans": 0,
-                "running_nodes": use.running_nodes,
-                "running_orphans": 0,
-                "allocated_cpus": use.allocated_cpus,
-                "allocated_memory": use.allocated_kib,
-            },
+            "dominfo": _dominfo(server, use),
         },
     }
+    if server.config.profile.long_information:
+        compute["stats"]["cpu"]["hyperthreading"] = True
     ready = boot_stage(server, now) is BootStage.READY
+    ready = ready and compute_up(server) and not server.weather.compute_missing
     return {
         "computes": {server.compute_id: compute} if ready else {},
         "all": {
@@ -66,57 +77,81 @@ def stats(server: Server, now: float) -> dict[str, Any]:
 
 def health(server: Server, now: float, *, admin: bool) -> dict[str, Any]:
     """Return system_health; people without admin rights see no compute details."""
-    machine = server.config.machine
-    ready = boot_stage(server, now) is BootStage.READY
+    weather, core = server.weather, server.weather.core_connected
+    ready = boot_stage(server, now) is BootStage.READY and compute_up(server)
+    compute = _compute_health(server, ready=ready)
+    valid = compute["valid"] if ready or not weather.null_health else None
+    shown = admin and server.compute_known and not weather.compute_missing
+    controller = {
+        "core_connected": core,
+        "nodes_loaded": True,
+        "images_loaded": True,
+        "valid": core,
+    }
+    if server.config.profile.overload_flags:
+        controller |= dict.fromkeys(("airhandler", "dispatcher", "ipsnooper", "pcapdemux"), core)
+    return {
+        "valid": valid if core else False,
+        "computes": {server.compute_id: compute} if shown else {},
+        "is_licensed": None if weather.null_health else server.licence.authorized,
+        "is_enterprise": server.licence.product in {"CML_Enterprise", "CML_Education"},
+        "controller": controller,
+    }
+
+
+def _compute_health(server: Server, *, ready: bool) -> dict[str, Any]:
+    machine, weather, profile = server.config.machine, server.weather, server.config.profile
     kvm, cpus = machine.kvm, machine.cpus >= 4
-    valid = ready and kvm and cpus
-    compute = {
+    checks: dict[str, bool | None] = {
         "kvm_vmx_enabled": kvm,
         "enough_cpus": cpus,
-        "lld_connected": ready,
         "lld_synced": ready or None,
         "libvirt": True,
         "fabric": True,
         "device_mux": True,
         "refplat_images_available": True,
-        "docker_shim": True,
-        "valid": valid,
-        "admission_state": "READY",
+    }
+    if profile.docker:
+        checks["docker_shim"] = True
+    if profile.overload_flags:
+        checks |= {
+            "cpu_overload": False,
+            "memory_overload": False,
+            "disk_overload": disk_overload(server),
+        }
+    checks["valid"] = ready and kvm and cpus
+    if weather.null_health:
+        checks = dict.fromkeys(checks)
+    return {
+        **checks,
+        "lld_connected": ready,
+        "admission_state": str(server.admission),
         "is_controller": True,
         "hostname": server.config.identity.hostname,
-    }
-    return {
-        "valid": valid,
-        "computes": {server.compute_id: compute} if admin else {},
-        "is_licensed": server.licence.authorized,
-        "is_enterprise": server.licence.product in {"CML_Enterprise", "CML_Education"},
-        "controller": {
-            "core_connected": True,
-            "nodes_loaded": True,
-            "images_loaded": True,
-            "valid": True,
-        },
     }
 
 
 def compute_host(server: Server, now: float) -> dict[str, Any]:
     """Return the one compute host."""
-    use = host_use(server, now)
-    ready = boot_stage(server, now) is BootStage.READY
-    return {
+    use, orphans = host_use(server, now), server.weather.orphans
+    ready = boot_stage(server, now) is BootStage.READY and compute_up(server)
+    body = {
         "id": server.compute_id,
         "server_address": "fe80::1%cluster",
         "hostname": server.config.identity.hostname,
         "is_simulator": True,
         "is_connector": True,
-        "admission_state": "READY",
+        "admission_state": str(server.admission),
         "is_connected": ready,
         "is_synced": ready,
         "nodes": [n.id for n in server.nodes.values() if n.disk],
         "node_counts": {
             "total_nodes": use.total_nodes,
-            "total_orphans": 0,
+            "total_orphans": orphans,
             "running_nodes": use.running_nodes,
-            "running_orphans": 0,
+            "running_orphans": orphans,
         },
     }
+    if not server.config.profile.compute_nodes:
+        del body["nodes"]
+    return body

@@ -22,6 +22,8 @@ COUNT = "regid.2019-10.com.cisco.CML_NODE_COUNT,1.0_2607650b-6ca8-46d5-81e5-e668
 MAX_COUNT = 500
 SSMS = "https://smartreceiver.cisco.com/licservice/license"
 DAY = 86_400.0
+RENEW_EVERY, RETRY_EVERY = 30 * DAY, DAY
+AUTHORIZED_FOR, REGISTERED_FOR = 90 * DAY, 365 * DAY
 
 
 class Stage(StrEnum):
@@ -35,9 +37,27 @@ class Stage(StrEnum):
 
 @dataclass(slots=True)
 class LicenceCloud:
-    """What the licence vendor believes: product_uuid -> since when it holds a licence."""
+    """What the licence vendor believes: product_uuid -> since when it holds a licence.
+
+    With `bought`, holders beyond that number are out of compliance, the latest ones first.
+    """
 
     held: dict[str, float] = field(default_factory=dict)
+    bought: int | None = None
+
+    def covers(self, product_uuid: str) -> bool:
+        """Whether a holder is within what was bought."""
+        return self.bought is None or product_uuid in list(self.held)[: self.bought]
+
+
+@dataclass(slots=True)
+class Reservation:
+    """The way without a cloud: codes carried by hand. `reservation` moves it."""
+
+    mode: bool = False
+    request_code: str | None = None
+    confirmation_code: str | None = None
+    return_code: str | None = None
 
 
 @dataclass(slots=True)
@@ -58,10 +78,18 @@ class Licence:
     reachable: bool = True
     ssms: str | None = SSMS
     proxy: dict[str, Any] = field(default_factory=lambda: {"server": None, "port": None})
+    renewed_at: float | None = None
+    next_try: float | None = None
+    expired: bool = False
+    covered: bool = True
+    compliant: bool = True
+    reservation: Reservation = field(default_factory=Reservation)
+    words: dict[str, str] = field(default_factory=dict)
 
     @property
     def authorized(self) -> bool:
-        return self.stage is Stage.COMPLETED and self.authorized_at is not None
+        good = self.covered and self.compliant and not self.expired
+        return self.stage is Stage.COMPLETED and self.authorized_at is not None and good
 
     @property
     def quota(self) -> int:
@@ -71,14 +99,21 @@ class Licence:
         return INCLUDED.get(self.product, FREE_NODES) + self.expansion
 
 
+def next_due(licence: Licence) -> float | None:
+    """Return when the next step happens by itself: an answer, or the automatic renewal."""
+    times = [at for at in (licence.due, licence.next_try) if at is not None]
+    return min(times, default=None)
+
+
 def step(licence: Licence, cloud: LicenceCloud, authorization_seconds: float) -> None:
-    """Apply the step that is due: registration answered, then authorization answered."""
+    """Apply the step that is due: registration answered, authorization answered, or a renewal."""
     at = licence.due
-    licence.due = None
-    if at is None:
+    if at is None or (licence.next_try is not None and licence.next_try < at):
+        _renew_by_itself(licence, cloud)
         return
+    licence.due = None
     if licence.stage is Stage.COMPLETED:
-        licence.authorized_at = at
+        _authorize(licence, cloud, at)
     elif not licence.reachable:
         licence.stage = Stage.FAILED
         licence.failure = "Communication send error"
@@ -88,8 +123,42 @@ def step(licence: Licence, cloud: LicenceCloud, authorization_seconds: float) ->
     else:
         licence.stage = Stage.COMPLETED
         licence.registered_at = at
-        cloud.held[licence.product_uuid] = at
+        cloud.held.setdefault(licence.product_uuid, at)
         licence.due = at + authorization_seconds
+
+
+def _authorize(licence: Licence, cloud: LicenceCloud, at: float) -> None:
+    licence.authorized_at = licence.renewed_at = at
+    licence.next_try = at + RENEW_EVERY
+    licence.expired = False
+    licence.covered = cloud.covers(licence.product_uuid)
+
+
+def _renew_by_itself(licence: Licence, cloud: LicenceCloud) -> None:
+    at = licence.next_try
+    if at is None or licence.renewed_at is None or licence.stage is not Stage.COMPLETED:
+        licence.next_try = None
+        return
+    registered = licence.registered_at or at
+    if licence.reachable:
+        first = licence.authorized_at
+        _authorize(licence, cloud, at)
+        licence.authorized_at = first
+        if at - registered >= 180 * DAY:
+            licence.registered_at = at
+        return
+    licence.next_try = at + RETRY_EVERY
+    licence.expired = at - licence.renewed_at >= AUTHORIZED_FOR
+    if at - registered >= REGISTERED_FOR:
+        licence.stage, licence.failure = Stage.NOT_REGISTERED, "The registration has expired"
+        _forget(licence)
+
+
+def _forget(licence: Licence) -> None:
+    licence.expansion = 0
+    licence.due = licence.next_try = licence.renewed_at = None
+    licence.attempted = licence.registered_at = licence.authorized_at = None
+    licence.expired, licence.covered = False, True
 
 
 def set_product(licence: Licence, product: str) -> None:
@@ -124,8 +193,8 @@ def renew(licence: Licence, now: float, *, authorization: bool) -> None:
         raise refused("Licensing issue: The product is not registered.")
     if not licence.reachable:
         raise refused("Licensing issue: Communication send error.")
-    if authorization and licence.authorized:
-        licence.authorized_at = now
+    if authorization and licence.authorized_at is not None:
+        licence.renewed_at, licence.next_try, licence.expired = now, now + RENEW_EVERY, False
     elif not authorization:
         licence.registered_at = now
 
@@ -138,8 +207,7 @@ def deregister(licence: Licence, cloud: LicenceCloud, *, active_nodes: int) -> b
     if licence.stage is not Stage.COMPLETED:
         raise refused("Licensing issue: The product has already been de-registered.")
     licence.stage = Stage.NOT_REGISTERED
-    licence.expansion = 0
-    licence.due = licence.attempted = licence.registered_at = licence.authorized_at = None
+    _forget(licence)
     if not licence.reachable:
         return False
     cloud.held.pop(licence.product_uuid, None)
@@ -169,7 +237,7 @@ def features(licence: Licence) -> list[dict[str, Any]]:
     """Return the features of the product; base max is one licence, not one node."""
     if licence.product == FREE:
         return []
-    status = "IN_COMPLIANCE" if licence.authorized else "INIT"
+    status = _word(licence, _authorization(licence))
     names = {
         "CML_Personal": ("PERSONAL", "CML - Personal License", "20 nodes included"),
         "CML_Personal40": ("PERSONAL_40", "CML - Personal Plus License", "40 nodes included"),
@@ -198,21 +266,31 @@ def features(licence: Licence) -> list[dict[str, Any]]:
     ]
 
 
-def _last_renewal(since: float | None, now: float, period: float) -> float | None:
-    if since is None:
-        return None
-    return since + max(0.0, (now - since) // period) * period
+def _authorization(licence: Licence) -> str:
+    if licence.authorized:
+        return "IN_COMPLIANCE"
+    if licence.stage is not Stage.COMPLETED:
+        return "INIT"
+    if licence.authorized_at is None:
+        return "WAITING"
+    return "AUTH_EXPIRED" if licence.expired else "OUT_OF_COMPLIANCE"
+
+
+def _word(licence: Licence, word: str) -> str:
+    """Return a status word as this server spells it (section 15, row 3)."""
+    return licence.words.get(word, word)
 
 
 def status(licence: Licence, now: float) -> dict[str, Any]:
     """Return the body of GET licensing."""
+    _ = now
     registered = licence.registered_at
-    auth = _last_renewal(licence.authorized_at, now, 30 * DAY)
+    auth = licence.renewed_at
     done = licence.stage is Stage.COMPLETED
     return {
         "udi": {"hostname": licence.hostname, "product_uuid": licence.product_uuid},
         "registration": {
-            "status": str(licence.stage),
+            "status": _word(licence, str(licence.stage)),
             "smart_account": "Labfleet Example SA" if done else None,
             "virtual_account": "Default" if done else None,
             "expires": licence_stamp(registered + 365 * DAY if registered else None),
@@ -234,22 +312,22 @@ def status(licence: Licence, now: float) -> dict[str, Any]:
             },
         },
         "authorization": {
-            "status": "IN_COMPLIANCE" if licence.authorized else "INIT",
+            "status": _word(licence, _authorization(licence)),
             "expires": licence_stamp(auth + 90 * DAY if auth else None),
             "renew_time": {
                 "succeeded": None,
                 "attempted": licence_stamp(auth),
                 "scheduled": licence_stamp(auth + 30 * DAY if auth else None),
-                "status": "SUCCEEDED" if auth else "NOT STARTED",
-                "failure": None,
-                "success": "SUCCESS" if auth else None,
+                "status": ("FAILED" if licence.expired else "SUCCEEDED") if auth else "NOT STARTED",
+                "failure": "Communication send error" if licence.expired else None,
+                "success": "SUCCESS" if auth and not licence.expired else None,
             },
         },
         "features": features(licence),
-        "reservation_mode": False,
+        "reservation_mode": licence.reservation.mode,
         "transport": {"default_ssms": SSMS, "ssms": licence.ssms, "proxy": licence.proxy},
         "product_license": {
-            "active": licence.product,
+            "active": _word(licence, licence.product),
             "is_enterprise": licence.product in WIDE,
         },
     }

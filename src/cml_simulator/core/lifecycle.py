@@ -3,18 +3,21 @@
 Every verb settles the server first and returns at once; progress shows on later reads.
 """
 
-from cml_simulator.core import builder
-from cml_simulator.core.definitions import DEFINITIONS
-from cml_simulator.core.errors import refused
+from cml_simulator.core import builder, pools, usage
+from cml_simulator.core.errors import CmlError, refused
 from cml_simulator.core.model import Lab, Node, State
 from cml_simulator.core.world import (
     Server,
     admit,
     in_use,
     mark_stopped,
+    needs_licence,
+    note,
     note_clashes,
     note_state,
+    record,
     settle,
+    tell,
 )
 
 
@@ -22,8 +25,11 @@ def start_lab(server: Server, lab: Lab, now: float) -> None:
     """Queue every node that does not run; doing it again changes nothing."""
     settle(server, now)
     idle = [n for n in lab.nodes.values() if n.phase in {State.DEFINED, State.STOPPED}]
-    _check_start(server, idle)
+    idle = _check_start(server, idle)
+    if lab.intent is not State.STARTED:
+        record(server, "lab_start", {"lab_id": lab.id, "nodes": len(idle)}, now)
     lab.intent = State.STARTED
+    tell(server, "state", lab.id, {"state": "STARTED"}, now)
     _queue(server, idle, now)
 
 
@@ -31,26 +37,42 @@ def start_node(server: Server, node: Node, now: float) -> None:
     """Queue one node."""
     settle(server, now)
     if node.phase in {State.DEFINED, State.STOPPED}:
-        _check_start(server, [node])
-        _queue(server, [node], now)
+        _queue(server, _check_start(server, [node]), now)
 
 
-def _check_start(server: Server, nodes: list[Node]) -> None:
+def _check_start(server: Server, nodes: list[Node]) -> list[Node]:
+    """Refuse a start that can never be, and return the nodes that are to be queued."""
     for node in nodes:
-        if node.definition not in DEFINITIONS:
+        builder.fit_kind(server, node)
+        kind = server.shelf.kind(node.definition)
+        if kind is None or (kind.has_vm and not server.shelf.images_of(node.definition)):
             raise refused(f"Cannot start node {node.label}: no image for {node.definition}.")
-    if server.config.rules.over_licence == "refuse":
-        wanted = sum(node.kind.has_vm for node in nodes)
-        free = server.licence.quota - in_use(server).licensed
-        if wanted > free:
-            raise refused(
-                f"Licensing issue: {wanted} nodes cannot start, {max(free, 0)} of "
-                f"{server.licence.quota} node licenses are free."
-            )
+    if any(node.kind.has_vm for node in nodes) and usage.disk_overload(server):
+        raise refused("Cannot start nodes: the disk is nearly full.")
+    rules = server.config.rules
+    if rules.over_licence == "queue":
+        return nodes
+    wanted = sum(needs_licence(server, node) for node in nodes)
+    free = max(server.licence.quota - in_use(server).licensed - _waiting(server), 0)
+    if wanted <= free:
+        return nodes
+    if rules.over_licence == "refuse":
+        raise CmlError(
+            rules.over_licence_status,
+            f"Licensing issue: failed to license {wanted} nodes, {free} of "
+            f"{server.licence.quota} node licenses are free.",
+        )
+    lucky = [node for node in nodes if needs_licence(server, node)][:free]
+    return [node for node in nodes if node in lucky or not needs_licence(server, node)]
+
+
+def _waiting(server: Server) -> int:
+    return sum(needs_licence(server, node) for node in server.queue)
 
 
 def _queue(server: Server, nodes: list[Node], now: float) -> None:
     for node in nodes:
+        node.pool = pools.choose(server, server.labs[node.lab_id].owner)
         node.phase = State.QUEUED
         node.queued_at = now
         server.queue.append(node)
@@ -82,7 +104,9 @@ def _stop(server: Server, node: Node, now: float) -> None:
         note_state(server, node, node.phase, now)
     elif node.phase is State.STARTED and node.stop_due is None:
         seconds = server.config.rules.stop_seconds
-        if seconds <= 0 or not node.kind.has_vm:
+        if node.lost:
+            node.stop_due = float("inf")
+        elif seconds <= 0 or not node.kind.has_vm:
             mark_stopped(server, node, now)
             admit(server, now)
         else:
@@ -94,8 +118,9 @@ def wipe_lab(server: Server, lab: Lab, now: float) -> None:
     """Remove disks and learned addresses; only a stopped lab can be wiped."""
     settle(server, now)
     if lab.state() is State.STARTED:
-        raise refused(f"Lab must be stopped before it can be wiped: {lab.id}")
+        raise _too_early(server, f"Lab must be stopped before it can be wiped: {lab.id}")
     lab.intent = State.DEFINED
+    tell(server, "state", lab.id, {"state": "DEFINED_ON_CORE"}, now)
     for node in lab.nodes.values():
         _wipe(server, node, now)
 
@@ -104,7 +129,7 @@ def wipe_node(server: Server, node: Node, now: float) -> None:
     """Remove one node's disks; only a stopped node can be wiped."""
     settle(server, now)
     if node.phase in {State.QUEUED, State.STARTED}:
-        raise refused(f"Node must be stopped before it can be wiped: {node.id}")
+        raise _too_early(server, f"Node must be stopped before it can be wiped: {node.id}")
     _wipe(server, node, now)
 
 
@@ -128,32 +153,43 @@ def delete_lab(server: Server, lab: Lab, now: float) -> None:
     state = lab.state()
     if state is not State.DEFINED:
         word = "stopped and wiped" if state is State.STARTED else "wiped"
-        raise refused(f"Lab must be {word} before it can be deleted: {lab.id}")
+        raise _too_early(server, f"Lab must be {word} before it can be deleted: {lab.id}")
     builder.drop_lab(server, lab)
+    tell(server, "deleted", lab.id, {}, now)
+
+
+def _too_early(server: Server, text: str) -> CmlError:
+    return CmlError(server.config.rules.refusal_status, text)
 
 
 def delete_node(server: Server, node: Node, now: float) -> None:
     """Remove a node; it must be stopped and wiped."""
     settle(server, now)
     if node.phase is not State.DEFINED:
-        raise refused(f"Node must be stopped and wiped before it can be deleted: {node.id}")
+        raise _too_early(server, f"Node must be stopped and wiped to be deleted: {node.id}")
     lab = server.labs[node.lab_id]
     builder.drop_node(server, lab, node)
     builder.refresh_smart_annotations(server, lab)
-    touch(lab, now)
+    changed(server, lab, ("NODE", node.id), "REMOVE", now)
 
 
 def force_delete_lab(server: Server, lab: Lab, now: float) -> None:
     """Remove a lab as someone at the console would, whatever it is doing."""
     settle(server, now)
     for node in lab.nodes.values():
-        if node.phase is State.QUEUED:
-            server.queue.remove(node)
-        elif node.phase is State.STARTED:
-            mark_stopped(server, node, now)
-        node.phase = State.DEFINED
+        drop_running(server, node, now)
     builder.drop_lab(server, lab)
+    tell(server, "deleted", lab.id, {}, now)
     admit(server, now)
+
+
+def drop_running(server: Server, node: Node, now: float) -> None:
+    """Put a node back to DEFINED_ON_CORE, whatever it is doing."""
+    if node.phase is State.QUEUED:
+        server.queue.remove(node)
+    elif node.phase is State.STARTED:
+        mark_stopped(server, node, now)
+    node.phase = State.DEFINED
 
 
 def set_tags(server: Server, node: Node, tags: list[str], now: float) -> None:
@@ -175,11 +211,21 @@ def touch(lab: Lab, now: float) -> None:
     lab.modified = now
 
 
-def converged(nodes: list[Node], now: float) -> bool:
-    """Whether no node is on its way: everything wanted is booted or stopped."""
+def changed(server: Server, lab: Lab, element: tuple[str, str], event: str, now: float) -> None:
+    """Note that an element was added, removed or changed, and move the modification time."""
+    _ = server
+    note(lab, event, element, now, {})
+    touch(lab, now)
+
+
+def converged(server: Server, nodes: list[Node], now: float) -> bool:
+    """Whether no node is on its way: everything wanted is booted or stopped (or so it says: F1)."""
+    if server.config.rules.converged_early:
+        return True
     return all(
         node.phase is not State.QUEUED
         and node.stop_due is None
+        and not node.lost
         and not (node.phase is State.STARTED and now < node.booted_at)
         for node in nodes
     )

@@ -15,6 +15,7 @@ class State(StrEnum):
 
     DEFINED = "DEFINED_ON_CORE"
     QUEUED = "QUEUED"
+    STARTING = "STARTING"
     STARTED = "STARTED"
     BOOTED = "BOOTED"
     STOPPED = "STOPPED"
@@ -37,6 +38,17 @@ class Interface:
 
 
 @dataclass(slots=True)
+class Capture:
+    """A packet capture on a link: what was asked, and when it ran."""
+
+    key: str
+    link_id: str
+    asked: dict[str, Any]
+    started_at: float
+    stopped_at: float | None = None
+
+
+@dataclass(slots=True)
 class Link:
     """One link between two interfaces."""
 
@@ -49,13 +61,15 @@ class Link:
     node_b: str
     conditioning: dict[str, Any] = field(default_factory=dict)
     up: bool = True
+    capture: Capture | None = None
 
 
 @dataclass(slots=True)
 class Node:
     """One node: what people asked for, and what the last start made of it.
 
-    `phase` is one of DEFINED, QUEUED, STARTED (admitted) and STOPPED; BOOTED is computed on read.
+    `phase` is one of DEFINED, QUEUED, STARTED (admitted) and STOPPED. BOOTED is computed on read;
+    so is DISCONNECTED, while the node is `lost` with its compute host. STARTING exists from 2.10.
     """
 
     id: str
@@ -85,10 +99,16 @@ class Node:
     vnc_key: str | None = None
     console_keys: list[str] = field(default_factory=list)
     tagged_at: dict[str, float] = field(default_factory=dict)
+    starting_until: float = 0.0
+    lost: bool = False
+    broken: bool = False
+    pool: str | None = None
+    priority: int | None = None
+    own_kind: Definition | None = field(default=None, repr=False)
 
     @property
     def kind(self) -> Definition:
-        return definition_of(self.definition)
+        return self.own_kind or definition_of(self.definition)
 
     @property
     def admitted(self) -> bool:
@@ -97,9 +117,13 @@ class Node:
 
     def state(self, now: float) -> State:
         """Return the state word at a time."""
-        if self.phase is State.STARTED and now >= self.booted_at:
+        if self.phase is not State.STARTED:
+            return self.phase
+        if self.lost:
+            return State.DISCONNECTED
+        if now >= self.booted_at:
             return State.BOOTED
-        return self.phase
+        return State.STARTING if now < self.starting_until else State.STARTED
 
     @property
     def want_cpus(self) -> int:
@@ -138,7 +162,11 @@ class Lab:
     links: dict[str, Link] = field(default_factory=dict)
     annotations: list[dict[str, Any]] = field(default_factory=list)
     smart_annotations: list[dict[str, Any]] = field(default_factory=list)
-    groups: list[dict[str, Any]] = field(default_factory=list)
+    shares: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    mappings: dict[str, str | None] = field(default_factory=dict)
+    autostart: dict[str, Any] | None = None
+    node_staging: dict[str, Any] | None = None
+    shown: tuple[State, float] | None = None
     events: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
 
     def state(self) -> State:
@@ -162,7 +190,6 @@ class User:
     fullname: str = ""
     description: str = ""
     email: str = ""
-    groups: list[str] = field(default_factory=list)
     resource_pool: str | None = None
     opt_in: bool | None = None
     tour_version: str = ""
@@ -179,6 +206,48 @@ class Group:
     name: str
     description: str = ""
     members: list[str] = field(default_factory=list)
-    associations: list[dict[str, Any]] = field(default_factory=list)
     created: float = 0.0
     modified: float = 0.0
+
+
+@dataclass(slots=True)
+class Pool:
+    """One resource pool, or a template of pools. ram MB, cpus whole, disk GB; None is no limit."""
+
+    id: str
+    label: str
+    description: str = ""
+    template: str | None = None
+    is_template: bool = False
+    licenses: int | None = None
+    ram: int | None = None
+    cpus: int | None = None
+    disk_space: int | None = None
+    external_connectors: list[str] | None = None
+    users: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Notice:
+    """One message to users."""
+
+    id: str
+    level: str
+    label: str
+    content: str = ""
+    enabled: bool = False
+    groups: list[str] | None = None
+    acknowledged: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Connector:
+    """One bridge of the host that external connectors may use."""
+
+    id: str
+    device_name: str
+    label: str
+    forwarding: str
+    tags: list[str] = field(default_factory=list)
+    snooped: bool = True
+    protected: bool = False

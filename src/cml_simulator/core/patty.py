@@ -16,20 +16,20 @@ def open_ports(server: Server, now: float) -> tuple[list[OpenPort], list[Clash]]
         return [], []
     if server.claims[0] != server.revision:
         server.claims = (server.revision, list(_claims(server)))
-    return resolve(server.claims[1], now)
+    return resolve(server.claims[1], now, server.config.rules.patty_ties)
 
 
 def _claims(server: Server) -> Iterator[Claim]:
     rules = server.config.rules
     for node in list(server.active.values()):
-        if not node.tags or not node.kind.has_vm:
+        if not node.tags or not node.kind.has_vm or node.lost:
             continue
         for wish in wishes(node.tags, rules.patty_first, rules.patty_last):
             since = _runs_since(server, node, wish)
             if since is None:
                 continue
             since = max(since, node.tagged_at.get(wish.tag, since))
-            yield Claim(_next_poll(server, since), node.id, wish)
+            yield Claim(_next_poll(server, since), node.id, wish, node.started_at)
 
 
 def _runs_since(server: Server, node: Node, wish: Wish) -> float | None:

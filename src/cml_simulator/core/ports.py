@@ -34,6 +34,7 @@ class Claim:
     at: float
     node_id: str
     wish: Wish
+    started_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,18 @@ def wishes(tags: Iterable[str], first: int, last: int) -> Iterator[Wish]:
             yield wish
 
 
-def resolve(claims: Sequence[Claim], now: float) -> tuple[list[OpenPort], list[Clash]]:
-    """Give every port to its earliest claim; the rest are clashes."""
+def _rank(claim: Claim, ties: str) -> tuple[float, float, str, str]:
+    order = {"started": claim.started_at, "last": -claim.started_at}.get(ties, 0.0)
+    return claim.at, order, claim.node_id, claim.wish.tag
+
+
+def resolve(
+    claims: Sequence[Claim], now: float, ties: str = "node_id"
+) -> tuple[list[OpenPort], list[Clash]]:
+    """Give every port to its earliest claim; the rest are clashes. `ties`: one poll saw both."""
     taken: dict[tuple[str, int], Claim] = {}
     clashes: list[Clash] = []
-    for claim in sorted(claims, key=lambda c: (c.at, c.node_id, c.wish.tag)):
+    for claim in sorted(claims, key=lambda c: _rank(c, ties)):
         if claim.at > now:
             continue
         first = taken.setdefault(claim.wish.key, claim)

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from cml_simulator.core import fields
-from cml_simulator.core.errors import Problem, invalid, refused
+from cml_simulator.core.errors import CmlError, Problem, invalid, refused
 from cml_simulator.core.profile import Profile
 
 MAX_NODES = 5000
@@ -69,8 +69,8 @@ class Topology:
     smart_annotations: list[dict[str, Any]] = field(default_factory=list)
 
 
-def load_text(body: bytes) -> Any:
-    """Parse YAML (JSON is YAML too); broken text is a 400 that names the place."""
+def load_text(body: bytes, broken: int = 400) -> Any:
+    """Parse YAML (JSON is YAML too); broken text is a refusal that names the place."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -81,7 +81,8 @@ def load_text(body: bytes) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         what = getattr(error, "problem", None) or type(error).__name__
-        raise refused(f"Lab import failed: invalid YAML{where}: {what}") from None
+        text = f"Lab import failed: invalid YAML{where}: {what}"
+        raise CmlError(broken, text) from None
 
 
 def parse(document: Any, profile: Profile) -> Topology:

@@ -1,18 +1,22 @@
 """What nodes and the host use: CPU, memory, disk, counters, all computed from state and time.
 
 The simulator's choice where the facts are open: `cpu_usage` is percent of one core summed over a
-node's vCPUs (two busy vCPUs are 200); `ram_usage` and `disk_usage` are MiB. The numbers depend on
-the node and the time alone, so that a read repeats.
+node's vCPUs (two busy vCPUs are 200), with the rule `cpu_usage: share` percent of all its vCPUs;
+`ram_usage` and `disk_usage` are MiB, or bytes by the rule `usage_unit`. The numbers depend on the
+node and the time alone, so that a read repeats.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from cml_simulator.core.inputs import share
 from cml_simulator.core.model import Lab, Node, State
-from cml_simulator.core.world import MIB, Server
+from cml_simulator.core.server import MIB, Server
 
 GIB = 1024 * MIB
 WINDOW = 30.0
+GHOST = "00000000-dead-4000-a000-000000000000"
+"""The id of an element that the topology does not have (issue F5)."""
 
 
 def node_cpu(node: Node, now: float) -> float:
@@ -45,26 +49,51 @@ def node_disk(node: Node) -> int:
     return 100 + int(size * 1024 * (0.02 + 0.05 * share(node.id, "disk")))
 
 
-def node_stats(node: Node, now: float) -> dict[str, float | int]:
+def node_stats(server: Server, node: Node, now: float) -> dict[str, Any]:
     """Return one node's entry of simulation_stats."""
     up = now - node.started_at
     rate = 1 + share(node.id, "io")
+    rules = server.config.rules
+    unit = MIB if rules.usage_unit == "bytes" else 1
+    over = max(node.want_cpus, 1) if rules.cpu_usage == "share" else 1
+    more = _more_stats(server, node, now) if server.config.profile.lab_extras else {}
     return {
-        "cpu_usage": node_cpu(node, now),
-        "ram_usage": node_ram(node, now),
-        "disk_usage": node_disk(node),
+        **more,
+        "cpu_usage": round(node_cpu(node, now) / over, 2),
+        "ram_usage": node_ram(node, now) * unit,
+        "disk_usage": node_disk(node) * unit,
         "block0_rd_bytes": int(50 * MIB * rate + 2048 * up),
         "block0_wr_bytes": int(MIB * rate + 512 * up),
     }
 
 
-def simulation_stats(server: Server, lab: Lab, now: float) -> dict[str, dict[str, object]]:
+def _more_stats(server: Server, node: Node, now: float) -> dict[str, Any]:
+    """Return what 2.10 adds."""
+    booted = now >= node.booted_at
+    return {
+        "times": {
+            "QUEUED": server.stamp(node.queued_at),
+            "STARTED": server.stamp(node.started_at),
+            "BOOTED": server.stamp(node.booted_at) if booted else None,
+        },
+        "is_running": True,
+        "cpus": node.want_cpus,
+        "ram": node.want_ram,
+        "cpu_limit": node.want_limit,
+    }
+
+
+def simulation_stats(server: Server, lab: Lab, now: float) -> dict[str, dict[str, Any]]:
     """Return the maps of running nodes and links."""
-    nodes = {n.id: node_stats(n, now) for n in lab.nodes.values() if n.admitted and n.kind.has_vm}
-    links: dict[str, object] = {}
+    nodes = {
+        n.id: node_stats(server, n, now)
+        for n in lab.nodes.values()
+        if n.admitted and n.kind.has_vm and not n.lost
+    }
+    links: dict[str, Any] = {}
     for link in lab.links.values():
         ends = server.nodes[link.node_a], server.nodes[link.node_b]
-        if not all(end.admitted for end in ends):
+        if not all(end.admitted and not end.lost for end in ends):
             continue
         up = now - max(end.started_at for end in ends)
         packets = int(up * (0.5 + 4 * share(link.id)))
@@ -75,7 +104,9 @@ def simulation_stats(server: Server, lab: Lab, now: float) -> dict[str, dict[str
             "writepackets": packets,
             "drops": 0,
         }
-    return {"nodes": dict(nodes), "links": links}
+    if server.weather.ghosts:
+        nodes[GHOST] = {"cpu_usage": 1.0, "ram_usage": 1, "disk_usage": 1}
+    return {"nodes": nodes, "links": links}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +124,41 @@ class HostUse:
     allocated_kib: int
 
 
+def disk_used(server: Server) -> int:
+    """Bytes in use: a quarter for CML and its images, and what nodes wrote; or as the weather says."""
+    total, weather = server.config.machine.disk_bytes, server.weather
+    if weather.disk_full:
+        return total
+    if weather.disk_used is not None:
+        return min(weather.disk_used, total)
+    disks = sum(node_disk(n) for n in server.nodes.values())
+    return min(total // 4 + disks * MIB, total)
+
+
+def disk_overload(server: Server) -> bool:
+    """Whether the disk is over the watermark above which no node starts and no image is cloned."""
+    mark = server.config.rules.disk_watermark
+    return disk_used(server) >= mark * server.config.machine.disk_bytes
+
+
 def host_use(server: Server, now: float) -> HostUse:
-    """Sum the nodes of a settled server on top of what CML itself uses."""
-    machine = server.config.machine
-    running = [n for n in server.active.values() if n.kind.has_vm]
-    cpu = sum(node_cpu(n, now) for n in running)
+    """Sum the nodes of a settled server, and orphans, on top of what CML itself uses."""
+    machine, weather = server.config.machine, server.weather
+    counted = server.config.rules.vmless_running
+    running = [n for n in server.active.values() if n.kind.has_vm or counted]
+    cpu = sum(node_cpu(n, now) for n in running) + 50.0 * weather.orphans
     percent = min(100.0, 1.5 + cpu / machine.cpus)
     base = min(4 * GIB, machine.memory_bytes // 8)
-    memory = min(base + sum(node_ram(n, now) for n in running) * MIB, machine.memory_bytes)
-    disks = sum(node_disk(n) for n in server.nodes.values())
-    disk = min(machine.disk_bytes // 4 + disks * MIB, machine.disk_bytes)
+    mib = sum(node_ram(n, now) for n in running) + weather.orphans * weather.orphan_ram
+    memory = min(base + mib * MIB, machine.memory_bytes)
+    disk = disk_used(server)
     return HostUse(
         percent=round(percent, 2),
         memory_used=memory,
         memory_free=max(0, int((machine.memory_bytes - memory) * 0.97)),
         disk_used=disk,
         disk_free=machine.disk_bytes - disk,
-        total_nodes=sum(n.disk and n.kind.has_vm for n in server.nodes.values()),
+        total_nodes=sum(n.disk and (n.kind.has_vm or counted) for n in server.nodes.values()),
         running_nodes=len(running),
         allocated_cpus=sum(n.want_cpus for n in running),
         allocated_kib=sum(n.want_ram for n in running) * 1024,

@@ -2,33 +2,40 @@
 
 from typing import Any
 
-from cml_simulator.core.inputs import iso, share
+from cml_simulator.core import sharing
+from cml_simulator.core.inputs import share
 from cml_simulator.core.model import Interface, Lab, Link, Node, State, User
-from cml_simulator.core.world import Server
+from cml_simulator.core.usage import GHOST
+from cml_simulator.core.world import Server, lab_state
 
-PERMISSIONS = ["lab_view", "lab_edit", "lab_exec", "lab_admin"]
-PROGRESS = {State.STARTED: "Booting", State.BOOTED: "Booted"}
+PROGRESS = {State.STARTING: "Booting", State.STARTED: "Booting", State.BOOTED: "Booted"}
+WORDS = {"ADD": "CREATED", "REMOVE": "DELETED", "CHANGE": "MODIFIED", "STATE_CHANGED": "state"}
+"""Event words of 2.10 for those of older releases."""
 
 
-def lab_view(server: Server, lab: Lab) -> dict[str, Any]:
-    """Return a lab's body."""
-    owner = server.users.get(lab.owner)
-    return {
+def lab_view(server: Server, lab: Lab, now: float, viewer: User | None = None) -> dict[str, Any]:
+    """Return a lab's body as one user sees it (without one, as an admin does)."""
+    owner, profile = server.users.get(lab.owner), server.config.profile
+    body = {
         "id": lab.id,
-        "created": iso(lab.created),
-        "modified": iso(lab.modified),
+        "created": server.stamp(lab.created),
+        "modified": server.stamp(lab.modified),
         "lab_title": lab.title,
         "lab_description": lab.description,
         "lab_notes": lab.notes,
         "owner": lab.owner,
         "owner_username": owner.username if owner else "",
         "owner_fullname": owner.fullname if owner else "",
-        "state": str(lab.state()),
+        "state": str(lab_state(server, lab, now)),
         "node_count": len(lab.nodes),
         "link_count": len(lab.links),
-        "groups": lab.groups,
-        "effective_permissions": PERMISSIONS,
+        "effective_permissions": sharing.permissions(server, lab, viewer),
     }
+    if profile.group_lists:
+        body["groups"] = sharing.old_groups(lab)
+    if profile.lab_extras:
+        body |= {"autostart": lab.autostart, "node_staging": lab.node_staging}
+    return body
 
 
 def main_configuration(node: Node) -> str | None:
@@ -36,11 +43,11 @@ def main_configuration(node: Node) -> str | None:
     return node.configuration[0]["content"] if node.configuration else None
 
 
-def configuration(node: Node, *, exclude: bool | None) -> Any:
-    """Return nothing (True), every file (False) or the main file's text (None)."""
+def configuration(node: Node, *, exclude: bool | None, named: bool = False) -> Any:
+    """Return nothing (True), every file (False, and always from 2.10) or the main file's text."""
     if exclude:
         return None
-    return main_configuration(node) if exclude is None else node.configuration
+    return main_configuration(node) if exclude is None and not named else node.configuration
 
 
 def consoles(node: Node) -> list[dict[str, Any]]:
@@ -54,7 +61,7 @@ def consoles(node: Node) -> list[dict[str, Any]]:
 def _deployed(server: Server, node: Node) -> dict[str, Any]:
     return {
         "compute_id": server.compute_id if node.disk else None,
-        "resource_pool": None,
+        "resource_pool": node.pool,
         "vnc_key": node.vnc_key,
         "iol_app_id": None if node.kind.driver != "iol" or not node.disk else _iol_id(node),
         "serial_consoles": consoles(node),
@@ -93,11 +100,15 @@ def node_view(
         "tags": node.tags,
         "state": str(state),
         "boot_progress": PROGRESS.get(state, "Not running"),
-        "configuration": configuration(node, exclude=exclude),
+        "configuration": configuration(
+            node, exclude=exclude, named=server.config.profile.named_files_only
+        ),
         "pinned_compute_id": node.pinned_compute_id,
     }
-    if operational is not False:
+    if operational is not False and server.config.profile.deployed_on_top:
         body |= _deployed(server, node)
+    if server.config.profile.lab_extras:
+        body |= {"priority": node.priority, "pyats": None}
     if operational:
         body["operational"] = _operational(server, node)
     return body
@@ -169,30 +180,58 @@ def link_view(server: Server, link: Link) -> dict[str, Any]:
         "interface_b": link.b,
         "node_a": link.node_a,
         "node_b": link.node_b,
-        "link_capture_key": "",
+        "link_capture_key": _capture_key(server, link),
     }
+
+
+def _capture_key(server: Server, link: Link) -> str:
+    if server.config.profile.whole_links:
+        return link.id
+    return link.capture.key if link.capture is not None else ""
 
 
 def element_states(server: Server, lab: Lab, now: float) -> dict[str, dict[str, str]]:
     """Return the states of everything in a lab."""
-    return {
+    ghosts = {GHOST: "STARTED"} if server.weather.ghosts else {}
+    states = {
         "nodes": {n.id: str(n.state(now)) for n in lab.nodes.values()},
         "interfaces": {
             i.id: str(interface_state(n, i)) for n in lab.nodes.values() for i in n.interfaces
         },
         "links": {k.id: str(link_state(server, k)) for k in lab.links.values()},
     }
+    for kind in states.values():
+        kind.update(ghosts)
+    return states
 
 
-def events_view(lab: Lab, now: float) -> list[dict[str, Any]]:
+def events_view(server: Server, lab: Lab, now: float) -> list[dict[str, Any]]:
     """Return the events up to now in the order of their time."""
     shown = sorted((e for e in lab.events if e["at"] <= now), key=lambda e: e["at"])
-    return [{key: value for key, value in e.items() if key != "at"} for e in shown]
+    return [event_view(server, event) for event in shown]
 
 
-def tile_view(server: Server, lab: Lab, topology: dict[str, Any]) -> dict[str, Any]:
+def event_view(server: Server, event: dict[str, Any]) -> dict[str, Any]:
+    """Return one event in the words of the server's release."""
+    body = {key: value for key, value in event.items() if key != "at"}
+    body["timestamp"] = server.stamp(event["at"])
+    if server.config.profile.event_words:
+        body["event"] = WORDS[event["event"]]
+        body["element_type"] = event["element_type"].title().replace("_", "")
+    return body
+
+
+def tile_view(server: Server, lab: Lab, topology: dict[str, Any], now: float) -> dict[str, Any]:
     """Return a lab's tile of the dashboard."""
-    return {**lab_view(server, lab), "topology": topology}
+    return {**lab_view(server, lab, now), "topology": topology}
+
+
+def opt_in_word(server: Server, value: bool | None) -> bool | str | None:  # noqa: FBT001 - a value
+    """Return a telemetry choice in the kind of the server's release."""
+    kind = server.config.profile.opt_in
+    if kind == "word":
+        return {True: "accepted", False: "declined", None: "unset"}[value]
+    return bool(value) if kind == "bool" else value
 
 
 def user_view(server: Server, user: User) -> dict[str, Any]:
@@ -204,13 +243,13 @@ def user_view(server: Server, user: User) -> dict[str, Any]:
         "description": user.description,
         "email": user.email,
         "admin": user.admin,
-        "groups": user.groups,
-        "associations": [],
+        "groups": [group.id for group in server.groups.values() if user.id in group.members],
+        "associations": sharing.of_subject(server, "users", user.id),
         "resource_pool": user.resource_pool,
-        "opt_in": user.opt_in,
+        "opt_in": opt_in_word(server, user.opt_in),
         "tour_version": user.tour_version,
-        "created": iso(user.created),
-        "modified": iso(user.modified),
+        "created": server.stamp(user.created),
+        "modified": server.stamp(user.modified),
         "directory_dn": "",
         "labs": [lab.id for lab in server.labs.values() if lab.owner == user.id],
         "pubkey_info": user.pubkey,

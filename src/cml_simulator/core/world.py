@@ -1,116 +1,64 @@
-"""One CML server as a whole: its parts, its power, and `settle`, which brings it up to a time.
+"""One CML server through time: power, and `settle`, which brings it up to a moment.
 
 State is computed on read: every entry first calls `settle(server, now)`, which applies in order
 what fell due since the last call. Nothing here waits, and nothing runs by itself.
 """
 
-from collections import deque
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import replace
 from typing import Any
 
 from cml_simulator.core import licensing, ports
-from cml_simulator.core.faults import Fault
-from cml_simulator.core.inputs import Dice, iso, new_id, share
+from cml_simulator.core.admission import Use, boot_seconds, in_use, needs_licence, why_waiting
+from cml_simulator.core.inputs import Dice
 from cml_simulator.core.licensing import Licence, LicenceCloud
-from cml_simulator.core.model import Group, Interface, Lab, Link, Node, State, User
-from cml_simulator.core.profile import Config
+from cml_simulator.core.model import Connector, Lab, Node, State, User
+from cml_simulator.core.profile import Config, Rules
+from cml_simulator.core.server import ADMIN_ID, MIB, BootStage, Server, boot_stage
 from cml_simulator.core.tokens import Sessions
+from cml_simulator.core.weather import Weather
 
-ADMIN_ID = "00000000-0000-4000-a000-000000000000"
-JOURNAL_KEPT = 5000
-MIB = 1024 * 1024
-
-
-class BootStage(StrEnum):
-    """How far a boot has come, as seen from outside."""
-
-    OFF = "off"
-    REFUSED = "refused"
-    BAD_GATEWAY = "bad_gateway"
-    NOT_READY = "not_ready"
-    READY = "ready"
-
-
-REFUSED_UNTIL = 0.5
-BAD_GATEWAY_UNTIL = 0.75
-
-
-@dataclass(slots=True)
-class Power:
-    """Whether the machine is on and when it was switched."""
-
-    on: bool = False
-    since: float = 0.0
-    ready_at: float = 0.0
-    ready_seen: bool = False
-    boots: int = 0
-    destroyed: bool = False
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counters that outlive labs and boots."""
-
-    imports: int = 0
-    labs_created: int = 0
-    labs_deleted: int = 0
-    labs_destroyed: int = 0
-    starts: int = 0
-    conflicts: int = 0
-    requests: int = 0
-
-
-@dataclass(slots=True)
-class Server:
-    """All state of one CML server."""
-
-    config: Config
-    dice: Dice
-    cloud: LicenceCloud
-    licence: Licence
-    sessions: Sessions
-    users: dict[str, User] = field(default_factory=dict)
-    groups: dict[str, Group] = field(default_factory=dict)
-    labs: dict[str, Lab] = field(default_factory=dict)
-    nodes: dict[str, Node] = field(default_factory=dict)
-    interfaces: dict[str, Interface] = field(default_factory=dict)
-    links: dict[str, Link] = field(default_factory=dict)
-    queue: list[Node] = field(default_factory=list)
-    active: dict[str, Node] = field(default_factory=dict)
-    stopping: dict[str, Node] = field(default_factory=dict)
-    leases: dict[str, int] = field(default_factory=dict)
-    power: Power = field(default_factory=Power)
-    tally: Tally = field(default_factory=Tally)
-    faults: list[Fault] = field(default_factory=list)
-    journal: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=JOURNAL_KEPT))
-    clashes: deque[ports.Clash] = field(default_factory=lambda: deque(maxlen=1000))
-    telemetry: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=1000))
-    maintenance: bool = False
-    notice: str | None = None
-    opt_in: bool | None = None
-    revision: int = 0
-    claims: tuple[int, list[ports.Claim]] = (-1, [])
-
-    @property
-    def id(self) -> str:
-        return self.config.identity.id
-
-    @property
-    def compute_id(self) -> str:
-        return self.config.identity.compute_id
-
-    def new_id(self) -> str:
-        return new_id(self.dice)
+__all__ = [
+    "ADMIN_ID",
+    "MIB",
+    "BootStage",
+    "Server",
+    "Use",
+    "admit",
+    "boot_seconds",
+    "boot_stage",
+    "create_server",
+    "in_use",
+    "lab_state",
+    "mark_stopped",
+    "needs_licence",
+    "note",
+    "note_clashes",
+    "note_state",
+    "power_off",
+    "power_on",
+    "record",
+    "set_rules",
+    "set_weather",
+    "settle",
+    "tell",
+    "why_waiting",
+]
 
 
 def create_server(config: Config, dice: Dice, cloud: LicenceCloud, password: str) -> Server:
     """Return a new, switched-off server with its admin account, unregistered."""
     identity = config.identity
-    licence = Licence(identity.product_uuid, identity.hostname)
+    licence = Licence(identity.product_uuid, identity.hostname, words=config.rules.words)
     sessions = Sessions(_secret(dice), config.rules.session_seconds)
     server = Server(config, dice, cloud, licence, sessions)
+    server.shelf.docker = config.profile.docker
     server.users[ADMIN_ID] = User(ADMIN_ID, "admin", password, admin=True)
+    for device, label, forwarding in (
+        ("virbr0", "NAT", "NAT"),
+        ("bridge0", "System Bridge", "BRIDGE"),
+    ):
+        key = server.new_id()
+        server.connectors[key] = Connector(key, device, label, forwarding, [label])
     return server
 
 
@@ -129,39 +77,62 @@ def power_on(server: Server, now: float) -> None:
     power.ready_at = now + server.config.machine.boot_seconds
     power.ready_seen = False
     power.boots += 1
-    server.sessions = Sessions(_secret(server.dice), server.sessions.lifetime)
+    if not server.config.rules.tokens_survive:
+        server.sessions = Sessions(_secret(server.dice), server.sessions.lifetime)
     if server.licence.due is not None:
         server.licence.due += off
+    for node_id in server.resuming:
+        node = server.nodes.get(node_id)
+        if node is not None and node.phase in {State.STOPPED, State.DEFINED}:
+            node.phase, node.queued_at = State.QUEUED, now
+            server.queue.append(node)
+    server.resuming.clear()
+    if not server.compute_known:
+        server.compute_known, server.admission = True, server.new_hosts
     server.revision += 1
 
 
 def power_off(server: Server, now: float) -> None:
-    """Switch off: nodes that ran are STOPPED, nothing is queued, every token is dead."""
+    """Switch off: by rule, nodes that ran are STOPPED and every token is dead."""
     settle(server, now)
+    rules = server.config.rules
+    if rules.power_off_nodes == "running":
+        server.resuming = [n.id for n in server.active.values() if n.stop_due is None]
     for node in [*server.active.values(), *server.queue]:
         node.phase = State.STOPPED if node.admitted or node.disk else State.DEFINED
         node.stop_due = None
+        node.lost = False
     server.active.clear()
     server.queue.clear()
     server.stopping.clear()
     server.leases.clear()
-    server.sessions.live.clear()
+    if not rules.tokens_survive:
+        server.sessions.live.clear()
     server.power.on, server.power.since = False, now
     server.revision += 1
 
 
-def boot_stage(server: Server, now: float) -> BootStage:
-    """Return the stage of the boot at a time."""
-    power = server.power
-    if not power.on:
-        return BootStage.OFF
-    whole = power.ready_at - power.since
-    if now >= power.ready_at or whole <= 0:
-        return BootStage.READY
-    part = (now - power.since) / whole
-    if part < REFUSED_UNTIL:
-        return BootStage.REFUSED
-    return BootStage.BAD_GATEWAY if part < BAD_GATEWAY_UNTIL else BootStage.NOT_READY
+def set_weather(server: Server, weather: Weather, now: float) -> None:
+    """Change the conditions; losing the compute disconnects its nodes, finding it joins them."""
+    settle(server, now)
+    was, server.weather = server.weather, weather
+    server.licence.compliant = weather.compliant
+    server.revision += 1
+    if was.compute_lost != weather.compute_lost:
+        for node in server.active.values():
+            node.lost = weather.compute_lost
+            note_state(server, node, node.state(now), now)
+            if not node.lost and node.stop_due is not None:
+                node.stop_due = now + server.config.rules.stop_seconds
+                server.stopping[node.id] = node
+    admit(server, now)
+
+
+def set_rules(server: Server, rules: Rules) -> None:
+    """Change the answers to open questions while it runs."""
+    server.config = replace(server.config, rules=rules)
+    server.licence.words = rules.words
+    server.revision += 1
 
 
 # ------------------------------------------------------------------ time
@@ -178,8 +149,9 @@ def settle(server: Server, now: float) -> None:
 
 def _next_due(server: Server) -> float | None:
     times = [node.stop_due for node in server.stopping.values() if node.stop_due is not None]
-    if server.licence.due is not None:
-        times.append(server.licence.due)
+    licence = licensing.next_due(server.licence)
+    if licence is not None:
+        times.append(licence)
     if not server.power.ready_seen:
         times.append(server.power.ready_at)
     return min(times, default=None)
@@ -189,7 +161,8 @@ def _apply(server: Server, at: float) -> None:
     server.revision += 1
     if not server.power.ready_seen and server.power.ready_at <= at:
         server.power.ready_seen = True
-    if server.licence.due is not None and server.licence.due <= at:
+    licence = licensing.next_due(server.licence)
+    if licence is not None and licence <= at:
         licensing.step(server.licence, server.cloud, server.config.rules.authorization_seconds)
     over = [n for n in server.stopping.values() if n.stop_due is not None and n.stop_due <= at]
     for node in over:
@@ -200,71 +173,34 @@ def _apply(server: Server, at: float) -> None:
 # ------------------------------------------------------------------ admission
 
 
-@dataclass(slots=True)
-class Use:
-    """What admitted nodes hold: CPU points, MiB, counted nodes."""
-
-    points: int = 0
-    ram: int = 0
-    licensed: int = 0
-
-    def add(self, node: Node) -> None:
-        self.points += node.points
-        self.ram += node.want_ram
-        self.licensed += node.kind.has_vm
-
-
-def in_use(server: Server) -> Use:
-    """Return what the admitted nodes of a settled server hold."""
-    use = Use()
-    for node in server.active.values():
-        use.add(node)
-    return use
-
-
 def admit(server: Server, at: float) -> None:
     """Start the queued nodes that fit now, first come first, smaller ones may overtake."""
     if not server.queue or not server.power.ready_seen:
         return
     use = in_use(server)
     waiting = []
-    for node in server.queue:
+    for node in _order(server):
         if why_waiting(server, node, use) is None:
             _start(server, node, at)
-            use.add(node)
+            use.add(node, counted=needs_licence(server, node))
         else:
             waiting.append(node)
     server.queue = waiting
 
 
-def why_waiting(server: Server, node: Node, use: Use) -> str | None:
-    """Return why a node cannot start beside what is in use; None if it can."""
-    if not node.kind.has_vm:
-        return None
-    machine = server.config.machine
-    if not machine.kvm and node.kind.driver == "kvm":
-        return "no compute host with KVM"
-    if use.licensed + 1 > server.licence.quota:
-        return "no free node licence"
-    if use.points + node.points > 100 * machine.cpus:
-        return "not enough CPU"
-    if use.ram + node.want_ram > machine.memory_bytes // MIB:
-        return "not enough memory"
-    return None
-
-
-def boot_seconds(server: Server, node: Node) -> float:
-    """Return STARTED to BOOTED: usual time with a tenth of spread, longer under a CPU limit."""
-    kind = node.kind
-    usual = kind.boot * (0.9 + 0.2 * share(node.id, "boot"))
-    return min(usual, kind.timeout) * 100 / node.want_limit * server.config.rules.boot_factor
+def _order(server: Server) -> list[Node]:
+    """Return the queue by priority, which exists from 2.10."""
+    if all(node.priority is None for node in server.queue):
+        return server.queue
+    return sorted(server.queue, key=lambda node: -(node.priority or 0))
 
 
 def _start(server: Server, node: Node, at: float) -> None:
     node.phase = State.STARTED
     node.disk = True
-    node.started_at = at
-    node.booted_at = at + boot_seconds(server, node)
+    starting = server.config.rules.starting_seconds if server.config.profile.starting_state else 0.0
+    node.started_at, node.starting_until = at, at + starting
+    node.booted_at = at + starting + boot_seconds(server, node)
     if node.kind.has_vm:
         node.vnc_key = node.vnc_key or (server.new_id() if node.kind.vnc else None)
         if not node.console_keys:
@@ -274,7 +210,9 @@ def _start(server: Server, node: Node, at: float) -> None:
             interface.learned_mac = interface.mac or _new_mac(server)
     server.active[node.id] = node
     server.tally.starts += 1
-    note_state(server, node, State.STARTED, at)
+    note_state(server, node, node.state(at), at)
+    if starting:
+        note_state(server, node, State.STARTED, node.starting_until)
     note_state(server, node, State.BOOTED, node.booted_at)
     note_clashes(server, node, at)
 
@@ -288,6 +226,7 @@ def mark_stopped(server: Server, node: Node, at: float) -> None:
     """Free what a node held; its disk and learned addresses stay."""
     node.phase = State.STOPPED
     node.stop_due = None
+    node.lost = False
     server.stopping.pop(node.id, None)
     server.active.pop(node.id, None)
     if node.booted_at > at:
@@ -296,6 +235,9 @@ def mark_stopped(server: Server, node: Node, at: float) -> None:
         lab.events.clear()
         lab.events.extend(kept)
     note_state(server, node, State.STOPPED, at)
+    lab = server.labs[node.lab_id]
+    if lab.state() is State.STOPPED:
+        tell(server, "state", lab.id, {"state": "STOPPED"}, at)
 
 
 # ------------------------------------------------------------------ records
@@ -317,10 +259,21 @@ def note(lab: Lab, event: str, element: tuple[str, str], at: float, data: dict[s
             "element_id": element[1],
             "data": data,
             "previous": {},
-            "timestamp": iso(at),
             "at": at,
         }
     )
+
+
+def tell(server: Server, event: str, lab_id: str, data: dict[str, Any], at: float) -> None:
+    """Keep news of a whole lab (created, modified, deleted) for listeners of the websocket."""
+    server.news.append({"event": event, "lab_id": lab_id, "data": data, "at": at})
+
+
+def record(server: Server, category: str, data: dict[str, Any], at: float) -> None:
+    """Keep a telemetry event, unless people have declined telemetry."""
+    if server.opt_in is not False:
+        stamp = server.stamp(at)
+        server.telemetry.append({"category": category, "timestamp": stamp, "data": data})
 
 
 def note_clashes(server: Server, node: Node, at: float) -> None:
@@ -338,3 +291,11 @@ def note_clashes(server: Server, node: Node, at: float) -> None:
             server.tally.conflicts += 1
             server.clashes.append(ports.Clash(at, *wish.key, winner, node.id))
         taken.setdefault(wish.key, node.id)
+
+
+def lab_state(server: Server, lab: Lab, now: float) -> State:
+    """Return the lab's state word; by rule it lags behind its nodes (issue F23)."""
+    real, lag = lab.state(), server.config.rules.lab_state_lag
+    if lag <= 0 or lab.shown is None or lab.shown[0] is real or now - lab.shown[1] >= lag:
+        lab.shown = (real, now)
+    return lab.shown[0]

@@ -5,17 +5,18 @@ and reports the truth that a run is judged by.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 import msgspec
 
-from cml_simulator.core import faults, fleet
+from cml_simulator.core import diagnostics, faults, fleet, outside, world
 from cml_simulator.core.errors import CmlError, Problem, invalid, not_found, refused
 from cml_simulator.core.faults import Fault
 from cml_simulator.core.fleet import Fleet
 from cml_simulator.core.inputs import new_id
-from cml_simulator.core.profile import Machine, Profile, Rules
+from cml_simulator.core.profile import Machine, Profile, Rules, release
+from cml_simulator.core.weather import Weather
 from cml_simulator.core.world import Server
 from cml_simulator.routes.web import Reply, Request, Route, Table, error_reply, json_reply
 
@@ -47,21 +48,14 @@ class NewFault(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     times: int | None = 1
     skip: int = 0
     delay: float = 0.0
+    description: str | None = None
 
 
 class CloudSwitch(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of PUT licence_cloud."""
+    """Body of PUT licence_cloud; `bought` counts for the whole fleet."""
 
-    reachable: bool
-
-
-class OutsideEdit(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Body of POST outside: delete_lab with lab_id, or add_tag with node_id and tag."""
-
-    action: str
-    lab_id: str = ""
-    node_id: str = ""
-    tag: str = ""
+    reachable: bool = True
+    bought: int | None = None
 
 
 @dataclass(slots=True)
@@ -85,11 +79,20 @@ class ControlCall:
             raise invalid([Problem(("body",), "value_error", str(error))]) from None
 
 
-def _with(cls: type[Any], values: dict[str, Any]) -> Any:
+def _with(cls: type[T], values: dict[str, Any], base: T | None = None) -> T:
+    """Return a checked record; what is not given keeps the base's value."""
+    unknown = values.keys() - {each.name for each in fields(cls)}  # type: ignore[arg-type]
+    if unknown:
+        raise refused(f"Unknown {cls.__name__.lower()}: {', '.join(sorted(unknown))}")
+    whole = {**asdict(base), **values} if base is not None else values  # type: ignore[call-overload]
     try:
-        return msgspec.convert(values, cls)
+        return msgspec.convert(whole, cls)
     except msgspec.ValidationError as error:
         raise refused(str(error)) from None
+
+
+def _map(call: "ControlCall") -> dict[str, Any]:
+    return call.read(dict[str, Any])
 
 
 def create_server(call: ControlCall) -> Any:
@@ -97,9 +100,6 @@ def create_server(call: ControlCall) -> Any:
     body = call.read(NewServer)
     if body.cpus < 1 or body.memory_bytes < 1 or body.disk_bytes < 1 or body.boot_seconds < 0:
         raise refused("Sizes must be positive.")
-    unknown = body.rules.keys() - set(Rules.__slots__)
-    if unknown:
-        raise refused(f"Unknown rules: {', '.join(sorted(unknown))}")
     server = fleet.create(
         call.fleet,
         server_id=body.id,
@@ -112,7 +112,7 @@ def create_server(call: ControlCall) -> Any:
             kvm=body.kvm,
         ),
         rules=_with(Rules, body.rules),
-        profile=Profile(version=body.version),
+        profile=release(body.version),
         password=body.password,
     )
     return json_reply(fleet.server_view(call.fleet, server, call.now), 201)
@@ -163,6 +163,7 @@ def _fault_view(fault: Fault) -> dict[str, Any]:
         "skip": fault.skip,
         "delay": fault.delay,
         "hits": fault.hits,
+        "description": fault.description,
     }
 
 
@@ -180,7 +181,14 @@ def add_fault(call: ControlCall) -> Any:
     if len(_rules_of(call)) >= 200:
         raise refused("More than 200 rules.")
     fault = Fault(
-        new_id(call.fleet.dice), body.kind, method, path, body.times, body.skip, body.delay
+        new_id(call.fleet.dice),
+        body.kind,
+        method,
+        path,
+        body.times,
+        body.skip,
+        body.delay,
+        description=body.description,
     )
     _rules_of(call).append(fault)
     return json_reply(_fault_view(fault), 201)
@@ -198,21 +206,79 @@ def clear_faults(call: ControlCall) -> Any:
 
 
 def licence_cloud(call: ControlCall) -> Any:
-    """Cut a server off from the licence cloud, or connect it again."""
-    call.server.licence.reachable = call.read(CloudSwitch).reachable
-    return {"reachable": call.server.licence.reachable}
+    """Cut a server off from the licence cloud or connect it; say how many licences were bought."""
+    body = call.read(CloudSwitch)
+    call.server.licence.reachable = body.reachable
+    call.server.cloud.bought = body.bought
+    call.server.licence.covered = call.server.cloud.covers(call.server.licence.product_uuid)
+    return {"reachable": body.reachable, "bought": body.bought}
 
 
-def outside(call: ControlCall) -> Any:
+def edit_outside(call: ControlCall) -> Any:
     """Edit a lab as someone in CML's own web interface would."""
-    body = call.read(OutsideEdit)
-    if body.action == "delete_lab":
-        fleet.delete_lab(call.server, body.lab_id, call.now)
-    elif body.action == "add_tag":
-        fleet.add_tag(call.server, body.node_id, body.tag, call.now)
-    else:
-        raise refused(f"Unknown action: {body.action}")
-    return {"done": body.action}
+    body = call.read(outside.Edit)
+    return {"done": body.action, **outside.act(call.server, body, call.now)}
+
+
+def get_weather(call: ControlCall) -> Any:
+    """Return what is wrong with a server as a whole."""
+    return asdict(call.server.weather)
+
+
+def patch_weather(call: ControlCall) -> Any:
+    """Change what is wrong with a server as a whole."""
+    world.set_weather(call.server, _with(Weather, _map(call), call.server.weather), call.now)
+    return get_weather(call)
+
+
+def clear_weather(call: ControlCall) -> Any:
+    """Make everything right again."""
+    world.set_weather(call.server, Weather(), call.now)
+    return get_weather(call)
+
+
+def get_rules(call: ControlCall) -> Any:
+    """Return the answers to open questions (section 15 of the facts)."""
+    return asdict(call.server.config.rules)
+
+
+def patch_rules(call: ControlCall) -> Any:
+    """Change answers to open questions while the server runs."""
+    world.set_rules(call.server, _with(Rules, _map(call), call.server.config.rules))
+    return get_rules(call)
+
+
+def why_queued(call: ControlCall) -> Any:
+    """Return for each queued node why it waits."""
+    world.settle(call.server, call.now)
+    return diagnostics.queue_reasons(call.server)
+
+
+def clear_journal(call: ControlCall) -> Any:
+    """Forget the requests so far."""
+    call.server.journal.clear()
+    return []
+
+
+def take_snapshot(call: ControlCall) -> Any:
+    """Keep a server's state (201)."""
+    kept = fleet.take_snapshot(call.fleet, call.server, call.now)
+    return json_reply({"id": kept.id, "at": kept.at}, 201)
+
+
+def list_snapshots(call: ControlCall) -> Any:
+    """Return the snapshots of a server."""
+    return [
+        {"id": kept.id, "at": kept.at}
+        for kept in call.fleet.snapshots.values()
+        if kept.server_id == call.server.id
+    ]
+
+
+def restore_snapshot(call: ControlCall) -> Any:
+    """Put a server back to a snapshot."""
+    fleet.restore_snapshot(call.fleet, call.server, call.params["snapshot_id"], call.now)
+    return fleet.server_view(call.fleet, call.server, call.now)
 
 
 def summary(call: ControlCall) -> Any:
@@ -243,7 +309,17 @@ TABLE = Table(
         Route("POST", "/servers/{server_id}/faults", add_fault),
         Route("DELETE", "/servers/{server_id}/faults", clear_faults),
         Route("PUT", "/servers/{server_id}/licence_cloud", licence_cloud),
-        Route("POST", "/servers/{server_id}/outside", outside),
+        Route("POST", "/servers/{server_id}/outside", edit_outside),
+        Route("DELETE", "/servers/{server_id}/journal", clear_journal),
+        Route("GET", "/servers/{server_id}/weather", get_weather),
+        Route("PATCH", "/servers/{server_id}/weather", patch_weather),
+        Route("DELETE", "/servers/{server_id}/weather", clear_weather),
+        Route("GET", "/servers/{server_id}/rules", get_rules),
+        Route("PATCH", "/servers/{server_id}/rules", patch_rules),
+        Route("GET", "/servers/{server_id}/queue", why_queued),
+        Route("GET", "/servers/{server_id}/snapshots", list_snapshots),
+        Route("POST", "/servers/{server_id}/snapshots", take_snapshot),
+        Route("POST", "/servers/{server_id}/snapshots/{snapshot_id}/restore", restore_snapshot),
     ]
 )
 

@@ -1,15 +1,33 @@
-"""One request to one server: route, login check, handler, error body. Pure and synchronous."""
+"""One request to one server: route, login check, handler, error body. Pure and synchronous.
 
+There is one route table for each release; what a release does not have is unknown to it.
+"""
+
+from dataclasses import replace
 from typing import Any
 
 from cml_simulator.core.errors import CmlError
+from cml_simulator.core.profile import RELEASES
 from cml_simulator.core.world import Server, settle
-from cml_simulator.routes import definitions, labs, licences, login, nodes, people, system
+from cml_simulator.routes import (
+    annotations,
+    definitions,
+    extras,
+    labs,
+    licences,
+    links,
+    login,
+    nodes,
+    people,
+    pools,
+    system,
+)
 from cml_simulator.routes.web import (
     Access,
     Call,
     Reply,
     Request,
+    Route,
     Table,
     error_reply,
     html_reply,
@@ -17,26 +35,40 @@ from cml_simulator.routes.web import (
 )
 
 BASE = "/api/v0"
-TABLE = Table(
-    [
-        *login.ROUTES,
-        *system.ROUTES,
-        *licences.ROUTES,
-        *labs.ROUTES,
-        *nodes.ROUTES,
-        *definitions.ROUTES,
-        *people.ROUTES,
-    ]
+ROUTES: tuple[Route, ...] = (
+    *login.ROUTES,
+    *system.ROUTES,
+    *licences.ROUTES,
+    *labs.ROUTES,
+    *nodes.ROUTES,
+    *links.ROUTES,
+    *annotations.ROUTES,
+    *definitions.ROUTES,
+    *pools.ROUTES,
+    *people.ROUTES,
+    *extras.ROUTES,
 )
+TABLES = {
+    minor: Table(route for route in ROUTES if route.first <= minor <= route.last)
+    for minor in RELEASES
+}
 
 
 def answer(server: Server, request: Request, now: float) -> Reply:
     """Return the reply of a server that is up."""
+    return replace(_answer(server, request, now), date=now + server.weather.clock_skew)
+
+
+def _answer(server: Server, request: Request, now: float) -> Reply:
     if not request.path.startswith(f"{BASE}/"):
         return html_reply(404, "Not Found")
     settle(server, now)
+    profile = server.config.profile
+    path = request.path[len(BASE) :]
+    if profile.trailing_slashes and len(path) > 1:
+        path = path.removesuffix("/")
     try:
-        route, params = TABLE.find(request.method, request.path[len(BASE) :])
+        route, params = TABLES[profile.minor].find(request.method, path)
         call = Call(server, now, request, params)
         if route.access is not Access.PUBLIC:
             _log_in(call, route.access)
@@ -53,7 +85,8 @@ def _log_in(call: Call, access: Access) -> None:
     scheme, _, token = call.request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise CmlError(401, "Not authenticated")
-    found = call.server.sessions.check(token.strip(), call.now)
+    skewed = call.now + call.server.weather.clock_skew
+    found = call.server.sessions.check(token.strip(), skewed)
     user = call.server.users.get(found[0]) if found else None
     if found is None or user is None:
         raise CmlError(401, "Invalid or expired authentication token")

@@ -4,9 +4,10 @@ import hmac
 from typing import Any
 
 from cml_simulator.core.errors import CmlError, Problem, invalid
-from cml_simulator.core.inputs import iso
 from cml_simulator.core.model import User
-from cml_simulator.routes.web import Access, Call, Route
+from cml_simulator.core.views import opt_in_word
+from cml_simulator.core.world import record
+from cml_simulator.routes.web import Access, Call, Document, Route
 
 LOGIN = ("username", "password")
 
@@ -20,10 +21,9 @@ def _login(call: Call) -> tuple[User, str]:
     good = user is not None and hmac.compare_digest(user.password.encode(), password.encode())
     if user is None or not good:
         raise CmlError(403, "Authentication failed!")
-    token = call.server.sessions.issue(user.id, call.server.new_id(), call.now)
-    call.server.telemetry.append(
-        {"category": "user_login", "timestamp": iso(call.now), "data": {"user_id": user.id}}
-    )
+    now = call.now + call.server.weather.clock_skew
+    token = call.server.sessions.issue(user.id, call.server.new_id(), now)
+    record(call.server, "user_login", {"user_id": user.id}, call.now)
     return user, token
 
 
@@ -48,6 +48,18 @@ def authok(call: Call) -> Any:
     """Confirm a token."""
     _ = call
     return "OK"
+
+
+def authentication(call: Call) -> Any:
+    """Return who is logged in (2.10)."""
+    user = call.account
+    return {
+        "id": user.id,
+        "username": user.username,
+        "admin": user.admin,
+        "token": call.request.headers.get("authorization", "").partition(" ")[2].strip(),
+        "error": None,
+    }
 
 
 def logout(call: Call) -> Any:
@@ -76,16 +88,35 @@ def set_timeout(call: Call) -> Any:
 
 def get_telemetry(call: Call) -> Any:
     """Return whether telemetry is on."""
-    return {"opt_in": call.server.opt_in, "show_modal": call.server.opt_in is None}
+    choice = call.server.opt_in
+    return {"opt_in": opt_in_word(call.server, choice), "show_modal": choice is None}
 
 
 def set_telemetry(call: Call) -> Any:
-    """Switch telemetry."""
+    """Switch telemetry: true or false, 2.9 also null, 2.10 in words."""
     body = call.document(("opt_in",))
-    value = body.flag("opt_in")
+    if "opt_in" not in body:
+        body.read.fail("opt_in", "missing", "Field required")
+    value = read_opt_in(call, body)
     body.done()
     call.server.opt_in = value
     return get_telemetry(call)
+
+
+def read_opt_in(call: Call, body: Document) -> bool | None:
+    """Return a telemetry choice of a body, in the kind of the server's release."""
+    kind = call.server.config.profile.opt_in
+    value = body.row.get("opt_in")
+    if kind == "word":
+        words = {"accepted": True, "declined": False, "unset": None}
+        if isinstance(value, str) and value.lower() in words:
+            return words[value.lower()]
+        if value is not None or "opt_in" in body:
+            body.read.fail("opt_in", "enum", "Input should be accepted, declined or unset")
+        return None
+    if kind == "bool" and value is None and "opt_in" in body:
+        body.read.fail("opt_in", "bool_type", "Input should be a valid boolean")
+    return body.flag("opt_in")
 
 
 def telemetry_events(call: Call) -> Any:
@@ -97,10 +128,11 @@ ROUTES = (
     Route("POST", "/authenticate", authenticate, Access.PUBLIC),
     Route("POST", "/auth_extended", auth_extended, Access.PUBLIC),
     Route("GET", "/authok", authok),
+    Route("GET", "/authentication", authentication, first=10),
     Route("DELETE", "/logout", logout),
     Route("GET", "/web_session_timeout", get_timeout),
     Route("PATCH", "/web_session_timeout/{seconds}", set_timeout, Access.ADMIN),
-    Route("GET", "/telemetry", get_telemetry),
-    Route("PUT", "/telemetry", set_telemetry, Access.ADMIN),
-    Route("GET", "/telemetry/events", telemetry_events),
+    Route("GET", "/telemetry", get_telemetry, first=8),
+    Route("PUT", "/telemetry", set_telemetry, Access.ADMIN, first=8),
+    Route("GET", "/telemetry/events", telemetry_events, first=8),
 )

@@ -1,13 +1,11 @@
-"""Nodes, interfaces and links: sections 2.5 and 2.6."""
+"""Nodes: section 2.5."""
 
 from typing import Any
 
-from cml_simulator.core import addresses, builder, fields, lifecycle, views
-from cml_simulator.core.definitions import DEFINITIONS, IMAGES
+from cml_simulator.core import addresses, builder, fields, lifecycle, shelf, usage, views
 from cml_simulator.core.errors import CmlError, not_found, refused
-from cml_simulator.core.model import Interface, Link, Node, State
-from cml_simulator.core.world import settle
-from cml_simulator.routes.labs import lab_of
+from cml_simulator.core.model import Node, State
+from cml_simulator.routes.labs import lab_of, visible_labs
 from cml_simulator.routes.web import NO_CONTENT, Call, Document, Reply, Route
 
 SIZES = ("ram", "cpus", "cpu_limit", "data_volume", "boot_disk_size")
@@ -24,6 +22,9 @@ COMMON = (
 )
 CREATE_KEYS = (*COMMON, "node_definition")
 UPDATE_KEYS = (*COMMON, "pinned_compute_id")
+NEW_KEYS = ("priority", "pyats")
+"""What 2.10 adds to both."""
+MOST_NODES = 5000
 FROZEN = (*SIZES, "image_definition", "parameters", "configuration", "pinned_compute_id")
 """What can change only while a node is DEFINED_ON_CORE."""
 
@@ -33,7 +34,11 @@ def node_of(call: Call) -> Node:
     lab = lab_of(call)
     node = lab.nodes.get(call.params["node_id"])
     if node is None:
-        raise not_found("Node", call.params["node_id"])
+        key = call.params["node_id"]
+        plain = call.request.method == "GET" and call.request.path.endswith(f"/{key}")
+        raise CmlError(
+            call.server.config.rules.missing_node_status if plain else 404, f"Node not found: {key}"
+        )
     return node
 
 
@@ -51,8 +56,8 @@ def server_nodes(call: Call) -> Any:
     """Return every node of every lab that the caller may see."""
     return [
         _view(call, node)
-        for node in call.server.nodes.values()
-        if call.account.admin or call.server.labs[node.lab_id].owner == call.account.id
+        for lab in visible_labs(call, everything=True)
+        for node in lab.nodes.values()
     ]
 
 
@@ -65,21 +70,28 @@ def list_nodes(call: Call) -> Any:
 def create_node(call: Call) -> Any:
     """Add a node, on request with its default interfaces."""
     lab = lab_of(call)
-    body = call.document(CREATE_KEYS, ("label", "node_definition", "x", "y"))
+    body = call.document(_keys(call, CREATE_KEYS), ("label", "node_definition", "x", "y"))
     kind = body.read.text(body.row, "node_definition", 250) or ""
     values = _values(body)
     body.done()
-    if kind not in DEFINITIONS:
+    if call.server.shelf.kind(kind) is None:
         raise refused(f"Node definition not found: {kind}")
-    _check_image(values.get("image"))
+    if len(lab.nodes) >= MOST_NODES:
+        raise refused(f"A lab takes {MOST_NODES} nodes.")
+    _check_image(call, values.get("image"))
     node = Node(call.server.new_id(), lab.id, values["label"], kind, values["x"], values["y"])
     _apply(node, values)
+    builder.fit_kind(call.server, node)
     builder.add_node(call.server, lab, node)
     if call.flag("populate_interfaces") and node.kind.ports:
         builder.fill_slots(call.server, node, node.kind.ports - 1)
     builder.refresh_smart_annotations(call.server, lab)
-    lifecycle.touch(lab, call.now)
+    lifecycle.changed(call.server, lab, ("NODE", node.id), "ADD", call.now)
     return {"id": node.id}
+
+
+def _keys(call: Call, keys: tuple[str, ...]) -> tuple[str, ...]:
+    return (*keys, *NEW_KEYS) if call.server.config.profile.lab_extras else keys
 
 
 def _values(body: Document) -> dict[str, Any]:
@@ -104,11 +116,13 @@ def _values(body: Document) -> dict[str, Any]:
         values["configuration"] = fields.configuration(row, read)
     if "pinned_compute_id" in row:
         values["pinned_compute_id"] = read.text(row, "pinned_compute_id", 64)
+    if "priority" in row:
+        values["priority"] = read.whole(row, "priority", 0, 10_000)
     return values
 
 
-def _check_image(image: str | None) -> None:
-    if image is not None and image not in IMAGES:
+def _check_image(call: Call, image: str | None) -> None:
+    if image is not None and call.server.shelf.image(image) is None:
         raise refused(f"Image definition not found: {image}")
 
 
@@ -128,18 +142,23 @@ def get_node(call: Call) -> Any:
 def patch_node(call: Call) -> Any:
     """Change a node; sizes, image and configuration only before its first start."""
     node = node_of(call)
-    body = call.document(UPDATE_KEYS)
+    body = call.document(_keys(call, UPDATE_KEYS))
     values = _values(body)
     body.done()
     if node.phase is not State.DEFINED and any(key in body for key in FROZEN):
         raise refused(f"Node must be wiped before it can be changed: {node.id}")
-    _check_image(values.get("image"))
+    _check_image(call, values.get("image"))
+    pinned = values.get("pinned_compute_id")
+    if pinned is not None and pinned != call.server.compute_id:
+        raise refused(f"Compute host not found: {pinned}")
     tags = values.pop("tags", None)
     _apply(node, values)
+    builder.fit_kind(call.server, node)
     if tags is not None:
         lifecycle.set_tags(call.server, node, tags, call.now)
     call.server.revision += 1
-    lifecycle.touch(call.server.labs[node.lab_id], call.now)
+    lab = call.server.labs[node.lab_id]
+    lifecycle.changed(call.server, lab, ("NODE", node.id), "CHANGE", call.now)
     return node.id
 
 
@@ -175,7 +194,7 @@ def node_state(call: Call) -> Any:
 
 def node_converged(call: Call) -> Any:
     """Return whether a node is on its way."""
-    return lifecycle.converged([node_of(call)], call.now)
+    return lifecycle.converged(call.server, [node_of(call)], call.now)
 
 
 def node_layer3(call: Call) -> Any:
@@ -191,16 +210,55 @@ def console_log(call: Call) -> Any:
     """Return a line about the console; contents are not simulated."""
     node = node_of(call)
     line = call.params["line"]
-    if not line.isdigit() or int(line) >= node.kind.serial:
+    if not _is_line(line, node.kind.serial):
         raise not_found("Console", line)
-    return f"{node.label} console {line}: {node.state(call.now)}\n"
+    lines = call.whole("lines", 0, 0, 1_000_000)
+    text = [f"{node.label} console {line}: {node.state(call.now)}"]
+    if node.admitted and call.now >= node.booted_at and not node.broken:
+        text.append(f"{node.label} login:")
+    return "\n".join(text[-lines:] if lines else text) + "\n"
+
+
+def _is_line(text: str, count: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 4 and int(text) < count
+
+
+def extract_configuration(call: Call) -> Any:
+    """Read the configuration out of a booted node."""
+    node = node_of(call)
+    if node.state(call.now) is not State.BOOTED:
+        raise refused(f"Node is not booted: {node.id}")
+    if not node.configuration:
+        node.configuration = builder.named_files(node, f"hostname {node.label}\n")
+    return views.main_configuration(node)
+
+
+def clone_image(call: Call) -> Any:
+    """Make an image definition of a stopped node's disk: 400 unless STOPPED, 409 without room."""
+    node = node_of(call)
+    if node.phase is not State.STOPPED or not node.kind.has_vm:
+        raise refused(f"Node must be stopped before its image can be cloned: {node.id}")
+    if usage.disk_overload(call.server):
+        raise CmlError(409, "Not enough disk space to clone the image.")
+    name = f"{node.definition}-clone-{call.server.new_id()[:8]}"
+    row = {
+        "id": name,
+        "node_definition_id": node.definition,
+        "label": f"{node.label} clone"[:250],
+        "description": f"Cloned from node {node.label}",
+        "disk_image": f"{name}.qcow2",
+        "ram": node.ram,
+        "cpus": node.cpus,
+    }
+    shelf.put_image(call.server.shelf, row, new=True)
+    return shelf.known_image(call.server.shelf, name)
 
 
 def console_key(call: Call) -> Any:
     """Return the key of one serial line."""
     node = node_of(call)
     line = call.request.query.get("line", "0")
-    if not line.isdigit() or int(line) >= len(node.console_keys):
+    if not _is_line(line, len(node.console_keys)):
         raise not_found("Console", line)
     return node.console_keys[int(line)]
 
@@ -222,172 +280,28 @@ def node_interfaces(call: Call) -> Any:
     return [views.interface_view(node, p, operational=operational) for p in node.interfaces]
 
 
-def _interface_of(call: Call) -> tuple[Node, Interface]:
-    lab = lab_of(call)
-    key = call.params["interface_id"]
-    interface = call.server.interfaces.get(key)
-    if interface is None or interface.node_id not in lab.nodes:
-        raise not_found("Interface", key)
-    return lab.nodes[interface.node_id], interface
-
-
-def create_interfaces(call: Call) -> Any:
-    """Add the next interface, or all up to a slot; not after the node has been started."""
-    lab = lab_of(call)
-    body = call.document(("node", "slot", "mac_address"), ("node",))
-    key = body.read.text(body.row, "node", 64) or ""
-    slot = body.read.whole(body.row, "slot", 0, 128)
-    mac = body.read.mac(body.row, "mac_address")
-    body.done()
-    node = lab.nodes.get(key)
-    if node is None:
-        raise not_found("Node", key)
-    if node.phase is not State.DEFINED:
-        raise CmlError(404, f"Node interfaces are frozen until the node is wiped: {key}")
-    made = builder.fill_slots(call.server, node, slot)
-    if mac is not None:
-        made[-1].mac = mac
-    shown = [views.interface_view(node, port, operational=False) for port in made]
-    return shown[0] if len(shown) == 1 else shown
-
-
-def get_interface(call: Call) -> Any:
-    """Return an interface."""
-    node, interface = _interface_of(call)
-    return views.interface_view(node, interface, operational=bool(call.flag("operational")))
-
-
-def patch_interface(call: Call) -> Any:
-    """Set a MAC address."""
-    node, interface = _interface_of(call)
-    body = call.document(("mac_address",))
-    mac = body.read.mac(body.row, "mac_address")
-    body.done()
-    if node.phase is not State.DEFINED:
-        raise refused(f"Node must be wiped before it can be changed: {node.id}")
-    interface.mac = mac
-    return views.interface_view(node, interface, operational=False)
-
-
-def delete_interface(call: Call) -> Reply:
-    """Remove an interface of a wiped node."""
-    node, interface = _interface_of(call)
-    if node.phase is not State.DEFINED:
-        raise refused(f"Node must be wiped before it can be changed: {node.id}")
-    builder.drop_interface(call.server, node, interface)
-    return NO_CONTENT
-
-
-def interface_state(call: Call) -> Any:
-    """Return an interface's state."""
-    node, interface = _interface_of(call)
-    return {"label": interface.label, "state": str(views.interface_state(node, interface))}
-
-
-def list_links(call: Call) -> Any:
-    """Return the ids of a lab's links, or with data their bodies."""
-    links = lab_of(call).links
-    if not call.flag("data"):
-        return list(links)
-    return [views.link_view(call.server, link) for link in links.values()]
-
-
-def create_link(call: Call) -> Any:
-    """Connect two interfaces."""
-    lab = lab_of(call)
-    body = call.document(("src_int", "dst_int"), ("src_int", "dst_int"))
-    keys = [body.read.text(body.row, name, 64) or "" for name in ("src_int", "dst_int")]
-    body.done()
-    ends = []
-    for key in keys:
-        interface = call.server.interfaces.get(key)
-        if interface is None or interface.node_id not in lab.nodes:
-            raise not_found("Interface", key)
-        ends.append(interface)
-    return {"id": builder.add_link(call.server, lab, ends[0], ends[1]).id}
-
-
-def _link_of(call: Call) -> Link:
-    link = lab_of(call).links.get(call.params["link_id"])
-    if link is None:
-        raise not_found("Link", call.params["link_id"])
-    return link
-
-
-def get_link(call: Call) -> Any:
-    """Return a link."""
-    return views.link_view(call.server, _link_of(call))
-
-
-def delete_link(call: Call) -> Reply:
-    """Remove a link."""
-    builder.drop_link(call.server, lab_of(call), _link_of(call))
-    return NO_CONTENT
-
-
-def link_converged(call: Call) -> Any:
-    """Return whether a link is on its way: with its nodes' admission it never is."""
-    _link_of(call)
-    return True
-
-
-def _set_up(call: Call, target: Interface | Link, *, up: bool) -> Reply:
-    settle(call.server, call.now)
-    target.up = up
-    call.server.revision += 1
-    return NO_CONTENT
-
-
 ROUTES = (
     Route("GET", "/nodes", server_nodes),
     *(
-        Route(method, f"/labs/{{lab_id}}{path}", handler)
+        Route(method, f"/labs/{{lab_id}}/nodes{path}", handler)
         for method, path, handler in (
-            ("GET", "/nodes", list_nodes),
-            ("POST", "/nodes", create_node),
-            ("GET", "/nodes/{node_id}", get_node),
-            ("PATCH", "/nodes/{node_id}", patch_node),
-            ("DELETE", "/nodes/{node_id}", delete_node),
-            ("PUT", "/nodes/{node_id}/state/start", start_node),
-            ("PUT", "/nodes/{node_id}/state/stop", stop_node),
-            ("PUT", "/nodes/{node_id}/wipe_disks", wipe_node),
-            ("GET", "/nodes/{node_id}/state", node_state),
-            ("GET", "/nodes/{node_id}/check_if_converged", node_converged),
-            ("GET", "/nodes/{node_id}/layer3_addresses", node_layer3),
-            ("GET", "/nodes/{node_id}/consoles/{line}/log", console_log),
-            ("GET", "/nodes/{node_id}/keys/console", console_key),
-            ("GET", "/nodes/{node_id}/keys/vnc", vnc_key),
-            ("GET", "/nodes/{node_id}/interfaces", node_interfaces),
-            ("POST", "/interfaces", create_interfaces),
-            ("GET", "/interfaces/{interface_id}", get_interface),
-            ("PATCH", "/interfaces/{interface_id}", patch_interface),
-            ("DELETE", "/interfaces/{interface_id}", delete_interface),
-            ("GET", "/interfaces/{interface_id}/state", interface_state),
-            (
-                "PUT",
-                "/interfaces/{interface_id}/state/start",
-                lambda call: _set_up(call, _interface_of(call)[1], up=True),
-            ),
-            (
-                "PUT",
-                "/interfaces/{interface_id}/state/stop",
-                lambda call: _set_up(call, _interface_of(call)[1], up=False),
-            ),
-            ("GET", "/links", list_links),
-            ("POST", "/links", create_link),
-            ("GET", "/links/{link_id}", get_link),
-            ("DELETE", "/links/{link_id}", delete_link),
-            ("GET", "/links/{link_id}/check_if_converged", link_converged),
-            (
-                "PUT",
-                "/links/{link_id}/state/start",
-                lambda call: _set_up(call, _link_of(call), up=True),
-            ),
-            (
-                "PUT",
-                "/links/{link_id}/state/stop",
-                lambda call: _set_up(call, _link_of(call), up=False),
-            ),
+            ("GET", "", list_nodes),
+            ("POST", "", create_node),
+            ("GET", "/{node_id}", get_node),
+            ("PATCH", "/{node_id}", patch_node),
+            ("DELETE", "/{node_id}", delete_node),
+            ("PUT", "/{node_id}/state/start", start_node),
+            ("PUT", "/{node_id}/state/stop", stop_node),
+            ("PUT", "/{node_id}/wipe_disks", wipe_node),
+            ("GET", "/{node_id}/state", node_state),
+            ("GET", "/{node_id}/check_if_converged", node_converged),
+            ("GET", "/{node_id}/layer3_addresses", node_layer3),
+            ("PUT", "/{node_id}/extract_configuration", extract_configuration),
+            ("GET", "/{node_id}/consoles/{line}/log", console_log),
+            ("GET", "/{node_id}/keys/console", console_key),
+            ("GET", "/{node_id}/keys/vnc", vnc_key),
+            ("GET", "/{node_id}/interfaces", node_interfaces),
         )
     ),
+    Route("PUT", "/labs/{lab_id}/nodes/{node_id}/clone_image", clone_image, first=9),
 )

@@ -37,6 +37,8 @@ class Reply:
     status: int
     body: bytes = b""
     content_type: str = "application/json"
+    date: float | None = None
+    """What the server's clock says, for the Date header."""
 
 
 NO_CONTENT = Reply(204)
@@ -104,6 +106,17 @@ class Call:
         problem = Problem(("query", name), "bool_parsing", "Input should be a valid boolean")
         raise invalid([problem])
 
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        """Return a whole number of the query."""
+        text = self.request.query.get(name)
+        if text is None or text == "":
+            return default
+        good = text.isascii() and text.removeprefix("-").isdigit() and len(text) < 12
+        if not good or not least <= int(text) <= most:
+            problem = Problem(("query", name), "int_parsing", "Input should be a valid integer")
+            raise invalid([problem])
+        return int(text)
+
     def document(self, keys: Iterable[str], needed: Iterable[str] = ()) -> "Document":
         """Return the JSON object of the body; keys outside the list are refused."""
         return document(decode_json(self.request.body), keys, needed)
@@ -170,6 +183,9 @@ class Route:
     template: str
     handler: Handler
     access: Access = Access.USER
+    first: int = 7
+    last: int = 10
+    """The minor releases that have it."""
 
 
 @dataclass(slots=True)
@@ -185,7 +201,8 @@ class Table:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Branch()
-        for route in routes:
+        self.routes = tuple(routes)
+        for route in self.routes:
             self._add(route)
 
     def _add(self, route: Route) -> None:

@@ -1,1 +1,4 @@
 """The only place with sockets, TLS, the real clock and real dice."""
+
+FOR_TESTS = "cml_simulator.shell.fixture"
+"""The module that other programs' tests import."""

@@ -1,12 +1,12 @@
 """Keeps the real listeners equal to what the core says should listen: APIs and lab ports.
 
-One loop asks the core a few times a second. Lab ports answer with a banner and echo what they get.
-UDP ports are known to the core but not opened.
+One loop asks the core a few times a second. TCP lab ports answer with a banner and echo what they
+get; UDP ports echo each datagram.
 """
 
 import asyncio
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from cml_simulator.core.fleet import Fleet, listening
 from cml_simulator.core.inputs import Clock
@@ -20,6 +20,10 @@ BANNERS = {
     "vnc": b"RFB 003.008\n",
     "pat": b"SSH-2.0-cml-simulator\r\n",
 }
+
+
+Key = tuple[str, str, int]
+"""Transport, address, port."""
 
 
 class Console(asyncio.Protocol):
@@ -49,6 +53,20 @@ class Console(asyncio.Protocol):
             self._open.discard(self._transport)
 
 
+class Echo(asyncio.DatagramProtocol):
+    """One UDP lab port."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.DatagramTransport", transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
+        if self._transport is not None:
+            self._transport.sendto(data, addr)
+
+
 class LabPort:
     """The listener of one lab port with its connections."""
 
@@ -56,14 +74,21 @@ class LabPort:
         self._make = partial(Console, kind, set())
         self._open: set[asyncio.Transport] = self._make.args[1]
         self._server: asyncio.Server | None = None
+        self._datagrams: asyncio.BaseTransport | None = None
 
-    async def listen(self, address: str, port: int) -> None:
+    async def listen(self, transport: str, address: str, port: int) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._make, address, port)
+        if transport == "udp":
+            place = (address, port)
+            self._datagrams, _ = await loop.create_datagram_endpoint(Echo, local_addr=place)
+        else:
+            self._server = await loop.create_server(self._make, address, port)
 
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
+        if self._datagrams is not None:
+            self._datagrams.close()
         for transport in list(self._open):
             transport.abort()
 
@@ -74,7 +99,7 @@ class Listeners:
     def __init__(self, fleet: Fleet, clock: Clock, web: Web, *, apis: bool) -> None:
         self._fleet, self._clock, self._web, self._with_apis = fleet, clock, web, apis
         self._apis: dict[str, asyncio.Server] = {}
-        self._ports: dict[tuple[str, int], tuple[OpenPort, LabPort]] = {}
+        self._ports: dict[Key, tuple[OpenPort, LabPort]] = {}
 
     async def run(self) -> None:
         """Keep listeners true until cancelled, then close them all."""
@@ -91,10 +116,9 @@ class Listeners:
         if self._with_apis:
             await self._sync_apis(set(wanted))
         ports = {
-            (address, port.outer): port
+            (port.transport, address, port.outer): port
             for address, found in wanted.items()
             for port in found
-            if port.transport == "tcp"
         }
         for key in [key for key, held in self._ports.items() if ports.get(key) != held[0]]:
             self._ports.pop(key)[1].close()
@@ -114,7 +138,7 @@ class Listeners:
             except OSError as error:
                 self._fleet.unbound[address] = str(error)
 
-    async def _open_port(self, key: tuple[str, int], port: OpenPort) -> None:
+    async def _open_port(self, key: Key, port: OpenPort) -> None:
         listener = LabPort(port.kind)
         try:
             await listener.listen(*key)
@@ -134,9 +158,10 @@ class Listeners:
         self._ports.clear()
 
 
-def _name(key: tuple[str, int]) -> str:
-    return f"{key[0]}:{key[1]}"
+def _name(key: Key) -> str:
+    transport, address, port = key
+    return f"{address}:{port}" if transport == "tcp" else f"{address}:{port}/{transport}"
 
 
-def _names(ports: dict[tuple[str, int], OpenPort], apis: dict[str, list[OpenPort]]) -> set[str]:
+def _names(ports: dict[Key, OpenPort], apis: dict[str, list[OpenPort]]) -> set[str]:
     return {*map(_name, ports), *apis}

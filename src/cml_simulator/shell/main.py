@@ -11,17 +11,20 @@ import random
 import signal
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 
 import click
+import msgspec
 import uvloop
 
 from cml_simulator.app import CmlApp, ControlApp
 from cml_simulator.core import fleet as fleets
 from cml_simulator.core.fleet import Fleet
-from cml_simulator.core.profile import Machine, Profile, Rules
+from cml_simulator.core.profile import Machine, Profile, Rules, release
 from cml_simulator.shell.clock import ScaledClock
 from cml_simulator.shell.listeners import Listeners
 from cml_simulator.shell.tls import self_signed
+from cml_simulator.shell.ui_socket import UiSocket
 from cml_simulator.shell.web import Web
 
 LOCAL = "127.0.0.1"
@@ -43,6 +46,7 @@ class Options:
     version: str = Profile().version
     over_licence: str = "queue"
     unknown_definition: str = "refuse"
+    rule: tuple[str, ...] = ()
 
 
 def _dice(options: Options) -> random.Random:
@@ -57,7 +61,8 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
     world = Fleet(_dice(options), options.password, options.cml_port)
     control = ControlApp(world, clock)
     tls = None if options.http else self_signed()
-    cml = Web(CmlApp(world, clock, asyncio.sleep, None if options.fleet else control), tls)
+    app = CmlApp(world, clock, asyncio.sleep, None if options.fleet else control)
+    cml = Web(app, tls, partial(UiSocket, world, clock))
     front = Web(control, None) if options.fleet else cml
     if not options.fleet:
         _one_server(world, options, clock())
@@ -80,15 +85,30 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
         cml.cut()
 
 
+def rules_of(options: Options) -> Rules:
+    """Return the rules of the command line; a value is JSON, or else a text."""
+    values: dict[str, object] = {
+        "over_licence": options.over_licence,
+        "unknown_definition": options.unknown_definition,
+    }
+    for text in options.rule:
+        key, _, value = text.partition("=")
+        if key not in Rules.__slots__:
+            raise click.BadParameter(f"no such rule: {key}")
+        try:
+            values[key] = json.loads(value)
+        except ValueError:
+            values[key] = value
+    try:
+        return msgspec.convert(values, Rules)
+    except msgspec.ValidationError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 def _one_server(world: Fleet, options: Options, now: float) -> None:
-    rules = Rules(
-        over_licence="refuse" if options.over_licence == "refuse" else "queue",
-        unknown_definition="warn" if options.unknown_definition == "warn" else "refuse",
-    )
+    rules = rules_of(options)
     world.fixed_address = LOCAL
-    server = fleets.create(
-        world, machine=Machine(), rules=rules, profile=Profile(version=options.version)
-    )
+    server = fleets.create(world, machine=Machine(), rules=rules, profile=release(options.version))
     fleets.boot(world, server, now)
 
 
@@ -130,10 +150,17 @@ async def _run(options: Options) -> None:
 @click.option("--cml-port", type=click.IntRange(1, 65535), default=8443, help="With --fleet.")
 @click.option("--first-octet", type=click.IntRange(1, 254), help="With --fleet: 127.N.b.c.")
 @click.option("--seed", type=int, help="Seed of ids and spread; without it they are random.")
-@click.option("--version", default=Profile().version, help="Version text of the one server.")
+@click.option(
+    "--version",
+    default=Profile().version,
+    help="Version text of the one server; 2.7, 2.8, 2.9 and 2.10 name their releases.",
+)
+@click.option(
+    "--rule", multiple=True, help="KEY=VALUE of the simulator's rules (core/profile.py); repeats."
+)
 @click.option(
     "--over-licence",
-    type=click.Choice(["queue", "refuse"]),
+    type=click.Choice(["queue", "refuse", "leave"]),
     default="queue",
     help="What nodes beyond the licence do.",
 )

@@ -1,7 +1,11 @@
-"""HTTP on many addresses with uvicorn's protocol class: one configuration, many listeners."""
+"""HTTP on many addresses with uvicorn's protocol class: one configuration, many listeners.
+
+`sockets` makes the protocol of a connection that becomes a websocket.
+"""
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -32,7 +36,12 @@ class Protocol(HttpToolsProtocol):
 class Web:
     """Opens and closes listeners for one ASGI application."""
 
-    def __init__(self, app: Any, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        app: Any,
+        tls: ssl.SSLContext | None,
+        sockets: Callable[..., asyncio.Protocol] | None = None,
+    ) -> None:
         config = Config(
             app,
             http=Protocol,
@@ -43,6 +52,9 @@ class Web:
             timeout_keep_alive=KEEP_ALIVE,
         )
         config.load()
+        if sockets is not None:
+            # uvicorn calls it with the configuration whenever a client asks for a websocket.
+            config.ws_protocol_class = sockets  # type: ignore[assignment]
         self._state = ServerState()
         self._tls = tls
         self._make = partial(Protocol, config=config, server_state=self._state, app_state={})

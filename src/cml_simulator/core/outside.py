@@ -1,0 +1,152 @@
+"""What other people do to a server behind one's back, as they would in CML's own web interface.
+
+Reached through `/_control`; no rights are asked.
+"""
+
+from typing import Any
+
+import msgspec
+
+from cml_simulator.core import builder, licensing, lifecycle
+from cml_simulator.core.errors import not_found, refused
+from cml_simulator.core.model import Lab, Node
+from cml_simulator.core.server import ADMIN_ID, Server
+from cml_simulator.core.world import settle
+
+Answer = dict[str, Any]
+
+
+class Edit(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One edit: an action, and what it needs of lab, node, tag and text."""
+
+    action: str
+    lab_id: str = ""
+    node_id: str = ""
+    tag: str = ""
+    text: str = ""
+
+
+def _lab(server: Server, edit: Edit) -> Lab:
+    lab = server.labs.get(edit.lab_id)
+    if lab is None:
+        raise not_found("Lab", edit.lab_id)
+    return lab
+
+
+def _node(server: Server, edit: Edit) -> Node:
+    node = server.nodes.get(edit.node_id)
+    if node is None:
+        raise not_found("Node", edit.node_id)
+    return node
+
+
+def _delete_lab(server: Server, edit: Edit, now: float) -> Answer:
+    lifecycle.force_delete_lab(server, _lab(server, edit), now)
+    return {}
+
+
+def _add_lab(server: Server, edit: Edit, now: float) -> Answer:
+    return {"lab_id": builder.new_lab(server, ADMIN_ID, now, edit.text or None).id}
+
+
+def _rename_lab(server: Server, edit: Edit, now: float) -> Answer:
+    lab = _lab(server, edit)
+    lab.title = edit.text or lab.title
+    lifecycle.touch(lab, now)
+    return {}
+
+
+def _notes(server: Server, edit: Edit, now: float) -> Answer:
+    lab = _lab(server, edit)
+    lab.notes = edit.text
+    lifecycle.touch(lab, now)
+    return {}
+
+
+def _start_lab(server: Server, edit: Edit, now: float) -> Answer:
+    lifecycle.start_lab(server, _lab(server, edit), now)
+    return {}
+
+
+def _stop_lab(server: Server, edit: Edit, now: float) -> Answer:
+    lifecycle.stop_lab(server, _lab(server, edit), now)
+    return {}
+
+
+def _start_node(server: Server, edit: Edit, now: float) -> Answer:
+    lifecycle.start_node(server, _node(server, edit), now)
+    return {}
+
+
+def _stop_node(server: Server, edit: Edit, now: float) -> Answer:
+    lifecycle.stop_node(server, _node(server, edit), now)
+    return {}
+
+
+def _delete_node(server: Server, edit: Edit, now: float) -> Answer:
+    node = _node(server, edit)
+    lifecycle.drop_running(server, node, now)
+    lifecycle.delete_node(server, node, now)
+    return {}
+
+
+def _add_tag(server: Server, edit: Edit, now: float) -> Answer:
+    node = _node(server, edit)
+    if edit.tag not in node.tags:
+        lifecycle.set_tags(server, node, [*node.tags, edit.tag], now)
+    return {}
+
+
+def _remove_tag(server: Server, edit: Edit, now: float) -> Answer:
+    node = _node(server, edit)
+    lifecycle.set_tags(server, node, [tag for tag in node.tags if tag != edit.tag], now)
+    return {}
+
+
+def _break_node(server: Server, edit: Edit, now: float) -> Answer:
+    """From its next start on, the node's console never shows that it has booted."""
+    _ = now
+    _node(server, edit).broken = True
+    return {}
+
+
+def _revoke_tokens(server: Server, edit: Edit, now: float) -> Answer:
+    _ = edit, now
+    server.sessions.live.clear()
+    return {}
+
+
+def _deregister(server: Server, edit: Edit, now: float) -> Answer:
+    _ = edit
+    settle(server, now)
+    active = len(server.active) + len(server.queue)
+    told = licensing.deregister(server.licence, server.cloud, active_nodes=active)
+    server.revision += 1
+    return {"told": told}
+
+
+ACTIONS = {
+    "add_lab": _add_lab,
+    "delete_lab": _delete_lab,
+    "rename_lab": _rename_lab,
+    "set_notes": _notes,
+    "start_lab": _start_lab,
+    "stop_lab": _stop_lab,
+    "start_node": _start_node,
+    "stop_node": _stop_node,
+    "delete_node": _delete_node,
+    "break_node": _break_node,
+    "add_tag": _add_tag,
+    "remove_tag": _remove_tag,
+    "revoke_tokens": _revoke_tokens,
+    "deregister": _deregister,
+}
+
+
+def act(server: Server, edit: Edit, now: float) -> Answer:
+    """Do one edit; return what it made."""
+    settle(server, now)
+    action = ACTIONS.get(edit.action)
+    if action is None:
+        raise refused(f"Unknown action: {edit.action}")
+    return action(server, edit, now)
