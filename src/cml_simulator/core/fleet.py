@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cml_simulator.core import patty, snapshots, world
+from cml_simulator.core import outside, patty, snapshots, world
 from cml_simulator.core.errors import CmlError, not_found, refused
 from cml_simulator.core.faults import Fault
 from cml_simulator.core.inputs import Dice, new_id
 from cml_simulator.core.licensing import LicenceCloud
+from cml_simulator.core.outside import Edit
 from cml_simulator.core.ports import OpenPort
 from cml_simulator.core.profile import Config, Identity, Machine, Profile, Rules
 from cml_simulator.core.snapshots import Snapshot
@@ -154,6 +155,19 @@ def restore_snapshot(fleet: Fleet, server: Server, key: str, now: float) -> None
     if server.power.destroyed:
         raise CmlError(409, f"Server is destroyed: {server.id}")
     snapshots.restore(server, kept, now)
+
+
+# ------------------------------------------------------------------ outside hands
+
+
+def delete_lab(server: Server, lab_id: str, now: float) -> None:
+    """Remove a lab as someone in the web interface would."""
+    outside.act(server, Edit(action="delete_lab", lab_id=lab_id), now)
+
+
+def add_tag(server: Server, node_id: str, tag: str, now: float) -> None:
+    """Add a tag to a node as someone in the web interface would."""
+    outside.act(server, Edit(action="add_tag", node_id=node_id, tag=tag), now)
 
 
 # ------------------------------------------------------------------ truth
