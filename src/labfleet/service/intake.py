@@ -9,6 +9,7 @@ import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,6 +24,8 @@ DEPTH_LIMIT = 64
 PROBLEM_LIMIT = 20
 LABEL_LIMIT = 64
 ANNOTATION_BYTES = 64 * 1024
+# Room to add durations and time zones at both ends of what a datetime can hold.
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>.+)`)?$", re.DOTALL)
 _LABEL_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
@@ -52,9 +55,10 @@ def shaped(row: Kind, body: object) -> dict[str, Any]:
         raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
     raw = {key: value for key, value in body.items() if key != "status"}
     problems = []
-    if raw.pop("apiVersion", None) not in {None, API_VERSION}:
+    # Tuples, not sets: a raw value may be a list or a mapping, which no set can be asked for.
+    if raw.pop("apiVersion", None) not in (None, API_VERSION):
         problems.append(("apiVersion", f"must be {API_VERSION}"))
-    if raw.pop("kind", None) not in {None, row.name}:
+    if raw.pop("kind", None) not in (None, row.name):
         problems.append(("kind", f"must be {row.name} here"))
     for part in ("metadata", "spec"):
         value = raw.get(part)
@@ -87,9 +91,17 @@ def record(kind: type[T], raw: object) -> T:
     if unknown:
         raise invalid(*unknown[:PROBLEM_LIMIT], reason="UnknownField")
     try:
-        return msgspec.convert(raw, kind, strict=True)
+        made = msgspec.convert(raw, kind, strict=True)
     except msgspec.ValidationError as problem:
         raise invalid(_place(str(problem))) from None
+    far = [
+        (where, f"must lie between the years {EARLIEST.year} and {LATEST.year}")
+        for where, instant in _instants(made, "")
+        if instant.tzinfo is not None and not EARLIEST <= instant <= LATEST
+    ]
+    if far:
+        raise invalid(*far)
+    return made
 
 
 def too_deep(value: object) -> bool:
@@ -190,6 +202,16 @@ def _unknown(value: Any, shape: msgspec.inspect.Type, path: str) -> Iterator[tup
                 yield from _unknown(inner, item, f"{path}[{index}]")
         case _:
             return
+
+
+def _instants(value: object, path: str) -> Iterator[tuple[str, datetime]]:
+    """Yield every instant of a typed record with its place."""
+    if isinstance(value, datetime):
+        yield path, value
+    elif isinstance(value, msgspec.Struct):
+        pairs = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        for shown, field in pairs:
+            yield from _instants(getattr(value, field), f"{path}.{shown}" if path else shown)
 
 
 def _place(text: str) -> tuple[str, str]:

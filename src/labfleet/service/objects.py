@@ -289,7 +289,7 @@ def _new_body(
 
 def _version(raw: Mapping[str, Any]) -> str | None:
     version = (raw.get("metadata") or {}).get("resourceVersion")
-    if version in {None, ""}:
+    if version is None or version == "":
         return None
     if not isinstance(version, str) or not version.isdecimal() or len(version) > 19:
         raise intake.invalid(("metadata.resourceVersion", "must be text of digits"))

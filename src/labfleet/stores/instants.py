@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = datetime.min.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -17,5 +18,11 @@ def to_micros(instant: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the aware UTC instant."""
-    return _START + timedelta(microseconds=micros)
+    """Return the aware UTC instant; the last there is for what lies beyond it.
+
+    One row with a zone at the end of time must not make its whole table unreadable.
+    """
+    try:
+        return _START + timedelta(microseconds=micros)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if micros > 0 else _FIRST
