@@ -108,7 +108,7 @@ def _ports(seen: Invariants) -> list[str]:
 
 
 def _licences(seen: Invariants) -> list[str]:
-    """A licence is held by a server that lives, or its leak stands on record."""
+    """Find licences held by no living server, of whose leak there is no record."""
     fleet = seen.racks.fleet
     living = {
         server.config.identity.product_uuid

@@ -155,9 +155,12 @@ class Luck:
         self._over = True
         self._windows.clear()
 
-    def strikes(self, word: str) -> bool:
-        """Tell whether this call, write or event is struck, and count it."""
-        rate = self.plan.rates.get(word, 0.0)
+    def strikes(self, word: str, times: float = 1.0) -> bool:
+        """Tell whether this call, write or event is struck, and count it.
+
+        `times` makes it likelier where bad luck teaches most.
+        """
+        rate = self.plan.rates.get(word, 0.0) * times
         if self._over or not rate:
             return False
         stream = self._streams.get(word)
@@ -168,9 +171,9 @@ class Luck:
         self.counts[word] += 1
         return True
 
-    def first(self, words: Iterable[str]) -> str | None:
+    def first(self, words: Iterable[str], times: float = 1.0) -> str | None:
         """Return the first of the words that strikes."""
-        return next((word for word in words if self.strikes(word)), None)
+        return next((word for word in words if self.strikes(word, times)), None)
 
     def begin(self, word: str, who: object) -> Callable[[], None]:
         """Open a window in which a fault holds for someone; return what closes it."""
@@ -186,4 +189,4 @@ class Luck:
     def holds(self, word: str, who: object) -> bool:
         """Tell whether a window is open for someone (or for all, None)."""
         holders = self._windows.get(word)
-        return bool(holders) and (who in holders or None in holders)
+        return holders is not None and (who in holders or None in holders)

@@ -37,6 +37,16 @@ def _things(stage: Stage, *states: str) -> list[Thing]:
     return [each for each in stage.cloud.things.values() if each.state in states]
 
 
+async def _awaited(stage: Stage, happening: Happening, *states: str) -> Thing | None:
+    """Return a machine in a rare state, waiting for one as long as faults last."""
+    while not stage.luck.over:
+        found = _picked(_things(stage, *states), happening)
+        if found is not None:
+            return found
+        await asyncio.sleep(20)
+    return None
+
+
 # --- the product's own processes ---------------------------------------------------------
 
 
@@ -92,7 +102,7 @@ async def _instance_death(stage: Stage, happening: Happening) -> bool:
 
 
 async def _boot_hangs(stage: Stage, happening: Happening) -> bool:
-    thing = _picked(_things(stage, "pending", "stopped"), happening)
+    thing = await _awaited(stage, happening, "pending", "stopped")
     if thing is None:
         return False
     stage.invariants.excused.add(thing.id)
@@ -110,7 +120,7 @@ async def _console_stop(stage: Stage, happening: Happening) -> bool:
 
 
 async def _console_start(stage: Stage, happening: Happening) -> bool:
-    thing = _picked(_things(stage, "stopped"), happening)
+    thing = await _awaited(stage, happening, "stopped")
     if thing is None:
         return False
     stage.cloud.begin_start(thing)
@@ -175,20 +185,20 @@ async def _licence_revoked(stage: Stage, happening: Happening) -> bool:
     server = stage.racks.server(thing.server_id)
     if server.licence.stage is not Registration.COMPLETED:
         return False
-    server.licence.authorized_at = None
+    server.licence.compliant = False
     server.revision += 1
     await asyncio.sleep(happening.span)
-    if server.licence.stage is Registration.COMPLETED and server.licence.due is None:
-        server.licence.authorized_at = stage.racks.now()
-        server.revision += 1
+    server.licence.compliant = True
+    server.revision += 1
     return True
 
 
 async def _server_unreachable(stage: Stage, happening: Happening) -> bool:
     thing = _picked(_things(stage, "running"), happening)
-    if thing is None or thing.public_ip is None:
+    address = None if thing is None else thing.public_ip
+    if address is None:
         return False
-    return await _window(stage, happening, thing.public_ip)
+    return await _window(stage, happening, address)
 
 
 async def _no_stock(stage: Stage, happening: Happening) -> bool:

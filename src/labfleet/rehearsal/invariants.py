@@ -20,10 +20,13 @@ from labfleet.rehearsal.worlds.database import Shared
 from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
 from labfleet.resources import conditions, kinds, topology
 from labfleet.resources.amounts import DIMENSIONS, Amounts
-from labfleet.resources.meta import Key, Resource
+from labfleet.resources.meta import Key
 from labfleet.resources.session import FINALIZER_LAB, TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import (
-    FINALIZER_INSTANCE, FINALIZER_LICENCE, Worker, WorkerPhase,
+    FINALIZER_INSTANCE,
+    FINALIZER_LICENCE,
+    Worker,
+    WorkerPhase,
 )  # fmt: skip
 from labfleet.stores import rules
 
@@ -103,10 +106,10 @@ class Invariants:
     def _put(self, write: store.Put, revision: int) -> None:
         if write.key.kind == "Session":
             new = kinds.decode("Session", write.doc, revision)
-            self._session(write.key, self.sessions.get(write.key), new)  # type: ignore[arg-type]
+            self._session(write.key, self.sessions.get(write.key), new)
         elif write.key.kind == "Worker":
             fresh = kinds.decode("Worker", write.doc, revision)
-            self._worker(self.workers.get(write.key.name), fresh, revision)  # type: ignore[arg-type]
+            self._worker(self.workers.get(write.key.name), fresh, revision)
 
     def _gone(self, key: Key) -> None:
         if key.kind == "Session":
@@ -198,7 +201,7 @@ class Invariants:
                 self.broken("port", f"{worker}: {told} given to {other.key} and {new.key}")
 
     def _lab_gone(self, session: Session) -> None:
-        """A session that ended has left no lab behind."""
+        """Judge that an ended session has left no lab behind."""
         for server in self.racks.fleet.servers.values():
             for lab in server.labs.values():
                 if topology.marker_of(lab.notes) == session.metadata.uid:

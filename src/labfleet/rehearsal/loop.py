@@ -79,8 +79,9 @@ class _Actor:
         return self.drawn
 
     def child(self, word: str) -> str:
-        """Return the name of the next child of this word: not the task's own name, because
-        Python versions set that at different moments.
+        """Return the name of the next child of this word.
+
+        It is not the task's own name: Python versions set that at different moments.
         """
         count = self.children.get(word, 0) + 1
         self.children[word] = count
@@ -136,7 +137,7 @@ class Loop(asyncio.BaseEventLoop):
         """Return virtual seconds since the start."""
         return self._now
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self,
         callback: Callable[..., object],
         *args: Any,
@@ -149,7 +150,7 @@ class Loop(asyncio.BaseEventLoop):
             self._pending.append(handle)
         return handle
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self,
         delay: float,
         callback: Callable[..., object],
@@ -159,7 +160,7 @@ class Loop(asyncio.BaseEventLoop):
         """Run a callback after so many virtual seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[..., object],
@@ -174,7 +175,7 @@ class Loop(asyncio.BaseEventLoop):
             heapq.heappush(self._timers, (when, self._timer_count, timer))
         return timer
 
-    def call_soon_threadsafe(
+    def call_soon_threadsafe(  # type: ignore[override]
         self,
         callback: Callable[..., object],
         *args: Any,
@@ -226,7 +227,7 @@ class Loop(asyncio.BaseEventLoop):
         if self._same_instant > SPIN_LIMIT:
             raise Livelock(_spinning(pending, now))
         for handle in pending:
-            if not handle._cancelled:  # type: ignore[union-attr]  # noqa: SLF001 - as asyncio does
+            if not handle._cancelled:  # noqa: SLF001 - as asyncio does
                 self._step(handle)
         self._running = self._world
 
@@ -265,11 +266,8 @@ class Loop(asyncio.BaseEventLoop):
             if not task.done() and isinstance(task, _Task) and _lives(task.actor)
         ]
         more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
-        return "\n".join(
-            [f"nothing is ready and no timer is set at {self._now:g} s:"]
-            + sorted(lines)[:SHOWN]
-            + more
-        )
+        title = f"nothing is ready and no timer is set at {self._now:g} s:"
+        return "\n".join([title, *sorted(lines)[:SHOWN], *more])
 
     # --- tasks and processes -----------------------------------------------------------
 
@@ -329,31 +327,38 @@ class Loop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
             if not task.done():
                 with suppress(BaseException):
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    task.get_coro().close()
         self._graves.clear()
 
-    # --- what has no place here --------------------------------------------------------
-
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:
-        """Refuse: threads run at the machine's pace, in the machine's order."""
-        raise Refused(f"a thread was asked for ({func!r}); pass a runner")
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise Refused("sockets, files and signals of the machine have no virtual time")
-
-    create_connection = create_server = create_datagram_endpoint = _refuse  # type: ignore[assignment]
-    create_unix_connection = create_unix_server = connect_accepted_socket = _refuse  # type: ignore[assignment]
-    connect_read_pipe = connect_write_pipe = subprocess_exec = subprocess_shell = _refuse  # type: ignore[assignment]
-    sock_connect = sock_accept = sock_recv = sock_sendall = sock_recv_into = _refuse  # type: ignore[assignment]
-    add_reader = add_writer = remove_reader = remove_writer = _refuse  # type: ignore[assignment]
-    getaddrinfo = getnameinfo = start_tls = sendfile = sock_sendfile = _refuse  # type: ignore[assignment]
-    add_signal_handler = _refuse  # type: ignore[assignment]
+    # --- nothing comes from outside ----------------------------------------------------
 
     def _process_events(self, event_list: Any) -> None:
         """Nothing comes from outside."""
 
     def _write_to_self(self) -> None:
         """Nobody else could wake it."""
+
+
+def _no_thread(*given: object, **_: object) -> NoReturn:
+    raise Refused(f"a thread was asked for ({given[2:3]}); pass a runner")
+
+
+def _no_socket(*_: object, **__: object) -> NoReturn:
+    raise Refused("sockets, files and signals of the machine have no virtual time")
+
+
+_SOCKETS = (
+    "create_connection", "create_server", "create_datagram_endpoint", "create_unix_connection",
+    "create_unix_server", "connect_accepted_socket", "connect_read_pipe", "connect_write_pipe",
+    "subprocess_exec", "subprocess_shell", "sock_connect", "sock_accept", "sock_recv",
+    "sock_recv_into", "sock_sendall", "sock_sendfile", "add_reader", "add_writer",
+    "remove_reader", "remove_writer", "getaddrinfo", "getnameinfo", "start_tls", "sendfile",
+    "add_signal_handler",
+)  # fmt: skip
+for _name in _SOCKETS:
+    setattr(Loop, _name, _no_socket)
+# Set here and not in the class: what always raises has no honest signature to override with.
+Loop.run_in_executor = _no_thread  # type: ignore[method-assign]
 
 
 def current() -> Process | None:

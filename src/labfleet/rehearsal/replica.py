@@ -95,9 +95,10 @@ class Replica:
             objects=Objects(around.store), cache=self.cache, clock=around.clock, ids=around.ids
         )
         feed = Feed(around.store, self.cache, around.clock, relist=RELIST_SECONDS)
-        ground = [Role("feed", feed.run, ready=lambda: self.cache.cursor is not None)]
-        for role in assembly.ROLES:
-            ground.append(self._lead(role))
+        ground = [
+            Role("feed", feed.run, ready=lambda: self.cache.cursor is not None),
+            *(self._lead(role) for role in assembly.ROLES),
+        ]
         self.supervisors.insert(0, self._supervised(ground, None))
 
     def _lead(self, role: str) -> Role:

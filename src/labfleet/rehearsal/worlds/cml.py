@@ -14,7 +14,15 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from cml_simulator.core import (
-    addresses, builder, host_views, lifecycle, licensing, patty, topology, usage, views,
+    addresses,
+    builder,
+    host_views,
+    licensing,
+    lifecycle,
+    patty,
+    topology,
+    usage,
+    views,
 )  # fmt: skip
 from cml_simulator.core import fleet as servers
 from cml_simulator.core.errors import CmlError
@@ -22,15 +30,30 @@ from cml_simulator.core.fleet import Fleet
 from cml_simulator.core.model import Lab as CmlLab
 from cml_simulator.core.model import Node
 from cml_simulator.core.world import (
-    ADMIN_ID, BootStage, Server, admit, boot_stage, in_use, settle, why_waiting,
+    ADMIN_ID,
+    BootStage,
+    Server,
+    admit,
+    boot_stage,
+    in_use,
+    settle,
+    why_waiting,
 )  # fmt: skip
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml import licensing as licences
 from labfleet.adapters.cml import parsing
 from labfleet.adapters.cml.transport import Reply
 from labfleet.interfaces.lab_host import (
-    HostAddress, InterfaceState, Lab, LabHost, LabObservation, Licensing, NodeState, Readiness,
-    Stage, SystemStats,
+    HostAddress,
+    InterfaceState,
+    Lab,
+    LabHost,
+    LabObservation,
+    Licensing,
+    NodeState,
+    Readiness,
+    Stage,
+    SystemStats,
 )  # fmt: skip
 from labfleet.kernel import errors
 from labfleet.rehearsal.dice import EPOCH, SECRET, Dice
@@ -273,7 +296,9 @@ class DirectHost:
     async def converged(self, lab_id: str) -> bool:
         return await self._ask(
             "check_if_converged",
-            lambda server, now: lifecycle.converged(list(_of(server, lab_id).nodes.values()), now),
+            lambda server, now: lifecycle.converged(
+                server, list(_of(server, lab_id).nodes.values()), now
+            ),
         )
 
     async def queue(self) -> Mapping[str, str]:

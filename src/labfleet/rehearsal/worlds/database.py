@@ -104,7 +104,7 @@ class Shared:
 class Session:
     """One process's connection to the shared database."""
 
-    poll = None
+    poll: float | None = None
     shared = True
 
     def __init__(self, shared: Shared, process: Process) -> None:
@@ -140,7 +140,7 @@ class Session:
         self._shared.mute(self)
 
     def close(self) -> None:
-        """The database outlives its sessions."""
+        """Close nothing: the database outlives its sessions."""
 
 
 class PatientStore(FleetStore):

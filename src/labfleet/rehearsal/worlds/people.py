@@ -164,14 +164,14 @@ class People:
         return None
 
     async def _visit(self, number: int, at: float, definition: str, exam: bool) -> None:  # noqa: FBT001
-        """One person: asks for a session, and may change their mind."""
+        """Play one person: asks for a session, and may change their mind."""
         dice = self.dice.stream(f"visit/{number}")
         await asyncio.sleep(max(at - asyncio.get_running_loop().time(), 0))
         slot: dict[str, Any] = {"zone": "UTC"}
         now = asyncio.get_running_loop().time()
         minutes = _SIZES[definition][1]
         if exam:
-            begin = (int(now // 86400) + (now % 86400 > 9 * 3600)) * 86400 + 9 * 3600
+            begin = (now // 86400 + (now % 86400 > 9 * 3600)) * 86400 + 9 * 3600.0
             slot |= _slot(begin, minutes)
         elif dice.chance(0.5):
             begin = now + dice.between(600, 2 * 3600)
@@ -198,7 +198,7 @@ class People:
             await self._request(lambda parts: objects.delete(parts, ADMIN, KINDS["Session"], name))
 
     async def _operate(self) -> None:
-        """The operator: drains, cordons, stops and starts workers now and then."""
+        """Play the operator: drains, cordons, stops and starts workers now and then."""
         dice = self.dice.stream("operator")
         span = self.demand.hours * 3600
         at = dice.between(1800, 14400)

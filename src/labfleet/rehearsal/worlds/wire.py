@@ -21,6 +21,8 @@ T = TypeVar("T")
 Repeat = Literal["read", "safe", "once"]
 """read: changes nothing. safe: doing it twice is doing it once. once: neither."""
 
+CHANGES = 8.0
+"""How much likelier a change is struck than a look: there are few of them, and they matter."""
 BEFORE = ("call_refused", "call_throttle", "call_error", "call_lost_before")
 
 
@@ -60,14 +62,15 @@ class Wire:
         if down:
             await asyncio.sleep(min(manners.patience, 5.0))
             raise errors.Unreachable(f"{what}: no connection", reason="Timeout")
-        struck = luck.first(BEFORE)
+        times = 1.0 if repeat == "read" else CHANGES
+        struck = luck.first(BEFORE, times)
         if struck is not None:
             await self._struck(what, struck, repeat)
         if luck.strikes("call_slow"):
             there += dice.between(1.0, manners.patience)
         answer: asyncio.Future[Any] = self._loop.create_future()
-        lost = luck.strikes("call_lost_after")
-        if luck.strikes("call_late"):
+        lost = luck.strikes("call_lost_after", times)
+        if luck.strikes("call_late", times):
             there += dice.between(manners.patience, manners.patience * 1.2)
             lost = True
         self._loop.call_later(
@@ -104,14 +107,14 @@ class Wire:
         self,
         effect: Callable[[], T],
         answer: asyncio.Future[T],
-        lost: bool,
+        lost: bool,  # noqa: FBT001 - call_later passes by place
         read: bool,  # noqa: FBT001
     ) -> None:
         if lost and read:
             return
         try:
             result = effect()
-        except errors.LabfleetError as problem:
+        except Exception as problem:  # noqa: BLE001 - a bug of the world goes to the caller too
             if not lost and not answer.done():
                 answer.set_exception(problem)
             return

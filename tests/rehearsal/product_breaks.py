@@ -1,0 +1,239 @@
+"""Deliberate breaks of product code, one for each rule that a rehearsal watches.
+
+A break edits the product (never a world, never the checker) through `monkeypatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.scheduler import Scheduler
+from labfleet.controllers.session.reconcile import SessionController
+from labfleet.controllers.worker import inventory, launch
+from labfleet.controllers.worker import look as worker_look
+from labfleet.decisions import ledger, placement
+from labfleet.decisions.lifecycle import (
+    session as session_rules,
+)
+from labfleet.decisions.lifecycle import (
+    worker,
+    worker_down,
+    worker_draft,
+    worker_up,
+)
+from labfleet.interfaces import store as stores
+from labfleet.rehearsal.run import Options
+from labfleet.resources.session import SessionPhase
+from labfleet.resources.worker import WorkerPhase
+from labfleet.stores import sqlite
+
+Patch = pytest.MonkeyPatch
+SHORT = Options(hours=6)
+TIGHT = Options(hours=6, workers=1, sessions=240)
+
+
+@dataclass(frozen=True)
+class Break:
+    """What is broken, which rule must notice, in which fleet, from which seed on to look."""
+
+    rule: str
+    apply: Callable[[Patch], None]
+    options: Options = SHORT
+    first: int = 1
+
+
+def drop_the_token(patch: Patch) -> None:
+    """Send every launch with a token of its own, and do not look before sending again."""
+    count = iter(range(10**9))
+    before = launch.Launcher.request
+
+    def request(self: Any, *args: Any) -> Any:
+        return replace(before(self, *args), token=f"fresh-{next(count)}")
+
+    async def settle(self: Any, found: Any, machine: Any, effect: Any) -> Any:
+        return found
+
+    patch.setattr(launch.Launcher, "request", request)
+    patch.setattr(launch.Launcher, "settle", settle)
+
+
+def place_blindly(patch: Patch) -> None:
+    """Believe that everything fits."""
+    patch.setattr(ledger, "shortages", lambda *args, **kwargs: ())
+    patch.setattr(ledger, "less", lambda capacity, held: capacity)
+    patch.setattr(placement.ledger, "peak", lambda *args: placement.Amounts())
+
+
+def free_ports_early(patch: Patch) -> None:
+    """Give a session's ports back when its teardown begins, not when its lab is gone."""
+    before = SessionController._record
+
+    async def record(self: Any, session: Any, step: Any, effect: Any = None) -> Any:
+        if step.status.phase is SessionPhase.RUNNING and session.status.worker:
+            await self.context.objects.store.commit(
+                stores.Commit(
+                    cause=self.context.cause("session-controller", "early"),
+                    writes=(
+                        stores.FreePorts(worker=session.status.worker, owner=session.metadata.uid),
+                    ),
+                    fence=self.context.leadership.fence,
+                )
+            )
+        return await before(self, session, step, effect)
+
+    patch.setattr(SessionController, "_record", record)
+
+
+def forget_labs(patch: Patch) -> None:
+    """End a session without deleting its lab."""
+    patch.setitem(session_rules._HANDLERS, SessionPhase.STOPPING, session_rules._finish)
+
+
+def write_without_fence(patch: Patch) -> None:
+    """Let controllers write without their fencing token."""
+
+    async def write(
+        self: Any, *objects: Any, actor: str, reason: str, writes: Any = (), preconditions: Any = ()
+    ) -> Any:
+        revision, stored = await self.objects.save(
+            *objects,
+            cause=self.cause(actor, reason),
+            writes=writes,
+            preconditions=preconditions,
+        )
+        await self.cache.reached(revision)
+        return stored
+
+    patch.setattr(Context, "write", write)
+
+
+def believe_in_the_end(patch: Patch) -> None:
+    """Call an instance gone when its end was asked for."""
+    for module in (worker_draft, worker_down, worker):
+        patch.setattr(module, "gone", lambda draft: True)
+
+
+def ignore_sessions(patch: Patch) -> None:
+    """Count no sessions on a worker that is to stop."""
+    patch.setattr(worker_look, "live_sessions", lambda context, worker: 0)
+
+
+def forget_licences(patch: Patch) -> None:
+    """Let go of a licence without giving it back and without a word."""
+    patch.setattr(worker_draft, "must_return_licence", lambda draft: False)
+    from labfleet.decisions.lifecycle import worker_hosting
+
+    for module in (worker_hosting, worker_up):
+        patch.setattr(module, "must_return_licence", lambda draft: False)
+
+    def drop(draft: Any, why: str) -> None:
+        draft.drop("labfleet/cml-licence")
+
+    for module in (worker_down, worker_up, worker):
+        patch.setattr(module, "leak", drop)
+    patch.setattr(worker_draft.Draft, "licence_held", property(lambda self: False))
+
+
+def leak_for_nothing(patch: Patch) -> None:
+    """Record a leak instead of giving the licence back."""
+
+    def unlicensing(draft: Any) -> Any:
+        worker_draft.leak(draft, "lazy")
+        return draft.go(WorkerPhase.STOPPING, "lazy")
+
+    patch.setitem(worker._RULES, WorkerPhase.UNLICENSING, unlicensing)
+
+
+def tag_wrongly(patch: Patch) -> None:
+    """Launch machines that carry another worker's identity."""
+    before = launch.Launcher.request
+    patch.setattr(
+        launch.Launcher,
+        "request",
+        lambda self, *args: replace(before(self, *args), worker_uid="somebody-else"),
+    )
+
+
+def say_nothing(patch: Patch) -> None:
+    """Record no reason for waiting."""
+
+    async def wait(self: Any, session: Any, decision: Any) -> int:
+        return 0
+
+    patch.setattr(Scheduler, "_wait", wait)
+
+
+def hammer(patch: Patch) -> None:
+    """List all machines for every look at one of them."""
+
+    async def find(self: Any, region: str, instance_id: str) -> Any:
+        for _ in range(200):
+            await self._compute.describe(region, instance_id)
+        return await self._compute.describe(region, instance_id)
+
+    patch.setattr(inventory.Inventory, "find", find)
+
+
+def lose_events(patch: Patch) -> None:
+    """Remove objects without removing their rows."""
+    before = sqlite.SqliteDatabase._save
+
+    def save(self: Any, plan: Any) -> None:
+        plan.dropped.clear()
+        before(self, plan)
+
+    patch.setattr(sqlite.SqliteDatabase, "_save", save)
+
+
+def never_finish(patch: Patch) -> None:
+    """Stop halfway through a teardown."""
+    patch.setitem(
+        session_rules._HANDLERS, SessionPhase.STOPPING, lambda draft: draft.stay("resting")
+    )
+
+
+def skip_a_phase(patch: Patch) -> None:
+    """Say RUNNING before READY."""
+
+    def booting(draft: Any, lab: Any) -> Any:
+        draft.set(phase=SessionPhase.RUNNING)
+        return session_rules.Step(draft.status, draft.finalizers)
+
+    patch.setattr(session_rules, "_booting", booting)
+
+
+def crash(patch: Patch) -> None:
+    """Trip over a missing field in the pool controller."""
+    from labfleet.controllers import pool
+
+    patch.setattr(pool, "_status", lambda *args: msgspec.UNSET.missing)
+
+
+BREAKS: dict[str, Break] = {
+    "drop_the_token": Break(
+        "one-instance", drop_the_token, Options(hours=2, sessions=200), first=5
+    ),
+    "place_blindly": Break("capacity", place_blindly, TIGHT),
+    "free_ports_early": Break("port", free_ports_early),
+    "forget_labs": Break("lab-finalizer", forget_labs),
+    "write_without_fence": Break("fence", write_without_fence),
+    "believe_in_the_end": Break("terminated", believe_in_the_end),
+    "ignore_sessions": Break("hosting", ignore_sessions, Options(hours=6, sessions=120), first=3),
+    "forget_licences": Break("licence", forget_licences),
+    "leak_for_nothing": Break(
+        "leak", leak_for_nothing, Options(hours=6, sessions=80, harshness="none"), first=2
+    ),
+    "tag_wrongly": Break("orphan", tag_wrongly),
+    "say_nothing": Break("reason", say_nothing, TIGHT),
+    "hammer": Break("budget", hammer, Options(hours=2, sessions=200), first=3),
+    "lose_events": Break("replay", lose_events),
+    "never_finish": Break("liveness", never_finish, Options(hours=2, sessions=100)),
+    "skip_a_phase": Break("edge", skip_a_phase),
+    "crash": Break("bug", crash),
+}

@@ -1,0 +1,160 @@
+"""A whole rehearsal: it holds, it repeats, it replays, and its command says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labfleet.rehearsal import faults, main, shrinking
+from labfleet.rehearsal.invariants import Invariants
+from labfleet.rehearsal.run import Options, plan_of, rehearse
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT = Options(hours=1.5)
+# Seeds that once failed, with what they found; the bugs have unit tests of their own too.
+FOUND = {
+    11: "sessions waited for ever for a worker whose boot had hung",
+    15: "sessions waited for ever for a worker that was stopped from outside and stayed down",
+}
+
+
+def test_a_seed_repeats() -> None:
+    """The same seed gives the same event log, schedule and counts."""
+    first, second = rehearse(3, SHORT), rehearse(3, SHORT)
+    assert first.violations == []
+    assert (first.log, first.schedule, first.steps) == (second.log, second.schedule, second.steps)
+    assert first.faults == second.faults
+
+
+def test_seeds_differ() -> None:
+    """Two seeds are two stories."""
+    assert rehearse(3, SHORT).log != rehearse(4, SHORT).log
+
+
+def test_a_quiet_day_leaks_nothing_and_completes() -> None:
+    """Without faults every session that was not ended early completes."""
+    report = rehearse(1, Options(hours=6, harshness=faults.NONE))
+    assert report.violations == []
+    assert report.phases["COMPLETED"] > 0
+    assert not {"FAILED", "EXPIRED"} & set(report.phases)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", sorted(FOUND))
+def test_a_seed_that_once_failed_holds(seed: int) -> None:
+    """Regression: the seed passes now."""
+    assert rehearse(seed, Options(hours=6)).violations == []
+
+
+@pytest.mark.timeout(120)
+def test_one_replica_and_an_exam_hold() -> None:
+    """A crowd at nine o'clock on one process is fine too."""
+    report = rehearse(2, Options(hours=11, sessions=10, exam=40, replicas=1))
+    assert report.violations == []
+    assert report.phases.total() >= 40
+
+
+def test_the_command_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line of stdout is the object that others rely on."""
+    assert main.main(["--seeds", "3..4", "--hours", "1", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert answer["violations"] == []
+    assert sorted(answer["hashes"]) == ["3", "4"]
+    assert answer["virtual_hours"] > 2
+    assert answer["speed"] > 1
+    assert answer["commits"] > 10
+    assert set(answer["faults"]) == set(faults.KINDS)
+
+
+def test_the_command_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Finished seeds are not played again."""
+    state = str(tmp_path / "state")
+    assert main.main(["--seeds", "3", "--hours", "1", "--state", state]) == 0
+    monkeypatch.setattr(main, "rehearse", None)
+    assert main.main(["--seeds", "3", "--hours", "1", "--state", state, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["seeds"] == 1
+
+
+def test_a_violation_comes_with_its_replay_and_a_smaller_plan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broken rule prints the one command, and what can be left out of the plan."""
+    monkeypatch.setattr(Invariants, "replay", lambda self: self.broken("replay", "made up"))
+    monkeypatch.setattr(shrinking, "TRIES", 6)
+    assert main.main(["--seeds", "3", "--hours", "1"]) == 1
+    shown = capsys.readouterr().out
+    assert "replay: labfleet rehearse --seeds 3 --hours 1 --workers 8 --sessions 40\n" in shown
+    smallest = next(line for line in shown.splitlines() if "smallest:" in line)
+    assert "--without" in smallest
+
+
+def test_wrong_words_are_refused() -> None:
+    """Unknown faults and odd ranges are told, not run."""
+    for argv in (["--without", "meteor"], ["--seeds", "5..1"], ["--seeds", "x"]):
+        with pytest.raises(SystemExit):
+            main.main(argv)
+
+
+def test_plans_are_values() -> None:
+    """A plan depends on its seed, can be thinned out, and its kinds are all known."""
+    options = Options(hours=24)
+    plan = plan_of(5, options)
+    assert plan == plan_of(5, options)
+    assert {each.word for each in plan.happenings} <= set(faults.KINDS)
+    kept = plan.keeping([plan.happenings[0].number])
+    assert kept.happenings == plan.happenings[:1]
+    assert plan.without(faults.KINDS) == faults.Plan()
+
+
+def test_hundred_plans_hold_every_kind() -> None:
+    """Every kind of fault is in some plan of hundred short ones."""
+    plans = [plan_of(seed, Options(hours=6)) for seed in range(1, 101)]
+    words = {each.word for plan in plans for each in plan.happenings}
+    words |= {word for plan in plans for word, rate in plan.rates.items() if rate}
+    assert words == set(faults.KINDS)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(120)
+def test_python_versions_agree_on_the_log() -> None:
+    """This Python and 3.11 give the same log and schedule, whatever the hash seed."""
+    code = (
+        "from labfleet.rehearsal.run import Options, rehearse\n"
+        "for seed in (5, 6):\n"
+        "    got = rehearse(seed, Options(hours=2))\n"
+        "    print(got.log, got.schedule)\n"
+    )
+    programs = [sys.executable]
+    other = os.environ.get("LABFLEET_OTHER_PYTHON") or shutil.which("python3.13")
+    if other is not None:
+        probe = subprocess.run(
+            [other, "-c", "import msgspec, yaml"],
+            env={**os.environ, "PYENV_VERSION": "3.13.0"},
+            check=False,
+            capture_output=True,
+        )
+        if probe.returncode:
+            pytest.skip(f"{other} has no msgspec; set LABFLEET_OTHER_PYTHON to one that has")
+        programs.append(other)
+    told = set()
+    for program in programs:
+        for hash_seed in ("0", "1"):
+            env = {
+                **os.environ,
+                "PYTHONPATH": str(ROOT / "src"),
+                "PYTHONHASHSEED": hash_seed,
+                "PYENV_VERSION": "3.13.0",
+            }
+            done = subprocess.run(
+                [program, "-c", code], env=env, capture_output=True, text=True, check=True
+            )
+            told.add(done.stdout)
+    assert len(told) == 1
