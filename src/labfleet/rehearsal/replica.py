@@ -159,17 +159,19 @@ class Replica:
         """Run a verb inside this process; never returns when the process dies first."""
         answer: asyncio.Future[T] = self.around.loop.create_future()
 
-        async def serve() -> None:
-            try:
-                result = await verb(self.parts)
-            except Exception as problem:  # noqa: BLE001 - handed to the client
-                if not answer.done():
-                    answer.set_exception(problem)
-            else:
-                if not answer.done():
-                    answer.set_result(result)
+        async def serve() -> T:
+            return await verb(self.parts)
 
-        self.around.loop.spawn(self.around.process, serve())
+        def reply(done: asyncio.Task[T]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            elif not done.cancelled():
+                answer.set_result(done.result())
+
+        self.around.loop.spawn(self.around.process, serve()).add_done_callback(reply)
         return await answer
 
 

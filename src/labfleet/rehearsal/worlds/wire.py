@@ -114,7 +114,7 @@ class Wire:
             return
         try:
             result = effect()
-        except Exception as problem:  # noqa: BLE001 - a bug of the world goes to the caller too
+        except errors.LabfleetError as problem:
             if not lost and not answer.done():
                 answer.set_exception(problem)
             return
