@@ -34,9 +34,9 @@ make_one() { # NAME PYTHON PACKAGE...
 one() {
   local base="${PYTHON:-python3}" newer
   case "$1" in
-    virl2-2.8) make_one "$1" "$base" virl2-client==2.8.0 ;;
-    virl2-2.9) make_one "$1" "$base" virl2-client==2.9.1 ;;
-    virl2-2.10) make_one "$1" "$base" virl2-client==2.10.1 ;;
+    virl2-2.8) make_one "$1" "$base" virl2-client==2.8.0 aiohttp ;;
+    virl2-2.9) make_one "$1" "$base" virl2-client==2.9.1 aiohttp ;;
+    virl2-2.10) make_one "$1" "$base" virl2-client==2.10.1 aiohttp ;;
     cmlutils) make_one "$1" "$base" cmlutils==2.6.1 virl2-client==2.9.1 ;;
     wingpy) make_one "$1" "$base" wingpy==1.7.0 ;;
     cml-mcp)

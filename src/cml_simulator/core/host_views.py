@@ -152,6 +152,8 @@ def compute_host(server: Server, now: float) -> dict[str, Any]:
             "running_orphans": orphans,
         },
     }
+    if not server.config.profile.compute_counts:
+        del body["node_counts"]
     if not server.config.profile.compute_nodes:
         del body["nodes"]
     return body

@@ -125,6 +125,16 @@ class Profile:
         return self.minor <= 9
 
     @property
+    def compute_counts(self) -> bool:
+        """Whether a compute host counts its nodes (virl2_client 2.8 crashes on that key)."""
+        return self.minor >= 9
+
+    @property
+    def wrapped_yaml(self) -> bool:
+        """Whether a node definition's YAML comes as a JSON string, which virl2_client 2.8 reads."""
+        return self.minor <= 8
+
+    @property
     def long_information(self) -> bool:
         return self.minor >= 10
 

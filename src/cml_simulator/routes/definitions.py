@@ -35,6 +35,8 @@ def one_node_definition(call: Call) -> Any:
     if call.flag("json"):
         return body
     text = yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+    if call.server.config.profile.wrapped_yaml:
+        return text
     return Reply(200, text.encode(), "application/x-yaml")
 
 

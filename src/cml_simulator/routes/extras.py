@@ -85,8 +85,8 @@ def get_sample(call: Call) -> Any:
 
 
 def put_sample(call: Call) -> Any:
-    """Make a lab of a sample."""
-    return _import(call, _sample(call))
+    """Make a lab of a sample; return its id."""
+    return _import(call, _sample(call))["id"]
 
 
 def import_old(call: Call) -> Any:

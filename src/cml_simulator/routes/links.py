@@ -10,11 +10,11 @@ from cml_simulator.routes.web import NO_CONTENT, Call, Reply, Route
 
 
 def lab_interfaces(call: Call) -> Any:
-    """Return the ids of a lab's interfaces, or with data their bodies (2.10)."""
+    """Return a lab's interfaces with what they are at work (2.10); data=false: their ids."""
     lab = lab_of(call)
-    operational = bool(call.flag("operational"))
+    operational = bool(call.flag("operational", default=True))
     ports = [(node, port) for node in lab.nodes.values() for port in node.interfaces]
-    if not call.flag("data"):
+    if not call.flag("data", default=True):
         return [port.id for _, port in ports]
     return [views.interface_view(node, p, operational=operational) for node, p in ports]
 
