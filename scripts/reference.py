@@ -45,6 +45,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
         "LicenceLeaked": "A licence could not be given back; a person must free it.",
         "HealthCheckPassed": "The last check of CML succeeded; failing ones never end a worker.",
         "AcceptingLabs": "New sessions may be placed here.",
+        "OverCommitted": "More is reserved than there is: nothing more is admitted, nothing broken.",
         "Drained": "No session is left while a drain is asked for.",
         "Late": "A stage takes longer than its limit; it goes on.",
         "Failed": "Why the worker is FAILED; False once it went on.",

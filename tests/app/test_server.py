@@ -15,7 +15,6 @@ import pytest
 
 from labfleet.app import serving, wiring
 from labfleet.app.settings import Settings
-from labfleet.app.system import SystemIds
 
 
 class Server:
@@ -56,17 +55,15 @@ CLUSTER = {
 
 
 def test_the_server_ends_in_order_and_starts_again_with_everything(tmp_path: Path) -> None:
-    """SIGTERM gives exit code 0; objects, token and installation id outlive the process."""
+    """SIGTERM gives exit code 0; objects and token outlive the process."""
     with Server(tmp_path) as first:
         assert first.call("/api/v1/clusters", "POST", CLUSTER)[0] == 201
         assert first.call("/readyz")[0] == 200
         first.process.send_signal(signal.SIGTERM)
         assert first.process.wait(30) == 0
-    installation = (tmp_path / "installation").read_text()
     with Server(tmp_path) as second:
         status, found = second.call("/api/v1/clusters/c")
         assert (status, found["metadata"]["name"]) == (200, "c")
-    assert (tmp_path / "installation").read_text() == installation
 
 
 def test_backup_beside_a_running_server_restores_elsewhere(tmp_path: Path) -> None:
@@ -76,7 +73,6 @@ def test_backup_beside_a_running_server_restores_elsewhere(tmp_path: Path) -> No
         server.call("/api/v1/clusters", "POST", CLUSTER)
         run = _run("backup", str(copy), "--data", str(tmp_path / "a"))
         assert run.returncode == 0, run.stderr
-    place.mkdir()
     assert _run("restore", str(copy), "--data", str(place)).returncode == 0
     assert _run("restore", str(copy), "--data", str(place)).returncode == 1
     (place / "token").write_text((tmp_path / "a" / "token").read_text())
@@ -126,14 +122,6 @@ def test_one_process_at_a_time_holds_a_role_of_a_local_store(tmp_path: Path) -> 
     assert again is not None
     again.close()
     assert wiring.lock_role(Settings(store="postgresql://x/y"), "scheduler") is None
-
-
-def test_the_installation_keeps_its_identity(tmp_path: Path) -> None:
-    """A second start reads what the first one wrote; the folder is the owner's alone."""
-    folder = tmp_path / "new"
-    first = wiring.installation_id(folder, SystemIds())
-    assert wiring.installation_id(folder, SystemIds()) == first
-    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("what", ["--help", "server --help", "demo --help", "backup --help"])

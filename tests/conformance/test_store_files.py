@@ -102,6 +102,7 @@ async def test_backup_and_restore(place: Place, tmp_path: Path) -> None:
     target = str(tmp_path / "copy.backup")
     async with place.opened() as store:
         await _fill(store)
+        assert await store.installation("ours") == "ours"
         assert await store.backup(target) == os.path.getsize(target)
         await store.commit(commit(put("later")))
         old = await store.head()
@@ -112,6 +113,7 @@ async def test_backup_and_restore(place: Place, tmp_path: Path) -> None:
     try:
         head = await store.head()
         assert head.epoch != old.epoch
+        assert await store.installation("other") == "ours"
         assert head.revision > old.revision + 1000
         found = await store.get(key("w1"))
         assert found is not None

@@ -82,3 +82,9 @@ async def test_leases_make_no_events(store: s.Store) -> None:
     lease = await store.acquire("lead", "a", seen=None)
     await store.renew(lease)
     assert (await store.head()).revision == 0
+
+
+async def test_an_installation_keeps_the_first_identity(store: s.Store) -> None:
+    """Whoever names the installation second gets the first one's name, for ever."""
+    assert await store.installation("first") == "first"
+    assert await store.installation("second") == "first"

@@ -13,6 +13,7 @@ from lifecycle_worlds import START, Cloud, check_worker, machine, worker
 from labfleet.decisions.lifecycle import worker as lifecycle
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import (
     FINALIZER_INSTANCE,
     FINALIZER_LICENCE,
@@ -469,3 +470,17 @@ def test_the_licence_goes_back_on_stop_when_the_template_says_so() -> None:
         cloud.want(desired="Stopped")
         cloud.until(P.STOPPED)
         assert cloud.registration == left
+
+
+def test_less_capacity_than_reserved_is_said_and_breaks_nothing() -> None:
+    """A worker whose capacity shrank is OverCommitted, stays in its phase, and recovers."""
+    capacity = Amounts(cpu_milli=4000, memory_mib=8192, labs=5, nodes=20, ports=10)
+    made = worker(WorkerStatus(phase=P.ACTIVE, capacity=capacity))
+    full = lifecycle.Seen(stage="ready", sessions=1, booked=Amounts(cpu_milli=5000))
+    step = lifecycle.decide(made, full, START)
+    assert step.status.phase is P.ACTIVE
+    assert conditions.is_true(step.status.conditions, "OverCommitted")
+    fits = lifecycle.Seen(stage="ready", sessions=1, booked=Amounts(cpu_milli=4000))
+    again = msgspec.structs.replace(made, status=step.status)
+    step = lifecycle.decide(again, fits, START)
+    assert not conditions.is_true(step.status.conditions, "OverCommitted")

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import uvloop
 
@@ -33,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add = made.add_argument
     add("--config", metavar="FILE", help="settings in TOML")
-    add("--data", help="folder for store, installation id and locks (default var)")
+    add("--data", help="folder for the store and its locks (default var)")
     add("--store", help="sqlite:///file or postgresql://...; default sqlite in --data")
     add("--host", help="address to listen on (default 127.0.0.1)")
     add("--port", type=int, help="port to listen on (default 8470; 0 takes a free one)")
@@ -85,9 +84,8 @@ def main(argv: Sequence[str]) -> int:
 async def _serve(settings: Settings, token_file: str | None) -> int:
     log = logs.get("app")
     ids = SystemIds()
-    installation = wiring.installation_id(Path(settings.data), ids)
     bound = serving.listen(settings) if "api" in settings.roles else None
-    outside = await wiring.open_outside(settings, installation)
+    outside, installation = await wiring.open_outside(settings)
     try:
         system = wiring.build(outside, settings, installation, holder=ids.uid())
         tokens = Tokens(outside.store, outside.clock, ids)

@@ -25,7 +25,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that can be set.
 
-    data: folder for the store, the installation's id and the first admin token.
+    data: folder for the store and its locks.
     store: URL of the store; empty means sqlite in `data`.
     host, port: where the API listens; loopback unless you say otherwise.
     tls_cert, tls_key: PEM files; without them the API speaks plain HTTP.

@@ -79,11 +79,13 @@ def clock_of(settings: Settings) -> SystemClock:
     return SystemClock(settings.clock_epoch, settings.clock_rate)
 
 
-async def open_outside(settings: Settings, installation: str) -> Outside:
-    """Open the store and the adapters."""
+async def open_outside(settings: Settings) -> tuple[Outside, str]:
+    """Open the store and the adapters; return them with the installation's identity."""
+    Path(settings.data).mkdir(mode=0o700, parents=True, exist_ok=True)
     clock, ids = clock_of(settings), SystemIds()
     store = await open_store(settings.store_url, runner=Threads(), ids=ids, clock=clock)
-    return Outside(
+    installation = await store.installation(ids.uid())
+    outside = Outside(
         store=store,
         clock=clock,
         rng=SystemRng(),
@@ -97,6 +99,7 @@ async def open_outside(settings: Settings, installation: str) -> Outside:
         secrets=HostSecrets(),
         probe=TcpProbe(),
     )
+    return outside, installation
 
 
 def _credentials(settings: Settings, env: Mapping[str, str]) -> clients.Credentials | None:
@@ -108,26 +111,6 @@ def _credentials(settings: Settings, env: Mapping[str, str]) -> clients.Credenti
         )
     except KeyError as missing:
         raise errors.Invalid(f"environment variable {missing} is not set") from None
-
-
-def installation_id(data: Path, ids: IdSource) -> str:
-    """Return this installation's identity, made once: the owner tag of its machines.
-
-    It is written before anything is launched, and never guessed again: another id would make
-    our own machines strangers.
-    """
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = data / "installation"
-    if path.exists():
-        return path.read_text(encoding="utf-8").strip()
-    made = ids.uid()
-    draft = path.with_suffix(".new")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(made + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    return made
 
 
 def lock_role(settings: Settings, role: str) -> IO[str] | None:

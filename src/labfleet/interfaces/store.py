@@ -343,6 +343,14 @@ class Store(Protocol):
         """Return what was remembered under an idempotency key."""
         ...
 
+    async def installation(self, fresh: str) -> str:
+        """Return this installation's identity, which is `fresh` if it had none yet.
+
+        The owner tag of our machines: it outlives every process, moves with the store to
+        another host and through backup and restore, and never changes.
+        """
+        ...
+
     async def put_token(self, row: TokenRow) -> None:
         """Insert or replace a token row by id."""
         ...

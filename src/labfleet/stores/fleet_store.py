@@ -147,6 +147,11 @@ class FleetStore:
         rows = await self._read(partial(self._db.rows, self._sql["reply"], parameters))
         return store.Reply(rows[0][0], bytes(rows[0][1])) if rows else None
 
+    async def installation(self, fresh: str) -> str:
+        await self._write(lambda run: run(self._sql["name_installation"], (fresh,)))
+        rows = await self._read(partial(self._db.rows, self._sql["installation"]))
+        return str(rows[0][0])
+
     async def put_token(self, row: store.TokenRow) -> None:
         parameters = (
             row.id,

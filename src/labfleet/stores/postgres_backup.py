@@ -24,7 +24,7 @@ from labfleet.stores.statements import migrations, pending, statements
 FORMAT = "labfleet-backup"
 LINE_LIMIT = 64 << 20
 TABLES = {
-    "meta": ("one", "epoch", "revision", "horizon", "timeline"),
+    "meta": ("one", "epoch", "revision", "horizon", "timeline", "installation"),
     "objects": (
         "born", "kind", "namespace", "name", "uid", "labels", "created_at",
     ),

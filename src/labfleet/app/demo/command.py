@@ -45,10 +45,12 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="folder to keep; a temporary one without it")
     parser.add_argument("--patience", type=float, default=300.0, help="real seconds to wait")
     found = parser.parse_args(argv)
-    found.speed = found.speed or (120.0 if found.once else 30.0)
-    found.minutes = found.minutes or (10 if found.once else 30)
+    found.speed = (120.0 if found.once else 30.0) if found.speed is None else found.speed
+    found.minutes = (10 if found.once else 30) if found.minutes is None else found.minutes
     if found.labs is not None and not found.labs.is_dir():
         parser.error(f"--labs: {found.labs} is not a folder")
+    if found.data is not None and (found.data / "labfleet.db").exists():
+        parser.error(f"--data: {found.data} holds the store of an earlier run; remove it first")
     if found.speed <= 0 or found.sessions < 1 or found.minutes < 1 or found.workers < 1:
         parser.error("--speed, --sessions, --minutes and --workers are greater than 0")
     return found
@@ -139,7 +141,7 @@ def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, A
     cancelled = phases.count("CANCELLED")
     failed = len(phases) - phases.count("COMPLETED") - cancelled - len(refused)
     result: dict[str, Any] = {
-        "sessions_requested": play.requested,
+        "sessions_requested": len(sessions) + len(play.invalid),
         "sessions_completed": phases.count("COMPLETED"),
         "sessions_failed": failed,
         "sessions_cancelled": cancelled,

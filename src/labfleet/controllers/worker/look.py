@@ -13,7 +13,7 @@ import msgspec
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
-from labfleet.decisions import port_numbers
+from labfleet.decisions import ledger, port_numbers
 from labfleet.decisions.lifecycle import session_phases
 from labfleet.decisions.lifecycle.worker import Seen
 from labfleet.interfaces.compute import Instance
@@ -49,6 +49,7 @@ class Look:
             has_token=_has_token(worker),
             wanted_nodes=_wanted_nodes(worker),
             watched_since=self.context.since,
+            booked=_booked(self.context, worker),
         )
         machine = worker.spec.machine
         if machine is None:
@@ -145,6 +146,17 @@ def _wanted_nodes(worker: Worker) -> int | None:
     if machine is None or machine.licence.product not in EXPANDABLE:
         return None
     return machine.cml.max_nodes_licensed
+
+
+def _booked(context: Context, worker: Worker) -> Amounts:
+    """Return the most that is reserved on the worker at any instant from now on."""
+    now = context.clock.now()
+    held = [
+        session.status.reservation
+        for session in context.cache.by(Session, "worker", worker.name)
+        if session.status.reservation is not None
+    ]
+    return ledger.peak(ledger.settled(held, now), now, None)
 
 
 def live_sessions(context: Context, worker: Worker) -> int:

@@ -61,6 +61,7 @@ class Seen:
     wanted_nodes: int | None = None
     state_reason: str | None = None
     watched_since: datetime | None = None
+    booked: Amounts | None = None
     trouble: str = ""
 
 

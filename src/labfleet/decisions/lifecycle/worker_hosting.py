@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from labfleet.decisions import ledger, wording
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.decisions.lifecycle.worker_draft import (
     CHECK,
@@ -16,6 +17,7 @@ from labfleet.decisions.lifecycle.worker_draft import (
     wants_licence,
 )
 from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import FINALIZER_LICENCE, Health, WorkerPhase
 
 
@@ -40,6 +42,7 @@ def hosting(draft: Draft) -> Step:
     """Keep account of health, licence and emptiness; drain when asked."""
     note_server(draft)
     _check_health(draft)
+    _check_capacity(draft)
     seen, status = draft.seen, draft.status
     if seen.licence is not None:
         licensed = bool(seen.licence.licensed)
@@ -56,6 +59,19 @@ def hosting(draft: Draft) -> Step:
         plural = "" if seen.sessions == 1 else "s"
         return draft.go(P.ACTIVE, f"hosts {seen.sessions} session{plural}", again=CHECK)
     return draft.go(resting(draft), "ready", again=CHECK)
+
+
+def _check_capacity(draft: Draft) -> None:
+    """Say when more is reserved than there is: nothing more is admitted, nothing is broken."""
+    capacity, booked = draft.status.capacity, draft.seen.booked
+    if capacity is None or booked is None:
+        return
+    short = ledger.shortages(booked, capacity, Amounts())
+    if short:
+        told = f"reserved more than it has: short {wording.short(short)}"
+        draft.fact("OverCommitted", "True", "CapacityShrank", told)
+    else:
+        draft.fact("OverCommitted", "False", "WithinCapacity")
 
 
 def resting(draft: Draft) -> WorkerPhase:

@@ -125,6 +125,13 @@ INSERT INTO leases (name, holder, token, version) VALUES (%s, %s, %s, %s)
 ON CONFLICT (name) DO UPDATE
 SET holder = excluded.holder, token = excluded.token, version = excluded.version;
 
+-- name: name_installation
+-- Once: whoever is second gets the first one's.
+UPDATE meta SET installation = %s WHERE installation = '';
+
+-- name: installation
+SELECT installation FROM meta;
+
 -- name: reply
 SELECT digest, reply FROM replies WHERE key = %s AND until > %s;
 

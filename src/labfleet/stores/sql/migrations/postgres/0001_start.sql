@@ -8,7 +8,8 @@ CREATE TABLE meta (
     epoch text COLLATE "C" NOT NULL,
     revision bigint NOT NULL,
     horizon bigint NOT NULL,
-    timeline text COLLATE "C" NOT NULL
+    timeline text COLLATE "C" NOT NULL,
+    installation text COLLATE "C" NOT NULL DEFAULT ''
 ) WITH (fillfactor = 10);
 
 -- What is: what an object is called and what rarely changes. `born` is the revision that added

@@ -5,7 +5,8 @@ CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     epoch TEXT NOT NULL,
     revision INTEGER NOT NULL,
-    horizon INTEGER NOT NULL
+    horizon INTEGER NOT NULL,
+    installation TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
 -- What is: what an object is called and what rarely changes. `born` is the revision that added
