@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import uvicorn
 
+from labfleet.app.heads import BoundedHeads
 from labfleet.app.settings import Settings
 
 BACKLOG = 2048
@@ -43,7 +44,7 @@ def server(app: object, settings: Settings) -> Listener:
         uvicorn.Config(
             app,  # type: ignore[arg-type]
             loop="none",
-            http="httptools",
+            http=BoundedHeads,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -87,9 +88,10 @@ def record(kind: type[T], raw: object) -> T:
     if too_deep(raw):
         raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
     shape: Any = kind  # for the type checker: classes are hashable
-    unknown = list(_unknown(raw, _shape(shape), ""))
+    # No more than are told: each asks for the nearest key, and a body may hold 100,000.
+    unknown = list(itertools.islice(_unknown(raw, _shape(shape), ""), PROBLEM_LIMIT))
     if unknown:
-        raise invalid(*unknown[:PROBLEM_LIMIT], reason="UnknownField")
+        raise invalid(*unknown, reason="UnknownField")
     try:
         made = msgspec.convert(raw, kind, strict=True)
     except msgspec.ValidationError as problem:

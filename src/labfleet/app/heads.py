@@ -1,0 +1,81 @@
+"""Bounds on the head of a request, which uvicorn's parser does not have: bytes and seconds.
+
+A client without a token could otherwise send headers for ever, or open connections and say
+nothing. Bodies are bounded in `api.front`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_BYTES = 64 * 1024
+HEAD_SECONDS = 10.0
+_REFUSAL = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-length: 0\r\nconnection: close\r\n\r\n"
+)
+
+
+class BoundedHeads(HttpToolsProtocol):
+    """uvicorn's protocol, which ends connections whose request head is too long or too slow.
+
+    A head may be longer than the bound by what came with the last read.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_bytes = 0
+        self._in_head = True
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Drop the timer."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what belongs to a head, and refuse one that is too long."""
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if not self._in_head or self.transport.is_closing():
+            return
+        if self._head_bytes > HEAD_BYTES:
+            self.transport.write(_REFUSAL)
+            self.transport.close()
+        elif self._head_bytes and self._head_timer is None:
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        """Leave the head."""
+        self._in_head = False
+        self._head_bytes = 0
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Expect the next head; while the connection is idle uvicorn's own time-out counts."""
+        self._in_head = True
+        self._head_bytes = 0
+        super().on_message_complete()
+
+    def _wait(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            self.transport.close()
