@@ -12,7 +12,6 @@ import time
 import warnings
 from importlib import metadata
 
-
 from virl2_client import ClientLibrary
 from virl2_client.exceptions import APIError
 
@@ -239,7 +238,12 @@ def definitions(client):
     made = client.definitions
     assert made.upload_node_definition(DEFINITION) == "toaster"
     assert "toaster" in made.download_node_definition("toaster")
-    image = {"id": "toast-1", "node_definition_id": "toaster", "label": "t", "disk_image": "t.qcow2"}
+    image = {
+        "id": "toast-1",
+        "node_definition_id": "toaster",
+        "label": "t",
+        "disk_image": "t.qcow2",
+    }
     assert made.upload_image_definition(image) == "toast-1"
     assert made.image_definitions_for_node_definition("toaster")[0]["id"] == "toast-1"
     made.set_image_definition_read_only("toast-1", True)
@@ -399,7 +403,10 @@ def main(url, user, password):
             fine = False
             said["error"] = f"{type(error).__name__}: {error}"[:500]
             place = error.__traceback__
-            while place.tb_next is not None and "run_virl2" in place.tb_next.tb_frame.f_code.co_filename:
+            while (
+                place.tb_next is not None
+                and "run_virl2" in place.tb_next.tb_frame.f_code.co_filename
+            ):
                 place = place.tb_next
             said["line"] = place.tb_lineno
         print(json.dumps({**said, "ok": "error" not in said}), flush=True)

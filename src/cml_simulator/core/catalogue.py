@@ -8,8 +8,23 @@ from typing import Any
 
 from cml_simulator.core.definitions import DEFINITIONS, IMAGES, Definition
 
+DRIVERS = {
+    **dict.fromkeys(("cat8000v", "cat9800", "cat-sdwan-edge"), "csr1000v"),
+    **dict.fromkeys(("cat9000v-q200", "cat9000v-uadp"), "cat9k"),
+    **dict.fromkeys(("desktop", "syslog", "radius", "tacplus"), "server"),
+    **dict.fromkeys(("frr", "nginx", "dnsmasq", "net-tools", "chrome", "firefox"), "server"),
+    **dict.fromkeys(("ftdv", "fmcv", "vwlc"), "server"),
+    **dict.fromkeys(("cat-sdwan-controller", "cat-sdwan-validator"), "server"),
+    **dict.fromkeys(("cat-sdwan-manager", "cat-sdwan-vedge"), "server"),
+    "iol-xe": "iol",
+    "ioll2-xe": "iol_l2",
+}
+"""Node definition -> its driver, where that has another name."""
+INHERITED = ("ram", "cpus", "cpu_limit", "data_volume", "boot_disk_size")
+
 
 def _device(kind: Definition) -> dict[str, Any]:
+    management = [name for name in kind.first if name.lower().startswith("m")]
     return {
         "interfaces": {
             "serial_ports": kind.serial,
@@ -17,8 +32,9 @@ def _device(kind: Definition) -> dict[str, Any]:
             "has_loopback_zero": kind.loopback,
             "min_count": kind.minimum,
             "default_count": kind.ports,
-            "loopback": ["Loopback0"] if kind.loopback else [],
-            "management": [name for name in kind.first if name.lower().startswith("m")],
+            # Both lists are left out when they would be empty: the schema wants one item at least.
+            **({"loopback": ["Loopback0"]} if kind.loopback else {}),
+            **({"management": management} if management else {}),
         }
     }
 
@@ -34,6 +50,13 @@ def _interface(kind: Definition) -> dict[str, Any]:
         "label": kind.id,
         "visible": True,
         "group": "Cisco" if kind.config_file.startswith("ios") else "Others",
+        "description": f"{kind.id} node",
+    }
+
+
+def _simplified_interface(kind: Definition) -> dict[str, Any]:
+    return {
+        **_interface(kind),
         "has_configuration": kind.has_vm,
         "show_ram": kind.has_vm,
         "show_cpus": kind.has_vm,
@@ -41,7 +64,6 @@ def _interface(kind: Definition) -> dict[str, Any]:
         "show_data_volume": False,
         "show_boot_disk_size": kind.has_vm,
         "has_config_extraction": kind.has_vm,
-        "description": f"{kind.id} node",
     }
 
 
@@ -55,15 +77,14 @@ def node_definition(name: str) -> dict[str, Any]:
         "sim": {
             "linux_native": {
                 "libvirt_domain_driver": kind.driver,
-                "driver": kind.id if kind.has_vm else "none",
-                "ram": kind.ram,
-                "cpus": kind.cpus,
+                "driver": DRIVERS.get(kind.id, kind.id),
+                **{key: value for key, value in (("ram", kind.ram), ("cpus", kind.cpus)) if value},
                 "cpu_limit": 100,
                 "disk_driver": "virtio",
                 "nic_driver": "virtio",
                 "data_volume": 0,
                 "boot_disk_size": kind.disk,
-                "video": {"memory": 16} if kind.vnc else None,
+                **({"video": {"memory": 16}} if kind.vnc else {}),
             }
         },
         "general": _general(kind),
@@ -78,8 +99,8 @@ def node_definition(name: str) -> dict[str, Any]:
         "device": _device(kind),
         "ui": _interface(kind),
         "inherited": {
-            "image": dict.fromkeys(("ram", "cpus", "cpu_limit", "boot_disk_size"), True),
-            "node": dict.fromkeys(("ram", "cpus", "cpu_limit", "boot_disk_size"), True),
+            "image": dict.fromkeys(INHERITED, True),
+            "node": dict.fromkeys(INHERITED, True),
         },
         "schema_version": "0.0.1",
     }
@@ -93,7 +114,7 @@ def simplified(name: str) -> dict[str, Any]:
         "id": kind.id,
         "general": _general(kind),
         "device": _device(kind),
-        "ui": _interface(kind),
+        "ui": _simplified_interface(kind),
         "sim": {
             "ram": kind.ram,
             "cpus": kind.cpus,

@@ -33,7 +33,7 @@ class Definition:
     @property
     def has_vm(self) -> bool:
         """Whether a node of this kind costs CPU, RAM and a licence."""
-        return self.driver != "none"
+        return self.driver not in {"none", "ums"}
 
     def label(self, slot: int) -> str:
         """Return the interface label of a slot."""

@@ -8,6 +8,9 @@ from typing import Any
 from cml_simulator.core.server import BootStage, Server, boot_stage, can_start, compute_up
 from cml_simulator.core.usage import HostUse, disk_overload, host_use
 
+CALL_TIMEOUT = 60
+"""What 2.10 shows as its timeout (seconds; cml-mcp takes no more)."""
+
 
 def information(server: Server, now: float) -> dict[str, Any]:
     """Return system_information; ready means that a compute host can start nodes."""
@@ -18,7 +21,7 @@ def information(server: Server, now: float) -> dict[str, Any]:
         "oui": "52:54:00:00:00:00",
     }
     if server.config.profile.long_information:
-        body |= {"timeout": server.sessions.lifetime, "features": []}
+        body |= {"timeout": CALL_TIMEOUT, "features": []}
     return body
 
 
@@ -60,7 +63,7 @@ def stats(server: Server, now: float) -> dict[str, Any]:
             "dominfo": _dominfo(server, use),
         },
     }
-    if server.config.profile.long_information:
+    if server.config.profile.hyperthreading:
         compute["stats"]["cpu"]["hyperthreading"] = True
     ready = boot_stage(server, now) is BootStage.READY
     ready = ready and compute_up(server) and not server.weather.compute_missing

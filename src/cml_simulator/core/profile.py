@@ -135,6 +135,11 @@ class Profile:
         return self.minor <= 8
 
     @property
+    def hyperthreading(self) -> bool:
+        """Whether system_stats says if the host has it: cml-mcp needs to be told."""
+        return self.minor >= 9
+
+    @property
     def long_information(self) -> bool:
         return self.minor >= 10
 

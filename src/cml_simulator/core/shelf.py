@@ -16,7 +16,7 @@ DEFINITION_LIMIT = 100_000
 KEPT = 1000
 """How many definitions, images and dropped files one server takes, each."""
 PARTS = ("general", "device", "sim", "boot")
-DRIVERS = {"kvm", "docker", "iol", "none", "lxc"}
+DRIVERS = {"kvm", "docker", "iol", "none", "ums"}
 SIZES = ("ram", "cpus", "cpu_limit", "boot_disk_size", "data_volume")
 IMAGE_KEYS = (
     *SIZES,
@@ -197,7 +197,7 @@ def _kind(name: str, document: dict[str, Any], read: Reader) -> Definition:
     timeout = read.deeper("boot").whole(boot or {}, "timeout", 0, 86_400)
     return Definition(
         name,
-        cpus=sim.whole(native, "cpus", 0, 128) or (0 if driver == "none" else 1),
+        cpus=sim.whole(native, "cpus", 0, 128) or (0 if driver in {"none", "ums"} else 1),
         ram=sim.whole(native, "ram", 0, 1_048_576) or 0,
         disk=sim.whole(native, "boot_disk_size", 0, 4096) or 4,
         serial=device.whole(ports, "serial_ports", 0, 4) or 0,

@@ -108,7 +108,7 @@ def node_view(
     if operational is not False and server.config.profile.deployed_on_top:
         body |= _deployed(server, node)
     if server.config.profile.lab_extras:
-        body |= {"priority": node.priority, "pyats": None}
+        body["priority"] = node.priority
     if operational:
         body["operational"] = _operational(server, node)
     return body
