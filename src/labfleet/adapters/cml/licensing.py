@@ -10,7 +10,7 @@ import re
 from typing import Any, Literal
 
 from labfleet.adapters.cml import parsing
-from labfleet.adapters.cml.client import Client
+from labfleet.adapters.cml.client import Call, Client
 from labfleet.interfaces.lab_host import Licensing
 from labfleet.kernel import errors
 
@@ -108,9 +108,15 @@ async def register(client: Client, product: str, token: str, *, expansion_nodes:
 
 
 async def deregister(client: Client) -> Literal["done", "not_registered", "cloud_not_told"]:
-    """Give the licence back; Conflict NodesRunning when nodes still run, Later when busy."""
+    """Give the licence back; Conflict NodesRunning when nodes still run, Later when busy.
+
+    Ambiguous when the reply was lost.
+    """
     try:
-        reply = await client.change("DELETE", "licensing/deregistration")
+        # Not "safe": a second try answers "already", and whether the licence cloud was told
+        # stood in the reply that got lost.
+        call = Call("DELETE", "licensing/deregistration", client.limits.write, "once")
+        reply = await client.send(call)
     except errors.Invalid as error:
         words = error.message.lower()
         if "running" in words:

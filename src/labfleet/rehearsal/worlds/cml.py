@@ -7,7 +7,7 @@ own rules, so that direct and wire cannot drift apart in what they mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
@@ -41,7 +41,7 @@ from cml_simulator.core.world import (
 )  # fmt: skip
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml import licensing as licences
-from labfleet.adapters.cml import parsing, telemetry
+from labfleet.adapters.cml import parsing
 from labfleet.adapters.cml.transport import Reply
 from labfleet.interfaces.lab_host import (
     HostAddress,
@@ -49,16 +49,17 @@ from labfleet.interfaces.lab_host import (
     Lab,
     LabHost,
     LabObservation,
+    Licensing,
     NodeState,
     Readiness,
     Stage,
+    SystemStats,
 )  # fmt: skip
 from labfleet.kernel import errors
 from labfleet.rehearsal.dice import EPOCH, SECRET, Dice
 from labfleet.rehearsal.faults import Luck
 from labfleet.rehearsal.loop import Loop
 from labfleet.rehearsal.worlds.wire import Manners, Repeat, Wire
-from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 T = TypeVar("T")
 
@@ -208,18 +209,8 @@ class DirectHost:
 
     async def system_stats(self) -> SystemStats:
         return await self._ask(
-            "system_stats",
-            lambda server, now: telemetry.system_stats(host_views.stats(server, now)),
+            "system_stats", lambda server, now: parsing.system_stats(host_views.stats(server, now))
         )
-
-    async def system_health(self) -> SystemHealth:
-        return await self._ask(
-            "system_health",
-            lambda server, now: telemetry.system_health(host_views.health(server, now, admin=True)),
-        )
-
-    async def maintenance(self) -> bool:
-        return await self._ask("maintenance_mode", lambda server, _: server.maintenance)
 
     async def licensing(self) -> Licensing:
         return await self._ask(
@@ -248,13 +239,6 @@ class DirectHost:
 
         await self._ask("register", verb, repeat="safe", licence=True)
 
-    async def renew_licence(self) -> None:
-        def verb(server: Server, now: float) -> None:
-            for authorization in (True, False):
-                licensing.renew(server.licence, now, authorization=authorization)
-
-        await self._ask("renew", verb, repeat="safe", licence=True)
-
     async def deregister(self) -> Literal["done", "not_registered", "cloud_not_told"]:
         def verb(server: Server, now: float) -> bool:
             del now
@@ -264,7 +248,7 @@ class DirectHost:
             return told
 
         try:
-            told = await self._ask("deregister", verb, repeat="safe", licence=True)
+            told = await self._ask("deregister", verb, repeat="once", licence=True)
         except errors.Invalid as problem:
             words = problem.message.lower()
             if "running" in words:
@@ -340,17 +324,6 @@ class DirectHost:
             lifecycle.stop_lab(server, _of(server, lab_id), now)
 
         await self._ask("stop", verb, repeat="safe")
-
-    async def set_tags(self, lab_id: str, node_id: str, tags: Sequence[str]) -> None:
-        def verb(server: Server, now: float) -> None:
-            del now
-            node = _of(server, lab_id).nodes.get(node_id)
-            if node is None:
-                raise CmlError(404, f"Node not found: {node_id}")
-            node.tags = list(tags)
-            server.revision += 1
-
-        await self._ask("tags", verb, repeat="safe")
 
     async def wipe(self, lab_id: str) -> None:
         def verb(server: Server, now: float) -> None:
