@@ -43,6 +43,7 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="seed of the moments to kill at")
     parser.add_argument("--port", type=int, default=0, help="port of the API and the page")
     parser.add_argument("--data", type=Path, help="folder to keep; a temporary one without it")
+    parser.add_argument("--store", default="", help="postgresql://... instead of a file")
     parser.add_argument("--patience", type=float, default=300.0, help="real seconds to wait")
     found = parser.parse_args(argv)
     found.speed = (120.0 if found.once else 30.0) if found.speed is None else found.speed
@@ -84,6 +85,7 @@ def _run(chosen: argparse.Namespace, folder: Path) -> int:
             kills=chosen.kill,
             seed=chosen.seed,
             patience=chosen.patience,
+            store=chosen.store,
         ),
         screen.show,
     )
@@ -128,7 +130,7 @@ def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, A
     """Stop the server in order, read the books, and judge."""
     left, wrong = verdict.books(read_json, play.aws_url, play.cml_url)
     play.stage.server.stop()
-    seen = asyncio.run(_replayed(folder))
+    seen = asyncio.run(_replayed(folder, play.plan.store))
     sessions = play.scene.sessions
     phases = [each["status"]["phase"] for each in sessions]
     refused = [each for each in sessions if _refused(each)]
@@ -197,8 +199,8 @@ def _good(result: dict[str, Any]) -> bool:
     )
 
 
-async def _replayed(folder: Path) -> verdict.Replay:
-    url = Settings(data=str(folder)).store_url
+async def _replayed(folder: Path, store_url: str) -> verdict.Replay:
+    url = Settings(data=str(folder), store=store_url).store_url
     store = await open_store(url, runner=Threads(), ids=SystemIds(), clock=SystemClock())
     try:
         return await verdict.replay(store)

@@ -42,6 +42,7 @@ class Plan:
     kills: int
     seed: int
     patience: float
+    store: str = ""
 
 
 @dataclass
@@ -313,7 +314,7 @@ def _server_options(plan: Plan, epoch: float) -> list[str]:
         "--admin-token-file": str(plan.folder / "admin.token"),
         "--aws-access-key-env": "LABFLEET_DEMO_KEY_ID",
         "--aws-secret-key-env": "LABFLEET_DEMO_KEY",
-    }
+    } | ({"--store": plan.store} if plan.store else {})
     return [word for pair in given.items() for word in pair]
 
 
