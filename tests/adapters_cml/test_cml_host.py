@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 from scripted_cml import (
-    COMPUTE,
     IFACE,
     LAB,
     NODE,
@@ -220,33 +219,6 @@ async def test_telemetry_speaks_the_releases_language(now, sent):
     server = ScriptedCml({"GET telemetry": ok({"opt_in": now}), "PUT telemetry": ok({})})
     await host_on(server).set_telemetry(enabled=True)
     assert server.bodies.get("PUT telemetry") == sent
-
-
-STATS = {
-    "cpu": {"count": 48, "percent": 12.5},
-    "memory": {"used": 40265318400.0, "free": 1.0, "total": 202422902784.0},
-    "disk": {"used": 137792577536, "total": 266206101504},
-    "dominfo": {"total_nodes": 14, "running_nodes": None},
-}
-
-
-def test_system_stats_are_numbers_or_gaps():
-    """Bytes may come as floats; a null counter is None and named."""
-    computes = {COMPUTE: {"hostname": "c", "stats": STATS}}
-    seen = parsing.system_stats({"computes": computes, "all": STATS, "controller": {}})
-    assert (seen.cpu_count, seen.cpu_percent) == (48, 12.5)
-    assert (seen.memory_total, seen.memory_used) == (202422902784, 40265318400)
-    assert (seen.disk_total, seen.total_nodes, seen.running_nodes) == (266206101504, 14, None)
-    assert seen.gaps == ("running_nodes: the server does not tell",)
-    assert parsing.system_stats({"computes": computes}).cpu_count == 48
-
-
-@pytest.mark.parametrize("value", [{}, [], None, {"computes": {}}, {"all": {"cpu": []}}])
-def test_system_stats_of_an_empty_answer_are_unknown(value):
-    """Early in the boot everything is None with a reason, never 0."""
-    seen = parsing.system_stats(value)
-    assert (seen.cpu_count, seen.memory_total, seen.running_nodes) == (None, None, None)
-    assert len(seen.gaps) == 8
 
 
 @pytest.mark.asyncio

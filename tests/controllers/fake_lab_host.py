@@ -5,7 +5,7 @@ One `Server` lives on each instance's disk and outlives its stops; what runs doe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +16,19 @@ from labfleet.interfaces.lab_host import (
     InterfaceState,
     Lab,
     LabObservation,
-    Licensing,
     NodeState,
     Readiness,
-    SystemStats,
 )
 from labfleet.kernel import errors
 from labfleet.resources import port_tags, topology
+from labfleet.resources.telemetry import (
+    ComputeHealth,
+    ControllerHealth,
+    Licensing,
+    Room,
+    SystemHealth,
+    SystemStats,
+)
 
 ExpectLab = Callable[[str, str, str], Awaitable[None]]
 STAGES = ("unreachable", "refused", "bad_gateway", "not_ready")
@@ -92,6 +98,17 @@ class FakeLabHosts:
         self.calls: list[str] = []
         self.wrong: list[str] = []
         self.labs_made = 0
+        self.failing: set[str] = set()
+        self.disk = Room(total=500 * 2**30, free=499 * 2**30, used=2**30)
+        self.orphans = 0
+        self.admission = "READY"
+        self.kvm = True
+        self.core_connected = True
+        self.maintenance = False
+        self.identity: str | None = None
+        self.expires: str | None = None
+        self.lose_tags = 0
+        self.most_starting = 0
 
     @property
     def now(self) -> float:
@@ -210,12 +227,41 @@ class FakeLabHost:
     async def system_stats(self) -> SystemStats:
         server = self._server()
         running = sum(self._active(lab) for lab in server.labs.values())
-        return SystemStats(48, 1.0, 188 * 2**30, 2**30, 500 * 2**30, 2**30, running, running)
+        self._may("system_stats")
+        return SystemStats(
+            cpu_count=48,
+            cpu_percent=1.0,
+            memory=Room(total=188 * 2**30, free=187 * 2**30, used=2**30),
+            disk=self.hosts.disk,
+            controller_disk=self.hosts.disk,
+            total_nodes=running,
+            running_nodes=running,
+            running_orphans=self.hosts.orphans,
+        )
+
+    async def system_health(self) -> SystemHealth:
+        self._server()
+        self._may("system_health")
+        compute = ComputeHealth(
+            admission_state=self.hosts.admission, kvm_vmx_enabled=self.hosts.kvm, valid=True
+        )
+        core = self.hosts.core_connected
+        controller = ControllerHealth(valid=core, core_connected=core)
+        return SystemHealth(valid=core, computes={"c1": compute}, controller=controller)
+
+    async def maintenance(self) -> bool:
+        self._server()
+        return self.hosts.maintenance
+
+    def _may(self, call: str) -> None:
+        if call in self.hosts.failing:
+            raise errors.Temporary(f"{call}: 500")
 
     # --- licence -------------------------------------------------------------------------
 
     async def licensing(self) -> Licensing:
         server = self._server()
+        self._may("licensing")
         at = server.registered_at
         done = at is not None and self.hosts.now >= at + self.hosts.register_seconds
         compliant = done and not self.hosts.never_compliant
@@ -227,9 +273,13 @@ class FakeLabHost:
             licensed=compliant,
             registered=done,
             node_capacity=20 + server.extra if compliant else None,
-            product_uuid=server.worker,
+            product_uuid=self.hosts.identity or server.worker,
             hostname="cml",
+            authorization_expires=self.hosts.expires,
         )
+
+    async def renew_licence(self) -> None:
+        self.hosts.calls.append(f"renew {self._server().worker}")
 
     async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
         server = self._server()
@@ -254,7 +304,7 @@ class FakeLabHost:
         return "done" if self.hosts.cloud_told else "cloud_not_told"
 
     async def set_telemetry(self, *, enabled: bool) -> None:
-        return
+        self.hosts.calls.append(f"telemetry {self._server().worker} {enabled}")
 
     # --- labs ----------------------------------------------------------------------------
 
@@ -275,8 +325,10 @@ class FakeLabHost:
         if made.title != title or len(title) > 64:
             hosts.wrong.append(f"title {title!r} is not {made.title!r}")
         made.nodes = [
-            FakeNode(f"{made.id}-{each.id}", each.label, each.tags) for each in parsed.nodes
+            FakeNode(f"{made.id}-{each.id}", each.label, () if hosts.lose_tags else each.tags)
+            for each in parsed.nodes
         ]
+        hosts.lose_tags = max(hosts.lose_tags - 1, 0)
         server.labs[made.id] = made
         return made.id
 
@@ -325,6 +377,12 @@ class FakeLabHost:
         for node in lab.nodes:
             if node.up_at is None or node.down_at is not None:
                 node.up_at, node.down_at = self.hosts.now + self.hosts.node_boot, None
+        going = [
+            each
+            for each in self._server().labs.values()
+            if any(n.up_at is not None and n.up_at > self.hosts.now for n in each.nodes)
+        ]
+        self.hosts.most_starting = max(self.hosts.most_starting, len(going))
 
     async def stop(self, lab_id: str) -> None:
         lab = self._lab(lab_id)
@@ -334,6 +392,12 @@ class FakeLabHost:
         for node in lab.nodes:
             if node.up_at is not None and node.down_at is None:
                 node.down_at = self.hosts.now + self.hosts.node_stop
+
+    async def set_tags(self, lab_id: str, node_id: str, tags: Sequence[str]) -> None:
+        lab = self._lab(lab_id)
+        self.hosts.calls.append(f"tags {lab.marker}")
+        [node] = [each for each in lab.nodes if each.id == node_id]
+        node.tags = tuple(tags)
 
     async def wipe(self, lab_id: str) -> None:
         lab = self._lab(lab_id)

@@ -21,6 +21,7 @@ from labfleet.app.metrics import Metrics
 from labfleet.app.settings import Settings
 from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges
+from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
@@ -74,6 +75,11 @@ class System:
     locks: list[IO[str]] = field(default_factory=list)
 
 
+def make_folder(settings: Settings) -> None:
+    """Make the folder of a local store and its locks; it is the owner's alone."""
+    Path(settings.data).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def clock_of(settings: Settings) -> SystemClock:
     """Return the clock that the settings ask for."""
     return SystemClock(settings.clock_epoch, settings.clock_rate)
@@ -81,7 +87,7 @@ def clock_of(settings: Settings) -> SystemClock:
 
 async def open_outside(settings: Settings) -> tuple[Outside, str]:
     """Open the store and the adapters; return them with the installation's identity."""
-    Path(settings.data).mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(settings)
     clock, ids = clock_of(settings), SystemIds()
     store = await open_store(settings.store_url, runner=Threads(), ids=ids, clock=clock)
     installation = await store.installation(ids.uid())
@@ -151,6 +157,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
     add_gauges(metrics, cache, system.controllers)
+    add_worker_gauges(metrics, system.parts.samples, outside.clock)
     return system
 
 
@@ -183,6 +190,7 @@ def _add_role(
         secrets=outside.secrets,
         probe=outside.probe,
         since=outside.clock.now(),
+        samples=system.parts.samples,
     )
     maker = assembly.Assembly(outside.rng, system.parts, system.watcher)
     if role == "scheduler":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
@@ -14,10 +14,12 @@ from labfleet.engine.cache import Cache
 from labfleet.engine.effects import Effects
 from labfleet.engine.election import Leadership
 from labfleet.engine.objects import Objects, is_finished
+from labfleet.engine.samples import SampleRing
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import PortProbe, Secrets
+from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
@@ -35,7 +37,8 @@ class Context:
     """The parts a controller is built from.
 
     `installation` is the owner tag of our machines. `since` is when this process was built
-    (fleet time): deadlines count only time in which somebody watched.
+    (fleet time): deadlines count only time in which somebody watched. `samples` is where
+    measurements go, shared with who shows them.
     """
 
     installation: str
@@ -50,6 +53,7 @@ class Context:
     secrets: Secrets
     probe: PortProbe
     since: datetime | None = None
+    samples: Samples = field(default_factory=SampleRing)
 
     def cause(self, actor: str, reason: str) -> stores.Cause:
         """Return who writes and why, at fleet time now."""

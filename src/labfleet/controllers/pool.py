@@ -92,7 +92,8 @@ class PoolController:
             capacity=worker.status.capacity,
             reservations=tuple(held),
             empty_since=worker.status.empty_since,
-            unreachable=worker.status.health is Health.UNREACHABLE,
+            unreachable=worker.status.health is Health.UNREACHABLE
+            or worker_phases.closed_by(worker.status.conditions) is not None,
         )
 
     async def _grow(

@@ -125,6 +125,7 @@ class Scheduler:
             draining=worker_phases.drain_wanted(worker),
             overcommitted=conditions.is_true(worker.status.conditions, "OverCommitted"),
             health=worker.status.health,
+            closed=worker_phases.closed_word(worker.status.conditions),
             licensed=bool(licence.licensed),
             product=licence.product,
             unlicensed_nodes=5 if machine is None else machine.cml.max_nodes_unlicensed,

@@ -41,7 +41,8 @@ _SERVES = {
 # How far a candidate came through the filters: what decides who missed by least.
 _STAGE = {
     "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2,
-    "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
+    "ControllerDown": 2, "KvmMissing": 2, "NoComputeReady": 2, "NoCompute": 2, "Overloaded": 2,
+    "DuplicateIdentity": 2, "MaintenanceMode": 2, "DiskAlmostFull": 2, "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
 }  # fmt: skip
 _FITTED = 6
 _FITS: tuple[tuple[str, ...], tuple[Shortage, ...]] = ((), ())
@@ -67,6 +68,7 @@ class Candidate:
 
     `capacity` None means not seen yet. `free_ports` is what neither our sessions nor
     quarantined claims hold of the port range now; None when that was not looked up.
+    `closed` names the fact of CML's own health that closes it (worker_phases.closed_by).
     `overcommitted`: reservations pass a capacity that has shrunk, so nothing more comes here.
     Computed: `booked` is the sum of all reservations, `real` the capacity with the node limit
     of the licence state, `room` what `real` has beyond `booked`, `fill` the mean share of CPU and
@@ -81,6 +83,7 @@ class Candidate:
     draining: bool = False
     overcommitted: bool = False
     health: Health = Health.UNKNOWN
+    closed: str | None = None
     licensed: bool = False
     product: str | None = None
     unlicensed_nodes: int = UNLICENSED_NODES
@@ -286,6 +289,8 @@ def _closed(request: PlacementRequest, candidate: Candidate) -> str | None:
         return "OverCommitted"
     if candidate.health is Health.UNREACHABLE:
         return "Unreachable"
+    if candidate.closed is not None:
+        return candidate.closed
     if request.track not in {None, candidate.track}:
         return "TrackMismatch"
     return None
@@ -362,6 +367,14 @@ _SAYS = {
     "Draining": "it is draining",
     "OverCommitted": "more is reserved on it than it has",
     "Unreachable": "it does not answer",
+    "ControllerDown": "its controller is down",
+    "KvmMissing": "it has no KVM",
+    "NoComputeReady": "none of its computes is READY",
+    "NoCompute": "its compute is gone",
+    "Overloaded": "it is overloaded",
+    "DuplicateIdentity": "its product_uuid is another worker's",
+    "MaintenanceMode": "it is in maintenance mode",
+    "DiskAlmostFull": "its disk is almost full",
     "TrackMismatch": "it serves another track",
     "LicenceMismatch": "its licence is of another class",
     "CapacityUnknown": "its capacity is not known yet",

@@ -8,11 +8,12 @@ answer. Ambiguous: a mutation whose reply was lost (cml-api.md 14.2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from labfleet.resources.machine import TlsSettings
+from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 Stage = Literal["unreachable", "refused", "bad_gateway", "not_ready", "ready"]
 
@@ -41,41 +42,6 @@ class Readiness:
     detail: str
     version: str | None = None
     tls_fingerprint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Licensing:
-    """The licence as the server tells it, raw words kept.
-
-    `node_capacity` = included nodes of the product + expansion `in_use` (cml-api.md 9);
-    None when unknown. `licensed` = registration COMPLETED and authorization IN_COMPLIANCE.
-    """
-
-    registration: str | None
-    authorization: str | None
-    product: str | None
-    licensed: bool
-    registered: bool
-    node_capacity: int | None
-    product_uuid: str | None
-    hostname: str | None
-    expires: str | None = None
-    feature_ids: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class SystemStats:
-    """Sizes and use of a server; None means that the server did not say."""
-
-    cpu_count: int | None = None
-    cpu_percent: float | None = None
-    memory_total: int | None = None
-    memory_used: int | None = None
-    disk_total: int | None = None
-    disk_used: int | None = None
-    total_nodes: int | None = None
-    running_nodes: int | None = None
-    gaps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +107,29 @@ class LabHost(Protocol):
         """Return sizes and use."""
         ...
 
+    async def system_health(self) -> SystemHealth:
+        """Return the flags of the controller and the computes."""
+        ...
+
+    async def maintenance(self) -> bool:
+        """Tell whether the server is closed for maintenance; needs no login (F42)."""
+        ...
+
     async def licensing(self) -> Licensing:
-        """Return the licence."""
+        """Return the licence, with diagnostics' own numbers where the server has them."""
         ...
 
     async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
         """Set product, register the token, ask for expansion nodes; asynchronous, poll it.
 
         Safe to repeat: a step that is already done is skipped. Invalid when refused.
+        """
+        ...
+
+    async def renew_licence(self) -> None:
+        """Ask the licence cloud anew for authorization and registration; poll it.
+
+        Conflict reason Later while another licensing operation runs; Invalid when refused.
         """
         ...
 
@@ -197,6 +178,10 @@ class LabHost(Protocol):
 
     async def stop(self, lab_id: str) -> None:
         """Stop all nodes; fine when stopped; Gone when the lab is not there."""
+        ...
+
+    async def set_tags(self, lab_id: str, node_id: str, tags: Sequence[str]) -> None:
+        """Replace a node's tags: how lost port tags are written back; safe to repeat."""
         ...
 
     async def wipe(self, lab_id: str) -> None:

@@ -59,7 +59,11 @@ class TlsSettings(Record, frozen=True, kw_only=True):
 
 
 class CmlSettings(Record, frozen=True, kw_only=True):
-    """How the CML server on the instance is reached and used."""
+    """How the CML server on the instance is reached and used.
+
+    `starts_at_once` labs boot at a time; the rest wait their turn (cml-api.md F36).
+    `enable_telemetry` opts in to CML's own product telemetry, once per boot.
+    """
 
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 443
     admin_username: Text = "admin"
@@ -68,6 +72,7 @@ class CmlSettings(Record, frozen=True, kw_only=True):
     max_nodes_unlicensed: Annotated[int, msgspec.Meta(ge=1, le=5)] = 5
     max_nodes_licensed: Annotated[int, msgspec.Meta(ge=5, le=4096)] = 200
     enable_telemetry: bool = False
+    starts_at_once: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
     tls: TlsSettings = TlsSettings()
 
 

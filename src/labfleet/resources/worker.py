@@ -94,7 +94,8 @@ class Ec2Status(Record, frozen=True, kw_only=True):
 class CmlStatus(Record, frozen=True, kw_only=True):
     """The CML server as last seen; null means unknown, with the reason in a condition.
 
-    `boot` names the boot (instance and launch time) that the fingerprint belongs to.
+    `boot` names the boot (instance and launch time) that the fingerprint belongs to, and
+    `telemetry` the opt-in that was set on it. `labs` counts labs that have a node.
     """
 
     url: str | None = None
@@ -107,10 +108,14 @@ class CmlStatus(Record, frozen=True, kw_only=True):
     hostname: str | None = None
     labs: int | None = None
     running_nodes: int | None = None
+    telemetry: bool | None = None
 
 
 class LicenceStatus(Record, frozen=True, kw_only=True):
-    """The licence as last seen. `leak` says why a licence could not be given back."""
+    """The licence as last seen. `leak` says why a licence could not be given back.
+
+    `renewed_at` is when a renewal was last asked for, because the licence was about to expire.
+    """
 
     registration: str | None = None
     authorization: str | None = None
@@ -120,6 +125,7 @@ class LicenceStatus(Record, frozen=True, kw_only=True):
     licensed: bool | None = None
     expires: str | None = None
     leak: str | None = None
+    renewed_at: datetime | None = None
 
 
 class WorkerStatus(Record, frozen=True, kw_only=True):

@@ -11,7 +11,9 @@ from typing import TypeVar
 
 from labfleet.engine.cache import Cache
 from labfleet.engine.objects import Objects
+from labfleet.engine.samples import SampleRing
 from labfleet.interfaces import store as stores
+from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
@@ -55,13 +57,14 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The store's typed face, the cache, the clock and the source of identities."""
+    """The store's typed face, the cache, clock, identities, and the samples of this process."""
 
     objects: Objects
     cache: Cache
     clock: Clock
     ids: IdSource
     turns: Turns = field(default_factory=Turns)
+    samples: Samples = field(default_factory=SampleRing)
 
     def cause(self, caller: Caller, reason: str) -> stores.Cause:
         """Return what every event of a write by this caller carries."""

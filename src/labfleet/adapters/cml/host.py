@@ -6,25 +6,24 @@ go one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 from urllib.parse import quote
 
 from labfleet.adapters.cml import errors as translate
-from labfleet.adapters.cml import lanes, licensing, parsing
+from labfleet.adapters.cml import lanes, licensing, parsing, telemetry, waiting
 from labfleet.adapters.cml.client import Call, Client
 from labfleet.adapters.cml.observation import NODES_QUERY, Look
 from labfleet.adapters.cml.transport import Reply
 from labfleet.interfaces.lab_host import (
     Lab,
     LabObservation,
-    Licensing,
     NodeState,
     Readiness,
     Stage,
-    SystemStats,
 )
 from labfleet.kernel import errors
+from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 STAGES: dict[str, Stage] = {
     "Refused": "refused",
@@ -74,16 +73,38 @@ class CmlHost:
 
     async def system_stats(self) -> SystemStats:
         """Return sizes in bytes and use."""
-        return parsing.system_stats(await self._client.get("system_stats"))
+        return telemetry.system_stats(await self._client.get("system_stats"))
+
+    async def system_health(self) -> SystemHealth:
+        """Return all flags."""
+        return telemetry.system_health(await self._client.get("system_health"))
+
+    async def maintenance(self) -> bool:
+        """Tell whether maintenance mode is on; a release without it is never closed."""
+        reply = await self._client.ask("system/maintenance_mode")
+        call = Call("GET", "system/maintenance_mode", self._client.limits.probe)
+        if reply.status == 404 and not translate.is_page(reply):
+            return False
+        if reply.status != 200 or translate.is_page(reply):
+            raise translate.refusal(reply, where=self._client.worker, repeat="read")
+        told = parsing.mapping(self._client.decode(reply, call)).get("maintenance_mode")
+        if not isinstance(told, bool):
+            raise errors.Protocol(f"{self._client.worker}: maintenance_mode gave no boolean")
+        return told
 
     async def licensing(self) -> Licensing:
-        """Return the licence."""
-        return licensing.parse(await self._client.get("licensing"))
+        """Return the licence and diagnostics' numbers."""
+        return await licensing.read(self._client)
 
     async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
         """Do the steps that are not done yet; poll, and call again for the expansion."""
         async with self._lanes.turn("licensing"):
             await licensing.register(self._client, product, token, expansion_nodes=expansion_nodes)
+
+    async def renew_licence(self) -> None:
+        """Renew authorization and registration; Conflict Later, or Invalid in CML's words."""
+        async with self._lanes.turn("licensing"):
+            await licensing.renew(self._client)
 
     async def deregister(self) -> Literal["done", "not_registered", "cloud_not_told"]:
         """Give the licence back; Conflict NodesRunning or Later."""
@@ -155,8 +176,8 @@ class CmlHost:
         return value
 
     async def queue(self) -> Mapping[str, str]:
-        """Return node id -> what it waits for in the launch queue."""
-        return parsing.queue(await self._client.get("diagnostics/node_launch_queue"))
+        """Return node id -> what it waits for in the launch queue, and what holds it up."""
+        return await waiting.read(self._client)
 
     async def start(self, lab_id: str) -> None:
         """Start all nodes; OutOfCapacity when licence or room is missing."""
@@ -165,6 +186,12 @@ class CmlHost:
     async def stop(self, lab_id: str) -> None:
         """Stop all nodes; Gone when the lab is not there."""
         await self._change("PUT", lab_id, "/stop")
+
+    async def set_tags(self, lab_id: str, node_id: str, tags: Sequence[str]) -> None:
+        """Replace a node's tags."""
+        path = f"labs/{_part(lab_id)}/nodes/{_part(node_id)}"
+        async with self._lanes.turn(lab_id):
+            await self._client.change("PATCH", path, {"tags": list(tags)})
 
     async def wipe(self, lab_id: str) -> None:
         """Wipe a stopped lab; Conflict reason Later while it still runs."""

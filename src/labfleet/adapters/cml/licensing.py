@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
+import msgspec
+
 from labfleet.adapters.cml import parsing
 from labfleet.adapters.cml.client import Call, Client
-from labfleet.interfaces.lab_host import Licensing
 from labfleet.kernel import errors
+from labfleet.resources.telemetry import Feature, Licensing
 
 UNREGISTERED_NODES = 5
 INCLUDED = {
@@ -36,28 +38,61 @@ def parse(value: Any) -> Licensing:
     registration = parsing.mapping(raw.get("registration"))
     authorization = parsing.mapping(raw.get("authorization"))
     udi = parsing.mapping(raw.get("udi"))
-    product = parsing.text(parsing.mapping(raw.get("product_license")).get("active"))
+    active = parsing.mapping(raw.get("product_license"))
+    product = parsing.text(active.get("active"))
     status = parsing.text(registration.get("status"))
     registered = status == REGISTERED
     allowed = parsing.text(authorization.get("status"))
     features = _features(raw)
+    nodes = capacity(product, status, features)
+    told: dict[str, Any] = {
+        "registration": status,
+        "authorization": allowed,
+        "product": product,
+        "product_uuid": parsing.text(udi.get("product_uuid")),
+        "hostname": parsing.text(udi.get("hostname")),
+        "smart_account": parsing.text(registration.get("smart_account")),
+        "virtual_account": parsing.text(registration.get("virtual_account")),
+        "registration_expires": parsing.text(registration.get("expires")),
+        "authorization_expires": parsing.text(authorization.get("expires")),
+        "transport": parsing.text(parsing.mapping(raw.get("transport")).get("ssms")),
+    }
+    gaps = {name: "the server does not tell" for name, found in told.items() if found is None}
+    if nodes is None:
+        gaps["node_capacity"] = f"no rule for product {product}, registration {status}"
     return Licensing(
-        registration=status,
-        authorization=allowed,
-        product=product,
+        **told,
+        is_enterprise=parsing.flag(active.get("is_enterprise")),
         licensed=registered and allowed == COMPLIANT,
         registered=registered,
-        node_capacity=capacity(product, status, features),
-        product_uuid=parsing.text(udi.get("product_uuid")),
-        hostname=parsing.text(udi.get("hostname")),
-        expires=parsing.text(authorization.get("expires"))
-        or parsing.text(registration.get("expires")),
-        feature_ids={
-            name: identifier
-            for name, feature in features.items()
-            if (identifier := parsing.text(feature.get("id")))
-        },
+        node_capacity=nodes,
+        reservation_mode=parsing.flag(raw.get("reservation_mode")),
+        features={name: _feature(each) for name, each in features.items()},
+        gaps=gaps,
     )
+
+
+def with_diagnostics(found: Licensing, value: Any) -> Licensing:
+    """Return the licence with diagnostics' quota and started; never the user quota (F4)."""
+    raw = parsing.mapping(value)
+    quota, started = parsing.integer(raw.get("quota")), parsing.integer(raw.get("started"))
+    gaps = dict(found.gaps)
+    if None not in {quota, found.node_capacity} and quota != found.node_capacity:
+        gaps["quota"] = (
+            f"diagnostics say {quota} nodes, product and features {found.node_capacity}: "
+            "the second is counted with"
+        )
+    return msgspec.structs.replace(found, quota=quota, started=started, gaps=gaps)
+
+
+async def read(client: Client) -> Licensing:
+    """Return the licence; diagnostics are asked best effort (2.7 and 2.8 have no such path)."""
+    found = parse(await client.get("licensing"))
+    try:
+        return with_diagnostics(found, await client.get("diagnostics/licensing"))
+    except errors.LabfleetError as problem:
+        gaps = {**found.gaps, "quota": problem.message, "started": problem.message}
+        return msgspec.structs.replace(found, gaps=gaps)
 
 
 def capacity(
@@ -103,8 +138,20 @@ async def register(client: Client, product: str, token: str, *, expansion_nodes:
     if now.registered and product in EXPANDABLE:
         feature = _features(raw).get(EXPANSION)
         if feature is not None and feature.get("in_use") != expansion_nodes:
-            wanted = [{"id": now.feature_ids[EXPANSION], "count": expansion_nodes}]
+            wanted = [{"id": feature.get("id"), "count": expansion_nodes}]
             await client.change("PATCH", "licensing/features", wanted)
+
+
+async def renew(client: Client) -> None:
+    """Ask for a new authorization and a new registration; each may be refused by itself."""
+    refusal: errors.LabfleetError | None = None
+    for what in ("authorization", "registration"):
+        try:
+            await client.change("PUT", f"licensing/{what}/renew")
+        except (errors.Invalid, errors.Conflict) as problem:
+            refusal = refusal or problem
+    if refusal is not None:
+        raise refusal
 
 
 async def deregister(client: Client) -> Literal["done", "not_registered", "cloud_not_told"]:
@@ -139,3 +186,14 @@ def _features(raw: dict[str, Any]) -> dict[str, dict[str, Any]]:
         if name is not None:
             found[name] = feature
     return found
+
+
+def _feature(raw: dict[str, Any]) -> Feature:
+    return Feature(
+        id=parsing.text(raw.get("id")),
+        name=parsing.text(raw.get("name")),
+        in_use=parsing.integer(raw.get("in_use")),
+        status=parsing.text(raw.get("status")),
+        min=parsing.integer(raw.get("min")),
+        max=parsing.integer(raw.get("max")),
+    )

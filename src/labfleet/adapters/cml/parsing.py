@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from labfleet.interfaces.lab_host import InterfaceState, Lab, NodeState, SystemStats
+from labfleet.interfaces.lab_host import InterfaceState, Lab, NodeState
 from labfleet.kernel import errors
 
 
@@ -35,6 +35,11 @@ def integer(value: Any) -> int | None:
     """Return a JSON number as an integer (servers write bytes as floats), else None."""
     found = number(value)
     return None if found is None else int(found)
+
+
+def flag(value: Any) -> bool | None:
+    """Return a JSON boolean, else None."""
+    return value if isinstance(value, bool) else None
 
 
 def first_integer(*values: Any) -> int | None:
@@ -158,39 +163,3 @@ def queue(value: Any) -> dict[str, str]:
         identifier = text(raw.get("node_id")) or identity(raw, what="node_launch_queue")
         waiting[identifier] = f"{start}, needs {', '.join(parts)}" if parts else start
     return waiting
-
-
-def system_stats(value: Any) -> SystemStats:
-    """Return sizes in bytes and use; totals of `all`, else the sum over the computes."""
-    raw = mapping(value)
-    totals = mapping(raw.get("all"))
-    computes = [mapping(mapping(c).get("stats")) for c in mapping(raw.get("computes")).values()]
-
-    def told(part: str, key: str) -> float | None:
-        direct = number(mapping(totals.get(part)).get(key))
-        return direct if direct is not None else summed(part, key)
-
-    def summed(part: str, key: str) -> float | None:
-        found = [number(mapping(stats.get(part)).get(key)) for stats in computes]
-        known = [amount for amount in found if amount is not None]
-        return sum(known) if known and len(known) == len(found) else None
-
-    # The controller's disk holds images and node disks of an all-in-one server (F45).
-    disk = mapping(mapping(raw.get("controller")).get("disk"))
-    percent = number(mapping(totals.get("cpu")).get("percent"))
-    if percent is None and len(computes) == 1:
-        percent = summed("cpu", "percent")
-    values: dict[str, int | None] = {
-        "cpu_count": integer(told("cpu", "count")),
-        "memory_total": integer(told("memory", "total")),
-        "memory_used": integer(told("memory", "used")),
-        "disk_total": first_integer(disk.get("total"), told("disk", "total")),
-        "disk_used": first_integer(disk.get("used"), told("disk", "used")),
-        "total_nodes": integer(summed("dominfo", "total_nodes")),
-        "running_nodes": integer(summed("dominfo", "running_nodes")),
-    }
-    missing = [name for name, amount in values.items() if amount is None]
-    if percent is None:
-        missing.append("cpu_percent")
-    gaps = tuple(f"{name}: the server does not tell" for name in missing)
-    return SystemStats(cpu_percent=percent, gaps=gaps, **values)

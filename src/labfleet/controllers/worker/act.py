@@ -29,6 +29,8 @@ class Outcome:
     nodes_running: bool = False
     cloud_told: bool = True
     returned: bool = False
+    telemetry: bool | None = None
+    telemetry_refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Actions:
             "register": self._register,
             "deregister": self._deregister,
             "stop_labs": self._stop_labs,
+            "renew": self._renew,
+            "telemetry": self._telemetry,
         }
         effect = worker.status.effect
         if effect is None:
@@ -56,7 +60,7 @@ class Actions:
                 effect, lambda: table[action](worker, machine), deadline=DEADLINE
             )
         except errors.Conflict as problem:
-            if action == "register":
+            if action in {"register", "renew"}:
                 return Outcome()  # another licensing operation is under way: look at it
             if action == "deregister":
                 return Outcome(nodes_running=problem.reason == "NodesRunning")
@@ -98,6 +102,22 @@ class Actions:
     async def _deregister(self, worker: Worker, machine: Machine) -> Outcome:
         done = await self._host(worker, machine).deregister()
         return Outcome(cloud_told=done != "cloud_not_told", returned=done == "done")
+
+    async def _renew(self, worker: Worker, machine: Machine) -> Outcome:
+        try:
+            await self._host(worker, machine).renew_licence()
+        except errors.Invalid:
+            return Outcome()  # the condition LicenceExpiring stays, and tomorrow is tried again
+        return Outcome()
+
+    async def _telemetry(self, worker: Worker, machine: Machine) -> Outcome:
+        """Opt in or out; a refusal is final for this boot, since no lab depends on it."""
+        wanted = machine.cml.enable_telemetry
+        try:
+            await self._host(worker, machine).set_telemetry(enabled=wanted)
+        except (errors.Invalid, errors.Denied, errors.Gone) as problem:
+            return Outcome(telemetry=wanted, telemetry_refused=problem.message)
+        return Outcome(telemetry=wanted)
 
     async def _stop_labs(self, worker: Worker, machine: Machine) -> Outcome:
         host = self._host(worker, machine)

@@ -12,17 +12,19 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from labfleet.controllers.context import Context
+from labfleet.controllers.worker import measure
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.decisions import ledger, port_numbers
-from labfleet.decisions.lifecycle import session_phases
+from labfleet.decisions.lifecycle import session_phases, worker_health
 from labfleet.decisions.lifecycle.worker import Seen
 from labfleet.interfaces.compute import Instance
-from labfleet.interfaces.lab_host import HostAddress, LabHost, Licensing, NodeState, SystemStats
+from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine, TlsSettings
 from labfleet.resources.session import Session
+from labfleet.resources.telemetry import Licensing, SystemStats
 from labfleet.resources.worker import CmlStatus, Ec2Status, LicenceStatus, Worker, WorkerPhase
 
 P = WorkerPhase
@@ -32,6 +34,7 @@ SERVED = frozenset(
 _NO_MACHINE = frozenset({P.PENDING, P.TERMINATED})
 MEMORY_RESERVE_MIB = 4096
 FOREIGN_PORTS_KEPT = 500
+SAMPLES_READ = 20
 EXPANDABLE = frozenset({"CML_Enterprise", "CML_Education"})
 
 
@@ -84,6 +87,7 @@ class Look:
             return seen
         host = self.context.hosts.at(where)
         readiness = await host.readiness()
+        known = worker.status.cml
         cml = CmlStatus(
             url=where.base_url,
             boot=where.boot,
@@ -91,8 +95,11 @@ class Look:
             ready=readiness.stage == "ready",
             stage=readiness.stage,
             tls_fingerprint=readiness.tls_fingerprint,
-            product_uuid=worker.status.cml.product_uuid,
-            hostname=worker.status.cml.hostname,
+            product_uuid=known.product_uuid,
+            hostname=known.hostname,
+            labs=known.labs,
+            running_nodes=known.running_nodes,
+            telemetry=known.telemetry if known.boot == where.boot else None,
         )
         seen = replace(seen, stage=readiness.stage, cml=cml)
         if readiness.stage != "ready":
@@ -106,24 +113,30 @@ class Look:
             return replace(seen, trouble=f"CML: {problem.message}")
 
     async def _inside(self, worker: Worker, machine: Machine, host: LabHost, seen: Seen) -> Seen:
-        licensing = await host.licensing()
-        stats = await host.system_stats()
-        cml = msgspec.structs.replace(
-            seen.cml or worker.status.cml,
-            product_uuid=licensing.product_uuid,
-            hostname=licensing.hostname,
-            running_nodes=stats.running_nodes,
-        )
-        seen = replace(
+        """Measure, keep what worked, and read what it means; raises only when nothing worked."""
+        hosting = worker.status.phase in {P.READY, P.ACTIVE, P.READY_UNLICENSED, P.DRAINING}
+        cml = seen.cml or worker.status.cml
+        survey = await measure.survey(host, nodes=hosting)
+        sample = survey.sample(worker, cml, self.context.clock.now())
+        self.context.samples.put(sample)
+        stats, licence, nodes = survey.stats, survey.licence, survey.nodes
+        if licence is not None:
+            cml = msgspec.structs.replace(
+                cml, product_uuid=licence.product_uuid, hostname=licence.hostname
+            )
+        if stats is not None:
+            cml = msgspec.structs.replace(cml, running_nodes=stats.running_nodes)
+        if nodes is not None:
+            cml = msgspec.structs.replace(cml, labs=sample.labs_count)
+            seen = replace(seen, foreign_ports=self._foreign(worker, nodes))
+        return replace(
             seen,
             cml=cml,
-            licence=licence_status(licensing),
-            capacity=capacity_of(machine, stats, licensing, worker.status.capacity),
+            licence=None if licence is None else licence_status(licence),
+            capacity=capacity_of(machine, stats, licence, worker.status.capacity),
+            samples=tuple(self.context.samples.recent(worker.name, SAMPLES_READ)),
+            duplicate_of=_older_twin(self.context, worker, cml.product_uuid),
         )
-        if worker.status.phase in {P.READY, P.ACTIVE, P.READY_UNLICENSED}:
-            nodes = await host.all_nodes()
-            seen = replace(seen, foreign_ports=self._foreign(worker, nodes))
-        return seen
 
     def _foreign(self, worker: Worker, nodes: Sequence[NodeState]) -> tuple[str, ...]:
         """Return ports seen on the server that no session of ours holds here."""
@@ -218,29 +231,69 @@ def address_of(
     )
 
 
+def _older_twin(context: Context, worker: Worker, product_uuid: str | None) -> str | None:
+    """Return an older worker with this identity whose server may still exist."""
+    if product_uuid is None:
+        return None
+    for other in context.cache.all(Worker):
+        gone = other.status.phase is P.TERMINATED or other.status.ec2.state == "terminated"
+        if other.name == worker.name or gone or other.status.cml.product_uuid != product_uuid:
+            continue
+        if _age(other) < _age(worker):
+            return other.name
+    return None
+
+
+def _age(worker: Worker) -> tuple[str, str]:
+    made = worker.metadata.creation_timestamp
+    return ("" if made is None else made.isoformat(), worker.name)
+
+
 def capacity_of(
-    machine: Machine, stats: SystemStats, licensing: Licensing, before: Amounts | None
-) -> Amounts:
+    machine: Machine,
+    stats: SystemStats | None,
+    licensing: Licensing | None,
+    before: Amounts | None,
+) -> Amounts | None:
     """Return the real capacity: what CML counts, floored, and never more slots than declared.
 
     The nominal size of an instance type is more than CML can give (aws.md 5, case 43);
-    storage is what was free at first sight, since later use is ours.
+    storage is what was free at first sight, since later use is ours. What was not told now
+    keeps the size that was seen before; nothing seen at all is None.
     """
     declared = machine.capacity
-    memory = declared.memory_mib
-    if stats.memory_total is not None:
-        memory = max(stats.memory_total // 2**20 - MEMORY_RESERVE_MIB, 0)
-    storage = declared.storage_mib if before is None else before.storage_mib
-    if before is None and stats.disk_total is not None and stats.disk_used is not None:
-        storage = max((stats.disk_total - stats.disk_used) // 2**20, 0)
-    nodes = licensing.node_capacity
-    if nodes is None:
-        nodes = machine.cml.max_nodes_unlicensed
-    return Amounts(
-        cpu_milli=declared.cpu_milli if stats.cpu_count is None else stats.cpu_count * 1000,
+    if stats is None and licensing is None:
+        return before
+    last = before or declared
+    memory, cpu = last.memory_mib, last.cpu_milli
+    if stats is not None:
+        told = stats.memory.total
+        memory = declared.memory_mib
+        if told is not None:
+            memory = max(told // 2**20 - MEMORY_RESERVE_MIB, 0)
+        cpu = declared.cpu_milli if stats.cpu_count is None else stats.cpu_count * 1000
+    storage = last.storage_mib
+    if before is None and stats is not None:
+        free = _free_bytes(stats)
+        storage = storage if free is None else max(free // 2**20, 0)
+    nodes = machine.cml.max_nodes_unlicensed if before is None else before.nodes
+    if licensing is not None:
+        known = licensing.node_capacity
+        nodes = machine.cml.max_nodes_unlicensed if known is None else known
+    found = Amounts(
+        cpu_milli=cpu,
         memory_mib=memory,
         storage_mib=storage,
         nodes=nodes,
         labs=declared.labs,
         ports=declared.ports,
     )
+    return worker_health.less_orphans(found, stats)
+
+
+def _free_bytes(stats: SystemStats) -> int | None:
+    """Return what is free on the controller's disk, which holds images and node disks (F45)."""
+    for room in (stats.controller_disk, stats.disk):
+        if room.total is not None and room.used is not None:
+            return room.total - room.used
+    return None

@@ -34,6 +34,7 @@ class WorkerController:
         worker = self.context.cache.get(Worker, key.name, key.namespace)
         if worker is None:
             await self.context.hosts.forget(key.name)
+            self.context.samples.forget(key.name)
             return Done()
         machine = worker.spec.machine
         effect = worker.status.effect
@@ -141,6 +142,8 @@ class WorkerController:
         worker = _without_effect(worker)
         if outcome.returned:
             worker = _without_doubt(worker)
+        if outcome.telemetry is not None:
+            worker = self._opted(worker, outcome.telemetry, outcome.telemetry_refused)
         seen = await self._look.at(worker)
         seen = replace(
             seen,
@@ -173,6 +176,20 @@ class WorkerController:
         if effect.kind == "deregister" and not effects.mine(effect):
             worker = self._doubt_licence(worker)
         return _without_effect(worker)
+
+    def _opted(self, worker: Worker, value: bool, refused: str | None) -> Worker:  # noqa: FBT001
+        """Remember what was set on this boot, or that CML would not have it."""
+        facts = conditions.put(
+            worker.status.conditions,
+            "TelemetrySet",
+            "False" if refused else "True",
+            "Refused" if refused else "Set",
+            refused or ("opted in" if value else "opted out"),
+            now=self.context.clock.now(),
+        )
+        cml = msgspec.structs.replace(worker.status.cml, telemetry=value)
+        status = msgspec.structs.replace(worker.status, conditions=facts, cml=cml)
+        return msgspec.structs.replace(worker, status=status)
 
     def _doubt_licence(self, worker: Worker) -> Worker:
         """Say that nobody knows whether the licence cloud heard of a deregistration."""

@@ -15,6 +15,7 @@ from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import TimeLimits
+from labfleet.resources.telemetry import Sample
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
     CmlStatus,
@@ -26,7 +27,10 @@ from labfleet.resources.worker import (
 )
 
 P = WorkerPhase
-Action = Literal["launch", "start", "stop", "terminate", "register", "deregister", "stop_labs"]
+Action = Literal[
+    "launch", "start", "stop", "terminate", "register", "deregister", "stop_labs", "renew",
+    "telemetry",
+]  # fmt: skip
 
 ABSENCE_PATIENCE = timedelta(seconds=60)
 TOLERATED_CHECKS = 3
@@ -42,7 +46,8 @@ class Seen:
     the text of a launch or registration refused for good, `nodes_running` a deregistration
     refused because nodes run, `cloud_told` False one that only happened locally. `sessions`
     counts live sessions bound here. `wanted_nodes` is the node capacity to ask the licence
-    for. `trouble` says why something could not be looked at.
+    for. `samples` are the newest of this worker, oldest first, none when this look brought none;
+    `duplicate_of` is an older worker with the same product_uuid. `trouble` says why something could not be looked at.
     """
 
     ec2: Ec2Status | None = None
@@ -62,6 +67,8 @@ class Seen:
     state_reason: str | None = None
     watched_since: datetime | None = None
     booked: Amounts | None = None
+    samples: tuple[Sample, ...] = ()
+    duplicate_of: str | None = None
     trouble: str = ""
 
 
@@ -174,7 +181,10 @@ class Draft:
 def _why_closed(worker: Worker, status: WorkerStatus) -> str:
     if status.phase not in phases.HOSTING:
         return f"phase is {status.phase}"
-    return "cordoned" if worker.spec.cordoned else "draining"
+    if worker.spec.cordoned or phases.drain_wanted(worker):
+        return "cordoned" if worker.spec.cordoned else "draining"
+    fact = phases.closed_by(status.conditions)
+    return "" if fact is None else f"{fact.type}: {fact.message or fact.reason}"
 
 
 def gone(draft: Draft) -> bool:
@@ -201,8 +211,12 @@ def note_server(draft: Draft) -> None:
     if seen.cml is not None:
         draft.set(cml=seen.cml)
     if seen.licence is not None:
-        leak = draft.status.licence.leak
-        draft.set(licence=msgspec.structs.replace(seen.licence, leak=leak))
+        known = draft.status.licence
+        draft.set(
+            licence=msgspec.structs.replace(
+                seen.licence, leak=known.leak, renewed_at=known.renewed_at
+            )
+        )
     if seen.capacity is not None:
         draft.set(capacity=seen.capacity)
     if seen.foreign_ports is not None:
@@ -214,10 +228,17 @@ def surely_unregistered(licence: LicenceStatus) -> bool:
     return licence.registered is False and licence.registration != "IN_PROGRESS"
 
 
+def seen_twice(draft: Draft) -> bool:
+    """Tell whether an older worker has the same identity, and so the licence."""
+    known = conditions.is_true(draft.status.conditions, "DuplicateIdentity")
+    return known or draft.seen.duplicate_of is not None
+
+
 def wants_licence(draft: Draft) -> bool:
     """Tell whether a licence is to be taken, and can be."""
     machine = draft.worker.spec.machine
-    return machine is not None and machine.auto_license and draft.seen.has_token
+    auto = machine is not None and machine.auto_license
+    return auto and draft.seen.has_token and not seen_twice(draft)
 
 
 def must_return_licence(draft: Draft) -> bool:

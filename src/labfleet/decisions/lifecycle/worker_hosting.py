@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
+
 from labfleet.decisions import ledger, wording
+from labfleet.decisions.lifecycle import worker_health
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.decisions.lifecycle.worker_draft import (
     CHECK,
     TOLERATED_CHECKS,
+    Action,
     Draft,
     P,
     Step,
     must_return_licence,
     note_server,
+    seen_twice,
     wants_licence,
 )
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import FINALIZER_LICENCE, Health, WorkerPhase
 
+RENEW_EVERY = timedelta(days=1)
+
 
 def _check_health(draft: Draft) -> None:
     """Judge health with patience; a failed check never changes the phase."""
     if draft.seen.stage == "ready" and not draft.seen.trouble:
-        draft.set(health=Health.HEALTHY, failed_checks=0)
+        sick = conditions.find(draft.status.conditions, "CmlHealthy")
+        degraded = sick is not None and sick.status == "False"
+        draft.set(health=Health.DEGRADED if degraded else Health.HEALTHY, failed_checks=0)
         draft.fact("HealthCheckPassed", "True", "Answering")
         return
     failed = min(draft.status.failed_checks + 1, 1000)
@@ -41,8 +50,12 @@ def _check_health(draft: Draft) -> None:
 def hosting(draft: Draft) -> Step:
     """Keep account of health, licence and emptiness; drain when asked."""
     note_server(draft)
+    worker_health.note(draft)
     _check_health(draft)
     _check_capacity(draft)
+    if seen_twice(draft):
+        # The licence is the older one's: giving it back here would take it away there.
+        draft.drop(FINALIZER_LICENCE)
     seen, status = draft.seen, draft.status
     if seen.licence is not None:
         licensed = bool(seen.licence.licensed)
@@ -55,10 +68,28 @@ def hosting(draft: Draft) -> Step:
         draft.set(empty_since=None)
     if phases.drain_wanted(draft.worker):
         return draft.go(P.DRAINING, "draining")
+    chore = _chore(draft)
     if seen.sessions > 0:
         plural = "" if seen.sessions == 1 else "s"
-        return draft.go(P.ACTIVE, f"hosts {seen.sessions} session{plural}", again=CHECK)
-    return draft.go(resting(draft), "ready", again=CHECK)
+        told = f"hosts {seen.sessions} session{plural}"
+        return draft.go(P.ACTIVE, told, again=CHECK, do=chore)
+    return draft.go(resting(draft), "ready", again=CHECK, do=chore)
+
+
+def _chore(draft: Draft) -> Action | None:
+    """Return a small thing to do on a server that answers: opt-in, or a licence to renew."""
+    machine, licence = draft.worker.spec.machine, draft.status.licence
+    if machine is None or draft.seen.stage != "ready" or draft.seen.trouble:
+        return None
+    known = draft.status.cml
+    if known.boot is not None and known.telemetry is not machine.cml.enable_telemetry:
+        return "telemetry"
+    expiring = conditions.is_true(draft.status.conditions, "LicenceExpiring")
+    asked = licence.renewed_at
+    if expiring and draft.licence_held and (asked is None or draft.now - asked >= RENEW_EVERY):
+        draft.set(licence=msgspec.structs.replace(licence, renewed_at=draft.now))
+        return "renew"
+    return None
 
 
 def _check_capacity(draft: Draft) -> None:
@@ -94,6 +125,7 @@ def unlicensed(draft: Draft) -> Step:
 def draining(draft: Draft) -> Step:
     """Wait for the sessions to end; go on down, rest drained, or go back when cancelled."""
     note_server(draft)
+    worker_health.note(draft)
     _check_health(draft)
     seen, drain = draft.seen, draft.worker.spec.drain
     if not phases.drain_wanted(draft.worker):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from labfleet.resources import conditions
+from labfleet.resources.conditions import Condition
 from labfleet.resources.worker import Worker, WorkerPhase
 
 P = WorkerPhase
@@ -77,6 +79,32 @@ def drain_wanted(worker: Worker) -> bool:
     return worker.spec.drain is not None or desire(worker) != "Ready"
 
 
+QUARANTINE = frozenset(
+    {"ControllerDown", "KvmMissing", "NoComputeReady", "NoCompute", "Overloaded"}
+)
+"""Reasons of CmlHealthy False with which no node would start."""
+
+
+def closed_by(facts: tuple[Condition, ...]) -> Condition | None:
+    """Return the fact that closes a worker for new sessions; what runs there goes on."""
+    for name in ("DuplicateIdentity", "MaintenanceMode", "DiskAlmostFull"):
+        fact = conditions.find(facts, name)
+        if fact is not None and fact.status == "True":
+            return fact
+    fact = conditions.find(facts, "CmlHealthy")
+    sick = fact is not None and fact.status == "False" and fact.reason in QUARANTINE
+    return fact if sick else None
+
+
+def closed_word(facts: tuple[Condition, ...]) -> str | None:
+    """Return the word for what closes a worker, as placement gives it."""
+    fact = closed_by(facts)
+    if fact is None:
+        return None
+    return fact.reason if fact.type == "CmlHealthy" else fact.type
+
+
 def accepting(worker: Worker) -> bool:
-    """Tell whether new sessions may be placed here, by intent and phase alone."""
-    return worker.status.phase in HOSTING and not worker.spec.cordoned and not drain_wanted(worker)
+    """Tell whether new sessions may be placed here, by intent, phase and CML's own health."""
+    open_ = worker.status.phase in HOSTING and not worker.spec.cordoned
+    return open_ and not drain_wanted(worker) and closed_by(worker.status.conditions) is None

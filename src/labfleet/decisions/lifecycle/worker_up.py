@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labfleet.decisions.lifecycle import worker_health
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.decisions.lifecycle.worker_draft import (
     CHECK,
@@ -12,6 +13,7 @@ from labfleet.decisions.lifecycle.worker_draft import (
     leak,
     must_return_licence,
     note_server,
+    seen_twice,
     surely_unregistered,
     wants_licence,
 )
@@ -107,11 +109,12 @@ _STAGE_REASONS = {
 def _started(draft: Draft) -> Step:
     """CML answers: take over what it has, then license, host, or return what it holds."""
     note_server(draft)
+    worker_health.note(draft)
     draft.fact("CMLReady", "True", "Ready", f"CML {draft.status.cml.version}")
     licence = draft.status.licence
-    if licence.registered:
+    if licence.registered and not seen_twice(draft):
         draft.hold(FINALIZER_LICENCE)
-    elif surely_unregistered(licence):
+    elif surely_unregistered(licence) or seen_twice(draft):
         draft.drop(FINALIZER_LICENCE)
     want, sessions = phases.desire(draft.worker), draft.seen.sessions
     if want != "Ready" and not sessions:

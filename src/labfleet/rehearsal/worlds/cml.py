@@ -7,7 +7,7 @@ own rules, so that direct and wire cannot drift apart in what they mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
@@ -41,7 +41,7 @@ from cml_simulator.core.world import (
 )  # fmt: skip
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml import licensing as licences
-from labfleet.adapters.cml import parsing
+from labfleet.adapters.cml import parsing, telemetry
 from labfleet.adapters.cml.transport import Reply
 from labfleet.interfaces.lab_host import (
     HostAddress,
@@ -49,17 +49,16 @@ from labfleet.interfaces.lab_host import (
     Lab,
     LabHost,
     LabObservation,
-    Licensing,
     NodeState,
     Readiness,
     Stage,
-    SystemStats,
 )  # fmt: skip
 from labfleet.kernel import errors
 from labfleet.rehearsal.dice import EPOCH, SECRET, Dice
 from labfleet.rehearsal.faults import Luck
 from labfleet.rehearsal.loop import Loop
 from labfleet.rehearsal.worlds.wire import Manners, Repeat, Wire
+from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 T = TypeVar("T")
 
@@ -209,8 +208,18 @@ class DirectHost:
 
     async def system_stats(self) -> SystemStats:
         return await self._ask(
-            "system_stats", lambda server, now: parsing.system_stats(host_views.stats(server, now))
+            "system_stats",
+            lambda server, now: telemetry.system_stats(host_views.stats(server, now)),
         )
+
+    async def system_health(self) -> SystemHealth:
+        return await self._ask(
+            "system_health",
+            lambda server, now: telemetry.system_health(host_views.health(server, now, admin=True)),
+        )
+
+    async def maintenance(self) -> bool:
+        return await self._ask("maintenance_mode", lambda server, _: server.maintenance)
 
     async def licensing(self) -> Licensing:
         return await self._ask(
@@ -231,13 +240,21 @@ class DirectHost:
                 server.revision += 1
                 told = licences.parse(licensing.status(licence, now))
             if told.registered and product in licences.EXPANDABLE:
-                identifier = told.feature_ids.get(licences.EXPANSION)
+                feature = told.features.get(licences.EXPANSION)
+                identifier = None if feature is None else feature.id
                 if identifier is not None and licence.expansion != expansion_nodes:
                     licensing.set_counts(licence, [(identifier, expansion_nodes)])
                     admit(server, now)
                     server.revision += 1
 
         await self._ask("register", verb, repeat="safe", licence=True)
+
+    async def renew_licence(self) -> None:
+        def verb(server: Server, now: float) -> None:
+            for authorization in (True, False):
+                licensing.renew(server.licence, now, authorization=authorization)
+
+        await self._ask("renew", verb, repeat="safe", licence=True)
 
     async def deregister(self) -> Literal["done", "not_registered", "cloud_not_told"]:
         def verb(server: Server, now: float) -> bool:
@@ -324,6 +341,17 @@ class DirectHost:
             lifecycle.stop_lab(server, _of(server, lab_id), now)
 
         await self._ask("stop", verb, repeat="safe")
+
+    async def set_tags(self, lab_id: str, node_id: str, tags: Sequence[str]) -> None:
+        def verb(server: Server, now: float) -> None:
+            del now
+            node = _of(server, lab_id).nodes.get(node_id)
+            if node is None:
+                raise CmlError(404, f"Node not found: {node_id}")
+            node.tags = list(tags)
+            server.revision += 1
+
+        await self._ask("tags", verb, repeat="safe")
 
     async def wipe(self, lab_id: str) -> None:
         def verb(server: Server, now: float) -> None:
