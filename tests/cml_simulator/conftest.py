@@ -10,7 +10,7 @@ import pytest
 
 from cml_simulator.core import fleet as fleets
 from cml_simulator.core.fleet import Fleet
-from cml_simulator.core.profile import Machine, Rules
+from cml_simulator.core.profile import Machine, Profile, Rules
 from cml_simulator.core.world import Server
 from cml_simulator.routes import control, dispatch
 from cml_simulator.routes.web import Reply, Request
@@ -139,10 +139,15 @@ def topology(*nodes: dict[str, Any], links: list[tuple[str, str]] | None = None,
 def make_box():
     """Return a maker of running servers of chosen size and rules."""
 
-    def make(*, rules: Rules | None = None, machine: Machine | None = None) -> Box:
+    def make(
+        *,
+        rules: Rules | None = None,
+        machine: Machine | None = None,
+        profile: Profile | None = None,
+    ) -> Box:
         fleet = Fleet(random.Random(7), "pw")
         clock = HandClock()
-        server = fleets.create(fleet, machine=machine, rules=rules)
+        server = fleets.create(fleet, machine=machine, rules=rules, profile=profile)
         fleets.boot(fleet, server, clock())
         box = Box(fleet, server, clock)
         if machine is None or machine.boot_seconds == 0:

@@ -67,7 +67,7 @@ def login(cml: Running) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "release", "groups"),
-    [("virl2-2.8", "2.8", 11), ("virl2-2.9", "2.9", 11), ("virl2-2.10", "2.10", 11)],
+    [("virl2-2.8", "2.8", 12), ("virl2-2.9", "2.9", 12), ("virl2-2.10", "2.10", 12)],
 )
 def test_virl2_client(name, release, groups, tmp_path):
     """virl2_client 2.8.0, 2.9.1 and 2.10.1 each run everything against their own release."""
