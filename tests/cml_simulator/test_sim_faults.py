@@ -173,3 +173,49 @@ async def test_control_face_answers_over_asgi(box):
     scope = {"method": "GET", "path": "/_control/clock", "query_string": b"", "headers": []}
     await ControlApp(box.fleet, box.clock)(scope, receive, reply)
     assert json.loads(sent[1]["body"]) == {"now": box.now}
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("kind", "status", "mime"),
+    [
+        ("503", 503, b"text/html"),
+        ("504", 504, b"text/html"),
+        ("400", 400, b"application/json"),
+        ("404", 404, b"application/json"),
+        ("text", 200, b"text/plain"),
+        ("empty", 200, b"application/json"),
+    ],
+)
+async def test_more_wrong_replies(wire, kind, status, mime):
+    """Gateway pages, refusals, a right body of a wrong type, and no body at all."""
+    rule(wire, kind=kind, path="/labs$")
+    sent = await wire.send("GET", "/labs")
+    assert sent[0]["status"] == status
+    assert (b"content-type", mime) in sent[0]["headers"]
+
+
+@pytest.mark.asyncio
+async def test_f16_layer3_fails(wire):
+    """F16: layer3_addresses can be a 500 while everything else works."""
+    lab = wire.box.ask("POST", "/labs", {})["id"]
+    rule(wire, kind="500", path="/layer3_addresses$", times=None)
+    assert (await wire.send("GET", f"/labs/{lab}/layer3_addresses"))[0]["status"] == 500
+    assert (await wire.send("GET", f"/labs/{lab}/simulation_stats"))[0]["status"] == 200
+
+
+@pytest.mark.asyncio
+async def test_f21_a_race_makes_a_500(wire):
+    """F21: a stop can be a 500 once and work when it is sent again."""
+    lab = wire.box.ask("POST", "/labs", {})["id"]
+    rule(wire, kind="500", method="PUT", path="/stop$", description="deadlock")
+    first = await wire.send("PUT", f"/labs/{lab}/stop")
+    assert json.loads(first[1]["body"])["description"] == "deadlock"
+    assert (await wire.send("PUT", f"/labs/{lab}/stop"))[0]["status"] == 204
+
+
+@pytest.mark.asyncio
+async def test_replies_carry_the_servers_date(wire):
+    """The Date header is the server's own clock."""
+    sent = await wire.send("GET", "/labs")
+    assert dict(sent[0]["headers"])[b"date"] == b"Fri, 15 Jan 2027 08:00:00 GMT"

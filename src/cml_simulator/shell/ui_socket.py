@@ -22,7 +22,7 @@ PATH = "/ws/ui"
 TICK = 0.1
 LOGIN_WITHIN = 100
 """Ticks until a client that has not logged in is cut off."""
-FRAME_LIMIT = 64 * 1024
+FRAME_LIMIT = 32 * 1024
 BUFFER_LIMIT = 4 * 1024 * 1024
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TEXT, CLOSE, PING, PONG = 1, 8, 9, 10
