@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from labfleet.cli import exits, sse
 from labfleet.cli.ground import Ground
@@ -175,19 +175,25 @@ class Client:
         return headers
 
     def _target(self, path: str, query: dict[str, Any] | None) -> str:
-        base = urlsplit(self.settings.url).path.rstrip("/")
+        base = self._address().path.rstrip("/")
         given = {key: _text(value) for key, value in (query or {}).items() if value is not None}
         return f"{base}{path}" + (f"?{urlencode(given)}" if given else "")
 
-    def _connection(self, seconds: float) -> http.client.HTTPConnection:
-        parts = urlsplit(self.settings.url)
+    def _address(self) -> SplitResult:
+        """Return the server's address in parts; usage Failure when it is none."""
         try:
-            host, port = parts.hostname, parts.port
+            parts = urlsplit(self.settings.url)
+            _ = parts.port
         except ValueError:
-            host, port = None, None
-        if parts.scheme not in {"http", "https"} or not host:
+            parts = urlsplit("")
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
             hint = "For example --url http://127.0.0.1:8470."
             raise exits.usage(f"{self.settings.url!r} is not an http(s) address", hint)
+        return parts
+
+    def _connection(self, seconds: float) -> http.client.HTTPConnection:
+        parts = self._address()
+        host, port = parts.hostname or "", parts.port
         if parts.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=seconds)
         try:

@@ -138,7 +138,7 @@ def run(
     wants_json = options.wants_json(argv, standing.env)
     try:
         code = root.main(list(argv), prog_name="labfleet", standalone_mode=False, obj=standing)
-        sys.stdout.flush()
+        _hand_over()
         return code if isinstance(code, int) else exits.OK
     except exits.Failure as failure:
         return _report(failure, standing, wants_json=wants_json)
@@ -187,9 +187,21 @@ def _usage(error: click.UsageError, standing: ground.Ground, *, wants_json: bool
 
 def _flush() -> None:
     try:
+        _hand_over()
+    except (BrokenPipeError, exits.Failure):
+        _close_quietly()
+
+
+def _hand_over() -> None:
+    """Flush stdout; a Failure says that the answer has no place, for example on a full disk."""
+    if sys.stdout is None:
+        return
+    try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _close_quietly()
+        raise
+    except OSError as error:
+        raise exits.Failure(exits.ERROR, f"cannot write the answer: {error.strerror}") from None
 
 
 def _close_quietly() -> None:

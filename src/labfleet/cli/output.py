@@ -194,6 +194,8 @@ def choose(
 
 def write(text: str) -> None:
     """Write to stdout as it is; characters that its encoding lacks are replaced."""
+    if sys.stdout is None:  # closed by whoever started us: `>&-`
+        raise exits.Failure(exits.ERROR, "cannot write the answer: stdout is closed")
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:
@@ -201,14 +203,25 @@ def write(text: str) -> None:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     except BrokenPipeError:
         raise exits.ReaderGoneError from None
+    except OSError as error:
+        raise _unwritable(error) from None
 
 
 def flush() -> None:
     """Hand over what was written, so that a reader of a watch has it at once."""
+    if sys.stdout is None:
+        return
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         raise exits.ReaderGoneError from None
+    except OSError as error:
+        raise _unwritable(error) from None
+
+
+def _unwritable(error: OSError) -> exits.Failure:
+    """Return the failure of an answer that has no place, for example on a full disk."""
+    return exits.Failure(exits.ERROR, f"cannot write the answer: {error.strerror}")
 
 
 def say(text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from labfleet.kernel import clock, quantity
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST = 36_525 * 86_400
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
@@ -21,7 +22,11 @@ def duration(text: str) -> float:
     if not _DURATION.fullmatch(plain):
         message = f"{text!r} is not a duration: write 90s, 30m, 1h30m or 2d"
         raise ValueError(message)
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
+    if seconds > _LONGEST:
+        message = f"{text[:40]!r} is longer than a hundred years"
+        raise ValueError(message)
+    return seconds
 
 
 def span(seconds: float) -> str:
