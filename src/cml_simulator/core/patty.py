@@ -16,7 +16,13 @@ def open_ports(server: Server, now: float) -> tuple[list[OpenPort], list[Clash]]
         return [], []
     if server.claims[0] != server.revision:
         server.claims = (server.revision, list(_claims(server)))
-    return resolve(server.claims[1], now, server.config.rules.patty_ties)
+    revision, until, found = server.opened
+    if revision != server.revision or now >= until:
+        claims = server.claims[1]
+        found = resolve(claims, now, server.config.rules.patty_ties)
+        until = min((claim.at for claim in claims if claim.at > now), default=math.inf)
+        server.opened = (server.revision, until, found)
+    return found
 
 
 def _claims(server: Server) -> Iterator[Claim]:

@@ -123,6 +123,7 @@ class Server:
     opt_in: bool | None = None
     revision: int = 0
     claims: tuple[int, list[ports.Claim]] = (-1, [])
+    opened: tuple[int, float, tuple[list[ports.OpenPort], list[ports.Clash]]] = (-1, 0.0, ([], []))
 
     @property
     def id(self) -> str:
