@@ -37,6 +37,14 @@ def test_an_unknown_key_is_refused_with_a_hint(tmp_path: Path) -> None:
         ({"clock_rate": 0}, "clock"),
         ({"clock_rate": 10}, "clock_epoch"),
         ({"lease_seconds": 5}, "lease"),
+        ({"roles": ()}, "roles is empty"),
+        ({"clock_rate": float("inf"), "clock_epoch": 1.0}, "clock_rate"),
+        ({"clock_rate": float("nan"), "clock_epoch": 1.0}, "clock_rate"),
+        ({"clock_rate": 1e12, "clock_epoch": 1.0}, "clock_rate"),
+        ({"clock_rate": 2, "clock_epoch": float("nan")}, "clock_epoch"),
+        ({"clock_rate": 2, "clock_epoch": 1e18}, "clock_epoch"),
+        ({"clock_rate": 2, "clock_epoch": -1e18}, "clock_epoch"),
+        ({"stop_seconds": float("inf")}, "stop_seconds"),
     ],
 )
 def test_a_wrong_value_is_named(given: dict[str, object], what: str) -> None:

@@ -66,6 +66,7 @@ def main(argv: Sequence[str]) -> int:
     file, token_file = given.pop("config"), given.pop("admin_token_file")
     try:
         settings = load(given, file=file)
+        serving.check_tls(settings)
     except errors.Invalid as problem:
         sys.stderr.write(f"Error: {problem.message}\n")
         return 2
@@ -77,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"Error: {problem.message}\n")
         return 1
     except OSError as problem:
-        sys.stderr.write(f"Error: cannot listen on {settings.host}:{settings.port}: {problem}\n")
+        sys.stderr.write(f"Error: {problem}\n")
         return 1
 
 
@@ -178,12 +179,17 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
 
 async def _first_token(tokens: Tokens, token_file: str | None) -> None:
     """Make the first admin token and show it once: on stderr, or in a file of mode 0600."""
-    made = await tokens.first()
-    if made is None:
-        return
-    if token_file is None:
-        sys.stderr.write(f"admin token, shown only now: {made.text}\n")
-        return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    with os.fdopen(os.open(token_file, flags, 0o600), "w") as file:
-        file.write(made.text + "\n")
+
+    def show(text: str) -> None:
+        if token_file is None:
+            sys.stderr.write(f"admin token, shown only now: {text}\n")
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        try:
+            with os.fdopen(os.open(token_file, flags, 0o600), "w") as file:
+                file.write(text + "\n")
+        except OSError as problem:
+            message = f"cannot write the admin token to {token_file}: {problem.strerror}"
+            raise errors.Invalid(message) from None
+
+    await tokens.first(show)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
 
 import uvicorn
 
 from labfleet.app.heads import BoundedHeads
 from labfleet.app.settings import Settings
+from labfleet.kernel import errors
 
 BACKLOG = 2048
 GRACE_SECONDS = 5
@@ -25,17 +27,30 @@ class Listener(uvicorn.Server):
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Bind the API's address; OSError when it is taken."""
+    """Bind the API's address; Invalid when it is taken or none."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((settings.host, settings.port))
-    except OSError:
+    except (OSError, OverflowError) as problem:
         made.close()
-        raise
+        message = f"cannot listen on {settings.host}:{settings.port}: {problem}"
+        raise errors.Invalid(message) from None
     made.set_inheritable(True)
     return made
+
+
+def check_tls(settings: Settings) -> None:
+    """Raise Invalid when the TLS files cannot be used, before anything says it is ready."""
+    if not settings.tls_cert:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except OSError as problem:
+        message = f"cannot use tls_cert {settings.tls_cert} with tls_key {settings.tls_key}"
+        raise errors.Invalid(f"settings: {message}: {problem.strerror or problem}") from None
 
 
 def server(app: object, settings: Settings) -> Listener:

@@ -19,6 +19,11 @@ from labfleet.kernel import errors
 
 PREFIX = "LABFLEET_"
 ROLES = ("api", "scheduler", "worker-controller", "lab-controller")
+# A clock this fast makes a year in half a minute; the epoch ends with the year 2200.
+_MOST = {
+    "clock_rate": 1e6, "clock_epoch": 7_258_118_400.0, "lease_seconds": 86_400.0,
+    "stop_seconds": 86_400.0,
+}  # fmt: skip
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -83,11 +88,22 @@ def load(
     unknown = set(settings.roles) - set(ROLES)
     if unknown:
         raise errors.Invalid(f"settings: unknown roles {sorted(unknown)}; known are {ROLES}")
+    if not settings.roles:
+        raise errors.Invalid(f"settings: roles is empty; known are {', '.join(ROLES)}")
+    _bounded(settings)
     if settings.clock_rate != 1.0 and settings.clock_epoch == 0.0:
         raise errors.Invalid("settings: a scaled clock needs clock_epoch, a Unix instant of now")
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise errors.Invalid("settings: tls_cert and tls_key go together")
     return settings
+
+
+def _bounded(settings: Settings) -> None:
+    """Raise Invalid for numbers that no clock can work with; inf and nan are numbers too."""
+    for name, most in _MOST.items():
+        value = getattr(settings, name)
+        if not 0 <= value <= most:
+            raise errors.Invalid(f"settings: {name} is {value}, which is not in 0 to {most:g}")
 
 
 def _from_file(path: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NoReturn
@@ -102,10 +103,12 @@ class Tokens:
             self._rows[row.id] = row
         return row
 
-    async def first(self) -> NewToken | None:
+    async def first(self, show: Callable[[str], None] | None = None) -> NewToken | None:
         """Make the installation's first admin token; None when there are tokens already.
 
-        A lease row lets one of several starting processes do it. The roof shows the text.
+        A lease row lets one of several starting processes do it. `show` gets the text before
+        its hash is kept: when it cannot be shown there is no token, and the next start tries
+        again. The other way round nobody could ever sign in.
         """
         if await self._store.tokens():
             return None
@@ -116,9 +119,16 @@ class Tokens:
             )
         except errors.Conflict:
             return None
-        return await self._make(role=Role.ADMIN, owner="admin", expires=None)
+        return await self._make(role=Role.ADMIN, owner="admin", expires=None, show=show)
 
-    async def _make(self, *, role: str, owner: str, expires: datetime | None) -> NewToken:
+    async def _make(
+        self,
+        *,
+        role: str,
+        owner: str,
+        expires: datetime | None,
+        show: Callable[[str], None] | None = None,
+    ) -> NewToken:
         secret = self._ids.token()
         row = stores.TokenRow(
             id=self._ids.uid().replace("-", "")[:16],
@@ -128,9 +138,12 @@ class Tokens:
             created=self._clock.now(),
             expires=expires,
         )
+        made = NewToken(row=row, text=f"lf_{row.id}_{secret}")
+        if show is not None:
+            show(made.text)
         await self._store.put_token(row)
         self._rows[row.id] = row
-        return NewToken(row=row, text=f"lf_{row.id}_{secret}")
+        return made
 
     async def _read(self) -> dict[str, stores.TokenRow]:
         rows = {row.id: row for row in await self._store.tokens()}
