@@ -65,6 +65,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
         "NodesKnown": "Every node definition of the topology is known, so its demand is.",
     },
     "Session": {
+        "StartTurn": "It is the lab's turn to boot: so many of a worker boot at once.",
         "LabStarted": "All nodes of the lab are booted.",
         "PortsOpen": "The session's TCP ports answer.",
         "HostReachable": "The worker's CML could be asked about the lab.",

@@ -23,6 +23,7 @@ from labfleet.kernel import errors
 from labfleet.resources import port_tags, topology
 from labfleet.resources.telemetry import (
     ComputeHealth,
+    ComputeStats,
     ControllerHealth,
     Licensing,
     Room,
@@ -101,6 +102,7 @@ class FakeLabHosts:
         self.failing: set[str] = set()
         self.disk = Room(total=500 * 2**30, free=499 * 2**30, used=2**30)
         self.orphans = 0
+        self.cpus = 48
         self.admission = "READY"
         self.kvm = True
         self.core_connected = True
@@ -229,7 +231,7 @@ class FakeLabHost:
         running = sum(self._active(lab) for lab in server.labs.values())
         self._may("system_stats")
         return SystemStats(
-            cpu_count=48,
+            cpu_count=self.hosts.cpus,
             cpu_percent=1.0,
             memory=Room(total=188 * 2**30, free=187 * 2**30, used=2**30),
             disk=self.hosts.disk,
@@ -237,6 +239,7 @@ class FakeLabHost:
             total_nodes=running,
             running_nodes=running,
             running_orphans=self.hosts.orphans,
+            computes={"c1": ComputeStats()},
         )
 
     async def system_health(self) -> SystemHealth:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_lab_host import FakeLab, FakeNode
 from virtual_time import play
-from world import ADMIN, TOPOLOGY, World, later, world
+from world import ADMIN, MACHINE, TOPOLOGY, World, later, world
 
 from labfleet.resources import conditions, topology
 from labfleet.resources.session import TERMINAL
@@ -301,7 +301,11 @@ def test_sixty_starts_in_one_minute_time_none_out() -> None:
 
     async def story() -> None:
         async with world() as w:
-            await ready(w)
+            crowd = {**MACHINE, "cml": {**MACHINE["cml"], "startsAtOnce": 20}}
+            await w.start()
+            await w.worker(machine=crowd)
+            await w.definition()
+            await w.until(w.is_("w1", "READY"))
             w.hosts.node_boot = 400.0
             for number in range(20):
                 await w.session(f"s{number}")

@@ -19,6 +19,7 @@ from labfleet.api import (
     problems,
     seed_routes,
     system_routes,
+    telemetry_routes,
     verb_routes,
 )
 from labfleet.api.endpoints import JSON, Ask, Shape, endpoint
@@ -71,6 +72,7 @@ def build(
             *verb_routes.routes(parts),
             *system_routes.routes(parts, tokens, System(readiness, metrics)),
             *seed_routes.routes(parts),
+            *telemetry_routes.routes(parts),
             *_streams(),
             endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
                      summary="This document", shape=public),

@@ -7,6 +7,7 @@ from typing import Literal
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import port_numbers
+from labfleet.decisions.lifecycle import session_start
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.resources import topology
@@ -63,7 +64,9 @@ class Actions:
             return Outcome(lab_id=await host.import_lab(self._topology(session), title=lab.title))
         if lab.id is None:
             raise errors.Gone("the lab has no id yet")
-        if action == "start":
+        if action == "tag":
+            await self._tag(session, lab.id, host)
+        elif action == "start":
             await host.start(lab.id)
         elif action == "stop":
             await host.stop(lab.id)
@@ -74,6 +77,15 @@ class Actions:
         else:
             raise AssertionError(f"unknown action {action}")
         return Outcome()
+
+    async def _tag(self, session: Session, lab_id: str, host: LabHost) -> None:
+        """Write back the port tags that the import lost, beside what the nodes have."""
+        nodes = await host.nodes(lab_id)
+        lost = session_start.lost_tags(session, nodes)
+        for node in nodes:
+            missing = lost.get(node.label, ())
+            if missing:
+                await host.set_tags(lab_id, node.id, (*node.tags, *missing))
 
     def _topology(self, session: Session) -> str:
         """Return the definition's topology with this session's title, marker and ports."""

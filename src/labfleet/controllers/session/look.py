@@ -14,7 +14,7 @@ import msgspec
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.look import address_of
 from labfleet.decisions import demand
-from labfleet.decisions.lifecycle import session_phases
+from labfleet.decisions.lifecycle import session_phases, session_start
 from labfleet.decisions.lifecycle.session import Seen
 from labfleet.decisions.lifecycle.worker_phases import HOSTING, drain_wanted
 from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
@@ -74,7 +74,11 @@ class Look:
         duration = definition.spec.default_duration_minutes * 60
         if slot.start is not None and slot.end is not None:
             duration = int((slot.end - slot.start).total_seconds())
-        boot = demand.start_budget(definition.status.boot_seconds, ahead=self._ahead(session))
+        worker = self.context.cache.get(Worker, session.status.worker or "")
+        most = 1 if worker is None else _at_once(worker)
+        # More than that never boot beside it, and the wait for its turn is not counted.
+        ahead = min(self._ahead(session), most - 1)
+        boot = demand.start_budget(definition.status.boot_seconds, ahead=ahead)
         return Seen(
             boot_seconds=boot + HEAD_START_SECONDS,
             lead_seconds=definition.status.boot_seconds + HEAD_START_SECONDS,
@@ -119,6 +123,7 @@ class Look:
                 status = replace_lab(known, state=found.state, id=found.id)
             return Sight(replace(seen, looked=True, lab=status), host, spare)
         nodes = await host.nodes(found.id)
+        seen = self._start(session, worker, found, nodes, seen)
         converged = await host.converged(found.id)
         active = sum(node.state in ACTIVE_STATES for node in nodes)
         waiting = await self._waiting(host, nodes)
@@ -133,6 +138,26 @@ class Look:
         if up and session.status.phase is S.INSTANTIATING:
             seen = await self._probe(session, worker, seen)
         return Sight(seen, host, spare)
+
+    def _start(
+        self,
+        session: Session,
+        worker: Worker,
+        found: Lab,
+        nodes: tuple[NodeState, ...],
+        seen: Seen,
+    ) -> Seen:
+        """Add what a lab that is imported and not started waits for."""
+        coming = session.status.phase is S.INSTANTIATING
+        if not coming or found.state not in {"DEFINED_ON_CORE", "STOPPED"}:
+            return seen
+        lost = session_start.lost_tags(session, nodes)
+        others = self.context.cache.by(Session, "worker", worker.name)
+        return replace(
+            seen,
+            tags_lost=tuple(f"{tag} of {label}" for label, tags in lost.items() for tag in tags),
+            before=session_start.labs_before(session, others, _at_once(worker)),
+        )
 
     async def _find(self, session: Session, host: LabHost) -> tuple[Lab | None, tuple[str, ...]]:
         """Return our lab and the ids of further labs with our marker."""
@@ -181,6 +206,11 @@ class Look:
             f"{port.name} ({port.transport} {port.number})" for port in silent[:SHOWN]
         )
         return replace(seen, ports_open=not silent, ports_detail=detail)
+
+
+def _at_once(worker: Worker) -> int:
+    machine = worker.spec.machine
+    return 1 if machine is None else machine.cml.starts_at_once
 
 
 def lab_title(session: Session) -> str:

@@ -142,6 +142,12 @@ class WorkerController:
         worker = _without_effect(worker)
         if outcome.returned:
             worker = _without_doubt(worker)
+        if action == "renew":
+            licence = msgspec.structs.replace(
+                worker.status.licence, renewed_at=self.context.clock.now()
+            )
+            status = msgspec.structs.replace(worker.status, licence=licence)
+            worker = msgspec.structs.replace(worker, status=status)
         if outcome.telemetry is not None:
             worker = self._opted(worker, outcome.telemetry, outcome.telemetry_refused)
         seen = await self._look.at(worker)

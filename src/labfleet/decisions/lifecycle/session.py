@@ -11,170 +11,35 @@ stopped; an observation that blocks teardown.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
 
 import msgspec
 
 from labfleet.decisions.lifecycle import session_phases as phases
-from labfleet.resources import conditions
-from labfleet.resources.session import (
-    FINALIZER_LAB,
-    TERMINAL,
-    LabStatus,
-    Session,
-    SessionPhase,
-    SessionStatus,
+from labfleet.decisions.lifecycle import session_start
+from labfleet.decisions.lifecycle.session_draft import (
+    LOOK_AHEAD,
+    ON_DEMAND_PATIENCE,
+    SOON,
+    WATCH,
+    Action,
+    Draft,
+    S,
+    Seen,
+    Step,
 )
+from labfleet.resources import conditions
+from labfleet.resources.session import FINALIZER_LAB, LabStatus, Session, SessionPhase
 
-S = SessionPhase
-Action = Literal["import", "start", "stop", "wipe", "delete", "observe"]
+__all__ = ["LOOK_AHEAD", "ON_DEMAND_PATIENCE", "Action", "Seen", "Step", "decide", "resolve_slot"]
 
 PLACEMENTS = 5
 COLLECT_SECONDS = 120
-ON_DEMAND_PATIENCE = timedelta(hours=24)
-SOON, POLL, WATCH = 1.0, 5.0, 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the shell just saw; None means that it did not look or could not tell.
-
-    `host_lost`: the worker failed or is on its way out without us. `host_dead`: its instance
-    is surely gone, so every lab on it is. `lab` None with `looked` True means that no lab of
-    ours is on the server. `active` counts nodes that are queued, started or booted.
-    `ports_open` None means not probed. `refused` is CML's final no to an import or start.
-    `boot_seconds` and `lead_seconds` are the budget and the head start of this definition.
-    `watched_since` is when this process began to look after sessions: a controller's own
-    absence is never held against a lab.
-    """
-
-    host_lost: bool = False
-    host_dead: bool = False
-    host_leaving: bool = False
-    host_detail: str = ""
-    looked: bool = False
-    lab: LabStatus | None = None
-    active: int | None = None
-    converged: bool | None = None
-    ports_open: bool | None = None
-    ports_detail: str = ""
-    refused: str | None = None
-    forced_out: bool = False
-    boot_seconds: int = 600
-    lead_seconds: int = 900
-    duration_seconds: int = 3600
-    grace_seconds: int = 1800
-    watched_since: datetime | None = None
-    trouble: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The next state, one action at most, what to give back, when to look again (seconds)."""
-
-    status: SessionStatus
-    finalizers: tuple[str, ...]
-    action: Action | None = None
-    release: bool = False
-    again: float = POLL
-
-
-@dataclass(slots=True)
-class _Draft:
-    """The session being decided on; collects changes so that each rule reads as a sentence."""
-
-    session: Session
-    seen: Seen
-    now: datetime
-    status: SessionStatus = field(init=False)
-    finalizers: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.status = self.session.status
-        self.finalizers = self.session.metadata.finalizers
-
-    def set(self, **changes: object) -> None:
-        self.status = msgspec.structs.replace(self.status, **changes)
-
-    def fact(self, name: str, status: conditions.Status, reason: str, message: str = "") -> None:
-        self.set(
-            conditions=conditions.put(
-                self.status.conditions,
-                name,
-                status,
-                reason,
-                message,
-                now=self.now,
-                generation=self.session.metadata.generation,
-            )
-        )
-
-    @property
-    def age(self) -> timedelta:
-        """How long the phase lasts, counting only time in which somebody watched."""
-        since = self.status.phase_since or self.now
-        watched = self.seen.watched_since
-        return self.now - (since if watched is None else max(since, watched))
-
-    @property
-    def stalled(self) -> timedelta:
-        """How long the lab has come no further, counting only watched time."""
-        lab = self.status.lab
-        if lab is None or lab.progress_at is None:
-            return self.age
-        return min(self.age, self.now - lab.progress_at)
-
-    @property
-    def deadline(self) -> datetime | None:
-        """When a session that has not started is given up."""
-        start = self.session.spec.slot.start
-        if start is not None:
-            return start + timedelta(seconds=self.seen.grace_seconds)
-        if self.session.spec.slot.end is not None:
-            return self.session.spec.slot.end
-        created = self.session.metadata.creation_timestamp or self.now
-        return created + ON_DEMAND_PATIENCE
-
-    def go(
-        self,
-        phase: SessionPhase,
-        reason: str = "",
-        message: str = "",
-        *,
-        do: Action | None = None,
-        release: bool = False,
-        again: float = SOON,
-    ) -> Step:
-        """Enter a phase (or stay) and end the decision."""
-        if phase is not self.status.phase:
-            if phase not in phases.EDGES[self.status.phase]:
-                raise AssertionError(f"no edge {self.status.phase} -> {phase}")
-            self.set(phase=phase, phase_since=self.now)
-            if phase in TERMINAL:
-                # Every way here has seen that nothing of the session is left on a server.
-                self.set(ended_at=self.now)
-                self.finalizers = tuple(e for e in self.finalizers if e != FINALIZER_LAB)
-        self.set(reason=reason, message=message)
-        if release:
-            self.set(reservation=None)
-        self.set(observed_generation=self.session.metadata.generation)
-        return Step(self.status, self.finalizers, do, release, again)
-
-    def stay(self, message: str = "", *, do: Action | None = None, again: float = POLL) -> Step:
-        kept = message or self.status.message
-        return self.go(self.status.phase, self.status.reason, kept, do=do, again=again)
-
-    def teardown(self, outcome: SessionPhase, reason: str, message: str = "") -> Step:
-        """Begin the end of a session whose lab may exist."""
-        self.set(outcome=outcome, outcome_message=message)
-        return self.go(S.STOPPING, reason, message)
 
 
 def decide(session: Session, seen: Seen, now: datetime) -> Step:
     """Return the next step of a session; total over phases and observations."""
-    draft = _Draft(session, seen, now)
+    draft = Draft(session, seen, now)
     if session.status.phase_since is None:
         draft.set(phase_since=now)
     if seen.lab is not None:
@@ -212,7 +77,7 @@ def resolve_slot(session: Session, seen: Seen, now: datetime) -> tuple[datetime,
 # --- before anything exists ----------------------------------------------------------------
 
 
-def _pending(draft: _Draft) -> Step:
+def _pending(draft: Draft) -> Step:
     if phases.end_asked(draft.session):
         return draft.go(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
     expired = _expired(draft)
@@ -223,7 +88,7 @@ def _pending(draft: _Draft) -> Step:
     return draft.stay(again=_until_deadline(draft))
 
 
-def _expired(draft: _Draft) -> str | None:
+def _expired(draft: Draft) -> str | None:
     deadline = draft.deadline
     if deadline is not None and draft.now >= deadline:
         return f"not started by {deadline:%Y-%m-%d %H:%M}Z"
@@ -233,7 +98,7 @@ def _expired(draft: _Draft) -> str | None:
     return None
 
 
-def _until_deadline(draft: _Draft) -> float:
+def _until_deadline(draft: Draft) -> float:
     deadline = draft.deadline
     if deadline is None:
         return 600.0
@@ -248,7 +113,7 @@ def _cancel_words(session: Session) -> str:
     return f"cancelled{by}" + (f": {cancel.reason}" if cancel.reason else "")
 
 
-def _scheduled(draft: _Draft) -> Step:
+def _scheduled(draft: Draft) -> Step:
     if phases.end_asked(draft.session):
         return draft.go(S.CANCELLED, "Cancelled", _cancel_words(draft.session), release=True)
     expired = _expired(draft)
@@ -266,7 +131,7 @@ def _scheduled(draft: _Draft) -> Step:
     return draft.go(S.INSTANTIATING, "Importing", "importing the lab")
 
 
-def _place_again(draft: _Draft) -> Step:
+def _place_again(draft: Draft) -> Step:
     """Give the worker up and queue again, a bounded number of times."""
     detail = draft.seen.host_detail
     draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
@@ -282,7 +147,7 @@ def _place_again(draft: _Draft) -> Step:
 # --- on the way up -----------------------------------------------------------------------
 
 
-def _ending(draft: _Draft) -> Step | None:
+def _ending(draft: Draft) -> Step | None:
     """Return the beginning of the end when one is due before the session ever ran."""
     if phases.end_asked(draft.session):
         return draft.teardown(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
@@ -294,7 +159,7 @@ def _ending(draft: _Draft) -> Step | None:
     return None
 
 
-def _instantiating(draft: _Draft) -> Step:
+def _instantiating(draft: Draft) -> Step:
     if draft.seen.host_dead:
         if phases.end_asked(draft.session):
             return draft.teardown(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
@@ -316,10 +181,10 @@ def _instantiating(draft: _Draft) -> Step:
     return _booting(draft, lab)
 
 
-def _booting(draft: _Draft, lab: LabStatus) -> Step:
+def _booting(draft: Draft, lab: LabStatus) -> Step:
     """Start what is imported; ready only when all nodes are up and the ports answer."""
     if lab.state in {"DEFINED_ON_CORE", "STOPPED"}:
-        return draft.stay("starting the lab", do="start")
+        return session_start.begin(draft, lab)
     up = _all_up(draft)
     draft.fact("LabStarted", "True" if up else "False", "Booted" if up else "Booting")
     if not up:
@@ -337,19 +202,19 @@ def _booting(draft: _Draft, lab: LabStatus) -> Step:
     return draft.go(S.READY, "Ready", f"{lab.booted} nodes booted")
 
 
-def _stuck(draft: _Draft) -> bool:
+def _stuck(draft: Draft) -> bool:
     """Tell whether the lab has come no further for its whole budget."""
     return draft.stalled > timedelta(seconds=draft.seen.boot_seconds)
 
 
-def _all_up(draft: _Draft) -> bool:
+def _all_up(draft: Draft) -> bool:
     """Tell whether every node was seen booted and nothing is in transition."""
     lab, seen = draft.seen.lab, draft.seen
     started = lab is not None and lab.state == "STARTED" and lab.booted >= lab.nodes
     return started and bool(seen.converged)
 
 
-def _progress(draft: _Draft) -> str:
+def _progress(draft: Draft) -> str:
     lab = draft.status.lab
     if lab is None or lab.id is None:
         return draft.seen.trouble or "not imported yet"
@@ -357,7 +222,7 @@ def _progress(draft: _Draft) -> str:
     return f"{lab.booted} of {lab.nodes} nodes booted{waiting}"
 
 
-def _ready(draft: _Draft) -> Step:
+def _ready(draft: Draft) -> Step:
     if draft.seen.host_dead or draft.seen.host_lost:
         return draft.teardown(S.FAILED, "WorkerLost", draft.seen.host_detail)
     ending = _ending(draft)
@@ -382,11 +247,11 @@ def _ready(draft: _Draft) -> Step:
 # --- while it runs -----------------------------------------------------------------------
 
 
-def _lab_vanished(draft: _Draft) -> bool:
+def _lab_vanished(draft: Draft) -> bool:
     return draft.seen.looked and draft.seen.lab is None
 
 
-def _running(draft: _Draft) -> Step:
+def _running(draft: Draft) -> Step:
     if draft.seen.host_dead:
         return _collect(draft, S.FAILED, "WorkerLost", draft.seen.host_detail)
     if _lab_vanished(draft):
@@ -411,19 +276,19 @@ def _running(draft: _Draft) -> Step:
     return draft.stay("running", again=min((end - draft.now).total_seconds(), WATCH))
 
 
-def _observe_now(draft: _Draft) -> bool:
+def _observe_now(draft: Draft) -> bool:
     """Tell whether somebody asked for an observation that was not answered yet."""
     asked, handled = draft.session.spec.observe_requested, draft.status.observe_handled
     fresh = asked is not None and (handled is None or handled < asked)
     return fresh and draft.seen.looked
 
 
-def _collect(draft: _Draft, outcome: SessionPhase, reason: str, message: str) -> Step:
+def _collect(draft: Draft, outcome: SessionPhase, reason: str, message: str) -> Step:
     draft.set(outcome=outcome, outcome_message=message)
     return draft.go(S.COLLECTING, reason, message)
 
 
-def _collecting(draft: _Draft) -> Step:
+def _collecting(draft: Draft) -> Step:
     """Observe once, best effort, and never hold the teardown up for it."""
     tried = conditions.find(draft.status.conditions, "Collected") is not None
     over = draft.age > timedelta(seconds=COLLECT_SECONDS)
@@ -438,7 +303,7 @@ def _collecting(draft: _Draft) -> Step:
 # --- on the way down ---------------------------------------------------------------------
 
 
-def _stopping(draft: _Draft) -> Step:
+def _stopping(draft: Draft) -> Step:
     if draft.seen.host_dead:
         return _finish(draft)
     if not draft.seen.looked:
@@ -457,7 +322,7 @@ def _stopping(draft: _Draft) -> Step:
     return draft.stay("deleting the lab", do="delete", again=SOON)
 
 
-def _finish(draft: _Draft) -> Step:
+def _finish(draft: Draft) -> Step:
     """Give everything back and end: the lab was seen gone."""
     if draft.status.lab is not None:
         draft.set(lab=msgspec.structs.replace(draft.status.lab, seen_gone=True, state=None))
@@ -466,12 +331,12 @@ def _finish(draft: _Draft) -> Step:
     return draft.go(outcome, draft.status.reason, told, release=True, again=3600.0)
 
 
-def _ended(draft: _Draft) -> Step:
+def _ended(draft: Draft) -> Step:
     draft.finalizers = ()
     return draft.stay(again=3600.0)
 
 
-_HANDLERS: dict[SessionPhase, Callable[[_Draft], Step]] = {
+_HANDLERS: dict[SessionPhase, Callable[[Draft], Step]] = {
     S.PENDING: _pending,
     S.SCHEDULED: _scheduled,
     S.INSTANTIATING: _instantiating,

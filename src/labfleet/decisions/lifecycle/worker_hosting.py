@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import msgspec
-
 from labfleet.decisions import ledger, wording
 from labfleet.decisions.lifecycle import worker_health
 from labfleet.decisions.lifecycle import worker_phases as phases
@@ -87,7 +85,6 @@ def _chore(draft: Draft) -> Action | None:
     expiring = conditions.is_true(draft.status.conditions, "LicenceExpiring")
     asked = licence.renewed_at
     if expiring and draft.licence_held and (asked is None or draft.now - asked >= RENEW_EVERY):
-        draft.set(licence=msgspec.structs.replace(licence, renewed_at=draft.now))
         return "renew"
     return None
 

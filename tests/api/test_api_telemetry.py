@@ -1,0 +1,110 @@
+"""Telemetry by REST: our form and seed 003's names, with freshness and reasons."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from api_caller import Api
+from fleet_world import MACHINE
+
+from labfleet.resources.telemetry import (
+    ComputeHealth,
+    ComputeStats,
+    ControllerHealth,
+    Feature,
+    Licensing,
+    Room,
+    Sample,
+    SystemHealth,
+    SystemStats,
+)
+
+SEED_KEYS = {
+    "all_cpu_count", "all_cpu_percent", "all_memory_total", "all_memory_free", "all_memory_used",
+    "all_disk_total", "all_disk_free", "all_disk_used", "controller_disk_total",
+    "controller_disk_free", "controller_disk_used", "allocated_cpus", "allocated_memory",
+    "total_nodes", "running_nodes", "computes",
+}  # fmt: skip
+
+
+def measured(api: Api, **parts: Any) -> Sample:
+    room = Room(total=100, free=40, used=55)
+    compute = ComputeStats(hostname="c", is_controller=True, cpu_count=48, allocated_memory_mib=6)
+    given: dict[str, Any] = {
+        "worker": "w",
+        "at": api.world.parts.clock.now(),
+        "boot": "i-1",
+        "version": "2.9.1",
+        "stats": SystemStats(
+            cpu_count=48, cpu_percent=0.5, memory=room, disk=room, controller_disk=room,
+            allocated_cpus=1, allocated_memory_mib=6, total_nodes=2, running_nodes=1,
+            computes={"c1": compute},
+        ),
+        "health": SystemHealth(
+            valid=True,
+            computes={"c1": ComputeHealth(admission_state="READY", valid=True)},
+            controller=ControllerHealth(core_connected=True),
+            gaps={"is_licensed": "the server does not tell"},
+        ),
+        "licence": Licensing(
+            licensed=True, registration="COMPLETED", node_capacity=200, product="CML_Enterprise",
+            features={"CML_ENT_BASE": Feature(name="base", in_use=1, max=1)},
+        ),
+    }  # fmt: skip
+    return Sample(**{**given, **parts})
+
+
+@pytest.mark.asyncio
+async def test_the_newest_sample_is_shown_with_age_units_and_reasons(api: Api) -> None:
+    """Fresh, in stated units, each null with its reason."""
+    await api.world.make("Worker", "w", {"machine": MACHINE})
+    await api.world.parts.fresh()
+    path = "/api/v1/workers/w/telemetry"
+    none = (await api.call("GET", path)).json
+    assert (none["fresh"], none["sample"]) == (False, None)
+    assert "no sample here" in none["reason"]
+    api.world.parts.samples.put(measured(api))
+    told = (await api.call("GET", path)).json
+    assert (told["fresh"], told["sample"]["stats"]["cpuCount"]) == (True, 48)
+    assert told["unknown"]["health.is_licensed"] == "the server does not tell"
+    assert told["units"]["cpuPercent"].startswith("percent")
+    old = api.world.parts.clock.now() - timedelta(minutes=10)
+    api.world.parts.samples.put(measured(api, at=old))
+    told = (await api.call("GET", path)).json
+    assert (told["fresh"], told["ageSeconds"]) == (False, 600.0)
+    assert (await api.call("GET", "/api/v1/workers/nobody/telemetry")).status == 404
+
+
+@pytest.mark.asyncio
+async def test_seed_003_gets_all_its_keys(api: Api) -> None:
+    """All 16 keys of system_info, the health as CML names it, the licence by the right rule."""
+    await api.world.make("Worker", "w", {"machine": MACHINE})
+    await api.world.parts.fresh()
+    path = "/api/internal/workers/w/cml-data"
+    assert (await api.call("GET", path, role="internal")).json["system_info"] is None
+    api.world.parts.samples.put(measured(api))
+    told = (await api.call("GET", path, role="internal")).json
+    info = told["system_info"]
+    assert set(info) == SEED_KEYS
+    assert (info["all_memory_free"], info["allocated_memory"]) == (40, 6 * 1024)
+    compute = info["computes"]["c1"]
+    assert (compute["hostname"], compute["stats"]["cpu"]["count"]) == ("c", 48)
+    assert told["system_health"]["computes"]["c1"]["admission_state"] == "READY"
+    assert told["system_health"]["controller"]["core_connected"] is True
+    assert told["license_info"]["node_limit"] == 200
+    assert told["license_info"]["nodes_in_use"] == 1
+    assert told["license_info"]["features"][0]["max"] == 1
+
+
+@pytest.mark.asyncio
+async def test_a_part_that_failed_is_null_with_its_reason(api: Api) -> None:
+    """One failing call leaves the others' data."""
+    await api.world.make("Worker", "w", {"machine": MACHINE})
+    await api.world.parts.fresh()
+    api.world.parts.samples.put(measured(api, stats=None, gaps={"stats": "Temporary: 500"}))
+    told = (await api.call("GET", "/api/internal/workers/w/cml-data", role="internal")).json
+    assert told["system_info"] is None
+    assert told["unknown"]["stats"] == "Temporary: 500"
+    assert told["system_health"]["valid"] is True

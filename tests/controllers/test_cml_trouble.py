@@ -1,0 +1,302 @@
+"""What the controllers make of a CML server's own telling: telemetry, turns, tags, identity."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from virtual_time import play
+from world import HOUR, MACHINE, World, world
+
+from labfleet.resources import conditions
+from labfleet.resources.session import Session
+from labfleet.resources.telemetry import Room
+
+
+def fact(w: World, name: str, worker: str = "w1") -> tuple[str, str]:
+    found = conditions.find(w.w(worker).status.conditions, name)
+    return ("", "") if found is None else (found.status, found.reason)
+
+
+async def up(w: World, **spec: Any) -> None:
+    await w.start()
+    await w.worker(**spec)
+    await w.until(w.is_("w1", "READY"))
+
+
+def context(w: World) -> Any:
+    assert w.process is not None
+    return w.process.contexts["worker-controller"]
+
+
+async def waits_then_runs(w: World, word: str, mend: Any) -> None:
+    """A session waits for this reason, and runs once the trouble is mended."""
+    await w.definition()
+    await w.session()
+    await w.until(lambda: w.s().status.decision is not None)
+    await w.pass_(120)
+    assert w.s().status.phase == "PENDING"
+    assert w.s().status.decision.rejected_by_reason == {word: 1}
+    mend()
+    await w.until(w.is_("s1", "RUNNING"))
+    w.check()
+
+
+def test_f33_a_dead_controller_service_quarantines_the_worker() -> None:
+    """Core_connected false: no new sessions, and what runs goes on; mended, it opens again.
+
+    Off switch: `worker_phases.QUARANTINE` without ControllerDown places the session.
+    """
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            await w.definition("old")
+            await w.session("s0", definition="old", slot={"end": w_end(w)})
+            await w.until(w.is_("s0", "RUNNING"))
+            w.hosts.core_connected = False
+            await w.until(lambda: fact(w, "CmlHealthy") == ("False", "ControllerDown"))
+            assert fact(w, "AcceptingLabs")[0] == "False"
+            await waits_then_runs(
+                w, "ControllerDown", lambda: setattr(w.hosts, "core_connected", True)
+            )
+            assert w.s("s0").status.phase == "RUNNING"
+
+    play(story)
+
+
+def w_end(w: World) -> str:
+    return (w.clock.now() + timedelta(hours=4)).isoformat()
+
+
+def test_f42_maintenance_mode_closes_the_worker() -> None:
+    """Read without a login; new sessions wait with that word until it is over.
+
+    Off switch: `closed_by` without MaintenanceMode places the session.
+    """
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            w.hosts.maintenance = True
+            await w.until(lambda: fact(w, "MaintenanceMode") == ("True", "On"))
+            await waits_then_runs(
+                w, "MaintenanceMode", lambda: setattr(w.hosts, "maintenance", False)
+            )
+
+    play(story)
+
+
+def test_f45_a_full_disk_takes_no_new_labs() -> None:
+    """Over the watermark new sessions wait; with room again they run.
+
+    Off switch: `DISK_FULL = 2.0` places the session.
+    """
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            easy = w.hosts.disk
+            w.hosts.disk = Room(total=100, free=5, used=95)
+            await w.until(lambda: fact(w, "DiskAlmostFull") == ("True", "Watermark"))
+            await waits_then_runs(w, "DiskAlmostFull", lambda: setattr(w.hosts, "disk", easy))
+
+    play(story)
+
+
+def test_f41_no_ready_compute_is_said_instead_of_a_lab_that_stays_queued() -> None:
+    """With every compute ONLINE nothing is placed, and the reason is given."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            w.hosts.admission = "ONLINE"
+            await w.until(lambda: fact(w, "CmlHealthy") == ("False", "NoComputeReady"))
+            await waits_then_runs(
+                w, "NoComputeReady", lambda: setattr(w.hosts, "admission", "READY")
+            )
+
+    play(story)
+
+
+def test_one_failing_call_keeps_what_the_others_told() -> None:
+    """Without system_stats the worker stays healthy, licensed and sized as before."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            before = w.w().status.capacity
+            w.hosts.failing = {"system_stats"}
+            await w.until(lambda: fact(w, "TelemetryComplete") == ("False", "Partial"))
+            sample = context(w).samples.newest("w1")
+            assert sample.stats is None
+            assert "system_stats" in sample.gaps["stats"]
+            assert sample.health is not None
+            assert sample.licence is not None
+            assert w.w().status.capacity == before
+            assert (w.w().status.health, w.w().status.phase) == ("Healthy", "READY")
+            w.hosts.failing = {"system_stats", "system_health", "licensing"}
+            await w.until(lambda: w.w().status.health == "Unreachable")
+            assert w.w().status.licence.licensed
+            w.hosts.failing = set()
+            await w.until(lambda: fact(w, "TelemetryComplete") == ("True", "Complete"))
+            assert w.w().status.health == "Healthy"
+
+    play(story)
+
+
+def test_a_sample_is_no_event() -> None:
+    """An hour of measuring writes nothing to a worker on which nothing changes."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            await w.pass_(120)
+            before = await w.events("Worker", "w1")
+            await w.pass_(HOUR)
+            assert await w.events("Worker", "w1") == before
+            assert len(context(w).samples.recent("w1", 100)) == 20
+            await w.desire("w1", "Terminated")
+            await w.until(w.is_("w1", "TERMINATED"))
+
+    play(story)
+
+
+def test_orphans_shrink_the_worker() -> None:
+    """What unknown machines hold is not given to labs."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            before = w.w().status.capacity
+            assert before is not None
+            w.hosts.orphans = 4
+            await w.until(lambda: fact(w, "OrphansOnHost") == ("True", "Orphans"))
+            now = w.w().status.capacity
+            assert now is not None
+            assert now.cpu_milli == before.cpu_milli - 4000
+            assert now.memory_mib == before.memory_mib - 4 * 2048
+
+    play(story)
+
+
+def test_telemetry_is_set_once_per_boot() -> None:
+    """Seed 001's enable_telemetry reaches the server once, and again after a restart."""
+
+    async def story() -> None:
+        async with world() as w:
+            machine = {**MACHINE, "cml": {**MACHINE["cml"], "enableTelemetry": True}}
+            await up(w, machine=machine)
+            await w.until(lambda: fact(w, "TelemetrySet") == ("True", "Set"))
+            await w.pass_(600)
+            assert w.hosts.calls.count("telemetry w1 True") == 1
+            await w.desire("w1", "Stopped")
+            await w.until(w.is_("w1", "STOPPED"))
+            await w.desire("w1", "Ready")
+            await w.until(w.is_("w1", "READY"))
+            await w.pass_(120)
+            assert w.hosts.calls.count("telemetry w1 True") == 2
+            w.check()
+
+    play(story)
+
+
+def test_the_younger_of_two_with_one_product_uuid_hosts_nothing() -> None:
+    """An image of a registered server: it takes no licence, no lab, and gives none back.
+
+    Off switch: `closed_by` without DuplicateIdentity, `seen_twice` always False.
+    """
+
+    async def story() -> None:
+        async with world() as w:
+            w.hosts.identity = "0c1e7a7e"
+            await up(w)
+            await w.worker("w2")
+            await w.until(w.is_("w2", "READY_UNLICENSED"))
+            assert fact(w, "DuplicateIdentity", "w2") == ("True", "SameProductUuid")
+            await w.pass_(120)
+            assert w.w("w2").status.phase == "READY_UNLICENSED"
+            assert fact(w, "AcceptingLabs", "w2")[0] == "False"
+            assert fact(w, "DuplicateIdentity", "w1") == ("", "")
+            assert "register w2" not in w.hosts.calls
+            await w.desire("w2", "Terminated")
+            await w.until(w.is_("w2", "TERMINATED"))
+            assert "deregister w2" not in w.hosts.calls
+            assert w.w().status.phase == "READY"
+            w.check()
+
+    play(story)
+
+
+def test_an_expiring_licence_is_renewed_and_told() -> None:
+    """The condition names the date; a renewal is asked for once, not at each look."""
+
+    async def story() -> None:
+        async with world() as w:
+            ends = w.clock.now() + timedelta(days=5)
+            w.hosts.expires = ends.strftime("%Y-%m-%d %H:%M:%S")
+            await up(w)
+            await w.until(lambda: fact(w, "LicenceExpiring") == ("True", "Soon"))
+            await w.pass_(HOUR)
+            assert w.hosts.calls.count("renew w1") == 1
+            w.check()
+
+    play(story)
+
+
+def test_tags_that_an_import_lost_are_written_back() -> None:
+    """The session's ports answer although the server dropped the tags at import."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            await w.definition()
+            w.hosts.lose_tags = 1
+            await w.session()
+            await w.until(w.is_("s1", "RUNNING"))
+            assert sum(call.startswith("tags ") for call in w.hosts.calls) == 2
+            [lab] = w.hosts.of("w1").labs.values()
+            assert all(node.tags for node in lab.nodes)
+            w.check()
+
+    play(story)
+
+
+def test_f36_t46_sixty_sessions_in_one_minute_boot_in_turns_and_none_times_out() -> None:
+    """At most eight labs of a worker boot at once; the last of sixty gets its lab too.
+
+    Off switch: `starts_at_once: 1000` lets sixty boot at once (`most_starting` is 60).
+    """
+
+    async def story() -> None:
+        async with world() as w:
+            w.hosts.node_boot, w.hosts.cpus = 200.0, 400
+            cml = {**MACHINE["cml"], "maxNodesLicensed": 400}
+            capacity = {
+                "labs": 100,
+                "ports": 6000,
+                "cpuMilli": 48000,
+                "memoryMib": 192512,
+                "storageMib": 400000,
+                "nodes": 400,
+            }
+            await up(w, machine={**MACHINE, "cml": cml, "capacity": capacity})
+            await w.definition(defaultDurationMinutes=480)
+            for number in range(60):
+                await w.session(f"s{number}")
+            names = [f"s{number}" for number in range(60)]
+            await w.until(
+                lambda: all(w.phase(name) in {"RUNNING", "FAILED", "EXPIRED"} for name in names),
+                hours=4,
+            )
+            assert {w.phase(name) for name in names} == {"RUNNING"}
+            assert w.hosts.most_starting <= 8
+            waited = [
+                each
+                for each in w.cache.all(Session)
+                if conditions.find(each.status.conditions, "StartTurn") is not None
+            ]
+            assert len(waited) >= 40
+            w.check()
+
+    play(story)

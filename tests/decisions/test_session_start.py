@@ -1,0 +1,116 @@
+"""When an imported lab may start: lost tags first, then its turn, and waiting is no fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labfleet.decisions.lifecycle import session as lifecycle
+from labfleet.decisions.lifecycle import session_start
+from labfleet.resources import conditions
+from labfleet.resources.meta import Effect, Metadata
+from labfleet.resources.session import (
+    LabStatus,
+    PortAllocation,
+    Session,
+    SessionPhase,
+    SessionSpec,
+    SessionStatus,
+)
+
+S = SessionPhase
+START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
+PORT = PortAllocation(name="PC_serial", node="PC", kind="serial", number=5041)
+
+
+@dataclass(frozen=True)
+class Node:
+    label: str
+    tags: tuple[str, ...]
+
+
+def session(name: str, state: str = "DEFINED_ON_CORE", *, age: int = 0, **status: Any) -> Session:
+    lab = LabStatus(title=name, marker=name, id=f"lab-{name}", state=state, progress_at=START)
+    fields = {
+        "phase": S.INSTANTIATING,
+        "phase_since": START - timedelta(seconds=age),
+        "lab": lab,
+        "worker": "w1",
+        "ports": (PORT,),
+        **status,
+    }
+    return Session(
+        metadata=Metadata(name=name, uid=name, creation_timestamp=START),
+        spec=SessionSpec(definition="d"),
+        status=SessionStatus(**fields),
+    )
+
+
+@given(st.lists(st.sampled_from(["DEFINED_ON_CORE", "STARTED"]), max_size=30), st.integers(1, 9))
+def test_no_more_labs_boot_at_once_than_may(states: list[str], at_once: int) -> None:
+    """Whatever boots now, those whose turn it is fit beside it, and somebody's turn comes."""
+    all_ = [session(f"s{n:02}", state, age=n) for n, state in enumerate(states)]
+    booting = sum(state == "STARTED" for state in states)
+    waiting = [each for each in all_ if each.status.lab.state != "STARTED"]
+    turns = [each for each in waiting if not session_start.labs_before(each, all_, at_once)]
+    assert len(turns) <= max(0, at_once - booting)
+    assert len(turns) == min(len(waiting), max(0, at_once - booting))
+
+
+def test_a_start_under_way_counts_as_booting() -> None:
+    """Its lab is still shown as defined, and yet it has taken its place."""
+    effect = Effect(id="e1", kind="start", begun=START, expires=START)
+    older, mine = session("a", age=0, effect=effect), session("b", age=9)
+    assert session_start.labs_before(mine, [older, mine], 1) == 1
+    assert session_start.labs_before(mine, [session("a"), mine], 1) == 0
+
+
+def decide(before: Session, seen: lifecycle.Seen, now: datetime) -> lifecycle.Step:
+    return lifecycle.decide(before, seen, now)
+
+
+def seen(line: Session, **parts: Any) -> lifecycle.Seen:
+    return lifecycle.Seen(looked=True, lab=line.status.lab, boot_seconds=600, **parts)
+
+
+def test_a_lab_waits_for_its_turn_as_long_as_it_takes() -> None:
+    """Ten hours of waiting end in a start, not in a boot timeout, with few writes."""
+    line, now, writes = session("s"), START, 0
+    for _ in range(1200):
+        now += timedelta(seconds=30)
+        step = decide(line, seen(line, before=3), now)
+        assert (step.status.phase, step.action) == (S.INSTANTIATING, None)
+        writes += step.status != line.status
+        line = msgspec.structs.replace(line, status=step.status)
+    assert "3 labs of its worker boot first" in line.status.message
+    assert writes <= 150
+    step = decide(line, seen(line), now + timedelta(seconds=200))
+    assert step.action == "start"
+    assert conditions.is_true(step.status.conditions, "StartTurn")
+    late = msgspec.structs.replace(line, status=step.status)
+    stuck = decide(late, seen(late), now + timedelta(seconds=900))
+    assert stuck.status.phase is S.STOPPING
+
+
+def test_tags_that_the_import_lost_are_written_back_before_the_start() -> None:
+    """Only before the first start: later a changed tag is drift, and is reported."""
+    line = session("s")
+    lost = session_start.lost_tags(line, [Node("PC", ("web",)), Node("R1", ())])
+    assert lost == {"PC": ("serial:5041",)}
+    step = decide(line, seen(line, tags_lost=("serial:5041 of PC",)), START)
+    assert step.action == "tag"
+    assert "serial:5041" in step.status.message
+    ran = session("s", "STOPPED")
+    assert decide(ran, seen(ran, tags_lost=("serial:5041 of PC",)), START).action == "start"
+
+
+def test_tags_that_are_there_in_another_spelling_are_not_lost() -> None:
+    """The meaning counts, not the text; a node that is gone is not written to."""
+    line = session("s")
+    assert session_start.lost_tags(line, [Node("PC", ("serial:5041:0", "x"))]) == {}
+    assert session_start.lost_tags(line, [Node("R1", ())]) == {}

@@ -1,0 +1,308 @@
+"""What samples mean: conditions with hysteresis, closed workers, less capacity for orphans."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from lifecycle_worlds import START, worker
+
+from labfleet.decisions.lifecycle import worker as lifecycle
+from labfleet.decisions.lifecycle import worker_health, worker_phases
+from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.telemetry import (
+    ComputeHealth,
+    ComputeStats,
+    ControllerHealth,
+    Licensing,
+    Room,
+    Sample,
+    SystemHealth,
+    SystemStats,
+)
+from labfleet.resources.worker import (
+    FINALIZER_LICENCE,
+    CmlStatus,
+    Ec2Status,
+    LicenceStatus,
+    Worker,
+    WorkerPhase,
+    WorkerStatus,
+)
+
+P = WorkerPhase
+GOOD = ComputeHealth(admission_state="READY", kvm_vmx_enabled=True, lld_connected=True, valid=True)
+CORE = ControllerHealth(core_connected=True, valid=True)
+
+
+def sample(**parts: Any) -> Sample:
+    """A sample of a well server, with parts changed."""
+    health = SystemHealth(valid=True, computes={"c1": GOOD}, controller=CORE)
+    stats = SystemStats(
+        cpu_count=48,
+        disk=Room(total=100, free=50, used=50),
+        running_orphans=0,
+        computes={"c1": ComputeStats()},
+    )
+    given: dict[str, Any] = {
+        "worker": "w1",
+        "at": START,
+        "boot": "i-1",
+        "maintenance": False,
+        "health": health,
+        "stats": stats,
+        "licence": Licensing(),
+    }
+    return Sample(**{**given, **parts})
+
+
+def health(**flags: Any) -> dict[str, Any]:
+    """One compute with these flags."""
+    compute = ComputeHealth(**{"admission_state": "READY", "kvm_vmx_enabled": True, **flags})
+    return {"health": SystemHealth(computes={"c1": compute}, controller=CORE)}
+
+
+class Line:
+    """One hosting worker that is looked at again and again."""
+
+    def __init__(self, *, finalizers: tuple[str, ...] = (FINALIZER_LICENCE,)) -> None:
+        status = WorkerStatus(
+            phase=P.READY,
+            phase_since=START,
+            ec2=Ec2Status(instance_id="i-1", state="running"),
+        )
+        self.worker: Worker = worker(status)
+        self.finalizers = finalizers
+        self.samples: list[Sample] = []
+        self.now = START
+        self.action: str | None = None
+
+    def look(self, *samples: Sample, **seen: Any) -> None:
+        for each in samples:
+            self.samples.append(each)
+            self.now += timedelta(seconds=30)
+            step = lifecycle.decide(
+                self.worker,
+                lifecycle.Seen(stage="ready", samples=tuple(self.samples[-20:]), **seen),
+                self.now,
+            )
+            self.action = step.action
+            self.finalizers = step.finalizers
+            self.worker = worker(step.status)
+
+    def fact(self, name: str) -> tuple[str, str]:
+        found = conditions.find(self.worker.status.conditions, name)
+        return ("", "") if found is None else (found.status, found.reason)
+
+    @property
+    def open(self) -> bool:
+        return worker_phases.accepting(self.worker)
+
+
+def test_a_well_server_is_open_and_healthy() -> None:
+    """Every fact has its good value after one look, and the worker takes sessions."""
+    line = Line()
+    line.look(sample())
+    assert line.fact("CmlHealthy") == ("True", "Healthy")
+    assert line.fact("DiskAlmostFull") == ("False", "BelowWatermark")
+    assert line.fact("OrphansOnHost") == ("False", "NoOrphans")
+    assert line.fact("MaintenanceMode") == ("False", "Off")
+    assert line.fact("TelemetryComplete") == ("True", "Complete")
+    assert (line.open, line.worker.status.health) == (True, "Healthy")
+
+
+DOWN = SystemHealth(
+    computes={"c1": GOOD}, controller=ControllerHealth(core_connected=False, valid=False)
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason", "open_"),
+    [
+        ({"health": DOWN}, "ControllerDown", False),
+        (health(kvm_vmx_enabled=False, valid=False), "KvmMissing", False),
+        (health(admission_state="ONLINE"), "NoComputeReady", False),
+        (health(cpu_overload=True), "Overloaded", False),
+        ({"health": SystemHealth(controller=CORE)}, "NoCompute", False),
+        (health(lld_connected=False), "ComputeMissing", True),
+        (health(libvirt=False), "CheckFailed", True),
+    ],
+)
+def test_a_sick_server_is_closed_only_after_two_looks(
+    parts: dict[str, Any], reason: str, *, open_: bool
+) -> None:
+    """One bad look changes nothing, the second names the reason; two good ones open again (F33)."""
+    line = Line()
+    line.look(sample(), sample(**parts))
+    assert line.fact("CmlHealthy") == ("True", "Healthy")
+    assert line.open
+    line.look(sample(**parts))
+    assert line.fact("CmlHealthy") == ("False", reason)
+    assert line.open is open_
+    assert line.worker.status.phase is P.READY
+    assert line.worker.status.health == "Degraded"
+    line.look(sample())
+    assert line.fact("CmlHealthy") == ("False", reason)
+    line.look(sample())
+    assert line.fact("CmlHealthy") == ("True", "Healthy")
+    assert line.open
+
+
+def test_a_server_that_was_never_well_is_closed_at_once() -> None:
+    """There is nothing to weigh the first look against."""
+    line = Line()
+    line.look(sample(health=DOWN))
+    assert not line.open
+
+
+def test_null_flags_and_failed_calls_change_no_fact() -> None:
+    """Unknown is not false: a sick server stays sick, a well one well."""
+    line = Line()
+    nulls = SystemHealth(computes={"c1": ComputeHealth()})
+    line.look(sample(), sample(health=nulls), sample(health=None), sample(health=None))
+    assert line.fact("CmlHealthy") == ("True", "Healthy")
+    assert line.fact("TelemetryComplete") == ("False", "Partial")
+    fresh = Line()
+    fresh.look(sample(health=nulls))
+    assert fresh.fact("CmlHealthy") == ("Unknown", "NotTold")
+
+
+def test_another_boots_samples_do_not_count() -> None:
+    """A look before a restart confirms nothing after it."""
+    line = Line()
+    line.look(sample(), sample(health=DOWN), sample(health=DOWN, boot="i-1/2"))
+    assert line.fact("CmlHealthy") == ("True", "Healthy")
+
+
+def test_the_disk_watermark_has_two_levels() -> None:
+    """90 % closes, 87 % keeps it closed, 80 % opens; the fullest disk counts (F45)."""
+
+    def used(share: int) -> Sample:
+        disk = Room(total=100, free=100 - share, used=share)
+        return sample(stats=SystemStats(controller_disk=disk, disk=Room(total=100, free=90)))
+
+    line = Line()
+    line.look(used(50), used(91), used(91))
+    assert line.fact("DiskAlmostFull") == ("True", "Watermark")
+    assert not line.open
+    line.look(used(87), used(87), used(87))
+    assert not line.open
+    line.look(used(80), used(80))
+    assert line.open
+
+
+def test_maintenance_closes_at_once() -> None:
+    """A person switched it, so nothing is to be confirmed (F42)."""
+    line = Line()
+    line.look(sample(), sample(maintenance=True))
+    assert not line.open
+    line.look(sample(maintenance=None))
+    assert not line.open
+    line.look(sample())
+    assert line.open
+
+
+def test_orphans_take_capacity() -> None:
+    """Each is taken for an average running node, and for one vCPU and 2 GiB at least."""
+    whole = Amounts(cpu_milli=48000, memory_mib=100_000, nodes=5, labs=3)
+    few = SystemStats(running_orphans=2)
+    assert worker_health.less_orphans(whole, few) == Amounts(
+        cpu_milli=46000, memory_mib=100_000 - 4096, nodes=5, labs=3
+    )
+    big = SystemStats(
+        running_orphans=1, running_nodes=2, allocated_cpus=8, allocated_memory_mib=16384
+    )
+    assert worker_health.less_orphans(whole, big).memory_mib == 100_000 - 8192
+    for none in (None, SystemStats(), SystemStats(running_orphans=0)):
+        assert worker_health.less_orphans(whole, none) == whole
+    line = Line()
+    orphans = sample(stats=SystemStats(running_orphans=3))
+    line.look(orphans)
+    assert line.fact("OrphansOnHost") == ("True", "Orphans")
+    assert line.open
+
+
+def licensed(**dates: str | None) -> Sample:
+    return sample(licence=Licensing(registered=True, licensed=True, **dates))
+
+
+@pytest.mark.parametrize(
+    ("days", "fact"),
+    [(60, ("False", "Valid")), (13, ("True", "Soon")), (-1, ("True", "Expired"))],
+)
+def test_a_licence_that_ends_is_told(days: int, fact: tuple[str, str]) -> None:
+    """The nearer date counts; it has no zone and is taken as UTC, and the raw text is shown."""
+    ends = (START + timedelta(days=days, hours=1)).strftime("%Y-%m-%d %H:%M:%S")
+    line = Line()
+    line.look(licensed(authorization_expires=ends, registration_expires="2029-01-01 00:00:00"))
+    assert line.fact("LicenceExpiring") == fact
+    told = conditions.find(line.worker.status.conditions, "LicenceExpiring")
+    assert told is not None
+    assert ends in told.message
+    assert "UTC" in told.message
+
+
+def test_a_licence_without_a_date_is_unknown_and_an_unregistered_one_nothing() -> None:
+    """No date is no expiry and no safety."""
+    line = Line()
+    line.look(licensed(authorization_expires="soon"))
+    assert line.fact("LicenceExpiring") == ("Unknown", "NoDate")
+    line.look(sample())
+    assert line.fact("LicenceExpiring") == ("", "")
+
+
+def test_an_expiring_licence_is_renewed_once_a_day() -> None:
+    """After a renewal was asked for, the next one waits a day."""
+    line = Line()
+    line.worker = worker(line.worker.status)
+    ends = licensed(authorization_expires="2026-12-01 00:00:00")
+    licence = LicenceStatus(registered=True, licensed=True)
+
+    def look() -> str | None:
+        given = worker(line.worker.status)
+        held = type(given)(
+            metadata=type(given.metadata)(
+                name="w1", uid="u-1", generation=1, finalizers=(FINALIZER_LICENCE,)
+            ),
+            spec=given.spec,
+            status=given.status,
+        )
+        line.samples.append(ends)
+        seen = lifecycle.Seen(stage="ready", samples=tuple(line.samples), licence=licence)
+        step = lifecycle.decide(held, seen, line.now)
+        line.worker = worker(step.status)
+        return step.action
+
+    assert look() == "renew"
+    asked = msgspec.structs.replace(line.worker.status.licence, renewed_at=line.now)
+    line.worker = worker(msgspec.structs.replace(line.worker.status, licence=asked))
+    line.now += timedelta(hours=1)
+    assert look() is None
+    line.now += timedelta(hours=24)
+    assert look() == "renew"
+
+
+def test_telemetry_is_set_once_for_each_boot() -> None:
+    """What was set belongs to a boot; what is set already is left alone."""
+    line = Line()
+    line.look(sample(), cml=CmlStatus(boot="i-1"))
+    assert line.action == "telemetry"
+    line.look(sample(), cml=CmlStatus(boot="i-1", telemetry=False))
+    assert line.action is None
+    line.look(sample(), cml=CmlStatus(boot="i-1/2"))
+    assert line.action == "telemetry"
+
+
+def test_the_younger_of_two_with_one_identity_hosts_nothing_and_returns_nothing() -> None:
+    """Its licence is the older one's: it is let go of, not given back."""
+    line = Line()
+    line.look(sample(), duplicate_of="w0")
+    assert line.fact("DuplicateIdentity") == ("True", "SameProductUuid")
+    assert not line.open
+    assert FINALIZER_LICENCE not in line.finalizers
+    line.look(sample())
+    assert line.fact("DuplicateIdentity") == ("False", "Unique")
+    assert line.open
