@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,13 @@ def test_ids_and_tokens_never_repeat() -> None:
     tokens = {ids.token() for _ in range(1000)}
     assert len(tokens) == 1000
     assert min(len(token) for token in tokens) >= 43
+
+
+def test_a_secret_file_that_is_none_is_denied_at_once(tmp_path: Path) -> None:
+    """A pipe would hold the server up for ever; a name with a NUL is an error like any other."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for name in (str(pipe), "/dev/zero", str(tmp_path), "a\0b", str(tmp_path / "absent")):
+        with pytest.raises(errors.Denied) as caught:
+            HostSecrets({}).resolve(SecretRef(file=name))
+        assert caught.value.reason == "NoSecret"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fleet_world import ADMIN, World
+from fleet_world import ADMIN, MACHINE, TOPOLOGY, World
 
 from labfleet.api.system_routes import TokenRequest
 from labfleet.api.verb_routes import DrainRequest, ExtendRequest
@@ -76,3 +76,39 @@ def test_a_body_of_nothing_but_unknown_keys_costs_a_bounded_number_of_hints(
         intake.record(DrainRequest, body)
     assert len(caught.value.problems) == intake.PROBLEM_LIMIT
     assert len(asked) == intake.PROBLEM_LIMIT
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/", "http://[::ffff:169.254.169.254]/", "http://2852039166/",
+        "http://0xa9fea9fe/", "http://0251.0376.0251.0376/", "http://169.254.43518/", "http://0/",
+        "http://1.2.3.0x4/", "http://[fd00:ec2::254]/", "http://Metadata.Google.Internal./",
+        "http://x/\r\nA: b", "http://x y/", "http://u:p@x/", "file:///etc/passwd",
+    ],
+)  # fmt: skip
+async def test_a_servers_address_is_no_way_to_a_metadata_service(world: World, url: str):
+    """T45: however the address is written; resolvers take decimal, octal and hex too."""
+    cml = {**MACHINE["cml"], "apiBaseUrl": url}
+    with pytest.raises(errors.Invalid) as caught:
+        await world.make("Template", "t", {"machine": {**MACHINE, "cml": cml}})
+    assert caught.value.problems[0][0] == "spec.machine.cml.apiBaseUrl"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("url", ["https://10.0.0.5:8443", "http://cml-1.example.org/", "http://a1"])
+async def test_plain_addresses_of_servers_are_taken(world: World, url: str):
+    """Names and dotted addresses of one's own network are fine."""
+    cml = {**MACHINE["cml"], "apiBaseUrl": url}
+    assert await world.make("Template", "t", {"machine": {**MACHINE, "cml": cml}})
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("owner", ["a\0b", "a\x1b[2J", "a\r\nb", "a\u202eb"])
+async def test_an_owner_without_a_readable_name_is_refused(world: World, owner: str):
+    """Owners stand in lists, logs and queries, as those of tokens do."""
+    await world.make("Definition", "d", {"topology": TOPOLOGY})
+    with pytest.raises(errors.Invalid) as caught:
+        await world.make("Session", "s", {"definition": "d", "owner": owner})
+    assert caught.value.problems[0][0] == "spec.owner"

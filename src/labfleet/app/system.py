@@ -97,9 +97,12 @@ class HostSecrets:
             return value
         path = Path(ref.file or "")
         try:
+            # A pipe or a device would hold up the whole server until somebody writes to it.
+            if path.exists() and not path.is_file():
+                raise errors.Denied(f"secret file {path} is no regular file", reason="NoSecret")
             with path.open(encoding="utf-8") as file:
                 value = file.read(SECRET_LIMIT).rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as problem:
+        except (OSError, ValueError) as problem:
             kind = type(problem).__name__
             raise errors.Denied(
                 f"cannot read secret file {path}: {kind}", reason="NoSecret"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from urllib.parse import urlsplit
 
 from labfleet.interfaces import store as stores
@@ -17,6 +18,9 @@ from labfleet.service.parts import Caller, Parts, Refused
 from labfleet.service.ruled import Ruled, referred, with_spec, with_status
 
 BUILT_POLICIES = (ScalingPolicy.NONE, ScalingPolicy.NEED_BASED)
+_NUMERIC = re.compile(r"(?:^|\.)(?:\d+|0x[0-9a-f]*)\.?$", re.IGNORECASE)
+_METADATA_NAMES = frozenset({"metadata.google.internal", "metadata", "instance-data"})
+_METADATA_ADDRESSES = frozenset({ipaddress.ip_address("fd00:ec2::254")})
 _POOL_ENDING = frozenset({PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED})
 
 
@@ -165,6 +169,8 @@ def _machine(machine: Machine, where: str) -> None:
 
 def _url_problem(url: str) -> str | None:
     """Return why a server's address is refused (ux.md T45: metadata services)."""
+    if not url.isprintable() or " " in url:
+        return "must not hold spaces or control characters"
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -178,7 +184,14 @@ def _url_problem(url: str) -> str | None:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
+        if host.rstrip(".").lower() in _METADATA_NAMES:
+            return f"{host} is not the address of a CML server"
+        # What ends in a number is an IPv4 address to resolvers, however it is written.
+        if _NUMERIC.search(host):
+            return "write an IPv4 address as four decimal numbers"
         return None
+    if address in _METADATA_ADDRESSES:
+        return f"{host} is not the address of a CML server"
     mapped = getattr(address, "ipv4_mapped", None)
     judged = address if mapped is None else mapped
     if judged.is_link_local or judged.is_multicast or judged.is_unspecified:

@@ -37,6 +37,8 @@ async def create_session(parts: Parts, caller: Caller, new: Session) -> Ruled:
     owner = spec.owner or who.name
     if who.role is Role.USER and owner != who.name:
         raise intake.invalid(("spec.owner", "you can make sessions for yourself only"))
+    if not owner.isprintable():
+        raise intake.invalid(("spec.owner", "must not hold control characters"))
     if who.role is Role.USER and spec.priority > 0:
         raise intake.invalid(("spec.priority", "only an operator may raise a priority above 0"))
     for field, value in (("cancel", spec.cancel), ("observeRequested", spec.observe_requested)):
