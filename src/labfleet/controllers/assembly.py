@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from labfleet.controllers import pacing
 from labfleet.controllers.context import Context
 from labfleet.controllers.garbage import KEY as GARBAGE
 from labfleet.controllers.garbage import GarbageController
@@ -27,7 +28,7 @@ from labfleet.engine.queue import EVENT, USER, KeyQueue
 from labfleet.kernel.rng import Rng
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.pool import Pool
-from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.parts import Parts
 
@@ -40,6 +41,7 @@ def prepare(cache: Cache) -> None:
     """Add the indices that controllers read by; call before the cache starts."""
     cache.index(Session, "worker", _worker_of)
     cache.index(Session, "phase", _phase_of)
+    cache.index(Session, "open", _open)
     cache.index(Worker, "pool", _pool_of)
 
 
@@ -57,11 +59,16 @@ def _pool_of(obj: Resource) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Builds one role's controllers."""
+    """Builds one role's controllers.
+
+    `pace` is how many fleet seconds apart what only runs is looked at (`pacing`); None, as in
+    every server, leaves it to the decisions.
+    """
 
     rng: Rng
     parts: Parts
     observer: ReconcileObserver | None = None
+    pace: float | None = None
 
     def scheduler(self, context: Context) -> list[Controller]:
         """Return who places sessions, sizes pools and does upkeep."""
@@ -94,12 +101,14 @@ class Assembly:
 
     def workers(self, context: Context, inventory: Inventory) -> list[Controller]:
         """Return who leads workers through their lives and finds orphans."""
-        reconcile = WorkerController(context, inventory).reconcile
+        reconcile = pacing.slower(
+            WorkerController(context, inventory).reconcile, context, self.pace, pacing.worker_rest
+        )
         workers = self._controller(context, "worker", reconcile, CONCURRENCY)
         orphans = GarbageController(context, inventory).reconcile
         garbage = self._controller(context, "garbage", orphans, 1)
         cache = context.cache
-        workers.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Worker)])
+        workers.resync(self._resync, lambda: [each.key for each in cache.all(Worker)])
         garbage.resync(RESYNC_SECONDS, lambda: (GARBAGE,))
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:
@@ -114,10 +123,17 @@ class Assembly:
 
     def labs(self, context: Context) -> list[Controller]:
         """Return who leads sessions through their lives."""
-        reconcile = SessionController(context, self.parts).reconcile
+        reconcile = pacing.slower(
+            SessionController(context, self.parts).reconcile,
+            context,
+            self.pace,
+            pacing.session_rest,
+        )
         sessions = self._controller(context, "session", reconcile, CONCURRENCY)
         cache = context.cache
-        sessions.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Session)])
+        sessions.resync(
+            self._resync, lambda: [each.key for each in cache.by(Session, "open", "yes")]
+        )
 
         def worker_changed(old: Resource | None, new: Resource | None) -> None:
             named = new or old
@@ -133,6 +149,10 @@ class Assembly:
         cache.on_change(Worker, worker_changed)
         cache.on_change(Session, session_changed)
         return [sessions]
+
+    @property
+    def _resync(self) -> float:
+        return max(RESYNC_SECONDS, self.pace or 0.0)
 
     def _controller(
         self, context: Context, name: str, reconcile: Reconcile, concurrency: int
@@ -182,6 +202,16 @@ def _bound(obj: Resource | None) -> tuple[str, ...]:
 
 def _moved(old: Resource | None, new: Resource | None) -> bool:
     return _bound(old) != _bound(new)
+
+
+def _open(obj: Resource) -> Iterable[str]:
+    """Index what still needs somebody: every session but those that ended and let go.
+
+    Ended ones stay for a month; looking at each of them every few minutes would be most of a
+    busy server's resync and finds nothing.
+    """
+    held = obj.metadata.finalizers or obj.deleting or obj.status.effect is not None
+    return ("yes",) if held or obj.status.phase not in TERMINAL else ()
 
 
 def _places(old: Resource | None, new: Resource | None) -> bool:

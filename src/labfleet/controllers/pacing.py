@@ -1,0 +1,72 @@
+"""Look less often at what only runs: the pace of a what-if.
+
+A server that hosts and a session that runs are looked at every 20 to 30 seconds, which is most
+of a fleet's work and decides little: bookings, wishes and ends of slots come as events or at
+known instants. `slower` wraps a reconcile so that these idle looks come at a pace of its own.
+Whatever is on its way up or down, in doubt or in trouble keeps the pace of its decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from labfleet.controllers.context import Context
+from labfleet.engine.controller import Again, Done, Reconcile
+from labfleet.resources.meta import Key, Resource
+from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.worker import Worker, WorkerPhase
+
+IDLE_SECONDS = 15.0
+"""A decision that asks for another look sooner than this waits for something."""
+
+Rest = Callable[[Resource, datetime], float | None]
+
+
+def slower(reconcile: Reconcile, context: Context, seconds: float | None, rest: Rest) -> Reconcile:
+    """Return the reconcile with its idle looks `seconds` of fleet time apart; None: as it is.
+
+    `rest` tells how long the object may be left alone from now, at most; None when it is not
+    idle. A look that changed the object is followed by one at the usual pace.
+    """
+    if seconds is None:
+        return reconcile
+    pace = seconds
+
+    async def paced(key: Key) -> Done | Again:
+        before = context.cache.at(key)
+        result = await reconcile(key)
+        after = context.cache.at(key)
+        if not isinstance(result, Again) or after is None or before is None:
+            return result
+        changed = before.status.phase != after.status.phase
+        quiet = None if changed else rest(after, context.clock.now())
+        if quiet is None or result.after < min(IDLE_SECONDS, quiet):
+            return result
+        return Again(max(result.after, min(pace, quiet)))
+
+    return paced
+
+
+def worker_rest(worker: Resource, now: datetime) -> float | None:
+    """Return how long a worker that hosts in good health may be left alone."""
+    del now
+    if not isinstance(worker, Worker) or worker.status.failed_checks:
+        return None
+    steady = worker.status.phase in {WorkerPhase.READY, WorkerPhase.ACTIVE}
+    return float("inf") if steady and worker.status.effect is None else None
+
+
+def session_rest(session: Resource, now: datetime) -> float | None:
+    """Return how long a session may be left alone: to its slot's start or end."""
+    if not isinstance(session, Session):
+        return None
+    until = None
+    if session.status.phase is SessionPhase.READY:
+        until = session.spec.slot.start
+    elif session.status.phase is SessionPhase.RUNNING:
+        until = session.spec.slot.end or session.status.end
+    if until is None or session.status.effect is not None:
+        return None
+    left = (until - now).total_seconds()
+    return left if left > 0 else None
