@@ -52,12 +52,15 @@ class Dice:
 
 
 class Clock:
-    """Fleet time of one process: the loop's, moved by what is wrong with this host's clock."""
+    """Fleet time of one process: the loop's, moved by what is wrong with this host's clock.
 
-    rate = 1.0
+    `rate` is what the product takes for fleet seconds a machine second. The loop counts fleet
+    seconds, so a rate other than 1 only lengthens what the product asks for in machine seconds.
+    """
 
-    def __init__(self, skew: float = 0.0) -> None:
+    def __init__(self, skew: float = 0.0, rate: float = 1.0) -> None:
         self.skew = skew
+        self.rate = rate
 
     def now(self) -> datetime:
         """Return this host's idea of the instant."""

@@ -72,6 +72,7 @@ class Surroundings:
     observer: ReconcileObserver
     roles_observer: SupervisorObserver
     lease_seconds: float = 30.0
+    pace: float | None = None
 
 
 @dataclass(slots=True)
@@ -118,7 +119,9 @@ class Replica:
             secrets=Secrets(),
             probe=around.probe,
         )
-        maker = assembly.Assembly(around.dice.stream(role), self.parts, around.observer)
+        maker = assembly.Assembly(
+            around.dice.stream(role), self.parts, around.observer, around.pace
+        )
         if role == "scheduler":
             made = maker.scheduler(context)
         elif role == "worker-controller":

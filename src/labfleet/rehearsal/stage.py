@@ -67,12 +67,18 @@ def _told(error: BaseException | None) -> str:
 
 @dataclass(slots=True)
 class Stage:
-    """Everything of one run."""
+    """Everything of one run.
+
+    A what-if says how far apart idle looks come (`pace`, controllers.pacing) and how many
+    fleet seconds pass in a second of the processes' own machine (`rate`, as in a demo).
+    """
 
     loop: Loop
     seed: int
     plan: Plan
     lease_seconds: float = 30.0
+    pace: float | None = None
+    rate: float = 1.0
     luck: Luck = field(init=False)
     dice: Dice = field(init=False)
     shared: Shared = field(init=False)
@@ -95,7 +101,7 @@ class Stage:
         self.invariants = Invariants(self.shared, self.cloud, self.racks, self._first)
         for manners in (ec2.MANNERS, cml.MANNERS):
             dice = self.dice.stream(manners.name)
-            self.wires[manners.name] = Wire(self.loop, dice, self.luck, manners)
+            self.wires[manners.name] = Wire(self.loop, dice, self.luck, manners, self.rate)
 
     def _first(self) -> None:
         if self.stop_asked is not None:
@@ -108,8 +114,8 @@ class Stage:
         process = Process(life)
         dice = self.dice.stream(life)
         skew = 0.0 if not self.plan.happenings else dice.between(-2.0, 2.0)
-        clock, ids = Clock(skew), Ids(f"{self.seed}/{life}")
-        lane = Lane(self.loop, dice.stream("lane"), process)
+        clock, ids = Clock(skew, self.rate), Ids(f"{self.seed}/{life}")
+        lane = Lane(self.loop, dice.stream("lane"), process, self.rate)
         session = Session(self.shared, process)
         store = PatientStore(session, lane, clock, head=self.shared.head())
         replica = Replica(
@@ -128,6 +134,7 @@ class Stage:
                 observer=self.watcher,
                 roles_observer=self.watcher,
                 lease_seconds=self.lease_seconds,
+                pace=self.pace,
             ),
         )
         self.replicas[life] = replica

@@ -81,6 +81,7 @@ class Racks:
     loop: Loop
     dice: Dice
     luck: Luck
+    boot_range: tuple[float, float] = (120.0, 420.0)
     fleet: Fleet = field(init=False)
     boots: Dice = field(init=False)
 
@@ -95,7 +96,7 @@ class Racks:
     def boot_seconds(self) -> float:
         """Return how long the next boot takes."""
         slow = 2.0 if self.luck.holds("slow_metal", None) else 1.0
-        return self.boots.between(120.0, 420.0) * slow
+        return self.boots.between(*self.boot_range) * slow
 
     def boot(self, server_id: str, *, hangs: bool) -> str:
         """Switch a server on and return its new address."""

@@ -158,10 +158,11 @@ class Lane:
 
     readers = 0
 
-    def __init__(self, loop: Loop, dice: Dice, process: Process) -> None:
+    def __init__(self, loop: Loop, dice: Dice, process: Process, rate: float = 1.0) -> None:
         self._loop = loop
         self._dice = dice
         self._process = process
+        self._rate = rate
         self._free = 0.0
         self._world = contextvars.Context()
 
@@ -174,7 +175,7 @@ class Lane:
         if draw < 0.6 and self._free <= now:
             _do(work, future)
             return future
-        self._free = max(self._free, now) + 0.001 + 0.03 * draw * draw
+        self._free = max(self._free, now) + (0.001 + 0.03 * draw * draw) * self._rate
         self._loop.call_at(self._free, _do, work, future, context=self._world)
         return future
 

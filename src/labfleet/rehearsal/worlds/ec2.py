@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from cml_simulator.core import fleet as servers
@@ -80,6 +80,9 @@ class Cloud:
     luck: Luck
     racks: Racks
     quota: int = 100_000
+    hardware: dict[str, Hardware] = field(default_factory=dict)
+    launch_range: tuple[float, float] = (10.0, 90.0)
+    stop_range: tuple[float, float] = (20.0, 180.0)
     things: dict[str, Thing] = field(default_factory=dict)
     tokens: dict[str, tuple[str, LaunchRequest]] = field(default_factory=dict)
     buckets: dict[str, _Bucket] = field(default_factory=dict)
@@ -139,8 +142,9 @@ class Cloud:
     def _made(self, request: LaunchRequest, zone: str, owner: str) -> Thing:
         now, dice = self.loop.time(), self.dice
         late = self.luck.strikes("visible_late")
+        built = self.hardware.get(request.instance_type, Hardware())
         server = servers.create(
-            self.racks.fleet, machine=Hardware(boot_seconds=self.racks.boot_seconds())
+            self.racks.fleet, machine=replace(built, boot_seconds=self.racks.boot_seconds())
         )
         thing = Thing(
             id=f"i-{dice.getrandbits(64):017x}",
@@ -153,7 +157,7 @@ class Cloud:
             since=now,
         )
         self.things[thing.id] = thing
-        self._later(self._slow(10.0, 90.0), thing, self._runs)
+        self._later(self._slow(*self.launch_range), thing, self._runs)
         return thing
 
     def _slow(self, low: float, high: float) -> float:
@@ -193,7 +197,7 @@ class Cloud:
         self._set(thing, "stopping")
         thing.public_ip = None
         self.racks.stop(thing.server_id)
-        self._later(self._slow(20.0, 180.0), thing, lambda each: self._set(each, "stopped"))
+        self._later(self._slow(*self.stop_range), thing, lambda each: self._set(each, "stopped"))
 
     def begin_end(self, thing: Thing, who: str, reason: str | None = None) -> None:
         """Begin the end of an instance; its server and disk are gone at once."""
@@ -202,7 +206,7 @@ class Cloud:
         thing.reason = reason
         thing.public_ip = None
         self.racks.destroy(thing.server_id)
-        self._later(self._slow(20.0, 180.0), thing, lambda each: self._set(each, "terminated"))
+        self._later(self._slow(*self.stop_range), thing, lambda each: self._set(each, "terminated"))
 
     def _tell(self, what: str, thing: Thing, who: str) -> None:
         for listener in self.listeners:

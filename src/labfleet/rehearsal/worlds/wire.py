@@ -44,7 +44,10 @@ class Manners:
 class Wire:
     """One far side's wire, shared by all callers."""
 
-    def __init__(self, loop: Loop, dice: Dice, luck: Luck, manners: Manners) -> None:
+    def __init__(
+        self, loop: Loop, dice: Dice, luck: Luck, manners: Manners, rate: float = 1.0
+    ) -> None:
+        self._rate = rate
         self._loop = loop
         self._dice = dice
         self._luck = luck
@@ -58,7 +61,7 @@ class Wire:
         """Return what the effect returns, or raise what the client would make of the trouble."""
         self.calls += 1
         manners, dice, luck = self._manners, self._dice, self._luck
-        there = dice.between(manners.low, manners.high)
+        there = dice.between(manners.low, manners.high) * self._rate
         if down:
             await asyncio.sleep(min(manners.patience, 5.0))
             raise errors.Unreachable(f"{what}: no connection", reason="Timeout")
@@ -123,7 +126,7 @@ class Wire:
         if read:
             answer.set_result(result)
         else:
-            back = self._dice.between(self._manners.low, self._manners.high)
+            back = self._dice.between(self._manners.low, self._manners.high) * self._rate
             self._loop.call_later(back, _deliver, answer, result, context=self._world)
 
 
