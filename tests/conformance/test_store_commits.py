@@ -287,3 +287,12 @@ async def test_tokens(store: s.Store) -> None:
     revoked = s.TokenRow("t1", "hash", "admin", "alice", START, None, START)
     await store.put_token(revoked)
     assert await store.tokens() == (revoked, s.TokenRow("t2", "h2", "user", "bob", START, START))
+
+
+async def test_a_reason_with_a_nul_is_kept_readable(store: s.Store) -> None:
+    """A cancelled session whose reason held one could never end on PostgreSQL."""
+    cause = s.Cause("a\0b", START, "req-1", "cancelled by a\0b: x\0y")
+    await store.commit(s.Commit(cause, (put("w1"),)))
+    (event,) = await store.events_of(key("w1"))
+    assert event.reason == "cancelled by a\ufffdb: x\ufffdy"
+    assert event.actor == "a\ufffdb"

@@ -7,6 +7,7 @@ so one caller's conflict costs the others nothing.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -200,14 +201,15 @@ class _Work:
                     raise _stale(condition, found)
             else:
                 _check_ledger(state, condition)
-        at = to_micros(commit.cause.at)
+        cause = _storable(commit.cause)
+        at = to_micros(cause.at)
         revisions: list[int] = []
         touched: list[str] = []
         for write in commit.writes:
             if isinstance(write, store.Put):
-                revisions.append(self._put(write, commit.cause, at))
+                revisions.append(self._put(write, cause, at))
             elif isinstance(write, store.Delete):
-                revisions.append(self._delete(write.key, commit.cause, at))
+                revisions.append(self._delete(write.key, cause, at))
             elif isinstance(write, store.TouchLedger):
                 touched.append(write.owner)
             else:
@@ -366,6 +368,21 @@ def decode_labels(text: str) -> dict[str, str]:
 def name_of(key: Key) -> str:
     """Return kind, namespace and name for messages."""
     return f"{key.kind} {key.namespace}/{key.name}"
+
+
+def _storable(cause: store.Cause) -> store.Cause:
+    """Return the cause without NUL, which PostgreSQL's texts cannot hold.
+
+    People and servers write such reasons; a refusal here would stop an object for ever.
+    """
+    if "\0" not in cause.reason and "\0" not in cause.actor:
+        return cause
+    instead = "\N{REPLACEMENT CHARACTER}"
+    return dataclasses.replace(
+        cause,
+        actor=cause.actor.replace("\0", instead),
+        reason=cause.reason.replace("\0", instead),
+    )
 
 
 def _check_fence(state: State, fence: store.Fence) -> None:
