@@ -4,7 +4,7 @@
     python scripts/reference.py --check  say which differ; exit 1 when one does
 
 Meanings that no code states stand in the tables here; `tests/docs` fails when one is missing.
-The glossary is written by hand.
+The glossary and the maps from the seeds are written by hand.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
         "LicenceLeaked": "A licence could not be given back; a person must free it.",
         "LicenceExpiring": "A licence date is near or past: its automatic renewals fail.",
         "DuplicateIdentity": "An older worker has the same product_uuid: this one hosts nothing.",
-        "CmlHealthy": "What CML says of its controller and computes; the worst thing is the reason.",
+        "CmlHealthy": "What CML says of its controller and computes, the worst first.",
         "OrphansOnHost": "Machines run there that CML does not know; capacity is less.",
         "DiskAlmostFull": "A disk is over its watermark: no new labs.",
         "MaintenanceMode": "CML is in maintenance mode: closed for new sessions.",

@@ -362,7 +362,7 @@ def fresh_contexts() -> Iterator[None]:
 @pytest.mark.parametrize("number", ISSUES)
 async def test_the_issue_does_not_happen(number: str, monkeypatch: Patch) -> None:
     """The right behaviour of cml-api.md 12 holds."""
-    await ISSUES[number][0](monkeypatch)
+    assert await ISSUES[number][0](monkeypatch) is None
 
 
 @pytest.mark.asyncio

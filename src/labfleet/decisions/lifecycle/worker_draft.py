@@ -47,7 +47,8 @@ class Seen:
     refused because nodes run, `cloud_told` False one that only happened locally. `sessions`
     counts live sessions bound here. `wanted_nodes` is the node capacity to ask the licence
     for. `samples` are the newest of this worker, oldest first, none when this look brought none;
-    `duplicate_of` is an older worker with the same product_uuid. `trouble` says why something could not be looked at.
+    `duplicate_of` is an older worker with the same product_uuid. `trouble` says why
+    something could not be looked at.
     """
 
     ec2: Ec2Status | None = None
