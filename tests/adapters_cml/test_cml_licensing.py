@@ -185,3 +185,30 @@ async def test_a_lost_answer_to_giving_back_is_no_answer(answer):
     """
     with pytest.raises(errors.Ambiguous):
         await host_on(ScriptedCml({RETURN: answer})).deregister()
+
+
+RENEWALS = ("PUT licensing/authorization/renew", "PUT licensing/registration/renew")
+
+
+@pytest.mark.asyncio
+async def test_a_renewal_asks_for_both_dates():
+    """Authorization and registration expire by themselves, so both are asked for."""
+    server = ScriptedCml(dict.fromkeys(RENEWALS, done()))
+    await host_on(server).renew_licence()
+    assert tuple(server.count()) == RENEWALS
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("status", "error", "reason"),
+    [(400, errors.Invalid, None), (409, errors.Conflict, "Later"), (403, errors.Denied, None)],
+)
+async def test_a_refused_renewal_is_told(status, error, reason):
+    """Refused in CML's words, later, or forbidden; one refusal does not hide the other call."""
+    server = ScriptedCml({RENEWALS[0]: refused(status, "no way"), RENEWALS[1]: done()})
+    with pytest.raises(error) as caught:
+        await host_on(server).renew_licence()
+    assert "no way" in caught.value.message
+    assert reason in {None, caught.value.reason}
+    if status != 403:
+        assert RENEWALS[1] in server.count()
