@@ -55,13 +55,14 @@ CLUSTER = {
 
 
 def test_the_server_ends_in_order_and_starts_again_with_everything(tmp_path: Path) -> None:
-    """SIGTERM gives exit code 0; objects and token outlive the process."""
+    """SIGTERM gives exit code 0; objects, token and the told identity outlive the process."""
     with Server(tmp_path) as first:
         assert first.call("/api/v1/clusters", "POST", CLUSTER)[0] == 201
         assert first.call("/readyz")[0] == 200
         first.process.send_signal(signal.SIGTERM)
         assert first.process.wait(30) == 0
     with Server(tmp_path) as second:
+        assert second.told["installation"] == first.told["installation"] != ""
         status, found = second.call("/api/v1/clusters/c")
         assert (status, found["metadata"]["name"]) == (200, "c")
 

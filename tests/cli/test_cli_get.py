@@ -177,6 +177,13 @@ def test_an_unknown_kind_gets_a_hint(run):
     assert "Did you mean 'workers'?" in done.err
 
 
+def test_a_name_without_its_kind_gets_a_hint(run):
+    """A bare name, as `extend` takes it, is answered with the form that is meant."""
+    done = run("explain", "mine")
+    assert done.code == 2
+    assert "for example session/mine" in done.err
+
+
 @pytest.mark.parametrize(
     "argv",
     [["get"], ["get", "workers", "-o", "xml"], ["get", "workers", "-o", "jsonpath"],

@@ -300,6 +300,16 @@ async def test_nonsense_slots_are_refused(world: World, slot, place):
 
 
 @pytest.mark.asyncio
+async def test_a_local_time_beside_a_zone_is_told_that_zones_are_for_showing(world: World):
+    """Who names a zone and writes a local time learns which of the two counts."""
+    await world.definition()
+    slot = {"start": "2026-11-27T10:00:00", "zone": "Europe/Berlin"}
+    with pytest.raises(errors.Invalid) as caught:
+        await world.session("s", slot=slot)
+    assert "slot.zone is only for showing" in str(caught.value.problems[0])
+
+
+@pytest.mark.asyncio
 async def test_an_unknown_or_deprecated_definition_is_refused(world: World):
     """The nearest name and the replacement are named."""
     await world.definition()

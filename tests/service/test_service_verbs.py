@@ -9,6 +9,7 @@ from fleet_world import ADMIN, World, who
 
 from labfleet.kernel import errors
 from labfleet.resources.amounts import Amounts, Reservation, Shortage
+from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision, Verdict
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import (
@@ -279,6 +280,17 @@ async def test_explain_says_why_a_session_waits(world: World):
 
 
 @pytest.mark.asyncio
+async def test_explain_says_when_a_slot_begins_and_when_a_place_is_looked_for(world: World):
+    """A session of tomorrow is not told that its slot must "come near": both instants are named."""
+    await world.definition()
+    await world.session("s", slot={"start": "2026-11-28T08:00:00Z"})
+    found = await explain.explain(world.parts, ADMIN, KINDS["Session"], "s")
+    (said,) = found.waiting_for
+    assert "starts at 2026-11-28 08:00:00Z" in said
+    assert "looked for from 2026-11-28 07:25:00Z" in said
+
+
+@pytest.mark.asyncio
 async def test_explain_says_what_a_worker_waits_for_and_until_when(world: World):
     """Phase limits and drains give the next deadline; live sessions hold a drain."""
     await world.definition()
@@ -291,6 +303,15 @@ async def test_explain_says_what_a_worker_waits_for_and_until_when(world: World)
     await world.status(made, phase=WorkerPhase.DRAINING)
     found = await explain.explain(world.parts, ADMIN, KINDS["Worker"], "w")
     assert "sessions: s1" in found.waiting_for
+    empty = (
+        Condition(
+            type="Drained", status="True", reason="Empty", last_transition_time=world.clock.now()
+        ),
+    )
+    await world.status(made, phase=WorkerPhase.DRAINING, conditions=empty)
+    found = await explain.explain(world.parts, ADMIN, KINDS["Worker"], "w")
+    assert found.waiting_for == ("somebody to undo the drain or to delete the worker",)
+    assert found.next_deadline is None
     for kind, name in (("Definition", "two"), ("Template", "metal")):
         plain = await explain.explain(world.parts, ADMIN, KINDS[kind], name)
         assert plain.lines

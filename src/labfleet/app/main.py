@@ -105,7 +105,7 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
             base, rng=outside.rng, observer=system.watcher, deadline=settings.stop_seconds
         )
         system.supervisors["base"] = ground
-        await _run(system, ground, url)
+        await _run(system, ground, {"url": url, "installation": installation})
     finally:
         await outside.hosts.close()
         await outside.compute.close()
@@ -113,8 +113,8 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
     return 0
 
 
-async def _run(system: wiring.System, ground: Supervisor, url: str) -> None:
-    """Run all supervisors; on a signal stop those that lead first, then the ground."""
+async def _run(system: wiring.System, ground: Supervisor, told: dict[str, str]) -> None:
+    """Run all supervisors and tell who serves where; on a signal stop the leading ones first."""
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -134,7 +134,7 @@ async def _run(system: wiring.System, ground: Supervisor, url: str) -> None:
             tasks[id(each)] = group.create_task(each.run(), name=f"supervisor/{name}")
         group.create_task(wind_down(), name="wind-down")
         await system.cache.ready()
-        sys.stdout.write(json.dumps({"ready": True, "url": url, "pid": os.getpid()}) + "\n")
+        sys.stdout.write(json.dumps({"ready": True, **told, "pid": os.getpid()}) + "\n")
         sys.stdout.flush()
 
 

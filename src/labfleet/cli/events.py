@@ -30,6 +30,9 @@ def events(call: Call, *, args: tuple[str, ...], limit: int, watch: bool) -> int
         names = {(each.kind.name, each.name) for each in wanted}
         chosen = targets.distinct(wanted) or list(kinds.KINDS.values())
         return watching.follow(call, watching.Scope(chosen, None, None, names))
+    if not args:
+        hint = "Write KIND/NAME, for example session/s-1; all that changes from now on: -w."
+        raise exits.usage("nothing was named", hint)
     target = targets.parse(args)[0]
     found = history(call, target, limit)
     if call.out.structured or call.out.format == "jsonpath":

@@ -11,6 +11,9 @@ from labfleet.cli.call import Call
 from labfleet.kernel import errors
 from labfleet.resources import kinds
 
+# A bare name is the commonest slip: `extend` and `drain` take one, most verbs need the kind.
+NAMING = "An object is KIND/NAME, for example session/{name}."
+
 
 class Target(NamedTuple):
     """One named object."""
@@ -34,7 +37,7 @@ def kind_of(word: str) -> kinds.Kind:
     except errors.Invalid as error:
         known = [spelt for row in kinds.KINDS.values() for spelt in _spellings(row)]
         near = difflib.get_close_matches(word.lower(), known, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else ""
+        hint = f"Did you mean {near[0]!r}?" if near else NAMING.format(name=word)
         raise exits.usage(error.message, hint) from None
 
 

@@ -20,7 +20,6 @@ from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.template import Template
 
 TEARDOWN = timedelta(minutes=10)
-LEAD = timedelta(seconds=2100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,9 @@ class Requests:
         waiting = []
         for session in self.context.cache.by(Session, "phase", SessionPhase.PENDING):
             start = session.spec.slot.start
-            if session_phases.end_asked(session) or (start is not None and start - LEAD > now):
+            if session_phases.end_asked(session) or (
+                start is not None and start - lifecycle.LOOK_AHEAD > now
+            ):
                 continue
             created = session.metadata.creation_timestamp or now
             waiting.append((-session.spec.priority, start or created, session.key, session))

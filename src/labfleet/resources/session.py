@@ -59,6 +59,8 @@ class Slot(Record, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and value.tzinfo is None:
                 message = f"{name}: give a time zone, for example 2026-11-27T09:00:00Z"
+                if self.zone != "UTC":
+                    message += " or 2026-11-27T10:00:00+01:00; slot.zone is only for showing"
                 raise ValueError(message)
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise ValueError("end: must be after start")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from labfleet.decisions import wording
-from labfleet.decisions.lifecycle.session import ON_DEMAND_PATIENCE
+from labfleet.decisions.lifecycle.session import LOOK_AHEAD, ON_DEMAND_PATIENCE
 from labfleet.resources import conditions as facts
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.conditions import Condition
@@ -108,7 +108,10 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
     waits: list[str] = []
     if status.phase is SessionPhase.PENDING:
         if status.start is not None and status.start > now and status.decision is None:
-            waits.append("its slot to come near")
+            waits.append(
+                f"its slot, which starts at {_shown(status.start)};"
+                f" a worker is looked for from {_shown(status.start - LOOK_AHEAD)}"
+            )
         elif status.decision is None:
             waits.append("the scheduler's first look")
         else:
@@ -148,6 +151,9 @@ def of_worker(obj: Worker, sessions: Iterable[Session] = ()) -> Explanation:
     if obj.spec.drain is not None and status.phase is WorkerPhase.DRAINING:
         what = "what still runs is ended" if obj.spec.drain.force else "the drain is late"
         deadline = Deadline(at=obj.spec.drain.deadline, what=what)
+        leaving = obj.spec.desired != "Ready" or obj.deleting
+        if facts.is_true(status.conditions, "Drained") and not leaving:
+            waits, deadline = ["somebody to undo the drain or to delete the worker"], None
     made = _made(
         obj,
         phase=status.phase,

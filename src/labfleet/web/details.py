@@ -138,6 +138,9 @@ def _facts(parts: Parts, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ..
 def _absent(path: str) -> Cell:
     if path.startswith("spec."):
         return Cell("absent", "none")
+    if path == "status.start":
+        # A start is decided here, not seen outside: what never ran has none.
+        return Cell("absent", "not set")
     return Cell("unknown", "unknown", why="not seen yet")
 
 
