@@ -94,6 +94,7 @@ def texts(document):
     return {key: str(lab.get(key) or "") for key in ("title", "description", "notes")}
 
 
+@pytest.mark.data
 def test_every_real_lab_round_trips(wide, labs):
     """Import, download: the same nodes, sizes, files, tags, interfaces, links, drawings, texts."""
     for name, text in labs.items():
@@ -111,6 +112,7 @@ def test_every_real_lab_round_trips(wide, labs):
             wide.ask("DELETE", f"/labs/{lab}", want=204)
 
 
+@pytest.mark.data
 def test_both_forms_of_import_make_the_same_lab(wide, labs):
     """YAML text without a Content-Type and a JSON object make the same lab."""
     for name, text in list(labs.items())[::3]:
@@ -124,6 +126,7 @@ def test_both_forms_of_import_make_the_same_lab(wide, labs):
             wide.ask("DELETE", f"/labs/{lab['id']}", want=204)
 
 
+@pytest.mark.data
 def test_labs_with_unknown_definitions_warn_or_are_refused(wide, box, labs):
     """Each unknown definition is named: as a warning, or in a 400, by the rule."""
     seen = 0
@@ -140,6 +143,7 @@ def test_labs_with_unknown_definitions_warn_or_are_refused(wide, box, labs):
     assert seen
 
 
+@pytest.mark.data
 def test_every_real_node_definition_round_trips(wide, definitions):
     """Upload, read as JSON and as YAML: the same document; upload again: refused, replaced."""
     for name, text in definitions.items():
@@ -159,6 +163,7 @@ def test_every_real_node_definition_round_trips(wide, definitions):
     assert len(wide.get("/node_definitions")) > 50
 
 
+@pytest.mark.data
 def test_an_uploaded_definition_runs(wide, definitions):
     """A node of an uploaded kind has its sizes and labels, and starts once there is an image."""
     text = definitions["cisco-ucspe-ucspe.yaml"]
@@ -180,6 +185,7 @@ def test_an_uploaded_definition_runs(wide, definitions):
     assert wide.get(f"/labs/{lab}/check_if_converged") is True
 
 
+@pytest.mark.data
 def test_old_schemas_are_upgraded(make_box, labs):
     """Labs of every old schema come out in the schema of the server's release."""
     versions = {}

@@ -21,7 +21,7 @@ from cml_simulator.core.model import Lab
 from cml_simulator.routes.web import NO_CONTENT, Call, Reply, Route, decode_json, document
 
 TEXT_KEYS = ("title", "description", "notes", "owner")
-RUNS = ("start", "stop", "wipe", "wipe_disks", "bootstrap")
+RUNS = ("start", "stop", "wipe", "wipe_disks")
 
 
 def lab_of(call: Call, need: str | None = None) -> Lab:
