@@ -37,7 +37,11 @@ class Replay:
         self.events += 1
         old = self.objects.get(event.key)
         if event.type == "DELETED":
-            self.objects.pop(event.key, None)
+            gone = self.objects.pop(event.key, None)
+            if isinstance(gone, Worker):
+                # A worker that a person deletes goes without a word that it is TERMINATED; that
+                # its instance went too is in the simulator's books.
+                self.terminated.add(gone.metadata.uid)
             return
         new: Resource = kinds.decode(event.key.kind, event.doc, event.revision)
         self.objects[event.key] = new
