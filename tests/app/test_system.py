@@ -80,3 +80,24 @@ def test_a_secret_file_that_is_none_is_denied_at_once(tmp_path: Path) -> None:
         with pytest.raises(errors.Denied) as caught:
             HostSecrets({}).resolve(SecretRef(file=name))
         assert caught.value.reason == "NoSecret"
+
+
+def test_the_servers_own_secrets_are_no_workers_secrets(tmp_path: Path) -> None:
+    """An operator became admin: a worker of their own was sent the admin token as a password."""
+    token = f"lf_{'0' * 16}_{'x' * 43}"
+    kept = tmp_path / "admin.token"
+    kept.write_text(token + "\n")
+    (tmp_path / "link").symlink_to("/proc/self/environ")
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("aws_secret_access_key = x")
+    env = {"AWS_SECRET_ACCESS_KEY": "a", "LABFLEET_STORE": "b", "PGPASSWORD": "c", "KEY": "d",
+           "HIDDEN": token}  # fmt: skip
+    refs = [SecretRef(env=name) for name in env]
+    refs += [
+        SecretRef(file=str(path))
+        for path in (kept, tmp_path / "link", "/proc/self/environ", tmp_path / ".aws/credentials")
+    ]
+    for ref in refs:
+        with pytest.raises(errors.Denied) as caught:
+            HostSecrets(env, reserved=("KEY", "")).resolve(ref)
+        assert token not in str(caught.value)

@@ -102,7 +102,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
             endpoint_url=settings.aws_endpoint_url or None,
         ),
         hosts=CmlHosts(aiohttp_transport.connect),
-        secrets=HostSecrets(),
+        secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
         probe=TcpProbe(),
     )
     return outside, installation
