@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from labfleet.rehearsal import faults
+from labfleet.rehearsal import asking, faults
 from labfleet.rehearsal.run import Options, Report, rehearse
 from labfleet.rehearsal.shrinking import shrink
 
@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     add("--minutes", type=float, help="begin no new seed after so many real minutes")
     add("--state", type=Path, metavar="FILE", help="keep finished seeds here and go on from it")
     add("--no-shrink", action="store_true", help="do not look for the smallest failing plan")
+    add("--plan", type=Path, metavar="FILE", help="answer a what-if plan instead of playing seeds")
     add("--json", action="store_true", help="print the answer as JSON on the last line")
     return made
 
@@ -80,6 +81,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 def main(argv: Sequence[str]) -> int:
     """Run the seeds; 0 when all held, 1 when a rule was broken."""
     given = parser().parse_args(argv)
+    if given.plan is not None:
+        return asking.main(given.plan, as_json=given.json, jobs=given.jobs)
     options = Options(
         hours=given.hours,
         workers=given.workers,

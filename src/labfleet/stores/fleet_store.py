@@ -113,7 +113,7 @@ class FleetStore:
     ) -> tuple[store.Event, ...]:
         parameters = (*key, 2**62 if before is None else before, _limit(limit))
         rows = await self._read(partial(self._db.rows, self._sql["events_of"], parameters))
-        return tuple(_event(row) for row in rows)
+        return tuple(event_of(row) for row in rows)
 
     async def changed(self, after: int, *, seconds: float) -> None:
         await self._watchers.wait(after, seconds=seconds, poll=self._db.poll, look=self.head)
@@ -290,7 +290,8 @@ def _page(rows: Rows, limit: int) -> store.Page:
     return store.Page(items, store.Cursor(epoch, head), after)
 
 
-def _event(row: tuple[Any, ...]) -> store.Event:
+def event_of(row: tuple[Any, ...]) -> store.Event:
+    """Return the event of a row of the statements `events` (from its revision on)."""
     revision, kind_of_event, kind, namespace, name, uid, doc, at, actor, request_id, reason = row
     return store.Event(
         revision,
@@ -313,7 +314,7 @@ def _event_page(rows: Rows, after: store.Cursor, limit: int) -> store.EventPage:
     if not horizon <= after.revision <= head:
         message = f"cursor {after} is outside what the log holds ({horizon} to {head}): list again"
         raise errors.TooOld(message)
-    events = tuple(_event(row[3:]) for row in rows if row[3] is not None)
+    events = tuple(event_of(row[3:]) for row in rows if row[3] is not None)
     last = events[-1].revision if len(events) == limit else head
     return store.EventPage(events, store.Cursor(epoch, last))
 

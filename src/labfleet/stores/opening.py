@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
 
-from labfleet.interfaces.store import Store
+from labfleet.interfaces.store import Event, Store
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.stores import sqlite, sqlite_files
 from labfleet.stores.database import Database
-from labfleet.stores.fleet_store import FleetStore
+from labfleet.stores.fleet_store import FleetStore, event_of
 from labfleet.stores.runners import Runner
+from labfleet.stores.statements import statements
+
+RECORDED_PAGE = 1000
 
 
 async def open_store(url: str, *, runner: Runner, ids: IdSource, clock: Clock) -> Store:
@@ -58,6 +62,33 @@ async def restore(backup: str, url: str, *, runner: Runner, ids: IdSource) -> in
         dump = _driver("labfleet.stores.postgres_backup")
         return await runner.write(lambda: dump.restore(backup, url, epoch=new_epoch(ids)))
     raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
+
+
+def recorded(url: str) -> Iterator[Event]:
+    """Yield every event that a store still has, oldest first, without changing anything.
+
+    The store may be in use. Gone: there is no such file; Permanent: it is no store.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite":
+        sql = statements("sqlite")["events"]
+        for row in sqlite_files.recorded(sqlite_path(rest), sql, 0, RECORDED_PAGE):
+            yield event_of(row[3:])
+    elif scheme in {"postgresql", "postgres"}:
+        opened = _driver("labfleet.stores.postgres").PostgresDatabase(
+            url, new_epoch=lambda: "unused", readers=1
+        )
+        try:
+            after = 0
+            while rows := [
+                row for row in opened.rows(opened.sql["events"], (after, RECORDED_PAGE)) if row[3]
+            ]:
+                yield from (event_of(row[3:]) for row in rows)
+                after = rows[-1][3]
+        finally:
+            opened.close()
+    else:
+        raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
 
 
 def new_epoch(ids: IdSource) -> str:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from labfleet.kernel import errors
 from labfleet.stores.files import file_errors, publish, refuse_existing
@@ -73,6 +74,29 @@ def copy(source: sqlite3.Connection, target: str) -> int:
             partial.unlink(missing_ok=True)
 
 
+def recorded(path: str, statement: str, after: int, limit: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a paged statement of a store file that others may be writing to.
+
+    Opened read-only: nothing is migrated and nothing made. `statement` takes (after, limit)
+    and gives the number to go on from in its fourth column.
+    """
+    if not Path(path).is_file():
+        raise errors.Gone(f"there is no store file {path}", reason="NoSuchFile")
+    with translated(f"read {path}"):
+        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            _check(connection, path, quick=True)
+            while True:
+                rows = [row for row in connection.execute(statement, (after, limit))
+                        if row[3] is not None]  # fmt: skip
+                yield from rows
+                if len(rows) < limit:
+                    return
+                after = rows[-1][3]
+        finally:
+            connection.close()
+
+
 def restore(backup: str, target: str, *, epoch: str) -> int:
     """Make a store file of a backup, in a new epoch; return its bytes. Refuses to overwrite."""
     source, path = Path(backup), Path(target)
@@ -106,12 +130,12 @@ def _restore(source: Path, partial: Path, epoch: str) -> None:
         connection.execute("COMMIT")
 
 
-def _check(connection: sqlite3.Connection, name: str) -> None:
+def _check(connection: sqlite3.Connection, name: str, *, quick: bool = False) -> None:
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     if not {"meta", "migrations", "objects", "events"} <= tables:
         message = f"{name} is an SQLite file, but no backup of a labfleet store"
         raise errors.Permanent(message, reason="NoBackup")
-    sound = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    sound = "ok" if quick else connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if sound != "ok":
         message = f"{name} is damaged: {sound}"
         raise errors.Permanent(message, reason="StoreCorrupt")
