@@ -303,6 +303,7 @@ def test_the_younger_of_two_with_one_identity_hosts_nothing_and_returns_nothing(
     assert line.fact("DuplicateIdentity") == ("True", "SameProductUuid")
     assert not line.open
     assert FINALIZER_LICENCE not in line.finalizers
-    line.look(sample())
+    line.look(sample(), licence=LicenceStatus(registered=True, licensed=True))
     assert line.fact("DuplicateIdentity") == ("False", "Unique")
+    assert FINALIZER_LICENCE in line.finalizers
     assert line.open

@@ -7,7 +7,7 @@ settled (looked up) before `decide` is asked (engine/effects.py).
 The rules stand in `worker_up`, `worker_hosting` and `worker_down`. Never there: an instance
 called terminated without the provider saying so; a stop or terminate while sessions live on
 the worker (unless they could not be ended there in time); a licence forgotten without a leak
-on record.
+on record (a clone's licence is the older worker's, and not the clone's to give back).
 """
 
 from __future__ import annotations

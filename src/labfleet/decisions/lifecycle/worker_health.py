@@ -15,6 +15,7 @@ from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, Status
 from labfleet.resources.telemetry import ComputeHealth, Licensing, Room, Sample, SystemStats
+from labfleet.resources.worker import FINALIZER_LICENCE
 
 CONFIRM = 2
 DISK_FULL, DISK_EASED = 0.90, 0.85
@@ -279,6 +280,8 @@ def _identity(draft: Draft) -> None:
         draft.fact("DuplicateIdentity", "True", "SameProductUuid", told)
     elif conditions.is_true(draft.status.conditions, "DuplicateIdentity"):
         draft.fact("DuplicateIdentity", "False", "Unique")
+        if draft.status.licence.registered:  # now it is this one's to give back
+            draft.hold(FINALIZER_LICENCE)
 
 
 # --- capacity --------------------------------------------------------------------------------
