@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs what needs more than `make test` has: PostgreSQL, a browser, Cisco's own client, and all
-# tests once more under Python 3.13. `make test-real` calls it; it installs what is missing
+# Runs what needs more than `make test` has: PostgreSQL, a browser, clients of CML that we did not
+# write (tests/official_clients makes their environments), and all tests once more under Python
+# 3.13. `make test-real` calls it; it installs what is missing
 # (Debian packages as root or with sudo; Python packages into environments under var/).
 #
 # PYTHON313=... names a Python 3.13 where none is found by itself.
@@ -81,41 +82,6 @@ other_python() {
   "$VAR/venv313/bin/python" -m pytest -n 2 --dist loadfile -q -m 'not real'
 }
 
-free_port() {
-  "$VENV/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
-wait_for_port() {
-  "$VENV/bin/python" - "$1" <<'PY'
-import socket, sys, time
-
-for _ in range(300):
-    try:
-        socket.create_connection(("127.0.0.1", int(sys.argv[1])), 1).close()
-        sys.exit(0)
-    except OSError:
-        time.sleep(0.1)
-sys.exit("the simulator did not open its port")
-PY
-}
-
-# The password is made up here and known to the simulator of this run only.
-official_client() {
-  local port password code=0
-  environment "$VENV/bin/python" "$VAR/venv-virl2" scripts/test-real.sh 'virl2_client==2.9.1'
-  port="$(free_port)"
-  password="run-$RANDOM$RANDOM"
-  "$VENV/bin/labfleet" cml-simulator --port "$port" --speed 100 --password "$password" \
-    >"$VAR/virl2-simulator.log" 2>&1 &
-  simulator=$!
-  trap 'kill "$simulator" 2>/dev/null || true' EXIT
-  wait_for_port "$port" &&
-    timeout 600 "$VAR/venv-virl2/bin/python" tests/official_clients/run_virl2.py \
-      "https://127.0.0.1:$port" admin "$password" || code=$?
-  [ "$code" = 0 ] || tail -n 20 "$VAR/virl2-simulator.log" >&2
-  return "$code"
-}
-
 part() {
   say "$1"
   # A condition would switch errexit off inside the part; a shell beside this one keeps it on.
@@ -128,7 +94,7 @@ part() {
 
 mkdir -p "$VAR"
 install_packages
-for name in real_services official_client other_python; do part "$name"; done
+for name in real_services other_python; do part "$name"; done
 if [ "${#failed[@]}" -gt 0 ]; then
   echo "test-real failed: ${failed[*]}" >&2
   exit 1
