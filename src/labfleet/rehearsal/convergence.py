@@ -24,6 +24,8 @@ _AT_REST = {
     "Terminated": frozenset({WorkerPhase.TERMINATED}),
 }
 
+_UNLICENSED = frozenset({WorkerPhase.READY_UNLICENSED, WorkerPhase.ACTIVE, WorkerPhase.DRAINING})
+
 
 def unsettled(seen: Invariants, *, least: int, most: int) -> list[str]:
     """Return what is still moving or left over; an empty list means that all is at rest."""
@@ -58,12 +60,19 @@ def _workers(seen: Invariants, least: int, most: int) -> list[str]:
         f"{worker.key} is {worker.status.phase}, wanted {worker.spec.desired}: "
         f"{worker.status.message}"
         for _, worker in sorted(seen.workers.items())
-        if worker.status.phase not in _AT_REST[_desired(worker)]
+        if worker.status.phase not in _at_rest(worker)
     ]
     ready = sum(each.status.phase is not WorkerPhase.TERMINATED for each in seen.workers.values())
     if not least <= ready <= most:
         found.append(f"the pool has {ready} workers, wanted {least} to {most}")
     return found
+
+
+def _at_rest(worker: Worker) -> frozenset[WorkerPhase]:
+    machine, wanted = worker.spec.machine, _desired(worker)
+    if wanted == "Ready" and machine is not None and machine.licence.token is None:
+        return _UNLICENSED
+    return _AT_REST[wanted]
 
 
 def _desired(worker: Worker) -> str:

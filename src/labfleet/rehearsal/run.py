@@ -120,7 +120,9 @@ async def _acts(stage: Stage, people: People, options: Options, report: Report) 
     left: list[str] = []
     while loop.time() - quiet < convergence.SETTLE_HOURS * 3600:
         await asyncio.sleep(60)
-        left = convergence.unsettled(stage.invariants, least=1, most=options.workers)
+        left = convergence.unsettled(
+            stage.invariants, least=min(people.least, options.workers), most=options.workers
+        )
         rest = 0 if left else rest + 1
         if rest == 2:
             break

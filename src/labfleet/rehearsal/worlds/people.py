@@ -67,6 +67,7 @@ class People:
     demand: Demand
     dice: Dice
     replicas: Callable[[], list[Replica]]
+    least: int = 1
     refused: Counter[str] = field(default_factory=Counter)
     asked: int = 0
     _keys: int = 0
@@ -96,6 +97,16 @@ class People:
         return sorted(made)
 
     async def _set_up(self) -> None:
+        """Make template, pool and definitions; what kind of fleet it is comes from the seed."""
+        dice = self.dice.stream("fleet")
+        self.least = dice.below(3)
+        licence = {
+            "product": "CML_Enterprise",
+            "onStop": "return" if dice.chance(0.3) else "keep",
+            "token": {"env": "CML_TOKEN"},
+        }
+        if dice.chance(0.1):
+            del licence["token"]
         machine = {
             "aws": {
                 "amiId": "ami-1",
@@ -103,7 +114,7 @@ class People:
                 "volumeSizeGib": 500,
             },
             "cml": {"adminPassword": {"env": "CML_PASSWORD"}, "tls": {"mode": "off"}},
-            "licence": {"product": "CML_Enterprise", "token": {"env": "CML_TOKEN"}},
+            "licence": licence,
             "hourlyPriceUsd": 4.3605,
         }
         await self._make("Template", TEMPLATE, {"machine": machine})
@@ -114,7 +125,11 @@ class People:
                 "template": TEMPLATE,
                 "track": TRACK,
                 "namePrefix": "w",
-                "scaling": {"minWorkers": 1, "maxWorkers": self.demand.workers},
+                "scaling": {
+                    "minWorkers": min(self.least, self.demand.workers),
+                    "maxWorkers": self.demand.workers,
+                    "emptySeconds": int(dice.between(300, 3600)),
+                },
             },
         )
         for name, (nodes, minutes) in _SIZES.items():
