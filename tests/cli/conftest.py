@@ -202,6 +202,9 @@ class _Asked(BaseHTTPRequestHandler):
             self._send(403, json.dumps({"detail": "the play is over", "reason": "Forbidden"}))
             return
         text = self.stub.streams.pop(0)
+        if text == "503":
+            self._send(503, json.dumps({"detail": "not yet", "reason": "Busy"}))
+            return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")

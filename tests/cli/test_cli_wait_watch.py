@@ -135,6 +135,13 @@ def test_watch_resumes_where_it_was(run, stub):
     assert [each["type"] for each in lines(done)] == ["SNAPSHOT", "MODIFIED", "MODIFIED"]
 
 
+def test_watch_says_once_that_the_server_has_gone(run, stub):
+    """A server that stops ends its streams in order: the silence after that is told, once."""
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+    stub.streams = [": hello\n\n", "503", "503"]
+    assert run("watch", "sessions").err.count("The stream broke") == 1
+
+
 def test_watch_lists_again_after_resync(run, stub):
     """A cursor that the server no longer knows leads to a fresh list, marked RESYNC."""
     stub.put("Session", "s-1", status={"phase": "PENDING"})

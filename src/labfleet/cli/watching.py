@@ -96,14 +96,14 @@ def follow(call: Call, scope: Scope) -> int:
 def changes(call: Call, scope: Scope) -> Iterator[Change]:
     """Yield the snapshot and then every change, for ever; Failure when denied or gone."""
     cursor: str | None = None
-    failures, kind = 0, "SNAPSHOT"
+    failures, kind, told = 0, "SNAPSHOT", False
     while True:
         if cursor is None:
             items, cursor = _list(call, scope)
             yield Change(kind, cursor, items)
         try:
             for message in _stream(call, scope, cursor):
-                failures = 0
+                failures, told = 0, False
                 cursor = message.id or cursor
                 if message.type == "unauthorized":
                     raise exits.Failure(exits.DENIED, "the token has ended meanwhile")
@@ -112,8 +112,10 @@ def changes(call: Call, scope: Scope) -> Iterator[Change]:
                     break
                 yield from _changes(call, scope, message, cursor)
         except (OSError, http.client.HTTPException) as error:
-            if failures == 0:
+            # A server that stops ends its streams in order; the refused connection comes later.
+            if not told:
                 call.out.note(f"The stream broke ({error}); resuming.")
+                told = True
         failures += 1
         call.ground.sleep(backoff.delay(failures, call.ground.dice(), base=0.5, limit=15.0))
 
