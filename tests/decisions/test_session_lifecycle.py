@@ -453,3 +453,13 @@ def test_ports_that_stay_silent_end_in_a_named_failure() -> None:
     step = lifecycle.decide(made, seen, START + HOUR)
     assert (step.status.phase, step.status.reason) == (S.STOPPING, "PortsSilent")
     assert "PC_serial" in step.status.message
+
+
+def test_an_ended_session_says_nothing_of_a_lab_that_is_gone() -> None:
+    """Facts about the running lab leave with it; what was collected stays."""
+    facts = conditions.put((), "LabStarted", "True", "Booted", now=START)
+    facts = conditions.put(facts, "Collected", "True", "Observed", now=START)
+    made = session(S.STOPPING, lab=booting(3), conditions=facts, outcome=S.COMPLETED)
+    step = lifecycle.decide(made, lifecycle.Seen(host_dead=True), START)
+    assert step.status.phase is S.COMPLETED
+    assert [each.type for each in step.status.conditions] == ["Collected"]

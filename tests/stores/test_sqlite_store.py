@@ -220,3 +220,20 @@ async def test_killed_writer(tmp_path: Path) -> None:
     assert numbers.pop() >= told
     assert page.cursor.revision == max(item.revision for item in page.items)
     await store.close()
+
+
+@pytest.mark.asyncio
+async def test_a_removed_file_takes_no_more_writes(tmp_path: Path) -> None:
+    """A store whose file was deleted or replaced refuses to acknowledge what would be lost."""
+    path = tmp_path / "store.db"
+    store, _ = opened(path)
+    await store.commit(commit(put("w1")))
+    kept = path.read_bytes()
+    path.unlink()
+    with pytest.raises(errors.Permanent, match="removed or replaced") as told:
+        await store.commit(commit(put("w2")))
+    assert told.value.reason == "StoreReplaced"
+    path.write_bytes(kept)
+    with pytest.raises(errors.Permanent):
+        await store.acquire("lead", "a", seen=None)
+    await store.close()

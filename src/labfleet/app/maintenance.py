@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
+from labfleet.app import wiring
 from labfleet.app.settings import Settings, load
 from labfleet.app.system import SystemClock, SystemIds
 from labfleet.kernel import errors
@@ -43,11 +43,6 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _make_folder(settings: Settings) -> None:
-    """Make the folder of a local store; the server would make it too."""
-    Path(settings.data).mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
 async def _backup(settings: Settings, file: str) -> int:
     store = await opening.open_store(
         settings.store_url, runner=Threads(), ids=SystemIds(), clock=SystemClock()
@@ -59,7 +54,7 @@ async def _backup(settings: Settings, file: str) -> int:
 
 
 async def _restore(settings: Settings, file: str) -> int:
-    _make_folder(settings)
+    wiring.make_folder(settings)
     runner = Threads()
     try:
         return await opening.restore(file, settings.store_url, runner=runner, ids=SystemIds())

@@ -7,6 +7,7 @@ needs shared memory).
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -48,10 +49,12 @@ class SqliteDatabase:
         self._known: dict[Key, rules.Row] = {}
         self._others = -1
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+        self._file: tuple[int, int] | None = None
         with translated(f"open {path}"):
             self._writer = self._connect()
             try:
                 self._prepare(epoch, memory=memory)
+                self._file = None if memory else _identity(path)
                 for _ in range(0 if self.shared else readers):
                     connection = self._connect()
                     connection.execute("PRAGMA query_only=ON")
@@ -88,6 +91,7 @@ class SqliteDatabase:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Hold the write lock; commit at the end, take all back on any error."""
+        self._same_file()
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -96,6 +100,12 @@ class SqliteDatabase:
             with suppress(sqlite3.Error):
                 self._writer.execute("ROLLBACK")
             raise
+
+    def _same_file(self) -> None:
+        """Refuse to acknowledge writes into a file that nobody can open any more."""
+        if self._file is not None and _identity(self._path) != self._file:
+            message = f"the store's file {self._path} was removed or replaced; restart the server"
+            raise errors.Permanent(message, reason="StoreReplaced")
 
     def rows(self, statement: str, parameters: Parameters = ()) -> Rows:
         with translated("read"):
@@ -257,3 +267,12 @@ def split(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(text):
             yield text
             text = ""
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what names the file itself, whatever its path; None when there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - once per batch, and a Path costs more than the call
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

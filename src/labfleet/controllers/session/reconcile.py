@@ -105,7 +105,11 @@ class SessionController:
         session = await self._record(session, step, effect)
         try:
             outcome = await self._actions.perform(session, host, step.action or "")
-        except errors.Ambiguous:
+        except errors.Ambiguous as problem:
+            # The effect stays open; what is unknown is said, for it may outlast the budget.
+            told = f"{step.action}: outcome unknown, looking for it: {problem.message}"[:500]
+            status = msgspec.structs.replace(session.status, message=told)
+            await self._save(session, status, told)
             raise
         except errors.LabfleetError as problem:
             await self._failed(session, step.action or "", problem)

@@ -217,7 +217,7 @@ def _all_up(draft: Draft) -> bool:
 def _progress(draft: Draft) -> str:
     lab = draft.status.lab
     if lab is None or lab.id is None:
-        return draft.seen.trouble or "not imported yet"
+        return draft.seen.trouble or draft.session.status.message or "not imported yet"
     waiting = f"; waiting: {lab.waiting}" if lab.waiting else ""
     return f"{lab.booted} of {lab.nodes} nodes booted{waiting}"
 

@@ -28,6 +28,8 @@ Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
 ON_DEMAND_PATIENCE = timedelta(hours=24)
 # How long before a slot a place is looked for: a metal worker boots in the meantime.
 LOOK_AHEAD = timedelta(seconds=2100)
+PRESENT = ("LabStarted", "PortsOpen", "HostReachable")
+"""Facts about a lab that is there; they mean nothing once the session has ended."""
 SOON, POLL, WATCH = 1.0, 5.0, 20.0
 
 
@@ -153,6 +155,8 @@ class Draft:
             if phase in TERMINAL:
                 # Every way here has seen that nothing of the session is left on a server.
                 self.set(ended_at=self.now)
+                for name in PRESENT:
+                    self.set(conditions=conditions.drop(self.status.conditions, name))
                 self.finalizers = tuple(e for e in self.finalizers if e != FINALIZER_LAB)
         self.set(reason=reason, message=message)
         if release:
