@@ -358,8 +358,9 @@ def _program(name: str) -> str:
         for node in calls(ast.parse(file.read_text(encoding="utf-8"))):
             names = [text for each in node.args for text in texts(each) if text.startswith("--")]
             helps = [each.value for each in node.keywords if each.arg == "help"]
-            option = node.args and isinstance(node.args[0], ast.Constant) and node.keywords
-            if names and option:
+            first = node.args[0] if node.args else None
+            declares = isinstance(first, ast.Constant) and str(first.value).startswith("-")
+            if names and declares and node.keywords:
                 rows.append((code(names), sentence(helps[0]) if helps else ""))
     return table(("option", "what it does"), *rows) if rows else ""
 
