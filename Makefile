@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.current
 PYTEST ?= $(BIN)/python -m pytest -n 2 --dist loadfile -q
 
-.PHONY: setup demo test test-real check bench clean
+.PHONY: setup demo test test-real check bench seeds soak clean
 
 setup: $(STAMP)
 
@@ -24,6 +24,17 @@ test: setup
 
 test-real: setup
 	VENV=$(VENV) bash scripts/test-real.sh
+
+# 200 short rehearsals with every kind of fault: a change must keep every rule in all of them.
+seeds: setup
+	$(BIN)/labfleet rehearse --seeds 1..200 --hours 6 --jobs 2 --json $(ARGS)
+
+# As many long rehearsals as MINUTES allow; goes on where the last soak of the same fleet ended.
+MINUTES ?= 10
+soak: setup
+	@mkdir -p var
+	$(BIN)/labfleet rehearse --seeds 1..100000 --hours 24 --workers 30 --sessions 300 --jobs 2 \
+		--minutes $(MINUTES) --state var/soak.jsonl $(ARGS)
 
 check: setup
 	VENV=$(VENV) sh scripts/check.sh

@@ -70,15 +70,22 @@ python313() {
 
 # --- the parts ----------------------------------------------------------------------------------
 
-real_services() { "$VENV/bin/python" -m pytest -n 2 --dist loadfile -q -m real; }
-
-other_python() {
+# Before real_services: a rehearsal has to give the same log under both Pythons.
+other_environment() {
   local python
   if ! python="$(python313)"; then
     echo "no Python 3.13 found: set PYTHON313" >&2
     return 1
   fi
   environment "$python" "$VAR/venv313" pyproject.toml -e '.[dev]'
+}
+
+real_services() {
+  LABFLEET_OTHER_PYTHON="$VAR/venv313/bin/python" \
+    "$VENV/bin/python" -m pytest -n 2 --dist loadfile -q -m real
+}
+
+other_python() {
   "$VAR/venv313/bin/python" -m pytest -n 2 --dist loadfile -q -m 'not real'
 }
 
@@ -94,7 +101,7 @@ part() {
 
 mkdir -p "$VAR"
 install_packages
-for name in real_services other_python; do part "$name"; done
+for name in other_environment real_services other_python; do part "$name"; done
 if [ "${#failed[@]}" -gt 0 ]; then
   echo "test-real failed: ${failed[*]}" >&2
   exit 1
