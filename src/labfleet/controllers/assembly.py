@@ -43,6 +43,7 @@ def prepare(cache: Cache) -> None:
     cache.index(Session, "phase", _phase_of)
     cache.index(Session, "open", _open)
     cache.index(Worker, "pool", _pool_of)
+    cache.index(Worker, "product_uuid", _uuid_of)
 
 
 def _worker_of(obj: Resource) -> Iterable[str]:
@@ -202,6 +203,11 @@ def _bound(obj: Resource | None) -> tuple[str, ...]:
 
 def _moved(old: Resource | None, new: Resource | None) -> bool:
     return _bound(old) != _bound(new)
+
+
+def _uuid_of(obj: Resource) -> Iterable[str]:
+    known = obj.status.cml.product_uuid
+    return () if known is None else (known,)
 
 
 def _open(obj: Resource) -> Iterable[str]:

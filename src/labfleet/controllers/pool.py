@@ -7,11 +7,12 @@ wins (ux.md T16).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import msgspec
 
+from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
 from labfleet.decisions import scaling
@@ -19,17 +20,27 @@ from labfleet.decisions.lifecycle import worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.kernel import errors
 from labfleet.resources import conditions, meta
+from labfleet.resources.amounts import Reservation
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import EVENTS_KEPT, FINALIZER_WORKERS, Pool, PoolPhase, PoolStatus
-from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service import ledger_rows
 
 EVERY = 20.0
+KEPT_LIMIT = 5000
 ACTOR = "pool-controller"
 CORDONED_BY = "labfleet.dev/cordoned-by-pool"
 DRAINING = "pool is draining"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A worker as it was read, and what it was read from."""
+
+    worker: Worker
+    held: tuple[Reservation, ...]
+    view: scaling.PoolWorker
 
 
 class PoolController:
@@ -38,6 +49,7 @@ class PoolController:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._requests = Requests(context)
+        self._kept: dict[str, _Kept] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the pool of this key."""
@@ -60,9 +72,7 @@ class PoolController:
             name=pool.name,
             spec=pool.spec,
             phase=pool.status.phase,
-            workers=tuple(
-                self._worker(each) for each in self.context.cache.by(Worker, "pool", pool.name)
-            ),
+            workers=self._workers(pool.name),
             waiting=tuple(
                 request
                 for session in self._requests.due(now)
@@ -77,24 +87,18 @@ class PoolController:
             last_scale_down=pool.status.last_scale_down,
         )
 
-    def _worker(self, worker: Worker) -> scaling.PoolWorker:
-        held = [
-            session.status.reservation
-            for session in self.context.cache.by(Session, "worker", worker.name)
-            if session.status.reservation is not None
-        ]
-        return scaling.PoolWorker(
-            name=worker.name,
-            phase=worker.status.phase,
-            phase_since=worker.status.phase_since,
-            leaving=worker_phases.drain_wanted(worker),
-            cordoned=worker.spec.cordoned,
-            capacity=worker.status.capacity,
-            reservations=tuple(held),
-            empty_since=worker.status.empty_since,
-            unreachable=worker.status.health is Health.UNREACHABLE
-            or worker_phases.closed_by(worker.status.conditions) is not None,
-        )
+    def _workers(self, pool: str) -> tuple[scaling.PoolWorker, ...]:
+        """Return the pool's workers; one that is as it was last time is not read anew."""
+        found = []
+        for worker in self.context.cache.by(Worker, "pool", pool):
+            held = requests.held(self.context.cache, worker.name)
+            kept = self._kept.get(worker.name)
+            if kept is None or kept.worker is not worker or kept.held != held:
+                kept = self._kept[worker.name] = _Kept(worker, held, _of(worker, held))
+            found.append(kept.view)
+        if len(self._kept) > KEPT_LIMIT:
+            self._kept.clear()
+        return tuple(found)
 
     async def _grow(
         self, pool: Pool, decision: scaling.PoolDecision, waiting: int, now: datetime
@@ -206,6 +210,21 @@ class PoolController:
                 raise
             return False
         return True
+
+
+def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
+    return scaling.PoolWorker(
+        name=worker.name,
+        phase=worker.status.phase,
+        phase_since=worker.status.phase_since,
+        leaving=worker_phases.drain_wanted(worker),
+        cordoned=worker.spec.cordoned,
+        capacity=worker.status.capacity,
+        reservations=held,
+        empty_since=worker.status.empty_since,
+        unreachable=worker.status.health is Health.UNREACHABLE
+        or worker_phases.closed_by(worker.status.conditions) is not None,
+    )
 
 
 def _status(

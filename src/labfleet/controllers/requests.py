@@ -14,6 +14,8 @@ from labfleet.controllers.session.look import Look
 from labfleet.decisions import placement
 from labfleet.decisions.lifecycle import session as lifecycle
 from labfleet.decisions.lifecycle import session_phases
+from labfleet.engine.cache import Cache
+from labfleet.resources.amounts import Reservation
 from labfleet.resources.definition import Definition
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import Session, SessionPhase
@@ -73,6 +75,15 @@ class Requests:
             track=session.spec.track or definition.spec.track,
             licence_affinity=definition.spec.licence_affinity,
         )
+
+
+def held(cache: Cache, worker: str) -> tuple[Reservation, ...]:
+    """Return what sessions hold of a worker, in the order of their names."""
+    return tuple(
+        session.status.reservation
+        for session in cache.by(Session, "worker", worker)
+        if session.status.reservation is not None
+    )
 
 
 def shape_of(pool: Pool, template: Template | None) -> placement.Shape | None:

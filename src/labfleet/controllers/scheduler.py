@@ -14,6 +14,7 @@ from datetime import datetime
 
 import msgspec
 
+from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
 from labfleet.decisions import placement, port_numbers
@@ -38,6 +39,7 @@ CYCLE = 15.0
 CYCLE_LIMIT = 500
 HEAD = 400
 BREATH = 50
+KEPT_LIMIT = 20_000
 
 
 @dataclass(slots=True)
@@ -52,6 +54,15 @@ class _Board:
     since: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A candidate as it was read, and what it was read from."""
+
+    worker: Worker
+    key: tuple[tuple[Reservation, ...], int]
+    candidate: placement.Candidate
+
+
 class Scheduler:
     """Places PENDING sessions; runs under one key, so never twice at once."""
 
@@ -59,6 +70,7 @@ class Scheduler:
         self.context = context
         self._requests = Requests(context)
         self._next = 0
+        self._kept: dict[str, _Kept] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Run one cycle."""
@@ -90,12 +102,11 @@ class Scheduler:
     async def _snapshot(self) -> _Board:
         cache = self.context.cache
         revision, now = cache.revision, self.context.clock.now()
-        candidates = {}
+        hosting = [each for each in cache.all(Worker) if each.status.phase in worker_phases.HOSTING]
+        # Read before the ports are, so that all of it is true at `revision`.
+        held = {each.name: requests.held(cache, each.name) for each in hosting}
         taken: dict[str, set[tuple[str, int]]] = {}
-        for worker in cache.all(Worker):
-            if worker.status.phase not in worker_phases.HOSTING:
-                continue
-            candidates[worker.name] = self._candidate(worker)
+        for worker in hosting:
             taken[worker.name] = {
                 (each.partition("/")[0], int(each.partition("/")[2]))
                 for each in worker.status.foreign_ports
@@ -103,36 +114,24 @@ class Scheduler:
         for row in await self.context.objects.store.ports():
             if row.worker in taken:
                 taken[row.worker].add((row.transport, row.number))
-        for name, numbers in taken.items():
-            held = sum(transport == "tcp" for transport, _ in numbers)
-            free = port_numbers.LAST - port_numbers.FIRST + 1 - held
-            candidates[name] = replace(candidates[name], free_ports=free)
+        candidates = {
+            each.name: self._candidate(each, held[each.name], taken[each.name]) for each in hosting
+        }
+        if len(self._kept) > KEPT_LIMIT:
+            self._kept.clear()
         return _Board(revision, now, candidates, taken, self._shapes())
 
-    def _candidate(self, worker: Worker) -> placement.Candidate:
-        held = [
-            session.status.reservation
-            for session in self.context.cache.by(Session, "worker", worker.name)
-            if session.status.reservation is not None
-        ]
-        licence, machine = worker.status.licence, worker.spec.machine
-        return placement.Candidate(
-            name=worker.name,
-            phase=worker.status.phase,
-            track=worker.spec.track,
-            pool=worker.spec.pool,
-            cordoned=worker.spec.cordoned,
-            draining=worker_phases.drain_wanted(worker),
-            overcommitted=conditions.is_true(worker.status.conditions, "OverCommitted"),
-            health=worker.status.health,
-            closed=worker_phases.closed_word(worker.status.conditions),
-            licensed=bool(licence.licensed),
-            product=licence.product,
-            unlicensed_nodes=5 if machine is None else machine.cml.max_nodes_unlicensed,
-            capacity=worker.status.capacity,
-            reservations=tuple(held),
-            sessions=len(held),
-        )
+    def _candidate(
+        self, worker: Worker, held: tuple[Reservation, ...], taken: set[tuple[str, int]]
+    ) -> placement.Candidate:
+        """Return the worker to place on; one that is as it was last time is not read anew."""
+        used = sum(transport == "tcp" for transport, _ in taken)
+        free = port_numbers.LAST - port_numbers.FIRST + 1 - used
+        kept = self._kept.get(worker.name)
+        if kept is None or kept.worker is not worker or kept.key != (held, free):
+            kept = _Kept(worker, (held, free), _candidate(worker, held, free))
+            self._kept[worker.name] = kept
+        return kept.candidate
 
     async def _one(self, session: Session, board: _Board) -> int:
         """Decide on one session and write the decision; return the revision written or 0."""
@@ -282,6 +281,30 @@ class Scheduler:
         except errors.Conflict:
             return 0
         return revision
+
+
+def _candidate(
+    worker: Worker, held: tuple[Reservation, ...], free_ports: int
+) -> placement.Candidate:
+    licence, machine = worker.status.licence, worker.spec.machine
+    return placement.Candidate(
+        name=worker.name,
+        phase=worker.status.phase,
+        track=worker.spec.track,
+        pool=worker.spec.pool,
+        cordoned=worker.spec.cordoned,
+        draining=worker_phases.drain_wanted(worker),
+        overcommitted=conditions.is_true(worker.status.conditions, "OverCommitted"),
+        health=worker.status.health,
+        closed=worker_phases.closed_word(worker.status.conditions),
+        licensed=bool(licence.licensed),
+        product=licence.product,
+        unlicensed_nodes=5 if machine is None else machine.cml.max_nodes_unlicensed,
+        capacity=worker.status.capacity,
+        reservations=held,
+        sessions=len(held),
+        free_ports=free_ports,
+    )
 
 
 def _same(before: Decision, after: Decision) -> bool:

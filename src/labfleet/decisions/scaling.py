@@ -236,6 +236,8 @@ def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> int:
     """
     horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
     due = [each for each in view.waiting if each.start <= horizon][:WAITING_LIMIT]
+    if not due:
+        return 0
     workers = {each.name: _as_ready(each, view) for each in (*groups.ready, *groups.booting)}
     count = 0
     for request in due:

@@ -7,7 +7,7 @@ the same token would be a second machine (aws.md 7.1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
@@ -25,6 +25,29 @@ DEADLINE = 15.0
 VISIBILITY = timedelta(seconds=60)
 ROUND_LIMIT = 120.0
 ACTOR = "worker-controller"
+LAUNCHES_AT_ONCE, LAUNCHES_A_SECOND = 4, 1.6
+
+
+@dataclass(slots=True)
+class Turnstile:
+    """Lets launches through at the pace that EC2 takes them.
+
+    RunInstances has a bucket of 5 tokens and 2 more a second (aws.md 6.3); a pool that grows
+    by two hundred at once would be throttled for minutes, and everybody else of the account
+    with it. A part of the bucket is left to others. Seconds are the machine's.
+    """
+
+    level: float = float(LAUNCHES_AT_ONCE)
+    at: float = 0.0
+
+    def wait(self, now: float) -> float:
+        """Take a turn and return 0, or return how many seconds it is until there is one."""
+        grown = self.level + max(0.0, now - self.at) * LAUNCHES_A_SECOND
+        self.level, self.at = min(float(LAUNCHES_AT_ONCE), grown), now
+        if self.level >= 1:
+            self.level -= 1
+            return 0.0
+        return (1 - self.level) / LAUNCHES_A_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +55,12 @@ class Launcher:
     """Prepares, performs and settles launches."""
 
     context: Context
+    turnstile: Turnstile = field(default_factory=Turnstile)
+
+    def turn(self) -> float:
+        """Take a turn to launch and return 0, or the fleet seconds to wait for one."""
+        clock = self.context.clock
+        return self.turnstile.wait(clock.monotonic() / clock.rate) * clock.rate
 
     async def prepare(self, worker: Worker, machine: Machine) -> Effect:
         """Return the intent to commit: image, type, subnet and token.

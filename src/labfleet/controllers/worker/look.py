@@ -235,9 +235,9 @@ def _older_twin(context: Context, worker: Worker, product_uuid: str | None) -> s
     """Return an older worker with this identity whose server may still exist."""
     if product_uuid is None:
         return None
-    for other in context.cache.all(Worker):
+    for other in context.cache.by(Worker, "product_uuid", product_uuid):
         gone = other.status.phase is P.TERMINATED or other.status.ec2.state == "terminated"
-        if other.name == worker.name or gone or other.status.cml.product_uuid != product_uuid:
+        if other.name == worker.name or gone:
             continue
         if _age(other) < _age(worker):
             return other.name

@@ -77,6 +77,9 @@ class WorkerController:
         if worker.status.phase is not WorkerPhase.PROVISIONING_EC2:
             await self._record(worker, step)
             return Again(0.0)
+        wait = self._launcher.turn()
+        if wait:
+            return Again(wait)
         try:
             effect = await self._launcher.prepare(worker, machine)
             worker = await self._record(worker, step, effect)
