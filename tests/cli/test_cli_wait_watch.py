@@ -177,3 +177,11 @@ def test_ctrl_c_ends_a_watch_with_130(run, stub):
 def test_a_watch_has_few_formats(run, form):
     """What cannot be written line by line is refused at once."""
     assert run("watch", "sessions", "-o", form).code == 2
+
+
+def test_wait_refuses_a_phase_that_never_comes(run, stub):
+    """A misspelt phase is exit 2 with the phases there are, at once, not a time-out."""
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+    done = run("wait", "session/s-1", "--for=phase=NOPE")
+    assert done.code == 2
+    assert "RUNNING" in done.err

@@ -34,6 +34,9 @@ def token() -> None:
 @connected
 def create(call: Call, *, role: str, owner: str, expires: str | None, file: str | None) -> int:
     """Make a token. Only its hash is kept, so this is the only time that it is shown."""
+    if file is not None and Path(file).exists():
+        # It may hold a token that still works, perhaps the one this call signs in with.
+        raise exits.usage(f"{file} exists already", "Name another file, or remove it first.")
     body: dict[str, Any] = {"role": role, "owner": owner}
     if expires is not None:
         end = call.now() + timedelta(seconds=calls.seconds(expires, "--expires"))

@@ -67,6 +67,22 @@ def parse(text: str) -> Wish:
     raise exits.usage(f"cannot wait for {text!r}", hint)
 
 
+def check(wish: Wish, kind: str) -> None:
+    """Refuse a phase that the kind never has: waiting for it would only time out."""
+    from labfleet.resources import cluster, pool, session, worker
+
+    phases: dict[str, type[enum.StrEnum]] = {
+        "Worker": worker.WorkerPhase,
+        "Session": session.SessionPhase,
+        "Pool": pool.PoolPhase,
+        "Simulation": cluster.SimulationPhase,
+    }
+    known = phases.get(kind)
+    if wish.what == "phase" and known is not None and wish.value not in set(known):
+        hint = "The phases are " + ", ".join(known) + "."
+        raise exits.usage(f"a {kind.lower()} is never {wish.value}", hint)
+
+
 def judge(kind: str, obj: Any, wish: Wish) -> Verdict:
     """Return whether the wish is met, may yet be, or cannot be any more.
 
@@ -199,6 +215,8 @@ def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int
     wish = parse(wanted)
     seconds = calls.seconds(timeout, "--timeout")
     wanted_targets = targets.parse(args)
+    for target in wanted_targets:
+        check(wish, target.kind.name)
     deadline = call.ground.monotonic() + seconds
     found: list[Any] = []
     for target in wanted_targets:

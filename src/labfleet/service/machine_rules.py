@@ -125,7 +125,8 @@ def in_use(name: str, what: str, by: str, users: list[str]) -> None:
     """Raise Refused (reason InUse) when there are users, naming the first few."""
     if users:
         shown = ", ".join(users[:5]) + (", …" if len(users) > 5 else "")
-        message = f"{what} {name!r} is used by {len(users)} {by}: {shown}"
+        count = by.removesuffix("s") if len(users) == 1 else by
+        message = f"{what} {name!r} is used by {len(users)} {count}: {shown}"
         raise Refused(message, reason="InUse")
 
 
