@@ -42,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
         help="how much goes wrong (default harsh)")  # fmt: skip
     add("--without", type=_words, default=(), metavar="KINDS", help="leave these faults out")
     add("--keep", type=_numbers, metavar="N,N", help="keep only these happenings of the plan")
+    add("--wire", action="store_true",
+        help="talk to the worlds through the real adapters, HTTP and all (slower)")  # fmt: skip
     add("--jobs", type=int, default=1, help="seeds at a time (default 1)")
     add("--minutes", type=float, help="begin no new seed after so many real minutes")
     add("--state", type=Path, metavar="FILE", help="keep finished seeds here and go on from it")
@@ -92,6 +94,7 @@ def main(argv: Sequence[str]) -> int:
         harshness=given.faults,
         without=given.without,
         keep=given.keep,
+        wire=given.wire,
     )
     begun = time.monotonic()
     rows = _kept(given.state, options)
@@ -174,6 +177,8 @@ def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> s
         words.append(f"--faults {options.harshness}")
     if options.without:
         words.append(f"--without {','.join(options.without)}")
+    if options.wire:
+        words.append("--wire")
     kept = options.keep if keep is None else tuple(keep)
     if kept is not None:
         words.append(f"--keep {','.join(str(number) for number in kept) or '-1'}")

@@ -33,6 +33,7 @@ class Options:
     harshness: str = faults.HARSH
     without: tuple[str, ...] = ()
     keep: tuple[int, ...] | None = None
+    wire: bool = False
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ def rehearse(seed: int, options: Options) -> Report:
     stages: list[Stage] = []
 
     async def main(loop: loops.Loop) -> None:
-        stage = Stage(loop, seed, plan_of(seed, options))
+        stage = Stage(loop, seed, plan_of(seed, options), wire=options.wire)
         stages.append(stage)
         await _play(stage, options, report)
 
@@ -157,7 +158,7 @@ def _sum_up(report: Report, stage: Stage) -> None:
     report.log = log_hash(stage)
     report.outcomes = stage.watcher.outcomes
     report.faults = report.faults or stage.luck.counts
-    report.calls = Counter({name: wire.calls for name, wire in stage.wires.items()})
+    report.calls = stage.calls()
     report.phases = Counter(str(each.status.phase) for each in stage.invariants.sessions.values())
 
 

@@ -6,15 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.engine.controller import Outcome
 from labfleet.engine.supervisor import State
+from labfleet.interfaces.lab_host import LabHosts
 from labfleet.kernel import errors
 from labfleet.rehearsal.dice import Clock, Dice, Ids
 from labfleet.rehearsal.faults import Luck, Plan
 from labfleet.rehearsal.invariants import Invariants
 from labfleet.rehearsal.loop import Loop, Process
 from labfleet.rehearsal.replica import INSTALLATION, Replica, Surroundings
-from labfleet.rehearsal.worlds import cml, ec2
+from labfleet.rehearsal.worlds import cml, cml_wire, ec2
 from labfleet.rehearsal.worlds.database import Lane, PatientStore, Session, Shared
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.meta import Key
@@ -71,6 +73,7 @@ class Stage:
 
     A what-if says how far apart idle looks come (`pace`, controllers.pacing) and how many
     fleet seconds pass in a second of the processes' own machine (`rate`, as in a demo).
+    With `wire` the processes talk through the real adapters instead of straight to the worlds.
     """
 
     loop: Loop
@@ -79,6 +82,7 @@ class Stage:
     lease_seconds: float = 30.0
     pace: float | None = None
     rate: float = 1.0
+    wire: bool = False
     luck: Luck = field(init=False)
     dice: Dice = field(init=False)
     shared: Shared = field(init=False)
@@ -88,6 +92,7 @@ class Stage:
     watcher: Watcher = field(default_factory=Watcher)
     replicas: dict[str, Replica] = field(default_factory=dict)
     wires: dict[str, Wire] = field(default_factory=dict)
+    door: cml_wire.Door = field(init=False)
     stop_asked: Any = None
     _lives: Counter[str] = field(default_factory=Counter)
 
@@ -102,6 +107,20 @@ class Stage:
         for manners in (ec2.MANNERS, cml.MANNERS):
             dice = self.dice.stream(manners.name)
             self.wires[manners.name] = Wire(self.loop, dice, self.luck, manners, self.rate)
+        dice = self.dice.stream("CML wire")
+        self.door = cml_wire.Door(self.loop, dice, self.luck, self.racks, rate=self.rate)
+
+    def calls(self) -> Counter[str]:
+        """Return how many calls went out, by far side."""
+        counted = Counter({name: wire.calls for name, wire in self.wires.items()})
+        if self.wire:
+            counted["CML over HTTP"] = self.door.calls
+        return counted
+
+    def _hosts(self) -> LabHosts:
+        if self.wire:
+            return CmlHosts(self.door.connect)
+        return cml.DirectHosts(self.racks, self.wires["CML"])
 
     def _first(self) -> None:
         if self.stop_asked is not None:
@@ -128,7 +147,7 @@ class Stage:
                 dice=dice,
                 ids=ids,
                 compute=ec2.Ec2(self.cloud, self.wires["EC2"], INSTALLATION),
-                hosts=cml.DirectHosts(self.racks, self.wires["CML"]),
+                hosts=self._hosts(),
                 probe=cml.Probe(self.racks, self.wires["CML"]),
                 luck=self.luck,
                 observer=self.watcher,
