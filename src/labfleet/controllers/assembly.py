@@ -44,6 +44,8 @@ def prepare(cache: Cache) -> None:
     cache.index(Session, "open", _open)
     cache.index(Worker, "pool", _pool_of)
     cache.index(Worker, "product_uuid", _uuid_of)
+    cache.index(Worker, "instance", _instance_of)
+    cache.index(Worker, "uid", _uid_of)
 
 
 def _worker_of(obj: Resource) -> Iterable[str]:
@@ -208,6 +210,15 @@ def _moved(old: Resource | None, new: Resource | None) -> bool:
 def _uuid_of(obj: Resource) -> Iterable[str]:
     known = obj.status.cml.product_uuid
     return () if known is None else (known,)
+
+
+def _instance_of(obj: Resource) -> Iterable[str]:
+    known = obj.status.ec2.instance_id
+    return () if known is None else (known,)
+
+
+def _uid_of(obj: Resource) -> Iterable[str]:
+    return (obj.metadata.uid,)
 
 
 def _open(obj: Resource) -> Iterable[str]:

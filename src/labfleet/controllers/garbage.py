@@ -71,13 +71,14 @@ class GarbageController:
 
     def _owned(self, machine: Instance) -> bool:
         """Tell whether some worker has this machine or may still adopt it."""
-        for worker in self.context.cache.all(Worker):
-            if worker.status.ec2.instance_id == machine.id:
-                return worker.status.phase is not WorkerPhase.TERMINATED
-            launching = worker.status.effect is not None and worker.status.effect.kind == "launch"
-            if worker.metadata.uid in machine.tags.values() and launching:
-                return True
-        return False
+        cache = self.context.cache
+        for worker in cache.by(Worker, "instance", machine.id):
+            return worker.status.phase is not WorkerPhase.TERMINATED
+        return any(
+            worker.status.effect is not None and worker.status.effect.kind == "launch"
+            for value in machine.tags.values()
+            for worker in cache.by(Worker, "uid", value)
+        )
 
     async def _judge(self, region: str, machine: Instance) -> bool:
         """Return whether the machine was ended as an orphan."""

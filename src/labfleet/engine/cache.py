@@ -31,6 +31,7 @@ class Cache:
         self._indices: dict[tuple[str, str], tuple[IndexOf, dict[str, set[Key]]]] = {}
         self._handlers: dict[str, list[Handler]] = {name: [] for name in self._names}
         self._sorted: dict[str, list[Key]] = {}
+        self._found: dict[tuple[str, str, str], list[Resource]] = {}
         self._moved = asyncio.Event()
         self.cursor: stores.Cursor | None = None
         self.quarantined: dict[Key, str] = {}
@@ -66,9 +67,15 @@ class Cache:
 
     def by(self, kind: type[R], name: str, value: str) -> list[R]:
         """Return the objects whose index holds the value, in key order."""
-        _, table = self._indices[kind.__name__, name]
-        rows = self._objects[kind.__name__]
-        return [rows[key] for key in sorted(table.get(value, ()))]  # type: ignore[misc]
+        asked = (kind.__name__, name, value)
+        found = self._found.get(asked)
+        if found is None:
+            _, table = self._indices[kind.__name__, name]
+            if value not in table:
+                return []
+            rows = self._objects[kind.__name__]
+            found = self._found[asked] = [rows[key] for key in sorted(table[value])]
+        return list(found)  # type: ignore[arg-type]
 
     def on_change(self, kind: type[Resource], handler: Handler) -> None:
         """Call the handler with (old, new) after each change; None stands for absent."""
@@ -179,14 +186,16 @@ class Cache:
             rows[key] = new
         if old is None or new is None:
             self._sorted.pop(key.kind, None)
-        for (kind, _), (values, table) in self._indices.items():
+        for (kind, name), (values, table) in self._indices.items():
             if kind != key.kind:
                 continue
             for value in () if old is None else values(old):
+                self._found.pop((kind, name, value), None)
                 table[value].discard(key)
                 if not table[value]:
                     del table[value]
             for value in () if new is None else values(new):
+                self._found.pop((kind, name, value), None)
                 table.setdefault(value, set()).add(key)
         for handler in self._handlers[key.kind]:
             handler(old, new)

@@ -8,6 +8,7 @@ virtual minutes (controllers.pacing), which is what makes ten days a matter of m
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import time
 from collections import Counter
@@ -39,7 +40,11 @@ ADMIN = Caller(Principal("admin", Role.ADMIN, "what-if"))
 AFTER_SECONDS = 86400.0
 """How long sessions may go on after the period, so that the last ones too come to an end."""
 ROUND_SECONDS = 600.0
+COMPACT_SECONDS = 6 * 3600.0
 LOG_KEPT = 20_000
+LEASE_SECONDS = 900.0
+"""One process and no faults: nobody waits for a lease, and renewals are most of the writes."""
+GARBAGE_THRESHOLD = 200_000
 PATIENCE, TRIES = 60.0, 50
 MIB = 2**20
 Progress = Callable[[float], None]
@@ -80,6 +85,8 @@ def play(case: Case, progress: Progress) -> Answer:
     """Play one variant to its end. `progress` hears the share of the period that is over."""
     begun = time.process_time()
     runs: list[_Run] = []
+    rare = gc.get_threshold()
+    gc.set_threshold(GARBAGE_THRESHOLD, *rare[1:])
 
     async def main(loop: loops.Loop) -> None:
         run = _Run(_stage(loop, case), case, progress)
@@ -92,6 +99,8 @@ def play(case: Case, progress: Progress) -> Answer:
     except (loops.Deadlock, loops.Livelock) as problem:
         at = runs[0].stage.loop.time()
         violations.append(Violation(type(problem).__name__.lower(), at, str(problem)))
+    finally:
+        gc.set_threshold(*rare)
     run = runs[0]
     stage, end = run.stage, case.begin + case.crowd.seconds
     refusals = dict(run.desk.refused)
@@ -117,6 +126,8 @@ def _stage(loop: loops.Loop, case: Case) -> Stage:
     plan = faults.draw(case.seed, hours, harshness=fidelity.faults)
     pace = fidelity.telemetry_minutes * 60 or None
     stage = Stage(loop, case.seed, plan, pace=pace, rate=fidelity.clock_factor)
+    if fidelity.faults == faults.NONE:
+        stage.lease_seconds = LEASE_SECONDS
     stage.racks.boot_range = timings.boot_seconds
     stage.cloud.launch_range = timings.launch_seconds
     stage.cloud.stop_range = timings.stop_seconds
@@ -200,6 +211,7 @@ class _Run:
         self._over = asyncio.Event()
         self._crowd = demand.later(case.crowd, case.begin)
         self._end = case.begin + case.crowd.seconds
+        self._compact = COMPACT_SECONDS
         stage.stop_asked = self._over.set
         # After the invariants, which have read the objects by then.
         stage.shared.heard.append(self._heard)
@@ -256,12 +268,13 @@ class _Run:
         for trouble in [*stage.watcher.bugs, *stage.loop.troubles]:
             stage.invariants.broken("bug", trouble)
             return
-        keeper = stage.living()
-        if keeper:
+        self._progress(min(1.0, stage.loop.time() / self._end))
+        keeper, due = stage.living(), stage.loop.time() >= self._compact
+        if keeper and due:
+            self._compact = stage.loop.time() + COMPACT_SECONDS
             await keeper[0].around.store.compact(
                 EPOCH + timedelta(seconds=stage.loop.time()), keep=LOG_KEPT
             )
-        self._progress(min(1.0, stage.loop.time() / self._end))
 
     def _unfinished(self) -> bool:
         return any(each.phase not in TERMINAL for each in self.tally.stays.values())
