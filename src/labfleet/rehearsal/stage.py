@@ -9,6 +9,7 @@ from typing import Any
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.engine.controller import Outcome
 from labfleet.engine.supervisor import State
+from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.kernel import errors
 from labfleet.rehearsal.dice import Clock, Dice, Ids
@@ -16,7 +17,7 @@ from labfleet.rehearsal.faults import Luck, Plan
 from labfleet.rehearsal.invariants import Invariants
 from labfleet.rehearsal.loop import Loop, Process
 from labfleet.rehearsal.replica import INSTALLATION, Replica, Surroundings
-from labfleet.rehearsal.worlds import cml, cml_wire, ec2
+from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_wire
 from labfleet.rehearsal.worlds.database import Lane, PatientStore, Session, Shared
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.meta import Key
@@ -93,6 +94,8 @@ class Stage:
     replicas: dict[str, Replica] = field(default_factory=dict)
     wires: dict[str, Wire] = field(default_factory=dict)
     door: cml_wire.Door = field(init=False)
+    face: ec2_wire.Face = field(init=False)
+    far: ec2_wire.Wires | None = None
     stop_asked: Any = None
     _lives: Counter[str] = field(default_factory=Counter)
 
@@ -109,13 +112,23 @@ class Stage:
             self.wires[manners.name] = Wire(self.loop, dice, self.luck, manners, self.rate)
         dice = self.dice.stream("CML wire")
         self.door = cml_wire.Door(self.loop, dice, self.luck, self.racks, rate=self.rate)
+        self.face = ec2_wire.Face(self.cloud)
+        if self.wire:
+            dice = self.dice.stream("EC2 wire")
+            self.far = ec2_wire.Wires(self.loop, dice, self.luck, self.face, rate=self.rate)
 
     def calls(self) -> Counter[str]:
         """Return how many calls went out, by far side."""
         counted = Counter({name: wire.calls for name, wire in self.wires.items()})
         if self.wire:
             counted["CML over HTTP"] = self.door.calls
+            counted["EC2 over HTTP"] = self.face.calls
         return counted
+
+    def _compute(self) -> Compute:
+        if self.far is not None:
+            return self.far.compute(INSTALLATION)
+        return ec2.Ec2(self.cloud, self.wires["EC2"], INSTALLATION)
 
     def _hosts(self) -> LabHosts:
         if self.wire:
@@ -146,7 +159,7 @@ class Stage:
                 clock=clock,
                 dice=dice,
                 ids=ids,
-                compute=ec2.Ec2(self.cloud, self.wires["EC2"], INSTALLATION),
+                compute=self._compute(),
                 hosts=self._hosts(),
                 probe=cml.Probe(self.racks, self.wires["CML"]),
                 luck=self.luck,

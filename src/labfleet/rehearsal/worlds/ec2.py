@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from cml_simulator.core import fleet as servers
 from cml_simulator.core.profile import Machine as Hardware
@@ -34,6 +34,7 @@ BUCKETS = {
     "StartInstances": (5.0, 2.0),
     "StopInstances": (50.0, 5.0),
     "TerminateInstances": (100.0, 5.0),
+    "GetConsoleOutput": (100.0, 20.0),
 }
 Listener = Callable[[str, "Thing", str], None]
 
@@ -130,6 +131,41 @@ class Cloud:
         self._tell("launched", thing, "us")
         return thing
 
+    def start(self, instance_id: str) -> None:
+        """Start a stopped instance; nothing when it starts or runs."""
+        self.spend("StartInstances")
+        thing = self._thing(instance_id)
+        if thing.state in {"pending", "running"}:
+            return
+        if thing.state != "stopped":
+            raise errors.Temporary("IncorrectInstanceState", reason="IncorrectInstanceState")
+        if self.luck.holds("no_stock", thing.zone):
+            raise errors.OutOfCapacity("no stock", reason="InsufficientInstanceCapacity")
+        self.begin_start(thing)
+
+    def stop(self, instance_id: str) -> None:
+        """Stop a running instance; nothing when it stops or is stopped."""
+        self.spend("StopInstances")
+        thing = self._thing(instance_id)
+        if thing.state in {"stopping", "stopped"}:
+            return
+        if thing.state != "running":
+            raise errors.Temporary("IncorrectInstanceState", reason="IncorrectInstanceState")
+        self.begin_stop(thing, "us")
+
+    def terminate(self, instance_id: str) -> None:
+        """End an instance; nothing when it has ended."""
+        self.spend("TerminateInstances")
+        thing = self._thing(instance_id)
+        if thing.live:
+            self.begin_end(thing, "us")
+
+    def _thing(self, instance_id: str) -> Thing:
+        thing = self.things.get(instance_id)
+        if thing is None:
+            raise errors.Gone(f"EC2 knows no instance {instance_id}")
+        return thing
+
     def _within_quota(self, kind: str) -> None:
         used = sum(
             VCPUS.get(each.request.instance_type, 48)
@@ -212,6 +248,10 @@ class Cloud:
         for listener in self.listeners:
             listener(what, thing, who)
 
+    def launched_at(self, thing: Thing) -> datetime:
+        """Return when an instance was last started."""
+        return EPOCH + timedelta(seconds=thing.launched)
+
     # --- what shows --------------------------------------------------------------------
 
     def shown(self, thing: Thing) -> Instance | None:
@@ -233,7 +273,7 @@ class Cloud:
             zone=thing.zone,
             public_ip=thing.public_ip if up else None,
             private_ip=None,
-            launch_time=EPOCH + timedelta(seconds=thing.launched),
+            launch_time=self.launched_at(thing),
             root_volume_id=f"vol-{thing.id[2:]}",
             client_token=thing.request.token,
             state_reason=thing.reason,
@@ -282,7 +322,7 @@ class Ec2:
                 instance_type=request.instance_type,
                 image_id=request.image_id,
                 zone=thing.zone,
-                launch_time=EPOCH + timedelta(seconds=thing.launched),
+                launch_time=self._cloud.launched_at(thing),
                 client_token=request.token,
                 tags=dict(thing.tags),
             )
@@ -345,15 +385,7 @@ class Ec2:
         _refuse_ended(seen)
 
         def effect() -> None:
-            self._cloud.spend("StartInstances")
-            thing = self._cloud.things[instance_id]
-            if thing.state in {"pending", "running"}:
-                return
-            if thing.state != "stopped":
-                raise errors.Temporary("IncorrectInstanceState", reason="IncorrectInstanceState")
-            if self._cloud.luck.holds("no_stock", thing.zone):
-                raise errors.OutOfCapacity("no stock", reason="InsufficientInstanceCapacity")
-            self._cloud.begin_start(thing)
+            self._cloud.start(instance_id)
 
         await self._wire.ask("StartInstances", effect, repeat="safe", down=self._down)
 
@@ -365,13 +397,7 @@ class Ec2:
         _refuse_ended(seen)
 
         def effect() -> None:
-            self._cloud.spend("StopInstances")
-            thing = self._cloud.things[instance_id]
-            if thing.state in {"stopping", "stopped"}:
-                return
-            if thing.state != "running":
-                raise errors.Temporary("IncorrectInstanceState", reason="IncorrectInstanceState")
-            self._cloud.begin_stop(thing, "us")
+            self._cloud.stop(instance_id)
 
         await self._wire.ask("StopInstances", effect, repeat="safe", down=self._down)
 
@@ -385,10 +411,7 @@ class Ec2:
             return
 
         def effect() -> None:
-            self._cloud.spend("TerminateInstances")
-            thing = self._cloud.things[instance_id]
-            if thing.live:
-                self._cloud.begin_end(thing, "us")
+            self._cloud.terminate(instance_id)
 
         await self._wire.ask("TerminateInstances", effect, repeat="safe", down=self._down)
 

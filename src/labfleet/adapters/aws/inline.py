@@ -1,0 +1,44 @@
+"""What a `before_send` hook answers in the network's place, in the SDK's own terms.
+
+For a rehearsal, which talks to no network and imports no SDK. It decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import parse_qsl
+
+from botocore import exceptions as sdk
+from botocore.awsrequest import HeadersDict
+
+Loss = Literal["no_connection", "connect_timeout", "read_timeout", "closed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP reply with EC2's XML."""
+
+    status_code: int
+    content: bytes
+    headers: HeadersDict = field(default_factory=HeadersDict)
+
+
+def parameters(request: Any) -> dict[str, str]:
+    """Return the form of a prepared request, `Action` included."""
+    body = request.body
+    text = body.decode() if isinstance(body, bytes) else str(body or "")
+    return dict(parse_qsl(text, keep_blank_values=True))
+
+
+def lost(kind: Loss) -> sdk.HTTPClientError:
+    """Return what the SDK raises when a request or its reply gets lost."""
+    url = "https://ec2.invalid"
+    match kind:
+        case "no_connection":
+            return sdk.EndpointConnectionError(endpoint_url=url, error="connection refused")
+        case "connect_timeout":
+            return sdk.ConnectTimeoutError(endpoint_url=url, error="no connection in time")
+        case "closed":
+            return sdk.ConnectionClosedError(endpoint_url=url, error="connection closed")
+    return sdk.ReadTimeoutError(endpoint_url=url, error="no reply in time")
