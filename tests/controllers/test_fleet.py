@@ -117,6 +117,30 @@ def test_a_large_request_does_not_hold_up_small_ones() -> None:
     play(story)
 
 
+def test_a_later_slot_that_can_never_fit_is_refused_today() -> None:
+    """Tomorrow's session is judged once at once: refused, or told when a worker is looked for."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await w.definition("never", **big(64))
+            slot = {"start": later(w, 600), "end": later(w, 660)}
+            await w.session("never", definition="never", slot=slot)
+            await w.session("fits", slot=slot)
+            await w.until(lambda: w.phase("never") == "FAILED", hours=1)
+            assert w.s("never").status.decision.reason == "NeverFits"
+            assert w.phase("fits") == "PENDING"
+            assert w.s("fits").status.decision.reason == "SlotAhead"
+            revision = w.s("fits").revision
+            await w.pass_(60)
+            assert w.s("fits").revision == revision
+            await w.until(lambda: w.phase("fits") == "RUNNING", hours=12)
+            await w.until(w.ended, hours=14)
+            w.check()
+
+    play(story)
+
+
 def test_a_head_of_hundreds_that_waits_does_not_hide_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -43,6 +43,17 @@ class Requests:
             waiting.append((-session.spec.priority, start or created, session.key, session))
         return [each[3] for each in sorted(waiting, key=lambda each: each[:3])]
 
+    def ahead(self, now: datetime) -> list[Session]:
+        """Return the sessions of later slots that nobody has judged yet, in name order."""
+        return [
+            session
+            for session in self.context.cache.by(Session, "phase", SessionPhase.PENDING)
+            if session.status.decision is None
+            and not session_phases.end_asked(session)
+            and session.spec.slot.start is not None
+            and session.spec.slot.start - lifecycle.LOOK_AHEAD > now
+        ]
+
     def pool_of(self, request: placement.PlacementRequest, now: datetime) -> str | None:
         """Return the name of the one pool that grows for a request; None when none would.
 

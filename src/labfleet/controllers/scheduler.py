@@ -18,6 +18,7 @@ from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
 from labfleet.decisions import placement, port_numbers
+from labfleet.decisions.lifecycle import session as lifecycle
 from labfleet.decisions.lifecycle import worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
@@ -75,11 +76,14 @@ class Scheduler:
     async def reconcile(self, key: Key) -> Done | Again:
         """Run one cycle."""
         del key
-        due = self._requests.due(self.context.clock.now())
-        if not due:
+        now = self.context.clock.now()
+        due, ahead = self._requests.due(now), self._requests.ahead(now)
+        if not due and not ahead:
             return Again(CYCLE)
         board = await self._snapshot()
         last = board.revision
+        for session in ahead[:CYCLE_LIMIT]:
+            last = max(last, await self._foresee(session, board))
         for count, session in enumerate(self._some(due)):
             if count % BREATH == BREATH - 1:
                 await asyncio.sleep(0)  # others of this loop must not wait for a long queue
@@ -151,6 +155,26 @@ class Scheduler:
         if isinstance(ports, Shortage):
             return await self._wait(session, _short_of_ports(decision, ports))
         return await self._bind(session, decision, ports, request, board)
+
+    async def _foresee(self, session: Session, board: _Board) -> int:
+        """Judge a later slot once: what can never fit is refused today, not on its morning."""
+        request = self._requests.of(session, board.now)
+        if request is None:
+            return await self._refuse(session, board, "NoDefinition", "its definition is gone")
+        never = placement.never_fits(request, board.shapes, now=board.now, revision=board.revision)
+        if never is not None:
+            return await self._end(session, never)
+        looked_for = (session.spec.slot.start or board.now) - lifecycle.LOOK_AHEAD
+        message = f"its slot is ahead; a worker is looked for from {looked_for:%Y-%m-%d %H:%M}Z"
+        decision = Decision(
+            outcome="waiting",
+            reason="SlotAhead",
+            message=message,
+            at=board.now,
+            revision=board.revision,
+            requested=request.amounts,
+        )
+        return await self._wait(session, decision)
 
     async def _bind(
         self,
