@@ -74,7 +74,10 @@ class _Bucket:
 
 @dataclass(slots=True)
 class Cloud:
-    """The account: every instance ever launched, tokens, stock, quota, request buckets."""
+    """The account: every instance ever launched, tokens, stock, quota, request buckets.
+
+    A new instance shows after `shown_after` seconds; None draws it.
+    """
 
     loop: Loop
     dice: Dice
@@ -84,6 +87,7 @@ class Cloud:
     hardware: dict[str, Hardware] = field(default_factory=dict)
     launch_range: tuple[float, float] = (10.0, 90.0)
     stop_range: tuple[float, float] = (20.0, 180.0)
+    shown_after: float | None = None
     things: dict[str, Thing] = field(default_factory=dict)
     tokens: dict[str, tuple[str, LaunchRequest]] = field(default_factory=dict)
     buckets: dict[str, _Bucket] = field(default_factory=dict)
@@ -192,6 +196,8 @@ class Cloud:
             visible=now + (dice.between(2.0, 45.0) if late else dice.between(0.0, 2.0)),
             since=now,
         )
+        if self.shown_after is not None:
+            thing.visible = now + self.shown_after
         self.things[thing.id] = thing
         self._later(self._slow(*self.launch_range), thing, self._runs)
         return thing

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 from xml.sax.saxutils import escape
@@ -146,6 +147,33 @@ class Face:
         return f"<instanceId>{escape(form['InstanceId'])}</instanceId><output/>"
 
 
+class Plug:
+    """The SDK's clients and the face that they talk to now.
+
+    Making them takes a second, so all runs of this thread share them: a call is over before
+    another run can begin.
+    """
+
+    def __init__(self) -> None:
+        self.face: Face | None = None
+        self.clients = Clients(
+            credentials=Credentials("rehearsal", "rehearsal"),
+            before_send=self._answer,
+            retries={"read": ("standard", 1), "launch": ("standard", 1), "end": ("standard", 1)},
+        )
+
+    def _answer(self, request: Any) -> inline.Answer:
+        if self.face is None:
+            raise inline.lost("no_connection")
+        return self.face.answer(request)
+
+
+@functools.cache
+def plug() -> Plug:
+    """Return the one plug."""
+    return Plug()
+
+
 class Wires:
     """Runs the adapter's calls at the far side, each with latency and a fate of its own."""
 
@@ -158,16 +186,11 @@ class Wires:
         self._face = face
         self._rate = rate
         self._world = contextvars.Context()
-        # One set of clients for all processes of a run: making one takes a quarter of a second.
-        self._clients = Clients(
-            credentials=Credentials("rehearsal", "rehearsal"),
-            before_send=face.answer,
-            retries={"read": ("standard", 1), "launch": ("standard", 1), "end": ("standard", 1)},
-        )
+        self._plug = plug()
 
     def compute(self, owner: str) -> Ec2:
         """Return the real adapter of one process."""
-        return Ec2(owner=owner, clients=self._clients, runner=self)
+        return Ec2(owner=owner, clients=self._plug.clients, runner=self)
 
     async def run(self, call: Callable[[], T]) -> T:
         """Run a call at the far side and give back what it returns or raises."""
@@ -202,6 +225,7 @@ class Wires:
     ) -> None:
         """Have the effect now, whoever waits, and send back what came of it."""
         self._face.fate = fate
+        self._plug.face = self._face
         back = self._dice.between(MANNERS.low, MANNERS.high) * self._rate
         deliver: Callable[[], None]
         try:

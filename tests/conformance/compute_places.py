@@ -1,0 +1,178 @@
+"""The clouds that the Compute suite runs against: the world, its XML face, and moto's EC2."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from labfleet.adapters.aws.clients import Clients, Credentials, Deadlines
+from labfleet.adapters.aws.compute import Ec2
+from labfleet.adapters.aws.runner import ThreadRunner
+from labfleet.interfaces.compute import Compute, LaunchRequest
+from labfleet.rehearsal import loop as loops
+from labfleet.rehearsal.dice import Dice
+from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.worlds import cml, ec2, ec2_wire
+from labfleet.rehearsal.worlds.wire import Wire
+from labfleet.resources.machine import AwsSettings
+
+REGION = "us-east-1"
+OWNER = "conformance"
+SETTLED = 900.0
+"""Simulated seconds in which every slow state of either cloud is over."""
+
+
+class Place(Protocol):
+    """A cloud with two installations in it, and the hands that make its weather."""
+
+    compute: Compute
+    stranger: Compute
+    subnets: tuple[str, str]
+    image: str
+
+    async def pass_by(self, seconds: float) -> None:
+        """Let simulated time pass."""
+        ...
+
+    def no_stock(self, subnet: str) -> None:
+        """Let a zone run out of machines."""
+        ...
+
+    def no_quota(self) -> None:
+        """Let the account be at its limit."""
+        ...
+
+    def hide_new(self, seconds: float) -> None:
+        """Let what is launched from now stay out of sight for so long."""
+        ...
+
+
+def request(place: Place, worker: str = "w-1", **changes: Any) -> LaunchRequest:
+    """Return a launch request that fits a place."""
+    made = LaunchRequest(
+        region=REGION,
+        token=f"token-{worker}",
+        worker=worker,
+        worker_uid=f"uid-{worker}",
+        attempt=1,
+        image_id=place.image,
+        instance_type="m5zn.metal",
+        subnet_id=place.subnets[0],
+        aws=AwsSettings(),
+        pool="pool-a",
+    )
+    return replace(made, **changes)
+
+
+Story = Callable[[Place], Awaitable[None]]
+
+
+class World:
+    """The rehearsal's cloud; `wired` puts the real adapter before it."""
+
+    image = "ami-1"
+    subnets = ("subnet-a", "subnet-b")
+
+    def __init__(self, loop: loops.Loop, *, wired: bool) -> None:
+        luck = Luck(Plan(), Dice("luck"))
+        self.luck = luck
+        racks = cml.Racks(loop, Dice("racks"), luck)
+        self.cloud = ec2.Cloud(loop, Dice("cloud"), luck, racks, shown_after=0.0)
+        self.compute: Compute
+        self.stranger: Compute
+        if wired:
+            far = ec2_wire.Wires(loop, Dice("far"), luck, ec2_wire.Face(self.cloud))
+            self.compute, self.stranger = far.compute(OWNER), far.compute("another")
+        else:
+            wire = Wire(loop, Dice("wire"), luck, ec2.MANNERS)
+            self.compute = ec2.Ec2(self.cloud, wire, OWNER)
+            self.stranger = ec2.Ec2(self.cloud, wire, "another")
+
+    async def pass_by(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def no_stock(self, subnet: str) -> None:
+        self.luck.begin("no_stock", subnet)
+
+    def no_quota(self) -> None:
+        self.luck.begin("quota_full", None)
+
+    def hide_new(self, seconds: float) -> None:
+        self.cloud.shown_after = seconds
+
+
+class Simulator:
+    """The AWS simulator in a process of its own, with the real adapter."""
+
+    def __init__(self, ready: dict[str, Any]) -> None:
+        self.url = ready["url"]
+        self.image = ready["ami_id"]
+        self.subnets = (ready["subnets"][0]["id"], ready["subnets"][1]["id"])
+
+    def ask(self, path: str, body: dict[str, Any]) -> Any:
+        """Call the control endpoint."""
+        data = json.dumps(body).encode()
+        call = urllib.request.Request(f"{self.url}/_fake/{path}", data=data, method="POST")
+        with urllib.request.urlopen(call, timeout=10) as reply:
+            return json.load(reply)
+
+    async def pass_by(self, seconds: float) -> None:
+        self.ask("clock", {"advance": seconds})
+
+    def no_stock(self, subnet: str) -> None:
+        match = {"*SubnetId": subnet}
+        self.ask("rules", {"fault": "capacity", "action": "RunInstances", "match": match})
+
+    def no_quota(self) -> None:
+        self.ask("config", {"vcpu_limit": 0})
+
+    def hide_new(self, seconds: float) -> None:
+        self.ask("config", {"lags": {"instance": seconds}})
+
+    async def play(self, story: Story) -> None:
+        """Run a story with two installations."""
+        clients = clients_of(self.url)
+        runner = ThreadRunner(2)
+        self.compute: Compute = Ec2(owner=OWNER, clients=clients, runner=runner)
+        self.stranger: Compute = Ec2(owner="another", clients=clients, runner=runner)
+        try:
+            await story(self)
+        finally:
+            runner.close()
+
+
+@functools.cache
+def clients_of(url: str) -> Clients:
+    """Return the SDK's clients for a simulator; making them takes a second."""
+    return Clients(
+        credentials=Credentials("any", "any"),
+        endpoint_url=url,
+        deadlines=Deadlines(connect=2, read=5),
+    )
+
+
+def start_simulator() -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    """Start a simulator on a free loopback port and return it with what it said."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aws_simulator.main", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())
+
+
+def in_the_world(story: Story, *, wired: bool) -> None:
+    """Play a story in virtual time."""
+
+    async def main(loop: loops.Loop) -> None:
+        await story(World(loop, wired=wired))
+
+    loops.run(1, main)

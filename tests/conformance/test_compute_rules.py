@@ -1,0 +1,346 @@
+"""Compute means the same in the rehearsal's world, over its XML, and against moto's EC2."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from compute_places import (
+    OWNER,
+    REGION,
+    SETTLED,
+    Place,
+    Simulator,
+    Story,
+    clients_of,
+    in_the_world,
+    request,
+    start_simulator,
+)
+
+from labfleet.kernel import errors
+
+Play = Callable[[Story], None]
+
+
+@pytest.fixture(scope="module")
+def simulator_process() -> Iterator[dict[str, Any]]:
+    """One simulator for this file."""
+    process, ready = start_simulator()
+    yield ready
+    clients_of(ready["url"]).close()
+    process.terminate()
+    process.wait(timeout=10)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+@pytest.fixture(params=["world", "wire", "simulator"])
+def play(request: pytest.FixtureRequest) -> Play:
+    """Each cloud in turn, empty."""
+    if request.param != "simulator":
+        return lambda story: in_the_world(story, wired=request.param == "wire")
+    ready = request.getfixturevalue("simulator_process")
+
+    def run(story: Story) -> None:
+        fresh = Simulator(ready).ask("reset", {})
+        place = Simulator({**ready, **fresh})
+        place.ask("config", {"stock": {}, "vcpu_limit": None, "lags": {"instance": 0}})
+        asyncio.run(place.play(story))
+
+    return run
+
+
+async def launched(place: Place, **changes: Any) -> str:
+    """Launch one machine and wait until it runs."""
+    started = await place.compute.launch(request(place, **changes))
+    await place.pass_by(SETTLED)
+    return started.id
+
+
+async def state(place: Place, instance_id: str) -> str | None:
+    """Return the state as EC2 tells it."""
+    seen = await place.compute.describe(REGION, instance_id)
+    return None if seen is None else seen.state
+
+
+def test_a_token_gives_one_machine(play: Play) -> None:
+    """The same request again is the same machine, also when it runs."""
+
+    async def story(place: Place) -> None:
+        wanted = request(place)
+        first = await place.compute.launch(wanted)
+        assert (first.state, first.client_token) == ("pending", wanted.token)
+        assert (await place.compute.launch(wanted)).id == first.id
+        await place.pass_by(SETTLED)
+        assert (await place.compute.launch(wanted)).id == first.id
+        assert [each.id for each in await place.compute.list_owned(REGION)] == [first.id]
+
+    play(story)
+
+
+def test_a_token_with_other_parameters_is_refused(play: Play) -> None:
+    """EC2 says IdempotentParameterMismatch and launches nothing."""
+
+    async def story(place: Place) -> None:
+        await place.compute.launch(request(place))
+        with pytest.raises(errors.Conflict) as caught:
+            await place.compute.launch(request(place, instance_type="m5zn.12xlarge"))
+        assert caught.value.reason == "IdempotentParameterMismatch"
+        assert len(await place.compute.list_owned(REGION)) == 1
+
+    play(story)
+
+
+def test_a_token_is_zonal(play: Play) -> None:
+    """The same token in another zone makes another machine: why each zone has its own."""
+
+    async def story(place: Place) -> None:
+        one = await place.compute.launch(request(place))
+        other = await place.compute.launch(request(place, subnet_id=place.subnets[1]))
+        assert one.id != other.id
+
+    play(story)
+
+
+def test_a_token_of_the_dead_gives_nothing(play: Play) -> None:
+    """A machine that has ended does not come back by its token."""
+
+    async def story(place: Place) -> None:
+        instance_id = await launched(place)
+        await place.compute.terminate(REGION, instance_id)
+        await place.pass_by(SETTLED)
+        with pytest.raises(errors.Gone) as caught:
+            await place.compute.launch(request(place))
+        assert caught.value.reason == "IdempotentInstanceTerminated"
+
+    play(story)
+
+
+def test_states_come_in_their_order(play: Play) -> None:
+    """Pending, running, stopping, stopped, pending, running, shutting-down, terminated."""
+
+    async def story(place: Place) -> None:
+        compute, seen = place.compute, []
+        instance_id = (await compute.launch(request(place))).id
+        seen.append(await state(place, instance_id))
+        for verb in (None, compute.stop, compute.start, compute.terminate):
+            if verb is not None:
+                await verb(REGION, instance_id)
+                seen.append(await state(place, instance_id))
+            await place.pass_by(SETTLED)
+            seen.append(await state(place, instance_id))
+        assert seen == [
+            "pending", "running", "stopping", "stopped", "pending", "running",
+            "shutting-down", "terminated",
+        ]  # fmt: skip
+
+    play(story)
+
+
+def test_a_start_gives_a_new_address_and_keeps_the_disk(play: Play) -> None:
+    """The public address goes with the stop; launch time moves with the start."""
+
+    async def story(place: Place) -> None:
+        compute = place.compute
+        instance_id = await launched(place)
+        before = await compute.describe(REGION, instance_id)
+        assert before is not None
+        assert before.public_ip is not None
+        await compute.stop(REGION, instance_id)
+        await place.pass_by(SETTLED)
+        stopped = await compute.describe(REGION, instance_id)
+        assert stopped is not None
+        assert stopped.public_ip is None
+        await compute.start(REGION, instance_id)
+        await place.pass_by(SETTLED)
+        after = await compute.describe(REGION, instance_id)
+        assert after is not None
+        assert after.public_ip not in {None, before.public_ip}
+        assert after.root_volume_id == before.root_volume_id
+        assert after.launch_time is not None
+        assert before.launch_time is not None
+        assert after.launch_time > before.launch_time
+
+    play(story)
+
+
+def test_verbs_in_the_wrong_state_say_so(play: Play) -> None:
+    """A stop while pending and a start while stopping are IncorrectInstanceState: later."""
+
+    async def story(place: Place) -> None:
+        compute = place.compute
+        instance_id = (await compute.launch(request(place))).id
+        with pytest.raises(errors.Temporary) as caught:
+            await compute.stop(REGION, instance_id)
+        assert caught.value.reason == "IncorrectInstanceState"
+        await place.pass_by(SETTLED)
+        await compute.stop(REGION, instance_id)
+        with pytest.raises(errors.Temporary) as caught:
+            await compute.start(REGION, instance_id)
+        assert caught.value.reason == "IncorrectInstanceState"
+
+    play(story)
+
+
+def test_repeated_verbs_are_fine(play: Play) -> None:
+    """Stop of the stopped, start of the running, terminate of the terminated: no error."""
+
+    async def story(place: Place) -> None:
+        compute = place.compute
+        instance_id = await launched(place)
+        await compute.start(REGION, instance_id)
+        for verb in (compute.stop, compute.terminate):
+            await verb(REGION, instance_id)
+            await verb(REGION, instance_id)
+            await place.pass_by(SETTLED)
+            await verb(REGION, instance_id)
+        assert await state(place, instance_id) == "terminated"
+
+    play(story)
+
+
+def test_the_ended_are_gone_to_start_and_stop(play: Play) -> None:
+    """A dead machine is Gone, never a reason to wait."""
+
+    async def story(place: Place) -> None:
+        instance_id = await launched(place)
+        await place.compute.terminate(REGION, instance_id)
+        for verb in (place.compute.start, place.compute.stop):
+            with pytest.raises(errors.Gone):
+                await verb(REGION, instance_id)
+
+    play(story)
+
+
+def test_not_found_and_empty_are_two_things(play: Play) -> None:
+    """An unknown id is None or Gone; an account without machines is an empty list."""
+
+    async def story(place: Place) -> None:
+        compute, nobody = place.compute, "i-0123456789abcdef0"
+        assert await compute.list_owned(REGION) == ()
+        assert await compute.describe(REGION, nobody) is None
+        for verb in (compute.start, compute.stop):
+            with pytest.raises(errors.Gone):
+                await verb(REGION, nobody)
+        await compute.terminate(REGION, nobody)
+        assert await compute.find_launched(request(place)) == ()
+
+    play(story)
+
+
+def test_the_terminated_leave_the_list_before_they_leave_sight(play: Play) -> None:
+    """The list has what lives; by its id a dead machine shows for about an hour."""
+
+    async def story(place: Place) -> None:
+        instance_id = await launched(place)
+        await place.compute.terminate(REGION, instance_id)
+        await place.pass_by(SETTLED)
+        assert await place.compute.list_owned(REGION) == ()
+        assert await place.compute.find_launched(request(place)) == ()
+        assert await state(place, instance_id) == "terminated"
+        await place.pass_by(3600)
+        assert await state(place, instance_id) is None
+
+    play(story)
+
+
+def test_a_fresh_machine_may_not_show_yet(play: Play) -> None:
+    """Inside the lag it is in no list and under no id; the token still finds it."""
+
+    async def story(place: Place) -> None:
+        place.hide_new(30)
+        wanted = request(place)
+        started = await place.compute.launch(wanted)
+        assert await place.compute.list_owned(REGION) == ()
+        assert await place.compute.find_launched(wanted) == ()
+        assert await state(place, started.id) is None
+        assert (await place.compute.launch(wanted)).id == started.id
+        await place.pass_by(31)
+        assert [each.id for each in await place.compute.find_launched(wanted)] == [started.id]
+        assert [each.id for each in await place.compute.list_owned(REGION)] == [started.id]
+
+    play(story)
+
+
+def test_no_stock_is_of_one_zone(play: Play) -> None:
+    """Out of capacity, in EC2's word, and the next zone has some."""
+
+    async def story(place: Place) -> None:
+        place.no_stock(place.subnets[0])
+        with pytest.raises(errors.OutOfCapacity) as caught:
+            await place.compute.launch(request(place))
+        assert caught.value.reason == "InsufficientInstanceCapacity"
+        assert await place.compute.list_owned(REGION) == ()
+        await place.compute.launch(request(place, token="next", subnet_id=place.subnets[1]))
+
+    play(story)
+
+
+def test_a_quota_is_no_lack_of_stock(play: Play) -> None:
+    """At the account's limit another zone would not help, and the class says so."""
+
+    async def story(place: Place) -> None:
+        place.no_quota()
+        with pytest.raises(errors.QuotaExceeded) as caught:
+            await place.compute.launch(request(place))
+        assert caught.value.reason == "VcpuLimitExceeded"
+        assert await place.compute.list_owned(REGION) == ()
+
+    play(story)
+
+
+def test_machines_carry_who_they_belong_to(play: Play) -> None:
+    """Owner, worker, attempt and pool are tags from the launch on."""
+
+    async def story(place: Place) -> None:
+        started = await place.compute.launch(request(place))
+        seen = await place.compute.describe(REGION, started.id)
+        assert seen is not None
+        assert seen.tags["labfleet:owner"] == OWNER
+        assert seen.tags["labfleet:worker-uid"] == "uid-w-1"
+        assert seen.tags["labfleet:attempt"] == "1"
+        assert seen.tags["labfleet:pool"] == "pool-a"
+        assert seen.instance_type == "m5zn.metal"
+
+    play(story)
+
+
+def test_attempts_are_told_apart(play: Play) -> None:
+    """The look-up of one attempt does not find another's machine."""
+
+    async def story(place: Place) -> None:
+        await place.compute.launch(request(place))
+        second = request(place, token="second", attempt=2)
+        assert await place.compute.find_launched(second) == ()
+        started = await place.compute.launch(second)
+        assert [each.id for each in await place.compute.find_launched(second)] == [started.id]
+
+    play(story)
+
+
+def test_strangers_machines_are_left_alone(play: Play) -> None:
+    """Another installation sees none of ours and may touch none."""
+
+    async def story(place: Place) -> None:
+        instance_id = await launched(place)
+        assert await place.stranger.list_owned(REGION) == ()
+        for verb in (place.stranger.stop, place.stranger.start, place.stranger.terminate):
+            with pytest.raises(errors.Denied) as caught:
+                await verb(REGION, instance_id)
+            assert caught.value.reason == "NotOurs"
+        assert await state(place, instance_id) == "running"
+
+    play(story)
+
+
+def test_console_output_is_text(play: Play) -> None:
+    """Evidence for a failure message: some text or none, never an error for a fresh machine."""
+
+    async def story(place: Place) -> None:
+        instance_id = await launched(place)
+        assert isinstance(await place.compute.console_output(REGION, instance_id), str)
+
+    play(story)
