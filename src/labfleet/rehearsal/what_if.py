@@ -84,12 +84,12 @@ class Answer:
 def play(case: Case, progress: Progress) -> Answer:
     """Play one variant to its end. `progress` hears the share of the period that is over."""
     begun = time.process_time()
-    runs: list[_Run] = []
+    runs: list[Run] = []
     rare = gc.get_threshold()
     gc.set_threshold(GARBAGE_THRESHOLD, *rare[1:])
 
     async def main(loop: loops.Loop) -> None:
-        run = _Run(_stage(loop, case), case, progress)
+        run = Run(stage_of(loop, case), case, progress)
         runs.append(run)
         await run.whole()
 
@@ -119,7 +119,7 @@ def play(case: Case, progress: Progress) -> Answer:
     )
 
 
-def _stage(loop: loops.Loop, case: Case) -> Stage:
+def stage_of(loop: loops.Loop, case: Case) -> Stage:
     """Return the stage with the plan's machines and times."""
     fidelity, timings = case.fidelity, case.timings
     hours = (case.begin + case.crowd.seconds) / 3600
@@ -199,7 +199,7 @@ class _Desk:
         return made is not None
 
 
-class _Run:
+class Run:
     """One variant while it is played."""
 
     def __init__(self, stage: Stage, case: Case, progress: Progress) -> None:

@@ -1,0 +1,140 @@
+"""A what-if that is played: it repeats, tells variants apart, and reads its own recording."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from labfleet.rehearsal import asking, loop, main, plan, recording, report, tally, what_if
+from labfleet.rehearsal.dice import EPOCH
+from labfleet.rehearsal.what_if import Answer, Case, play
+from labfleet.stores.fleet_store import event_of
+
+PLAN = """\
+name: small
+hours: {hours}
+templates: [{{name: metal}}]
+pools: [{{name: main, template: metal, track: main, scaling: {{minWorkers: 1, maxWorkers: 3}}}}]
+definitions: [{{name: pod, nodes: [iosv, iosv, iosvl2, alpine], minutes: 60, track: main}}]
+demand:
+  generated:
+    onDemandPerDay: 30
+    slotsPerDay: 20
+    cancelShare: 0.1
+    extendShare: 0.1
+    exams: [{{definition: pod, sessions: 20, hour: 2, minutes: 60}}]
+"""
+
+
+def _case(folder: Path, hours: float = 5.0) -> Case:
+    path = folder / "plan.yaml"
+    path.write_text(PLAN.format(hours=hours))
+    return asking.cases_of(plan.load(path), folder)[0][0]
+
+
+def _quiet(case: Case) -> Answer:
+    answer = play(case, lambda _: None)
+    assert answer.violations == []
+    return answer
+
+
+def test_a_what_if_repeats(tmp_path: Path) -> None:
+    """The same plan gives the same log and the same figures."""
+    case = _case(tmp_path, 3.0)
+    first, second = _quiet(case), _quiet(case)
+    assert (first.log, first.figures) == (second.log, second.figures)
+    assert first.figures.completed > 20
+
+
+def test_too_few_workers_leave_people_unserved_and_say_why(tmp_path: Path) -> None:
+    """One worker cannot hold the exam; the longest waits say what was short, and two can."""
+    case = _case(tmp_path, 4.0)
+    fleets = [
+        [
+            (kind, name, {**spec, "scaling": {"minWorkers": 1, "maxWorkers": most}})
+            if kind == "Pool" else (kind, name, spec)
+            for kind, name, spec in case.fleet
+        ]
+        for most in (1, 3)
+    ]  # fmt: skip
+    one, three = (
+        _quiet(replace(case, name=f"max {most}", fleet=fleet))
+        for most, fleet in zip((1, 3), fleets, strict=True)
+    )
+    assert one.figures.unserved > 0
+    assert "short" in str(one.waiters[0]["reason"])
+    assert three.figures.unserved == 0
+    assert three.figures.worker_hours > one.figures.worker_hours
+    assert report.best([one, three], plan.Best())[0] == "max 3"
+
+
+@pytest.mark.timeout(240)
+def test_telemetry_every_ten_minutes_moves_the_answer_by_less_than_two_percent(
+    tmp_path: Path,
+) -> None:
+    """A day of a small fleet looked at every ten minutes answers as one looked at all the time."""
+    case = _case(tmp_path, 24.0)
+    coarse = _quiet(case)
+    full = _quiet(replace(case, fidelity=plan.Fidelity(telemetry_minutes=0)))
+    assert full.steps > 2 * coarse.steps
+    assert coarse.figures.requested == full.figures.requested
+    for name in ("completed", "worker_hours", "cost_usd", "utilisation", "wait_p95"):
+        one, two = getattr(coarse.figures, name), getattr(full.figures, name)
+        assert one == pytest.approx(two, rel=0.02), name
+    assert coarse.figures.wait_p50 == pytest.approx(full.figures.wait_p50, rel=0.02, abs=1.0)
+
+
+def test_a_recording_gives_back_the_demand_and_what_came_of_it(tmp_path: Path) -> None:
+    """Out of an event log come the fleet, everybody's wishes and acts, and the same figures."""
+    case = _case(tmp_path, 3.0)
+    runs = []
+
+    async def whole(virtual: loop.Loop) -> None:
+        run = what_if.Run(what_if.stage_of(virtual, case), case, lambda _: None)
+        runs.append(run)
+        await run.whole()
+
+    loop.run(case.seed, whole)
+    inner = runs[0].stage.shared.inner
+    rows = inner.rows(inner.sql["events"], (0, 1_000_000))
+    end = EPOCH + timedelta(hours=3)
+    found = recording.read((event_of(row[3:]) for row in rows), EPOCH, end)
+    assert {name for _, name in found.fleet} == {"main", "metal", "pod"}
+    asked = {wish.name: wish for wish in case.crowd.wishes}
+    for wish in found.crowd.wishes:
+        assert wish.start == pytest.approx(asked[wish.name].start, abs=0.001)
+        assert wish.at == pytest.approx(asked[wish.name].at, abs=60.0)
+    assert len(found.crowd.wishes) == len(asked)
+    real = tally.figures(found.tally, 3 * 3600.0)
+    played = tally.figures(runs[0].tally, 3 * 3600.0)
+    assert real.completed == played.completed
+    assert real.worker_hours == pytest.approx(played.worker_hours, rel=0.01)
+    assert real.wait_p95 == played.wait_p95
+
+
+def test_the_command_answers_with_json_on_its_last_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--plan --json prints one object with the names that others rely on; exit code 0."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.format(hours=1))
+    assert main.main(["--plan", str(path), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {"violations", "hashes", "virtual_hours", "speed", "commits", "faults"} <= set(answer)
+    (variant,) = answer["variants"]
+    assert answer["best"] == variant["name"]
+    assert variant["cost_usd"] > 0
+
+
+def test_the_command_shows_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --json people get a table; a wrong plan is exit code 2 with a sentence."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.format(hours=1))
+    assert main.main(["--plan", str(path)]) == 0
+    assert "worker-hours" in capsys.readouterr().out
+    assert main.main(["--plan", str(tmp_path / "none.yaml")]) == 2
+    assert "cannot read" in capsys.readouterr().err
