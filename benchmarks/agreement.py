@@ -8,7 +8,8 @@ and how far apart they are; the last line is JSON; exit 1 when a figure is furth
 Nothing is tuned to the recording: the machines' times are those that the AWS and CML simulators
 state (480 s to launch metal, 240 s to boot CML, 300 s to end), and the clock's factor is the one
 that the server was started with. A fast clock makes this machine's own seconds long ones, so the
-what-if is told what a call costs here (`callSeconds`, machine seconds).
+what-if is told what a call and a write cost here (`callSeconds`, `storeSeconds`: machine seconds
+of loopback calls and of small SQLite commits, from benchmarks/README.md).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SHOWN = (*JUDGED, "requested", "cancelled", "failed", "expired", "wait_max", "pe
          "workers_used", "late_starts", "cost_usd", "utilisation")  # fmt: skip
 LABS = {"two-hosts": 45, "routing-pod": 90, "campus": 120}
 LAUNCH_SECONDS, BOOT_SECONDS, END_SECONDS = 480.0, 240.0, 300.0
-CALL_SECONDS = (0.002, 0.006)
+CALL_SECONDS, STORE_SECONDS = (0.002, 0.006), 0.006
 LEAD_IN = 120.0
 
 
@@ -204,6 +205,7 @@ def compare(folder: Path, told: dict[str, Any], options: argparse.Namespace) -> 
             "telemetryMinutes": 0,
             "clockFactor": options.speed,
             "callSeconds": list(CALL_SECONDS),
+            "storeSeconds": STORE_SECONDS,
         },
         "timings": {
             "launchSeconds": [LAUNCH_SECONDS, LAUNCH_SECONDS],

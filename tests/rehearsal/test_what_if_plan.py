@@ -130,3 +130,13 @@ def test_a_wrong_row_is_named(tmp_path: Path, row: str) -> None:
     path.write_text(row + "\n")
     with pytest.raises(errors.Invalid, match="row 1"):
         demand_file.read(path, None, {"pod": 60}, 0.0)
+
+
+@pytest.mark.parametrize("name", ["exam-week", "bookings", "last-week"])
+def test_the_plans_of_the_guide_are_plans(name: str) -> None:
+    """Every plan that docs/how-to/ask-what-if.md points to is read; those without a store in full."""
+    path = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "what-if" / f"{name}.yaml"
+    asked = plan.load(path)
+    if asked.demand.recorded is None:
+        cases, _ = asking.cases_of(asked, path.parent)
+        assert all(case.crowd.wishes for case in cases)

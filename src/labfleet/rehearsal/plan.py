@@ -111,12 +111,14 @@ class Fidelity(Record, frozen=True, kw_only=True):
     """How closely it is played. `telemetry_minutes` 0 looks as often as a server does.
 
     `clock_factor` is the clock of the recorded server when that ran faster than real time.
+    `call_seconds` is what a call costs, from and to, and `store_seconds` the slowest write.
     """
 
     telemetry_minutes: Amount = 10.0
     faults: Literal["none", "mild", "harsh"] = "none"
     clock_factor: Annotated[float, msgspec.Meta(ge=1, le=1000)] = 1.0
     call_seconds: Range | None = None
+    store_seconds: Amount = 0.03
 
 
 class Timings(Record, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from labfleet.rehearsal.tally import Figures
 from labfleet.rehearsal.what_if import Answer
 from labfleet.resources import prices
 
-BAR = 30
+BAR, SHOWN = 30, 6
 _LINES: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("sessions requested", lambda each: str(each.requested)),
     ("  completed", lambda each: str(each.completed)),
@@ -138,7 +138,7 @@ def text(name: str, answers: list[Answer], rule: Best) -> str:
     for each in answers:
         if each.waiters:
             lines += ["", f"who waited longest with {each.name}:"]
-            lines += [_waiter(row) for row in each.waiters[:10]]
+            lines += [_waiter(row) for row in each.waiters[:SHOWN]]
         for broken in each.violations:
             lines.append(f"BROKEN {broken.rule} at {broken.at / 3600:.2f} h: {broken.text}")
     lines += ["", f"prices: {prices.REGION} list of {prices.AS_OF} where a template states none"]

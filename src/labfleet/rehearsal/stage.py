@@ -18,7 +18,7 @@ from labfleet.rehearsal.invariants import Invariants
 from labfleet.rehearsal.loop import Loop, Process
 from labfleet.rehearsal.replica import INSTALLATION, Replica, Surroundings
 from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_wire
-from labfleet.rehearsal.worlds.database import Lane, PatientStore, Session, Shared
+from labfleet.rehearsal.worlds.database import SLOWEST_SECONDS, Lane, PatientStore, Session, Shared
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.meta import Key
 
@@ -83,6 +83,7 @@ class Stage:
     lease_seconds: float = 30.0
     pace: float | None = None
     rate: float = 1.0
+    slowest_write: float = SLOWEST_SECONDS
     wire: bool = False
     luck: Luck = field(init=False)
     dice: Dice = field(init=False)
@@ -148,6 +149,7 @@ class Stage:
         skew = 0.0 if not self.plan.happenings else dice.between(-2.0, 2.0)
         clock, ids = Clock(skew, self.rate), Ids(f"{self.seed}/{life}")
         lane = Lane(self.loop, dice.stream("lane"), process, self.rate)
+        lane.slowest = self.slowest_write
         session = Session(self.shared, process)
         store = PatientStore(session, lane, clock, head=self.shared.head())
         replica = Replica(

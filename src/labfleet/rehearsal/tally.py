@@ -279,7 +279,7 @@ def waiters(tally: Tally, end: float, count: int) -> list[dict[str, object]]:
     ordered = sorted(tally.stays.values(), key=lambda each: (-each.wait(end), each.name))
     found = []
     for each in ordered[:count]:
-        if each.wait(end) <= 0:
+        if each.wait(end) < 1:
             break
         ran = each.started is not None
         boots = "its lab booted" if ran else each.message or each.reason

@@ -128,6 +128,7 @@ def stage_of(loop: loops.Loop, case: Case) -> Stage:
     stage = Stage(loop, case.seed, plan, pace=pace, rate=fidelity.clock_factor)
     if fidelity.faults == faults.NONE:
         stage.lease_seconds = LEASE_SECONDS
+    stage.slowest_write = fidelity.store_seconds
     stage.racks.boot_range = timings.boot_seconds
     stage.cloud.launch_range = timings.launch_seconds
     stage.cloud.stop_range = timings.stop_seconds

@@ -26,6 +26,7 @@ T = TypeVar("T")
 Heard = Callable[[list[store.Commit], list[rules.Outcome]], None]
 POLL_SECONDS = 1.0
 IDLE_SECONDS = 300.0
+SLOWEST_SECONDS = 0.03
 
 
 class Shared:
@@ -164,6 +165,7 @@ class Lane:
         self._process = process
         self._rate = rate
         self._free = 0.0
+        self.slowest = SLOWEST_SECONDS
         self._world = contextvars.Context()
 
     def write(self, work: Callable[[], T]) -> asyncio.Future[T]:
@@ -175,7 +177,7 @@ class Lane:
         if draw < 0.6 and self._free <= now:
             _do(work, future)
             return future
-        self._free = max(self._free, now) + (0.001 + 0.03 * draw * draw) * self._rate
+        self._free = max(self._free, now) + (0.001 + self.slowest * draw * draw) * self._rate
         self._loop.call_at(self._free, _do, work, future, context=self._world)
         return future
 
