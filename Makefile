@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.current
 PYTEST ?= $(BIN)/python -m pytest -n 2 --dist loadfile -q
 
-.PHONY: setup demo test test-real check bench seeds soak clean
+.PHONY: setup demo test test-real check bench agreement seeds soak clean
 
 setup: $(STAMP)
 
@@ -27,7 +27,7 @@ test-real: setup
 
 # 200 short rehearsals with every kind of fault: a change must keep every rule in all of them.
 seeds: setup
-	$(BIN)/labfleet rehearse --seeds 1..200 --hours 6 --jobs 2 --json $(ARGS)
+	$(BIN)/labfleet rehearse --seeds 1..200 --hours 6 --jobs 2 --every-fault --json $(ARGS)
 
 # As many long rehearsals as MINUTES allow; goes on where the last soak of the same fleet ended.
 MINUTES ?= 10
@@ -41,6 +41,10 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# Does a what-if agree with the real server? A recorded day of real processes, and the same played.
+agreement: setup
+	$(BIN)/python -m benchmarks.agreement $(ARGS)
 
 clean:
 	rm -rf $(VENV) var .mypy_cache .ruff_cache .import_linter_cache

@@ -96,6 +96,13 @@ def test_a_violation_comes_with_its_replay_and_a_smaller_plan(
     assert "--without" in smallest
 
 
+def test_a_fault_that_never_strikes_can_fail_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --every-fault a kind that struck nothing is named, and the exit code is 1."""
+    argv = ["--seeds", "3", "--hours", "1", "--without", "disk_full", "--every-fault"]
+    assert main.main(argv) == 1
+    assert "disk_full" in capsys.readouterr().err
+
+
 def test_wrong_words_are_refused() -> None:
     """Unknown faults and odd ranges are told, not run."""
     for argv in (["--without", "meteor"], ["--seeds", "5..1"], ["--seeds", "x"]):

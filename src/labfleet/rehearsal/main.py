@@ -44,6 +44,8 @@ def parser() -> argparse.ArgumentParser:
     add("--keep", type=_numbers, metavar="N,N", help="keep only these happenings of the plan")
     add("--wire", action="store_true",
         help="talk to the worlds through the real adapters, HTTP and all (slower)")  # fmt: skip
+    add("--every-fault", action="store_true",
+        help="fail when a kind of fault struck nothing in all the seeds")  # fmt: skip
     add("--jobs", type=int, default=1, help="seeds at a time (default 1)")
     add("--minutes", type=float, help="begin no new seed after so many real minutes")
     add("--state", type=Path, metavar="FILE", help="keep finished seeds here and go on from it")
@@ -109,6 +111,10 @@ def main(argv: Sequence[str]) -> int:
         _shrunk(asked, options)
     answer = _answer(asked, options, time.monotonic() - begun)
     _show(answer, as_json=given.json)
+    missed = [word for word, count in answer["faults"].items() if not count]
+    if given.every_fault and missed:
+        sys.stderr.write(f"no seed met {', '.join(missed)}\n")
+        return 1
     return 1 if answer["violations"] else 0
 
 
