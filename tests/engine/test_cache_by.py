@@ -1,0 +1,64 @@
+"""What the cache finds by an index stays true although it is kept between reads."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from labfleet.engine.cache import Cache
+from labfleet.interfaces import store as stores
+from labfleet.resources import kinds
+from labfleet.resources.meta import Metadata
+from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
+
+NOW = datetime(2026, 11, 27, tzinfo=UTC)
+
+
+def _session(name: str, phase: SessionPhase) -> Session:
+    return Session(
+        metadata=Metadata(name=name, uid=name),
+        spec=SessionSpec(definition="pod"),
+        status=SessionStatus(phase=phase),
+    )
+
+
+def _told(cache: Cache, session: Session, revision: int, word: stores.EventType) -> None:
+    cache.event(
+        stores.Event(
+            revision=revision, type=word, key=session.key, uid=session.metadata.uid,
+            doc=kinds.encode(session), at=NOW, actor="", request_id="", reason="",
+        )
+    )  # fmt: skip
+
+
+def _names(cache: Cache, phase: str) -> list[str]:
+    return [each.name for each in cache.by(Session, "phase", phase)]
+
+
+def test_an_index_follows_every_change() -> None:
+    """Objects that come, move between values and go are found where they are now."""
+    nobody: Any = None
+    cache = Cache(nobody)
+    cache.index(Session, "phase", lambda obj: (obj.status.phase,))
+    assert _names(cache, "PENDING") == []
+    _told(cache, _session("b", SessionPhase.PENDING), 1, "ADDED")
+    assert _names(cache, "PENDING") == ["b"]
+    _told(cache, _session("a", SessionPhase.PENDING), 2, "ADDED")
+    assert _names(cache, "PENDING") == ["a", "b"]
+    _told(cache, _session("b", SessionPhase.RUNNING), 3, "MODIFIED")
+    assert (_names(cache, "PENDING"), _names(cache, "RUNNING")) == (["a"], ["b"])
+    _told(cache, _session("a", SessionPhase.PENDING), 4, "DELETED")
+    assert _names(cache, "PENDING") == []
+
+
+def test_who_reads_an_index_may_change_the_list() -> None:
+    """A reader gets a list of its own, and a fresh object after a change in place."""
+    nobody: Any = None
+    cache = Cache(nobody)
+    cache.index(Session, "phase", lambda obj: (obj.status.phase,))
+    _told(cache, _session("a", SessionPhase.PENDING), 1, "ADDED")
+    cache.by(Session, "phase", "PENDING").clear()
+    first = cache.by(Session, "phase", "PENDING")
+    assert len(first) == 1
+    _told(cache, _session("a", SessionPhase.PENDING), 2, "MODIFIED")
+    assert cache.by(Session, "phase", "PENDING")[0].revision == 2
