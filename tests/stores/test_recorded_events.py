@@ -1,0 +1,40 @@
+"""Reading a store that others use, or that is none, for a what-if."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labfleet.kernel import errors
+from labfleet.stores import opening
+from labfleet.stores.sqlite import SqliteDatabase
+
+
+def test_a_recording_is_read_and_nothing_is_made(tmp_path: Path) -> None:
+    """An empty store gives no events; a path without a store makes no file."""
+    path = tmp_path / "labfleet.db"
+    opened = SqliteDatabase(str(path), epoch="e1", readers=1)
+    try:
+        assert list(opening.recorded(f"sqlite:///{path}")) == []
+    finally:
+        opened.close()
+    missing = tmp_path / "none.db"
+    with pytest.raises(errors.Gone, match="no store file"):
+        list(opening.recorded(f"sqlite:///{missing}"))
+    assert not missing.exists()
+
+
+@pytest.mark.parametrize("text", [b"hello", b"SQLite format 3\0"])
+def test_what_is_no_store_is_said(tmp_path: Path, text: bytes) -> None:
+    """A file of something else is refused with a sentence."""
+    path = tmp_path / "odd.db"
+    path.write_bytes(text)
+    with pytest.raises(errors.LabfleetError):
+        list(opening.recorded(f"sqlite:///{path}"))
+
+
+def test_an_unknown_url_is_refused() -> None:
+    """Only SQLite and PostgreSQL have recordings."""
+    with pytest.raises(errors.Permanent):
+        list(opening.recorded("http://127.0.0.1:8080"))
