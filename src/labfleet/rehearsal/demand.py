@@ -134,6 +134,7 @@ def _exam(count: int, exam: plans.Exam, seconds: float, dice: Dice) -> Iterable[
 
 
 def ordered(wishes: Iterable[Wish]) -> tuple[Wish, ...]:
+    """Return the wishes by instant and name; Invalid when there are too many to play."""
     found = sorted(wishes, key=lambda wish: (wish.at, wish.name))
     if len(found) > WISHES_LIMIT:
         raise errors.Invalid(f"{len(found)} sessions are more than {WISHES_LIMIT}")
