@@ -97,13 +97,62 @@ class _Task(asyncio.Task[Any]):
 
 
 class _Handle(asyncio.Handle):
+    """A callback with its actor, made without asyncio's questions about debugging."""
+
     __slots__ = ("actor",)
-    actor: _Actor
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: Loop,
+        context: contextvars.Context | None,
+        actor: _Actor,
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self.actor = actor
 
 
 class _Timer(asyncio.TimerHandle):
+    """The same with a time; a cancelled one stays where it is until its time comes."""
+
     __slots__ = ("actor",)
-    actor: _Actor
+
+    def __init__(  # noqa: PLR0917 - a handle's, and a time
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: Loop,
+        context: contextvars.Context | None,
+        actor: _Actor,
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._scheduled = False
+        self._when = when
+        self.actor = actor
+
+    def cancel(self) -> None:
+        """Let go of the callback."""
+        self._cancelled = True
+        self._callback = _nothing
+        self._args = ()
+
+
+def _nothing() -> None:
+    """Stand where a cancelled callback was."""
 
 
 _process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
@@ -144,8 +193,7 @@ class Loop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """Run a callback in the next turn."""
-        handle = _Handle(callback, args, self, context)
-        handle.actor = self._actor_of(callback, context)
+        handle = _Handle(callback, args, self, context, self._actor_of(callback, context))
         if not self._over:
             self._pending.append(handle)
         return handle
@@ -158,7 +206,12 @@ class Loop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback after so many virtual seconds."""
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        when = self._now + delay
+        timer = _Timer(when, callback, args, self, context, self._actor_of(callback, context))
+        if not self._over:
+            self._timer_count += 1
+            heapq.heappush(self._timers, (when, self._timer_count, timer))
+        return timer
 
     def call_at(  # type: ignore[override]
         self,
@@ -168,8 +221,8 @@ class Loop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback at a virtual time."""
-        timer = _Timer(when, callback, args, self, context)
-        timer.actor = self._actor_of(callback, context)
+        actor = self._actor_of(callback, context)
+        timer = _Timer(when, callback, args, self, context, actor)
         if not self._over:
             self._timer_count += 1
             heapq.heappush(self._timers, (when, self._timer_count, timer))
@@ -184,8 +237,9 @@ class Loop(asyncio.BaseEventLoop):
         """Run a callback in the next turn: there is only this thread."""
         return self.call_soon(callback, *args, context=context)
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Leave a cancelled timer where it is: it is skipped when its time comes."""
+    def create_future(self) -> asyncio.Future[Any]:
+        """Return a future of this loop."""
+        return asyncio.Future(loop=self)
 
     def _actor_of(
         self, callback: Callable[..., object], context: contextvars.Context | None
@@ -216,7 +270,7 @@ class Loop(asyncio.BaseEventLoop):
         pending = self._pending
         while timers and timers[0][0] <= now:
             timer = heapq.heappop(timers)[2]
-            if not timer.cancelled():
+            if not timer._cancelled:  # noqa: SLF001 - as asyncio does
                 pending.append(timer)
         self._pending = []
         self._turn += 1
@@ -247,7 +301,7 @@ class Loop(asyncio.BaseEventLoop):
 
     def _jump(self) -> None:
         timers = self._timers
-        while timers and (timers[0][2].cancelled() or self._dead(timers[0][2])):
+        while timers and (timers[0][2]._cancelled or self._dead(timers[0][2])):  # noqa: SLF001
             heapq.heappop(timers)
         if not timers:
             raise Deadlock(self._waiting())

@@ -134,7 +134,7 @@ def _played(
         return
     # Fresh processes: what a run leaves behind must not weigh on the next.
     context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, maxtasksperchild=20) as pool:
+    with context.Pool(jobs, maxtasksperchild=50) as pool:
         yield from pool.imap_unordered(_one, due())
 
 
