@@ -40,6 +40,7 @@ ROLES = ("scheduler", "worker-controller", "lab-controller")
 def prepare(cache: Cache) -> None:
     """Add the indices that controllers read by; call before the cache starts."""
     cache.index(Session, "worker", _worker_of)
+    cache.index(Session, "here", _here)
     cache.index(Session, "phase", _phase_of)
     cache.index(Session, "open", _open)
     cache.index(Worker, "pool", _pool_of)
@@ -50,6 +51,12 @@ def prepare(cache: Cache) -> None:
 
 def _worker_of(obj: Resource) -> Iterable[str]:
     return () if obj.status.worker is None else (obj.status.worker,)
+
+
+def _here(obj: Resource) -> Iterable[str]:
+    """Index by worker who still holds something there; ended ones keep its name for a month."""
+    held = obj.status.phase not in TERMINAL or obj.status.reservation is not None
+    return (obj.status.worker,) if held and obj.status.worker is not None else ()
 
 
 def _phase_of(obj: Resource) -> Iterable[str]:
@@ -142,7 +149,7 @@ class Assembly:
             named = new or old
             if named is None or (_phase(old) == _phase(new) and not _asked(old, new)):
                 return
-            for session in cache.by(Session, "worker", named.name):
+            for session in cache.by(Session, "here", named.name):
                 sessions.queue.add(session.key, priority=EVENT)
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:

@@ -92,7 +92,7 @@ def held(cache: Cache, worker: str) -> tuple[Reservation, ...]:
     """Return what sessions hold of a worker, in the order of their names."""
     return tuple(
         session.status.reservation
-        for session in cache.by(Session, "worker", worker)
+        for session in cache.by(Session, "here", worker)
         if session.status.reservation is not None
     )
 

@@ -26,6 +26,7 @@ AUDIT_AGE = timedelta(days=90)
 EVENTS_KEPT = 200_000
 RETENTION = timedelta(days=30)
 ROUND_LIMIT = 200
+RETIRE_EVERY = 900.0
 ACTOR = "upkeep"
 
 
@@ -35,6 +36,7 @@ class Upkeep:
     def __init__(self, context: Context, parts: Parts) -> None:
         self.context = context
         self._parts = parts
+        self._retire_at = 0.0
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Do one bounded round."""
@@ -42,13 +44,15 @@ class Upkeep:
         await admission.expire(
             self._parts, Caller(access.SYSTEM), fence=self.context.leadership.fence
         )
-        await self._retire()
+        now = self.context.clock.monotonic()
+        if now >= self._retire_at and not await self._retire():
+            self._retire_at = now + RETIRE_EVERY
         before = self.context.clock.now() - AUDIT_AGE
         await self.context.objects.store.compact(before, keep=EVENTS_KEPT)
         return Again(EVERY)
 
-    async def _retire(self) -> None:
-        """Remove records whose retention is over."""
+    async def _retire(self) -> bool:
+        """Remove records whose retention is over; tell whether some are left for the next round."""
         limit = self.context.clock.now() - RETENTION
         old: list[Session | Simulation | Worker] = [
             each
@@ -73,6 +77,7 @@ class Upkeep:
             except errors.Conflict as problem:
                 if isinstance(problem, errors.Fenced):
                     raise
+        return len(old) > ROUND_LIMIT
 
     async def _remove(self, each: Session | Simulation | Worker) -> None:
         metadata = msgspec.structs.replace(

@@ -152,7 +152,7 @@ class Look:
         if not coming or found.state not in {"DEFINED_ON_CORE", "STOPPED"}:
             return seen
         lost = session_start.lost_tags(session, nodes)
-        others = self.context.cache.by(Session, "worker", worker.name)
+        others = self.context.cache.by(Session, "here", worker.name)
         return replace(
             seen,
             tags_lost=tuple(f"{tag} of {label}" for label, tags in lost.items() for tag in tags),

@@ -141,7 +141,7 @@ class Look:
     def _foreign(self, worker: Worker, nodes: Sequence[NodeState]) -> tuple[str, ...]:
         """Return ports seen on the server that no session of ours holds here."""
         claimed = port_numbers.claims(nodes)
-        for session in self.context.cache.by(Session, "worker", worker.name):
+        for session in self.context.cache.by(Session, "here", worker.name):
             if session_phases.is_live(session):
                 claimed -= {(port.transport, port.number) for port in session.status.ports}
         return tuple(f"{transport}/{number}" for transport, number in sorted(claimed))[
@@ -166,7 +166,7 @@ def _booked(context: Context, worker: Worker) -> Amounts:
     now = context.clock.now()
     held = [
         session.status.reservation
-        for session in context.cache.by(Session, "worker", worker.name)
+        for session in context.cache.by(Session, "here", worker.name)
         if session.status.reservation is not None
     ]
     return ledger.peak(ledger.settled(held, now), now, None)
@@ -176,7 +176,7 @@ def live_sessions(context: Context, worker: Worker) -> int:
     """Count the sessions that hold something on this worker."""
     return sum(
         session.status.phase in session_phases.BOUND
-        for session in context.cache.by(Session, "worker", worker.name)
+        for session in context.cache.by(Session, "here", worker.name)
     )
 
 
