@@ -8,14 +8,16 @@ and how far apart they are; the last line is JSON; exit 1 when a figure is furth
 Nothing is tuned to the recording: the machines' times are those that the AWS and CML simulators
 state (480 s to launch metal, 240 s to boot CML, 300 s to end), and the clock's factor is the one
 that the server was started with. A fast clock makes this machine's own seconds long ones, so the
-what-if is told what a call and a write cost here (`callSeconds`, `storeSeconds`: machine seconds
-of loopback calls and of small SQLite commits, from benchmarks/README.md).
+what-if is told what a call and a write cost here (`callSeconds`, `storeSeconds`): machine seconds
+of loopback calls to the idle simulator and of small durable commits, probed before the day begins.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
+import sqlite3
 import sys
 import tempfile
 import time
@@ -24,6 +26,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from labfleet.app.demo import cast as casts
 from labfleet.app.demo.play import TERMINAL, Plan, Play
@@ -38,7 +41,7 @@ SHOWN = (*JUDGED, "requested", "cancelled", "failed", "expired", "wait_max", "pe
          "workers_used", "late_starts", "cost_usd", "utilisation")  # fmt: skip
 LABS = {"two-hosts": 45, "routing-pod": 90, "campus": 120}
 LAUNCH_SECONDS, BOOT_SECONDS, END_SECONDS = 480.0, 240.0, 300.0
-CALL_SECONDS, STORE_SECONDS = (0.002, 0.006), 0.006
+PROBES = 300
 LEAD_IN = 120.0
 
 
@@ -91,11 +94,48 @@ def record(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     )  # fmt: skip
     try:
         told = stage.open()
+        probed = {
+            "call_seconds": probe_calls(stage.cml_url),
+            "store_seconds": probe_store(folder / "probe.db"),
+        }
         day = _Day(stage, options)
         day.set_up(told)
-        return day.run()
+        return {**day.run(), **probed}
     finally:
         stage.stage.close()
+
+
+def probe_calls(url: str) -> tuple[float, float]:
+    """Return from and to (one and nine tenths) how many seconds a call over loopback takes."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    taken = []
+    for _ in range(PROBES):
+        begun = time.perf_counter()
+        connection.request("GET", "/_control/servers")
+        connection.getresponse().read()
+        taken.append(time.perf_counter() - begun)
+    connection.close()
+    taken.sort()
+    return taken[PROBES // 10], taken[PROBES * 9 // 10]
+
+
+def probe_store(path: Path) -> float:
+    """Return the slowest write of the rehearsal's store that gives the mean of real commits.
+
+    Its lane takes three writes of five at once and the rest between 1 ms and `slowest` more
+    (rehearsal.worlds.database.Lane); 0.65 is the mean share of `slowest` that those draw.
+    """
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("CREATE TABLE rows (body BLOB)")
+    begun = time.perf_counter()
+    for _ in range(PROBES):
+        connection.execute("INSERT INTO rows VALUES (?)", (bytes(4000),))
+    mean = (time.perf_counter() - begun) / PROBES
+    connection.close()
+    return max(0.0, (mean / 0.4 - 0.001) / 0.65)
 
 
 class _Day:
@@ -136,8 +176,8 @@ class _Day:
 
     def _steps(self, span: float) -> list[Step]:
         wanted = Generated(
-            on_demand_per_day=90, slots_per_day=50, cancel_share=0.08, extend_share=0.1,
-            exams=(Exam(definition="routing-pod", sessions=40, hour=9.0, minutes=90),),
+            on_demand_per_day=130, slots_per_day=40, cancel_share=0.08, extend_share=0.1,
+            exams=(Exam(definition="routing-pod", sessions=25, hour=9.0, minutes=90),),
         )  # fmt: skip
         crowd = demand.draw(wanted, dict(LABS), span, self.options.seed)
         steps = []
@@ -200,12 +240,14 @@ def compare(folder: Path, told: dict[str, Any], options: argparse.Namespace) -> 
     """Play the recorded period and set both beside each other."""
     text = json.dumps({
         "name": "agreement",
-        "demand": {"recorded": {"store": "sqlite:///labfleet.db", **told}},
+        "demand": {
+            "recorded": {"store": "sqlite:///labfleet.db", "from": told["from"], "to": told["to"]}
+        },
         "fidelity": {
             "telemetryMinutes": 0,
             "clockFactor": options.speed,
-            "callSeconds": list(CALL_SECONDS),
-            "storeSeconds": STORE_SECONDS,
+            "callSeconds": told["call_seconds"],
+            "storeSeconds": told["store_seconds"],
         },
         "timings": {
             "launchSeconds": [LAUNCH_SECONDS, LAUNCH_SECONDS],
@@ -235,6 +277,7 @@ def compare(folder: Path, told: dict[str, Any], options: argparse.Namespace) -> 
         "figures": rows,
         "hours": options.hours,
         "speed": options.speed,
+        "probed": {name: told[name] for name in ("call_seconds", "store_seconds")},
         "violations": [f"{each.rule}: {each.text}" for each in answer.violations],
         "hash": answer.log,
     }
