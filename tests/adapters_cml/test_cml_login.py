@@ -156,6 +156,18 @@ async def test_the_breaker_leaves_a_dead_server_alone():
 
 
 @pytest.mark.asyncio
+async def test_401_after_every_login_opens_the_breaker():
+    """A server that logs in and accepts no token is left alone: no login for each call (F24)."""
+    server = ScriptedCml({"GET system_stats": refused(401, "no")})
+    host = host_on(server, Limits(breaker_failures=3, breaker_rest=60))
+    for _ in range(6):
+        with pytest.raises(errors.Denied) as caught:
+            await host.system_stats()
+        assert caught.value.reason == "Unauthorized"
+    assert (server.logins, server.log.count("GET system_stats")) == (6, 6)
+
+
+@pytest.mark.asyncio
 async def test_readiness_looks_past_the_breaker_and_closes_it():
     """The probe always looks; a server that answers is used again at once."""
     server = ScriptedCml({"POST authenticate": NotSent("refused", "refused")})

@@ -9,7 +9,9 @@ from __future__ import annotations
 from labfleet.adapters.cml import errors as translate
 from labfleet.kernel import errors
 
-COUNTED = translate.LINK_REASONS | {"BadCredentials"}
+COUNTED = translate.LINK_REASONS | {"BadCredentials", "Unauthorized"}
+"""Reasons that count. `Unauthorized` is a 401 that came again right after a new login: a server
+that logs in and accepts nothing would else cost two logins for each call, for ever (F24)."""
 
 
 class Breaker:
