@@ -219,3 +219,15 @@ async def test_replies_carry_the_servers_date(wire):
     """The Date header is the server's own clock."""
     sent = await wire.send("GET", "/labs")
     assert dict(sent[0]["headers"])[b"date"] == b"Fri, 15 Jan 2027 08:00:00 GMT"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("broken", [False, True])
+async def test_f24_401_for_ever(wire, broken):
+    """F24: a login that works while another call is a 401 each time (a rule without an end)."""
+    if broken:
+        rule(wire, kind="401", path="/labs$", times=None)
+    for _ in range(3):
+        wire.box.login()
+        assert (await wire.send("GET", "/authok"))[0]["status"] == 200
+        assert (await wire.send("GET", "/labs"))[0]["status"] == (401 if broken else 200)
