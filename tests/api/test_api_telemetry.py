@@ -69,6 +69,12 @@ async def test_the_newest_sample_is_shown_with_age_units_and_reasons(api: Api) -
     told = (await api.call("GET", path)).json
     assert (told["fresh"], told["sample"]["stats"]["cpuCount"]) == (True, 48)
     assert told["unknown"]["health.is_licensed"] == "the server does not tell"
+    for path_of_null in (
+        "health.computes.c1.cpu_overload", "stats.computes.c1.disk.free",
+        "licence.quota", "maintenance",
+    ):  # fmt: skip
+        assert told["unknown"][path_of_null] == "the server does not tell"
+    assert not {"stats.cpu_count", "version", "stats"} & told["unknown"].keys()
     assert told["units"]["cpuPercent"].startswith("percent")
     old = api.world.parts.clock.now() - timedelta(minutes=10)
     api.world.parts.samples.put(measured(api, at=old))

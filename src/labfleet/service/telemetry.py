@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import msgspec
@@ -14,6 +15,9 @@ from labfleet.service.parts import Caller, Parts
 
 FRESH = timedelta(seconds=90)
 """A sample younger than this is called fresh: three looks at a hosting worker (fleet time)."""
+
+NOT_TOLD = "the server does not tell"
+"""Reason of a null that nobody gave another one, such as a flag that only later releases have."""
 
 UNITS = {
     "cpuCount": "CPUs",
@@ -67,9 +71,23 @@ async def newest(parts: Parts, caller: Caller, name: str, namespace: str = "defa
 
 def unknown(sample: Sample) -> dict[str, str]:
     """Return the path of every null value with its reason, of the sample and its parts."""
-    made = dict(sample.gaps)
+    made = dict.fromkeys(_nulls(sample), NOT_TOLD) | sample.gaps
     for name in ("stats", "health", "licence"):
         part = getattr(sample, name)
         if part is not None:
             made |= {f"{name}.{path}": why for path, why in part.gaps.items()}
     return dict(sorted(made.items()))
+
+
+def _nulls(value: object, path: str = "") -> Iterator[str]:
+    """Yield the path of each null in records and maps; a release does not tell all of them."""
+    if value is None:
+        yield path
+        return
+    if isinstance(value, msgspec.Struct):
+        names = (name for name in value.__struct_fields__ if name != "gaps")
+        parts = [(name, getattr(value, name)) for name in names]
+    else:
+        parts = list(value.items()) if isinstance(value, dict) else []
+    for name, part in parts:
+        yield from _nulls(part, f"{path}.{name}" if path else name)
