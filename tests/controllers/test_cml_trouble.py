@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from virtual_time import play
 from world import HOUR, MACHINE, World, world
 
+from labfleet.controllers.session import look
+from labfleet.controllers.worker import look as worker_look
+from labfleet.decisions.lifecycle import worker_phases
 from labfleet.resources import conditions
 from labfleet.resources.session import Session
 from labfleet.resources.telemetry import Room
@@ -300,3 +305,39 @@ def test_f36_t46_sixty_sessions_in_one_minute_boot_in_turns_and_none_times_out()
             w.check()
 
     play(story)
+
+
+# --- the same without the right behaviour ----------------------------------------------------
+
+
+def by_health_only(facts: Any) -> Any:
+    """Close a worker for its health only."""
+    return closed_by(tuple(each for each in facts if each.type == "CmlHealthy"))
+
+
+closed_by = worker_phases.closed_by
+ISSUES: dict[str, tuple[Callable[[], None], Any, str, Any]] = {
+    "F33": (test_f33_a_dead_controller_service_quarantines_the_worker,
+            worker_phases, "QUARANTINE", frozenset()),
+    "F41": (test_f41_no_ready_compute_is_said_instead_of_a_lab_that_stays_queued,
+            worker_phases, "QUARANTINE", frozenset()),
+    "F42": (test_f42_maintenance_mode_closes_the_worker,
+            worker_phases, "closed_by", by_health_only),
+    "F45": (test_f45_a_full_disk_takes_no_new_labs,
+            worker_phases, "closed_by", by_health_only),
+    "F36": (test_f36_t46_sixty_sessions_in_one_minute_boot_in_turns_and_none_times_out,
+            look, "_at_once", lambda _worker: 1000),
+    "identity": (test_the_younger_of_two_with_one_product_uuid_hosts_nothing,
+                 worker_look, "_older_twin", lambda *_: None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ISSUES)
+def test_trouble_is_back_without_its_right_behaviour(
+    number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each claim above fails once the behaviour is switched off: it proves what it says."""
+    claim, place, name, instead = ISSUES[number]
+    monkeypatch.setattr(place, name, instead)
+    with pytest.raises(AssertionError):
+        claim()
