@@ -7,6 +7,7 @@ claim must fail: both are run. F33, F36, F41, F42 and F45 are in test_cml_troubl
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,6 +112,18 @@ async def f34(w: World) -> None:
     assert list(w.hosts.of("w1").labs) == [theirs.id]
 
 
+async def f40(w: World) -> None:
+    """All nodes booted proves no port: one that does not answer is named, and then waited for."""
+    await ready(w)
+    w.hosts.silent = set(range(2000, 2010))
+    await w.session()
+    await w.until(w.told("s1", "r1_serial (tcp 2000)"))
+    await w.pass_(60)
+    assert w.phase("s1") == "INSTANTIATING"
+    w.hosts.silent = set()
+    await w.until(w.is_("s1", "RUNNING"))
+
+
 # --- the same without the right behaviour ----------------------------------------------------
 
 
@@ -192,10 +205,20 @@ def off34(patch: Patch) -> None:
     patch.setattr(look.Look, "_find", by_title)
 
 
+def off40(patch: Patch) -> None:
+    """Take a booted node's port for open."""
+
+    async def unseen(_self: Any, _session: Any, _worker: Any, seen: Any) -> Any:
+        return replace(seen, ports_open=True)
+
+    patch.setattr(look.Look, "_probe", unseen)
+
+
 Claim = Callable[[World], Awaitable[None]]
 ISSUES: dict[str, tuple[Claim, Callable[[Patch], None]]] = {
     "F1": (f1, off1), "F12": (f12, off12), "F13": (f13, off13), "F17": (f17, off17),
     "F19": (f19, off19), "F25": (f25, off25), "F32": (f32, off32), "F34": (f34, off34),
+    "F40": (f40, off40),
 }  # fmt: skip
 
 
