@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -37,6 +38,8 @@ class Shared:
         self.luck = luck
         self.dice = dice
         self.inner = SqliteDatabase(":memory:", epoch=epoch, readers=0)
+        # A rehearsal ends with its loop, wherever that is; the connection ends with its world.
+        weakref.finalize(self, self.inner.close)
         self.heard: list[Heard] = []
         self.commits = 0
         self._wakers: dict[Session, Callable[[int], None]] = {}
