@@ -16,6 +16,7 @@ from labfleet.controllers.garbage import GarbageController
 from labfleet.controllers.pool import PoolController
 from labfleet.controllers.scheduler import KEY as SCHEDULER
 from labfleet.controllers.scheduler import Scheduler
+from labfleet.controllers.session.look import hour_of
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.upkeep import KEY as UPKEEP
 from labfleet.controllers.upkeep import Upkeep
@@ -39,7 +40,7 @@ ROLES = ("scheduler", "worker-controller", "lab-controller")
 
 def prepare(cache: Cache) -> None:
     """Add the indices that controllers read by; call before the cache starts."""
-    cache.index(Session, "worker", _worker_of)
+    cache.index(Session, "up", _up_of)
     cache.index(Session, "here", _here)
     cache.index(Session, "phase", _phase_of)
     cache.index(Session, "open", _open)
@@ -49,8 +50,12 @@ def prepare(cache: Cache) -> None:
     cache.index(Worker, "uid", _uid_of)
 
 
-def _worker_of(obj: Resource) -> Iterable[str]:
-    return () if obj.status.worker is None else (obj.status.worker,)
+def _up_of(obj: Resource) -> Iterable[str]:
+    """Index by worker and the hour in which the session's lab was up, or given up."""
+    up = obj.status.ready_at or obj.status.ended_at
+    if up is None or obj.status.worker is None:
+        return ()
+    return (f"{obj.status.worker} {hour_of(up)}",)
 
 
 def _here(obj: Resource) -> Iterable[str]:

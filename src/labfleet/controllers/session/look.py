@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import msgspec
 
@@ -95,13 +96,19 @@ class Look:
         name, since = session.status.worker, session.status.phase_since
         if name is None:
             return 0
-        count = 0
-        for other in self.context.cache.by(Session, "worker", name):
-            up = other.status.ready_at or other.status.ended_at
-            beside = up is not None and since is not None and up > since
-            if other.name != session.name and (other.status.phase is S.INSTANTIATING or beside):
-                count += 1
-        return count
+        cache = self.context.cache
+        beside = {
+            other.name
+            for other in cache.by(Session, "here", name)
+            if other.status.phase is S.INSTANTIATING
+        }
+        # By the hour in which they came up: a worker's whole history is not gone through.
+        for hour in up_hours(since, self.context.clock.now()):
+            for other in cache.by(Session, "up", f"{name} {hour}"):
+                up = other.status.ready_at or other.status.ended_at
+                if up is not None and since is not None and up > since:
+                    beside.add(other.name)
+        return len(beside - {session.name})
 
     def _host(self, worker: Worker) -> LabHost | None:
         machine = worker.spec.machine
@@ -211,6 +218,19 @@ class Look:
 def _at_once(worker: Worker) -> int:
     machine = worker.spec.machine
     return 1 if machine is None else machine.cml.starts_at_once
+
+
+def up_hours(since: datetime | None, now: datetime) -> range:
+    """Return the numbers of the hours from an instant to now, a day's at most."""
+    if since is None:
+        return range(0)
+    last = hour_of(now) + 1  # another process's clock may be a little ahead
+    return range(max(hour_of(since), last - 24), last + 1)
+
+
+def hour_of(at: datetime) -> int:
+    """Return the number of the hour of an instant."""
+    return int(at.timestamp() // 3600)
 
 
 def lab_title(session: Session) -> str:
