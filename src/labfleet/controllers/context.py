@@ -24,7 +24,9 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.resources import kinds
+from labfleet.resources.fleet_settings import Layer
 from labfleet.resources.meta import Resource
+from labfleet.service.fleet_settings import SettingsReader
 
 # Machine seconds that a write waits for the feed: well below what an effect gives its call.
 BEHIND_SECONDS = 2.0
@@ -38,7 +40,8 @@ class Context:
 
     `installation` is the owner tag of our machines. `since` is when this process was built
     (fleet time): deadlines count only time in which somebody watched. `samples` is where
-    measurements go, shared with who shows them.
+    measurements go, shared with who shows them. `environment` is the environment's layer of
+    settings, which the roof has read.
     """
 
     installation: str
@@ -54,6 +57,11 @@ class Context:
     probe: PortProbe
     since: datetime | None = None
     samples: Samples = field(default_factory=SampleRing)
+    environment: Layer = field(default_factory=dict)
+    settings: SettingsReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", SettingsReader(self.cache, self.environment))
 
     def cause(self, actor: str, reason: str) -> stores.Cause:
         """Return who writes and why, at fleet time now."""

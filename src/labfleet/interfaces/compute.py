@@ -8,11 +8,13 @@ is never an empty answer (aws.md 5, case 11).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
 from labfleet.resources.machine import AwsSettings
+from labfleet.resources.worker import ScheduledEvent
 
 InstanceState = Literal[
     "pending", "running", "stopping", "stopped", "shutting-down", "terminated"
@@ -67,6 +69,44 @@ class Image:
     created: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The provider's own checks of one machine; None was not told.
+
+    Words: ok, impaired, insufficient-data, initializing, not-applicable. `events` are what
+    the provider will do to it.
+    """
+
+    instance_id: str
+    system: str | None
+    instance: str | None
+    events: tuple[ScheduledEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A volume or address with our owner tag that is attached to nothing."""
+
+    kind: Literal["volume", "address"]
+    region: str
+    id: str
+    created: datetime | None
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoint:
+    """One measurement over a period that begins at `at`.
+
+    `cpu_percent` 0-100 average; network in bytes over the period (aws.md 5, case 29).
+    """
+
+    at: datetime
+    cpu_percent: float | None = None
+    network_in_bytes: float | None = None
+    network_out_bytes: float | None = None
+
+
 class Compute(Protocol):
     """The provider, seen by one installation; it only ever touches what it tagged itself."""
 
@@ -108,6 +148,54 @@ class Compute(Protocol):
 
     async def console_output(self, region: str, instance_id: str) -> str:
         """Return the last console text, at most 16 KiB, for evidence in a failure message."""
+        ...
+
+    async def checks(self, region: str) -> Mapping[str, Checks]:
+        """Return the machines whose checks are not all ok or that have scheduled events.
+
+        Asked by filter, so a healthy fleet costs few calls (aws.md 4); a running machine that
+        is not in the map is ok. Machines of others may be in it.
+        """
+        ...
+
+    async def images(self, region: str, pattern: str, owners: tuple[str, ...]) -> tuple[Image, ...]:
+        """Return the images whose name matches, newest first; owners are always passed."""
+        ...
+
+    async def candidates(self, region: str, image_ids: Sequence[str]) -> tuple[Instance, ...]:
+        """Return every machine of these images that is not terminated, whoever owns it.
+
+        All pages and all chunks of ids, or an error: never a part.
+        """
+        ...
+
+    async def claim(self, region: str, instance_id: str, worker: str, worker_uid: str) -> None:
+        """Put our owner tags on a machine that has none; Denied when it has another owner."""
+        ...
+
+    async def set_tags(self, region: str, instance_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags on a machine of ours; Denied for the owner tags themselves."""
+        ...
+
+    async def remove_tags(self, region: str, instance_id: str, keys: Sequence[str]) -> None:
+        """Remove tags from a machine of ours; Denied for the owner tags; fine when not there."""
+        ...
+
+    async def leftovers(self, region: str) -> tuple[Leftover, ...]:
+        """Return volumes and addresses with our owner tag that are attached to nothing."""
+        ...
+
+    async def remove(self, leftover: Leftover) -> None:
+        """Delete the volume or release the address after a fresh look; fine when it is gone."""
+        ...
+
+    async def metrics(
+        self, region: str, instance_ids: Sequence[str], start: datetime, end: datetime, period: int
+    ) -> Mapping[str, tuple[MetricPoint, ...]]:
+        """Return CloudWatch points, oldest first; a machine without points is absent.
+
+        Batched by 500 metrics a request; `period` in seconds. Costs money per metric asked.
+        """
         ...
 
     async def close(self) -> None:

@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 
 from labfleet.kernel import errors
-from labfleet.resources import cluster, definition, pool, session, template, worker
+from labfleet.resources import (
+    cluster,
+    definition,
+    fleet_settings,
+    pool,
+    session,
+    template,
+    webhook,
+    worker,
+)
 from labfleet.resources.meta import Record, Resource
 
 
@@ -142,6 +151,28 @@ _ROWS = (
         frozen=("cluster", "params", "cost", "duration_seconds", "owner"),
         amounts=(("cost", False),),
         creatable=False,
+    ),
+    Kind(
+        name="Settings",
+        plural="settings",
+        short=("setting",),
+        type=fleet_settings.Settings,
+        summary="What people change while the fleet runs: discovery, idle, thresholds, garbage.",
+        columns=_columns(
+            "PAUSED=spec.automation.paused", "IDLE=spec.idle", "DISCOVERY=spec.discovery",
+        ),
+    ),
+    Kind(
+        name="Webhook",
+        plural="webhooks",
+        short=("hook",),
+        type=webhook.Webhook,
+        summary="A subscription to events of the log, delivered as CloudEvents 1.0.",
+        columns=_columns(
+            "ENABLED=spec.enabled", "TYPES=spec.types", "URL=spec.url",
+            "DELIVERED=status.delivered", "FAILURES=status.failures", "LAST=status.lastStatus",
+            "ERROR=status.lastError*",
+        ),
     ),
 )  # fmt: skip
 

@@ -62,8 +62,19 @@ class Scaling(Record, frozen=True, kw_only=True):
             raise ValueError("minWorkers is greater than maxWorkers")
 
 
+class Disruption(Record, frozen=True, kw_only=True):
+    """How many of a pool's workers may be taken out of service at once by automatic actions.
+
+    The larger of the two, but never more than there are: `max_workers` is a number,
+    `max_percent` a share of the workers that serve (rounded down). Source: aws.md 4.
+    """
+
+    max_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
+    max_workers: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
+
+
 class PoolSpec(Record, frozen=True, kw_only=True):
-    """What people want of a pool."""
+    """What people want of a pool. `paused` stops every automatic action on it and its workers."""
 
     template: Text
     track: Text = "default"
@@ -74,6 +85,8 @@ class PoolSpec(Record, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     desired: Literal["Ready", "Draining", "Terminated"] = "Ready"
+    paused: bool = False
+    disruption: Disruption = Disruption()
 
 
 class ScalingEvent(Record, frozen=True, kw_only=True):

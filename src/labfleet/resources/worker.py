@@ -56,11 +56,29 @@ class Drain(Record, frozen=True, kw_only=True):
     force: bool = False
 
 
+class Origin(Record, frozen=True, kw_only=True):
+    """Where a worker that we did not launch comes from.
+
+    `imported`: an instance that discovery found or that somebody named; `external`: a CML
+    server at a URL with no instance of ours to start or stop. `managed` False means observe
+    only: never stopped, started, terminated, licensed or swept (aws.md 7.3: discovery is not
+    ownership); `labfleet adopt` sets it, and puts our owner tag on the instance.
+    """
+
+    kind: Literal["imported", "external"]
+    instance_id: str | None = None
+    region: str | None = None
+    url: str | None = None
+    managed: bool = False
+    source: str = ""
+
+
 class WorkerSpec(Record, frozen=True, kw_only=True):
     """What people want of a worker.
 
     `machine` is filled from `template` when the worker is created. `desired` is reachable
     from every live phase; Terminated and Stopped imply a drain first, unless `drain.force`.
+    `origin` None means that we launched it. `idle_detection` False: never stopped for idleness.
     """
 
     track: str = "default"
@@ -70,6 +88,8 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     desired: Literal["Ready", "Stopped", "Terminated"] = "Ready"
     cordoned: bool = False
     drain: Drain | None = None
+    origin: Origin | None = None
+    idle_detection: bool = True
 
 
 class Ec2Status(Record, frozen=True, kw_only=True):
@@ -89,6 +109,42 @@ class Ec2Status(Record, frozen=True, kw_only=True):
     launch_time: datetime | None = None
     root_volume_id: str | None = None
     absent_since: datetime | None = None
+    system_check: str | None = None
+    instance_check: str | None = None
+    events: tuple[ScheduledEvent, ...] = ()
+    state_reason: str | None = None
+
+
+class ScheduledEvent(Record, frozen=True, kw_only=True):
+    """Something that the provider will do to the machine, such as instance-retirement."""
+
+    code: str
+    not_before: datetime | None = None
+    description: str = ""
+
+
+class IdleStatus(Record, frozen=True, kw_only=True):
+    """The last verdict on idleness and what came of verdicts (upstream.md 2.2, 2.4).
+
+    Written when the verdict or its reasons change, not for each check. `signals` are the
+    names of what speaks for busy. `since` is since when nothing was used; counters count
+    pauses and resumes by the idle rule (auto) and by people (manual).
+    """
+
+    verdict: Literal["busy", "idle", "unknown"] = "unknown"
+    signals: tuple[str, ...] = ()
+    since: datetime | None = None
+    last_activity_at: datetime | None = None
+    warned_at: datetime | None = None
+    snoozed_until: datetime | None = None
+    auto_pauses: int = 0
+    manual_pauses: int = 0
+    auto_resumes: int = 0
+    manual_resumes: int = 0
+    last_paused_at: datetime | None = None
+    last_paused_by: str = ""
+    last_paused_reason: str = ""
+    last_resumed_at: datetime | None = None
 
 
 class CmlStatus(Record, frozen=True, kw_only=True):
@@ -135,6 +191,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     `summary` is seed 002's coarse word. `capacity` is the real one once seen (None before).
     `attempt` counts launches; it is part of the client token. `foreign_ports` are those seen
     on the server and not allocated by us (`tcp/5041`), quarantined until they are gone.
+    `console` is the end of the instance's console text, fetched once after a failed boot.
     """
 
     phase: WorkerPhase = WorkerPhase.PENDING
@@ -146,6 +203,8 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     ec2: Ec2Status = Ec2Status()
     cml: CmlStatus = CmlStatus()
     licence: LicenceStatus = LicenceStatus()
+    idle: IdleStatus = IdleStatus()
+    console: str = ""
     capacity: Amounts | None = None
     foreign_ports: tuple[str, ...] = ()
     attempt: int = 0

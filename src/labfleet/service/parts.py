@@ -17,7 +17,9 @@ from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
+from labfleet.resources.fleet_settings import Layer
 from labfleet.service.access import Principal
+from labfleet.service.fleet_settings import SettingsReader
 
 TRIES = 8
 FRESH_SECONDS = 2.0
@@ -57,7 +59,10 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The store's typed face, the cache, clock, identities, and the samples of this process."""
+    """The store's typed face, the cache, clock, identities, the samples of this process.
+
+    `environment` is the environment's layer of settings, which the roof has read.
+    """
 
     objects: Objects
     cache: Cache
@@ -65,6 +70,11 @@ class Parts:
     ids: IdSource
     turns: Turns = field(default_factory=Turns)
     samples: Samples = field(default_factory=SampleRing)
+    environment: Layer = field(default_factory=dict)
+    settings: SettingsReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", SettingsReader(self.cache, self.environment))
 
     def cause(self, caller: Caller, reason: str) -> stores.Cause:
         """Return what every event of a write by this caller carries."""

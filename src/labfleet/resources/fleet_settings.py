@@ -1,0 +1,202 @@
+"""Settings that people change while the fleet runs: one object, `settings/fleet`.
+
+Stored sparsely: a section holds only what somebody set. What holds is computed from three
+layers, the last one that says something wins: the defaults below, the environment's aliases
+(seeds 001 and 002, read by the roof), the stored object (ADR-012's precedence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from labfleet.resources.conditions import Condition
+from labfleet.resources.meta import Record, Resource
+
+NAME = "fleet"
+Layer = Mapping[str, Mapping[str, Any]]
+"""Section (camelCase) -> field (camelCase) -> value: one layer of settings."""
+
+Percent = Annotated[float, msgspec.Meta(gt=0, le=100)]
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Texts = Annotated[tuple[Text, ...], msgspec.Meta(max_length=100)]
+Seconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
+
+
+class Discovery(Record, frozen=True, kw_only=True):
+    """Which instances of others become workers (seed 002, ADR-012).
+
+    Regions are scanned for images whose name matches; owners are always passed. `template`
+    names the template whose CML access imported workers get; None imports nothing.
+    """
+
+    enabled: bool = False
+    regions: Texts = ("us-east-1",)
+    ami_name_pattern: Text = "CML-*"
+    ami_owners: Texts = ("self",)
+    scan_interval_seconds: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 300
+    template: Text | None = None
+
+
+class Monitoring(Record, frozen=True, kw_only=True):
+    """How often workers are measured, in fleet seconds, and what counts as a change.
+
+    CloudWatch is off by default because it costs money per metric asked (aws.md 6.5).
+    """
+
+    poll_interval_seconds: Annotated[int, msgspec.Meta(ge=10, le=3600)] = 30
+    cloudwatch: bool = False
+    cloudwatch_interval_seconds: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 300
+    metrics_change_percent: Percent = 5.0
+    instance_checks: bool = True
+
+
+class Idle(Record, frozen=True, kw_only=True):
+    """When a worker counts as idle and is stopped (seed 002, upstream.md 2.4).
+
+    `timeout_minutes` without any sign of use; `snooze_minutes` after a start nothing is
+    judged; `warn_minutes` before the stop an event says so. `soon_minutes`: a session that
+    begins within it keeps the worker. `max_age_hours` None: no worker is too old.
+    """
+
+    enabled: bool = False
+    timeout_minutes: Annotated[int, msgspec.Meta(ge=1, le=10_080)] = 60
+    check_interval_seconds: Annotated[int, msgspec.Meta(ge=10, le=3600)] = 60
+    snooze_minutes: Annotated[int, msgspec.Meta(ge=0, le=10_080)] = 60
+    warn_minutes: Annotated[int, msgspec.Meta(ge=0, le=1440)] = 5
+    soon_minutes: Annotated[int, msgspec.Meta(ge=0, le=1440)] = 35
+    activity_categories: Texts = (
+        "start_lab", "stop_lab", "wipe_lab", "import_lab", "export_lab", "create_lab",
+        "delete_lab", "start_node", "stop_node", "queue_node", "boot_node", "user_activity",
+    )  # fmt: skip
+    excluded_categories: Texts = ()
+    system_users: Annotated[str, msgspec.Meta(max_length=200)] = "^00000000-0000-"
+    max_age_hours: Annotated[int, msgspec.Meta(ge=1, le=87_600)] | None = None
+
+
+class Thresholds(Record, frozen=True, kw_only=True):
+    """From which value a condition is raised, and below which it is taken back (percent)."""
+
+    cpu_percent: Percent = 90.0
+    cpu_eased_percent: Percent = 80.0
+    memory_percent: Percent = 90.0
+    memory_eased_percent: Percent = 80.0
+    disk_percent: Percent = 90.0
+    disk_eased_percent: Percent = 85.0
+    licence_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 14
+    silent_seconds: Seconds = 300
+    stuck_factor: Annotated[float, msgspec.Meta(gt=0, le=10)] = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("cpu", "memory", "disk"):
+            if getattr(self, f"{name}_eased_percent") > getattr(self, f"{name}_percent"):
+                raise ValueError(f"{name}EasedPercent is greater than {name}Percent")
+
+
+class Garbage(Record, frozen=True, kw_only=True):
+    """How what is left behind is found and ended (ADR-014, aws.md 7.9)."""
+
+    enabled: bool = True
+    dry_run: bool = False
+    interval_seconds: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 120
+    grace_seconds: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 300
+    round_limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    keep_tag: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] = "keep"
+    sweep_volumes: bool = True
+    sweep_addresses: bool = True
+    retention_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 30
+
+
+class Automation(Record, frozen=True, kw_only=True):
+    """The switch that stops every automatic action at once; what people ask for goes on."""
+
+    paused: bool = False
+    reason: Annotated[str, msgspec.Meta(max_length=1024)] = ""
+    by: Annotated[str, msgspec.Meta(max_length=256)] = ""
+    since: datetime | None = None
+
+
+class FleetSettings(Record, frozen=True, kw_only=True):
+    """What holds, every field filled."""
+
+    discovery: Discovery = Discovery()
+    monitoring: Monitoring = Monitoring()
+    idle: Idle = Idle()
+    thresholds: Thresholds = Thresholds()
+    garbage: Garbage = Garbage()
+    automation: Automation = Automation()
+
+
+SECTIONS: dict[str, type[Record]] = {
+    "discovery": Discovery,
+    "monitoring": Monitoring,
+    "idle": Idle,
+    "thresholds": Thresholds,
+    "garbage": Garbage,
+    "automation": Automation,
+}
+
+
+class SettingsSpec(Record, frozen=True, kw_only=True):
+    """What people set; a field that is absent falls back to the environment, then the default."""
+
+    discovery: dict[str, Any] = {}
+    monitoring: dict[str, Any] = {}
+    idle: dict[str, Any] = {}
+    thresholds: dict[str, Any] = {}
+    garbage: dict[str, Any] = {}
+    automation: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        for name, section in SECTIONS.items():
+            try:
+                msgspec.convert(getattr(self, name), section)
+            except msgspec.ValidationError as problem:
+                raise ValueError(f"{name}: {problem}") from None
+
+
+class SettingsStatus(Record, frozen=True, kw_only=True):
+    """Nothing is observed of settings themselves."""
+
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int = 0
+
+
+class Settings(Resource, frozen=True, kw_only=True):
+    """The fleet's settings; there is one object, named `fleet`."""
+
+    spec: SettingsSpec = SettingsSpec()
+    status: SettingsStatus = SettingsStatus()
+    kind: str = "Settings"
+
+
+def effective(stored: Settings | None, environment: Layer) -> FleetSettings:
+    """Return what holds. A layer's section that contradicts itself is left out, never half taken.
+
+    The environment was validated when it was read; together with what is stored it may still
+    contradict (an eased threshold above the other), and then what is stored wins alone.
+    """
+    made: dict[str, Any] = {}
+    for name, section in SECTIONS.items():
+        kept = {} if stored is None else getattr(stored.spec, name)
+        try:
+            made[name] = msgspec.convert({**environment.get(name, {}), **kept}, section)
+        except msgspec.ValidationError:
+            made[name] = msgspec.convert(kept, section)
+    return FleetSettings(**made)
+
+
+def sources(stored: Settings | None, environment: Layer) -> dict[str, str]:
+    """Return `section.field` -> which layer its value is from: settings, environment, default."""
+    found: dict[str, str] = {}
+    for name, section in SECTIONS.items():
+        kept = {} if stored is None else getattr(stored.spec, name)
+        given = environment.get(name, {})
+        for field in msgspec.structs.fields(section):
+            key = field.encode_name
+            layer = "settings" if key in kept else "environment" if key in given else "default"
+            found[f"{name}.{key}"] = layer
+    return found

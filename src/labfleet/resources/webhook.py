@@ -1,0 +1,54 @@
+"""Webhook: a subscription to events of the log, delivered as CloudEvents 1.0."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from labfleet.resources.conditions import Condition
+from labfleet.resources.meta import Record, Resource, SecretRef
+
+
+class WebhookSpec(Record, frozen=True, kw_only=True):
+    """Where to, what, and how it is signed.
+
+    `types` are globs over event types (`worker.*`, `session.failed`); `secret` signs each
+    body with HMAC-SHA256. Private addresses are refused unless `allow_private` (ux.md T45),
+    which only an admin may set.
+    """
+
+    url: Annotated[str, msgspec.Meta(min_length=8, max_length=2048)]
+    types: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=50)] = ("*",)
+    secret: SecretRef | None = None
+    enabled: bool = True
+    allow_private: bool = False
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=30)] = 10
+
+
+class WebhookStatus(Record, frozen=True, kw_only=True):
+    """How deliveries go. `cursor` is the last event of the log that is done with.
+
+    Written when something changes for people (a failure begins or ends) and at intervals, not
+    for each delivery: after a restart a few events may be delivered again, with the same id.
+    """
+
+    cursor: str = ""
+    delivered: int = 0
+    dropped: int = 0
+    failures: int = 0
+    last_status: int | None = None
+    last_error: str = ""
+    last_delivered_at: datetime | None = None
+    retry_at: datetime | None = None
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int = 0
+
+
+class Webhook(Resource, frozen=True, kw_only=True):
+    """A subscription to events of the log."""
+
+    spec: WebhookSpec
+    status: WebhookStatus = WebhookStatus()
+    kind: str = "Webhook"
