@@ -105,11 +105,11 @@ def test_a_worker_lost_in_any_phase_ends_or_moves_the_session(phase: str) -> Non
             w.hosts.hang_observe = False
             await w.worker("w2")
             await w.until(w.ended)
-            moved = phase in {"PENDING", "SCHEDULED", "INSTANTIATING"}
+            moved = phase in {"PENDING", "SCHEDULED", "INSTANTIATING", "READY"}
             if moved:
                 assert w.phase("s1") == "COMPLETED"
                 assert w.s().status.worker == "w2"
-            elif phase in {"READY", "RUNNING"}:
+            elif phase == "RUNNING":
                 assert (w.phase("s1"), w.s().status.reason) == ("FAILED", "WorkerLost")
             await w.until(lambda: w.hosts.labs_left() == [])
             assert await w.store.ports() == ()

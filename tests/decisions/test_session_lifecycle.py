@@ -463,3 +463,63 @@ def test_an_ended_session_says_nothing_of_a_lab_that_is_gone() -> None:
     step = lifecycle.decide(made, lifecycle.Seen(host_dead=True), START)
     assert step.status.phase is S.COMPLETED
     assert [each.type for each in step.status.conditions] == ["Collected"]
+
+
+@pytest.mark.parametrize("phase", [S.INSTANTIATING, S.READY])
+@pytest.mark.parametrize("lost", ["host_lost", "forced_out"])
+def test_a_session_that_has_not_begun_moves_when_its_definition_allows(
+    phase: SessionPhase, lost: str
+) -> None:
+    """Its lab goes first, then it queues again; a definition that says fail fails it instead."""
+    before = session(phase, worker="w1", placements=1, lab=booting(1))
+    before = msgspec.structs.replace(
+        before, spec=msgspec.structs.replace(before.spec, slot=Slot(start=START + HOUR))
+    )
+    for may, outcome in ((True, S.PENDING), (False, S.FAILED)):
+        seen = looking(booting(1), may_replace=may, **{lost: True})
+        step = lifecycle.decide(before, seen, START)
+        assert (step.status.phase, step.status.outcome) == (S.STOPPING, outcome)
+        assert not step.release
+        ended = msgspec.structs.replace(before, status=step.status)
+        gone = lifecycle.Seen(looked=True, lab=None, may_replace=may)
+        last = lifecycle.decide(ended, gone, START)
+        assert (last.status.phase, last.release) == (outcome, True)
+        assert last.status.worker == (None if may else "w1")
+        assert last.status.reason == ("Drained" if lost == "forced_out" else "WorkerLost")
+
+
+def test_a_session_moves_a_bounded_number_of_times() -> None:
+    """The sixth worker that is lost under it fails it."""
+    before = session(S.INSTANTIATING, worker="w1", placements=lifecycle.PLACEMENTS)
+    step = lifecycle.decide(before, looking(booting(1), host_lost=True), START)
+    assert step.status.outcome is S.FAILED
+
+
+def test_a_cancelled_session_that_was_to_move_ends() -> None:
+    """Somebody who cancels while the old lab is torn down gets no second one."""
+    before = session(S.STOPPING, worker="w1", outcome=S.PENDING, reason="WorkerLost")
+    cancel = Cancellation(at=START, by="ann")
+    before = msgspec.structs.replace(
+        before, spec=msgspec.structs.replace(before.spec, cancel=cancel)
+    )
+    step = lifecycle.decide(before, lifecycle.Seen(looked=True, lab=None), START)
+    assert (step.status.phase, step.release) == (S.CANCELLED, True)
+
+
+@given(sessions(), st.booleans(), st.booleans(), st.booleans())
+def test_a_session_that_has_begun_is_never_placed_again(
+    before: Session,
+    dead: bool,  # noqa: FBT001
+    lost: bool,  # noqa: FBT001
+    forced: bool,  # noqa: FBT001
+) -> None:
+    """Somebody worked in it: an empty lab elsewhere would be a lie."""
+    begun = before.status.phase in {S.RUNNING, S.COLLECTING}
+    seen = lifecycle.Seen(
+        looked=True, lab=None if dead else booting(), host_dead=dead, host_lost=lost,
+        forced_out=forced,
+    )  # fmt: skip
+    step = lifecycle.decide(before, seen, START)
+    if begun:
+        assert step.status.phase is not S.PENDING
+        assert step.status.outcome is not S.PENDING

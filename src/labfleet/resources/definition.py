@@ -37,6 +37,8 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     """What a lab is and asks for.
 
     `resources` None means: computed from the topology and the node definitions' defaults.
+    `on_worker_loss` says what becomes of a session that has not begun when its worker fails or
+    is drained by force: placed again, or failed.
     `port_template` None means: read from the topology's port tags. Durations are minutes.
     """
 
@@ -51,6 +53,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     default_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 60
     max_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] = 480
     grace_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 30
+    on_worker_loss: Literal["replace", "fail"] = "replace"
     deprecated: bool = False
     replacement: str | None = None
 

@@ -86,6 +86,7 @@ class Look:
             duration_seconds=duration,
             grace_seconds=definition.spec.grace_minutes * 60,
             watched_since=self.context.since,
+            may_replace=definition.spec.on_worker_loss == "replace",
         )
 
     def _ahead(self, session: Session) -> int:

@@ -20,6 +20,8 @@ from labfleet.decisions.lifecycle import session_start
 from labfleet.decisions.lifecycle.session_draft import (
     LOOK_AHEAD,
     ON_DEMAND_PATIENCE,
+    PLACEMENTS,
+    PRESENT,
     SOON,
     WATCH,
     Action,
@@ -33,7 +35,6 @@ from labfleet.resources.session import FINALIZER_LAB, LabStatus, Session, Sessio
 
 __all__ = ["LOOK_AHEAD", "ON_DEMAND_PATIENCE", "Action", "Seen", "Step", "decide", "resolve_slot"]
 
-PLACEMENTS = 5
 COLLECT_SECONDS = 120
 
 
@@ -131,17 +132,28 @@ def _scheduled(draft: Draft) -> Step:
     return draft.go(S.INSTANTIATING, "Importing", "importing the lab")
 
 
-def _place_again(draft: Draft) -> Step:
-    """Give the worker up and queue again, a bounded number of times."""
-    detail = draft.seen.host_detail
+def _place_again(draft: Draft, reason: str = "WorkerLost", detail: str = "") -> Step:
+    """Give the worker up and queue again, a bounded number of times; no lab of ours is left."""
+    detail = detail or draft.seen.host_detail
     draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
-    draft.set(lab=None)
-    if draft.status.placements >= PLACEMENTS:
-        if draft.status.phase is S.SCHEDULED:
-            return draft.go(S.FAILED, "WorkerLost", detail, release=True)
-        return draft.teardown(S.FAILED, "WorkerLost", detail)
-    draft.set(ports=(), worker=None)
-    return draft.go(S.PENDING, "WorkerLost", f"placed again: {detail}", release=True)
+    scheduled = draft.status.phase is S.SCHEDULED
+    if not draft.movable and not (scheduled and draft.status.placements < PLACEMENTS):
+        draft.set(lab=None)
+        if scheduled:
+            return draft.go(S.FAILED, reason, detail, release=True)
+        return draft.teardown(S.FAILED, reason, detail)
+    for name in PRESENT:
+        draft.set(conditions=conditions.drop(draft.status.conditions, name))
+    draft.set(lab=None, ports=(), worker=None, ready_at=None, outcome=None, outcome_message="")
+    return draft.go(S.PENDING, reason, f"placed again: {detail}", release=True)
+
+
+def _lose_worker(draft: Draft, reason: str, detail: str) -> Step:
+    """Leave a worker before the session began: to be placed again, or failed.
+
+    Its lab may still be there, so capacity is given back only once it was seen gone.
+    """
+    return draft.teardown(S.PENDING if draft.movable else S.FAILED, reason, detail)
 
 
 # --- on the way up -----------------------------------------------------------------------
@@ -152,7 +164,7 @@ def _ending(draft: Draft) -> Step | None:
     if phases.end_asked(draft.session):
         return draft.teardown(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
     if draft.seen.forced_out:
-        return draft.teardown(S.FAILED, "Drained", "its worker was drained by force")
+        return _lose_worker(draft, "Drained", "its worker was drained by force")
     end = draft.session.spec.slot.end
     if end is not None and draft.now >= end:
         return draft.teardown(S.EXPIRED, "NeverStarted", "its slot ended before it was ready")
@@ -170,7 +182,7 @@ def _instantiating(draft: Draft) -> Step:
     if draft.seen.refused is not None:
         return draft.teardown(S.FAILED, "Refused", draft.seen.refused)
     if draft.seen.host_lost:
-        return draft.teardown(S.FAILED, "WorkerLost", draft.seen.host_detail)
+        return _lose_worker(draft, "WorkerLost", draft.seen.host_detail)
     if _stuck(draft) and not _all_up(draft):
         return draft.teardown(S.FAILED, "BootTimeout", _progress(draft))
     if not draft.seen.looked:
@@ -223,11 +235,13 @@ def _progress(draft: Draft) -> str:
 
 
 def _ready(draft: Draft) -> Step:
-    if draft.seen.host_dead or draft.seen.host_lost:
-        return draft.teardown(S.FAILED, "WorkerLost", draft.seen.host_detail)
     ending = _ending(draft)
     if ending is not None:
         return ending
+    if draft.seen.host_dead:
+        return _place_again(draft)
+    if draft.seen.host_lost:
+        return _lose_worker(draft, "WorkerLost", draft.seen.host_detail)
     if _lab_vanished(draft):
         return draft.teardown(S.FAILED, "LabDeletedOutside", "the lab is not on its server")
     slot = draft.session.spec.slot
@@ -323,7 +337,12 @@ def _stopping(draft: Draft) -> Step:
 
 
 def _finish(draft: Draft) -> Step:
-    """Give everything back and end: the lab was seen gone."""
+    """Give everything back and end, or queue again: the lab was seen gone."""
+    if draft.status.outcome is S.PENDING:
+        if phases.end_asked(draft.session):
+            draft.set(outcome=S.CANCELLED, outcome_message=_cancel_words(draft.session))
+        else:
+            return _place_again(draft, draft.status.reason, draft.status.outcome_message)
     if draft.status.lab is not None:
         draft.set(lab=msgspec.structs.replace(draft.status.lab, seen_gone=True, state=None))
     outcome = draft.status.outcome or S.FAILED

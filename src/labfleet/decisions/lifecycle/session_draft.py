@@ -28,6 +28,8 @@ Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
 ON_DEMAND_PATIENCE = timedelta(hours=24)
 # How long before a slot a place is looked for: a metal worker boots in the meantime.
 LOOK_AHEAD = timedelta(seconds=2100)
+# How many workers one session may lose before it is failed.
+PLACEMENTS = 5
 PRESENT = ("LabStarted", "PortsOpen", "HostReachable")
 """Facts about a lab that is there; they mean nothing once the session has ended."""
 SOON, POLL, WATCH = 1.0, 5.0, 20.0
@@ -45,6 +47,7 @@ class Seen:
     `watched_since` is when this process began to look after sessions: a controller's own
     absence is never held against a lab. `before` is how many labs must have booted on the
     worker until it is this one's turn to start; 0 means now.
+    `may_replace`: the definition lets a session that has not begun move to another worker.
     `tags_lost` are port tags that the import should have made and the server does not have.
     """
 
@@ -60,6 +63,7 @@ class Seen:
     ports_detail: str = ""
     refused: str | None = None
     forced_out: bool = False
+    may_replace: bool = True
     boot_seconds: int = 600
     lead_seconds: int = 900
     duration_seconds: int = 3600
@@ -168,7 +172,12 @@ class Draft:
         kept = message or self.status.message
         return self.go(self.status.phase, self.status.reason, kept, do=do, again=again)
 
+    @property
+    def movable(self) -> bool:
+        """Tell whether the session, which has not begun, may be placed once more."""
+        return self.seen.may_replace and self.status.placements < PLACEMENTS
+
     def teardown(self, outcome: SessionPhase, reason: str, message: str = "") -> Step:
-        """Begin the end of a session whose lab may exist."""
+        """Begin the end of a session whose lab may exist; PENDING means: to be placed again."""
         self.set(outcome=outcome, outcome_message=message)
         return self.go(S.STOPPING, reason, message)

@@ -12,10 +12,10 @@ EDGES: dict[SessionPhase, frozenset[SessionPhase]] = {
         {S.INSTANTIATING, S.PENDING, S.STOPPING, S.EXPIRED, S.FAILED, S.CANCELLED}
     ),
     S.INSTANTIATING: frozenset({S.READY, S.STOPPING, S.PENDING}),
-    S.READY: frozenset({S.RUNNING, S.STOPPING}),
+    S.READY: frozenset({S.RUNNING, S.STOPPING, S.PENDING}),
     S.RUNNING: frozenset({S.COLLECTING}),
     S.COLLECTING: frozenset({S.STOPPING}),
-    S.STOPPING: frozenset({S.COMPLETED, S.FAILED, S.CANCELLED, S.EXPIRED}),
+    S.STOPPING: frozenset({S.COMPLETED, S.FAILED, S.CANCELLED, S.EXPIRED, S.PENDING}),
     S.COMPLETED: frozenset(),
     S.EXPIRED: frozenset(),
     S.FAILED: frozenset(),
