@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 import aiohttp
+import networks
 import pytest
 
 from labfleet.adapters.cml import (
@@ -17,6 +18,7 @@ from labfleet.adapters.cml import (
     licensing,
     observation,
     parsing,
+    tls,
     waiting,
 )  # fmt: skip
 from labfleet.adapters.cml import errors as translate
@@ -29,13 +31,14 @@ Patch = pytest.MonkeyPatch
 
 
 def off2(patch: Patch) -> None:
-    """Let aiohttp read the environment."""
+    """Let aiohttp read the environment; our own network has nothing to let."""
     real = aiohttp.ClientSession
 
     def session(**given: Any) -> aiohttp.ClientSession:
         return real(**{**given, "trust_env": True})
 
     patch.setattr(aiohttp_transport.aiohttp, "ClientSession", session)
+    patch.setattr(networks, "connect", aiohttp_transport.connect)
 
 
 def off3(patch: Patch) -> None:
@@ -102,7 +105,7 @@ def off10(patch: Patch) -> None:
         return made
 
     common.cache_clear = lambda: None  # type: ignore[attr-defined]
-    patch.setattr(aiohttp_transport, "context", common)
+    patch.setattr(tls, "context", common)
 
 
 def off11(patch: Patch) -> None:
@@ -123,7 +126,7 @@ def off14(patch: Patch) -> None:
 
 def off15(patch: Patch) -> None:
     """Trust whoever answers."""
-    patch.setattr(aiohttp_transport.Watch, "check", lambda *_: None)
+    patch.setattr(tls.Pin, "accepts", lambda *_: True)
 
 
 def off16(patch: Patch) -> None:

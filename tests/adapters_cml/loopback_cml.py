@@ -7,6 +7,8 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import networks
+
 from cml_simulator.app import CmlApp
 from cml_simulator.core import fleet as fleets
 from cml_simulator.core.faults import Fault
@@ -15,7 +17,6 @@ from cml_simulator.core.profile import Machine, Rules
 from cml_simulator.core.world import Server
 from cml_simulator.shell.tls import self_signed
 from cml_simulator.shell.web import Web
-from labfleet.adapters.cml.aiohttp_transport import connect
 from labfleet.adapters.cml.host import CmlHost
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import Deadlines, Limits
@@ -58,7 +59,7 @@ class World:
         self.server: Server = fleets.create(
             self.fleet, machine=Machine(boot_seconds=boot_seconds), rules=rules
         )
-        self.hosts = CmlHosts(connect, Limits(upload=Deadlines(10, patience, 20)))
+        self.hosts = CmlHosts(networks.connect, Limits(upload=Deadlines(10, patience, 20)))
         self.host: CmlHost
         self.port = 0
 

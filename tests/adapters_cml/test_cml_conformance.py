@@ -14,6 +14,8 @@ from cml_simulator.core.profile import Rules
 from labfleet.kernel import errors
 from labfleet.resources.machine import TlsSettings
 
+pytestmark = pytest.mark.usefixtures("network")
+
 
 @pytest.mark.asyncio
 async def test_a_lab_lives_its_whole_life():

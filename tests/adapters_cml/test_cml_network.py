@@ -1,19 +1,20 @@
-"""The aiohttp transport and the port probe over real loopback sockets."""
+"""Each network of the adapter and the port probe over real loopback sockets."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 
+import networks
 import pytest
 from loopback_server import answer, identity, serving
 from scripted_cml import address
 
-from labfleet.adapters.cml.aiohttp_transport import connect
 from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, ReplyLost
 from labfleet.adapters.probe import TcpProbe
 from labfleet.resources.machine import TlsSettings
 
+pytestmark = pytest.mark.usefixtures("network")
 QUICK = Deadlines(connect=2, read=2, total=5)
 OK = answer(b'"OK"')
 
@@ -21,7 +22,7 @@ OK = answer(b'"OK"')
 async def ask(url, *, tls=None, deadlines=QUICK, method="GET", seen=None, limits=None, times=1):
     """Do requests over one transport; return the last reply and the fingerprint."""
     where = address(base_url=url, tls=tls or TlsSettings())
-    transport = connect(where, seen, limits or Limits())
+    transport = networks.connect(where, seen, limits or Limits())
     try:
         for _ in range(times):
             reply = await transport.request(
@@ -224,7 +225,7 @@ async def test_plain_http_on_the_tls_port_is_named():
 @pytest.mark.asyncio
 async def test_a_closed_transport_sends_nothing():
     """After close every request is NotSent; closing twice is fine."""
-    transport = connect(address(), None, Limits())
+    transport = networks.connect(address(), None, Limits())
     await transport.close()
     await transport.close()
     with pytest.raises(NotSent):

@@ -16,18 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import issues_off as off
+import networks
 import pytest
 from loopback_cml import LAB, World, world
 from scripted_cml import LAB as LAB_ID
 from scripted_cml import ScriptedCml, done, host_on, licence, ok, page, refused
 
 from cml_simulator.core.profile import Rules
-from labfleet.adapters.cml import aiohttp_transport, hosts, licensing, waiting
+from labfleet.adapters.cml import hosts, licensing, tls, waiting
 from labfleet.adapters.cml.transport import Deadlines, Limits, Reply
 from labfleet.controllers.worker import measure
 from labfleet.kernel import errors
 from labfleet.resources.machine import TlsSettings
 
+pytestmark = pytest.mark.usefixtures("network")
 Patch = pytest.MonkeyPatch
 ALPINE = LAB.split("  - id: n1", maxsplit=1)[0]
 
@@ -132,7 +134,7 @@ async def f10(patch: Patch) -> None:
             pem = await asyncio.to_thread(ssl.get_server_certificate, at)
             path.write_text(pem, encoding="ascii")
             patch.setenv("SSL_CERT_FILE", str(path))
-            aiohttp_transport.context.cache_clear()
+            tls.context.cache_clear()
             cml.boot(tls=TlsSettings(mode="verify"))
             with pytest.raises(errors.Denied) as caught:
                 await cml.host.authenticate()
@@ -280,7 +282,7 @@ async def f37(patch: Patch) -> None:
     """A server that accepts and says nothing costs the deadline, not for ever."""
     del patch
     async with world() as cml:
-        cml.hosts = hosts.CmlHosts(aiohttp_transport.connect, Limits(read=QUICK, probe=QUICK))
+        cml.hosts = hosts.CmlHosts(networks.connect, Limits(read=QUICK, probe=QUICK))
         cml.boot()
         await cml.host.authenticate()
         cml.fault("hang", ".*", times=None)
@@ -352,7 +354,7 @@ ISSUES: dict[str, tuple[Claim, Callable[[Patch], None]]] = {
 @pytest.fixture(autouse=True)
 def fresh_contexts() -> Iterator[None]:
     """TLS contexts are kept between tests: an issue about them needs new ones."""
-    made = aiohttp_transport.context
+    made = tls.context
     made.cache_clear()
     yield
     made.cache_clear()

@@ -1,24 +1,20 @@
-"""The real network: one aiohttp session with few connections for one boot of one server.
+"""The fallback network: one aiohttp session with few connections for one boot of one server.
 
-A client of its own for each server, because shared pools are quadratic in hosts and aiohttp
-is the cheapest of the ready ones (perf.md 6). It knows TLS and sockets, not CML.
+For a server that `http_transport` does not get on with (decision 0014). A client of its own for
+each server, because shared pools are quadratic in hosts. It knows TLS and sockets, not CML.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
-import functools
-import hashlib
-import re
-import ssl
 from collections.abc import Mapping
 from types import SimpleNamespace
 
 import aiohttp
 from yarl import URL
 
+from labfleet.adapters.cml import tls
 from labfleet.adapters.cml.transport import (
     Cause,
     Deadlines,
@@ -28,7 +24,6 @@ from labfleet.adapters.cml.transport import (
     ReplyLost,
 )
 from labfleet.interfaces.lab_host import HostAddress
-from labfleet.resources.machine import TlsSettings
 
 # nginx keeps idle connections for a minute, uvicorn for five seconds; leaving first avoids
 # the race in which a request meets a connection that the server is closing.
@@ -39,60 +34,20 @@ CHUNK = 65536
 class Watch(aiohttp.Fingerprint):
     """Looks at each connection's certificate before a byte is sent over it.
 
-    `pinned` None accepts any certificate; `keep_first` pins the first one seen. Aiohttp
-    calls `check` for every new connection, whatever context did the handshake.
+    Aiohttp calls `check` for every new connection, whatever context did the handshake.
     """
 
-    def __init__(self, pinned: str | None, *, keep_first: bool) -> None:
+    def __init__(self, pin: tls.Pin) -> None:
         super().__init__(bytes(32))  # its own digest is not used: check is replaced
-        self.pinned = pinned
-        self.keep_first = keep_first
-        self.seen: str | None = None
+        self.pin = pin
 
     def check(self, transport: asyncio.Transport) -> None:
         """Remember the certificate; ServerFingerprintMismatch when it is not the pinned."""
         channel = transport.get_extra_info("ssl_object")
-        if channel is None:
-            return
-        self.seen = hashlib.sha256(channel.getpeercert(binary_form=True)).hexdigest()
-        if self.pinned is None and self.keep_first:
-            self.pinned = self.seen
-        if self.pinned is not None and self.seen != self.pinned:
+        if channel is not None and not self.pin.accepts(channel.getpeercert(binary_form=True)):
             raise aiohttp.ServerFingerprintMismatch(
-                bytes.fromhex(self.pinned), bytes.fromhex(self.seen), "", 0
+                bytes.fromhex(self.pin.pinned or ""), bytes.fromhex(self.pin.seen or ""), "", 0
             )
-
-
-@functools.lru_cache(maxsize=64)
-def context(mode: str, ca_file: str | None) -> ssl.SSLContext:
-    """Return the TLS context of a policy; OSError when the CA file cannot be read.
-
-    Not ssl.create_default_context: that obeys SSL_CERT_FILE and SSLKEYLOGFILE, and no
-    environment may change how a server is trusted (cml-api.md F2, F10).
-    """
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    if mode != "verify":
-        made.check_hostname = False
-        made.verify_mode = ssl.CERT_NONE
-    elif ca_file is not None:
-        made.load_verify_locations(cafile=ca_file)
-    else:
-        compiled = ssl.get_default_verify_paths()
-        made.load_verify_locations(capath=compiled.openssl_capath)
-        with contextlib.suppress(OSError):  # many systems have only one of the two
-            made.load_verify_locations(cafile=compiled.openssl_cafile)
-    return made
-
-
-def fingerprint_of(tls: TlsSettings) -> str | None:
-    """Return the wanted fingerprint as plain hex; NotSent when it is no SHA-256 in hex."""
-    if tls.fingerprint is None:
-        return None
-    plain = re.sub(r"[:\s]", "", tls.fingerprint).lower()
-    if not re.fullmatch(r"[0-9a-f]{64}", plain):
-        raise NotSent("certificate", "the configured fingerprint is not a SHA-256 in hex")
-    return plain
 
 
 def connect(address: HostAddress, seen: str | None, limits: Limits) -> AiohttpTransport:
@@ -107,7 +62,7 @@ class AiohttpTransport:
         self._base = address.base_url.rstrip("/").removesuffix("/api/v0") + "/api/v0/"
         self._tls = address.tls
         self._limits = limits
-        self._watch: Watch | None = None
+        self._pin: tls.Pin | None = None
         self._first = seen
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
@@ -115,7 +70,7 @@ class AiohttpTransport:
     @property
     def fingerprint(self) -> str | None:
         """SHA-256 of the certificate last seen this boot."""
-        return self._first if self._watch is None else self._watch.seen or self._first
+        return self._first if self._pin is None else self._pin.seen or self._first
 
     async def request(
         self,
@@ -139,8 +94,8 @@ class AiohttpTransport:
             cause, detail = explain(error)
             if cause == "timeout" and progress.waiting:
                 detail = "no free connection in time"
-            if cause == "certificate" and self._watch is not None:
-                detail = f"certificate {self._watch.seen} is not the expected one"
+            if cause == "certificate" and self._pin is not None:
+                detail = f"certificate {self._pin.seen} is not the expected one"
             kind = ReplyLost if progress.sent else NotSent
             raise kind(cause, detail) from error
 
@@ -161,7 +116,7 @@ class AiohttpTransport:
             data=body,
             headers={"Accept-Encoding": "identity", **headers},
             allow_redirects=False,
-            ssl=context(self._tls.mode, self._tls.ca_file),
+            ssl=tls.trust(self._tls),
             timeout=aiohttp.ClientTimeout(sock_connect=deadlines.connect, sock_read=deadlines.read),
             trace_request_ctx=progress,
         ) as response:
@@ -179,12 +134,10 @@ class AiohttpTransport:
         if not self._base.startswith(("https://", "http://")):
             raise NotSent("no_route", "the base URL is neither https nor http")
         if self._session is None:
-            pinning = self._tls.mode == "pin"
-            pinned = (fingerprint_of(self._tls) or self._first) if pinning else None
-            self._watch = Watch(pinned, keep_first=pinning)
+            pin = self._pin = tls.Pin.of(self._tls, self._first)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    ssl=self._watch,
+                    ssl=Watch(pin),
                     limit=self._limits.connections,
                     keepalive_timeout=KEEP_IDLE_S,
                     resolver=aiohttp.ThreadedResolver(),
@@ -234,9 +187,6 @@ def explain(error: Exception) -> tuple[Cause, str]:
         (aiohttp.ClientPayloadError, "truncated", "the reply broke off"),
         (aiohttp.InvalidURL, "no_route", "the base URL is not usable"),
         (aiohttp.ClientResponseError, "broken", "the reply is not HTTP"),
-        (ssl.SSLError, "certificate", "the CA file is not usable"),
-        (FileNotFoundError, "certificate", "the CA file does not exist"),
-        (PermissionError, "certificate", "the CA file may not be read"),
         (TimeoutError, "timeout", "no answer in time"),
         (aiohttp.ClientConnectionError, "closed", "the connection was closed"),
         (ValueError, "no_route", "the base URL is not usable"),

@@ -78,6 +78,7 @@ class Transport(Protocol):
     ) -> Reply:
         """Exchange one request; path is quoted and starts below `/api/v0/`.
 
+        `headers` must not change afterwards: a transport may keep what it made of them.
         Raises NotSent or ReplyLost, nothing else.
         """
         ...
@@ -93,7 +94,7 @@ class Limits:
 
     `read`, `write`, `upload` and `probe` are the deadlines of whole calls, a new login and
     the one repeat included. After `breaker_failures` link failures in a row a server is
-    left alone for `breaker_rest` seconds.
+    left alone for `breaker_rest` seconds. An unused connection is closed after `idle` seconds.
     """
 
     read: Deadlines = Deadlines(connect=5, read=15, total=30)
@@ -101,6 +102,7 @@ class Limits:
     upload: Deadlines = Deadlines(connect=5, read=90, total=120)
     probe: Deadlines = Deadlines(connect=3, read=5, total=8)
     connections: int = 4
+    idle: float = 75.0
     reply_bytes: int = 16 * 1024 * 1024
     request_bytes: int = 20 * 1024 * 1024
     breaker_failures: int = 5

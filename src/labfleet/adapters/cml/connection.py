@@ -1,0 +1,360 @@
+"""One HTTP/1.1 connection to a server: one request on its way at most, one bounded reply.
+
+The parsing is httptools' (llhttp). It knows sockets, TLS and HTTP, neither the pool nor CML.
+Whatever is not a whole reply ends the connection, so that nothing unread is left on one that
+is used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import httptools
+
+from labfleet.adapters.cml.tls import Channel
+from labfleet.adapters.cml.transport import NotSent, Reply, ReplyLost
+
+HEAD_BYTES = 65536
+"""Most bytes of a reply that are not body; a body of many small chunks may have more."""
+CHUNK_COST = 8
+INTERIM = 16
+"""Most 1xx replies before the real one."""
+PIECE = 65536
+"""Bytes of a request handed to the socket at once."""
+BODILESS = frozenset({204, 304})
+
+
+class Request(NamedTuple):
+    """One request: head as it goes out, `until` in loop time, `read` in seconds."""
+
+    method: str
+    head: bytes
+    body: bytes | None
+    until: float
+    read: float
+
+
+class Connection(asyncio.Protocol):
+    """A connection with its deadlines; `lost` is called once when it is over.
+
+    Deadlines cost no timer for each request: one timer runs, and looks when it fires whether
+    what it waits for has moved on.
+    """
+
+    __slots__ = (
+        "_body", "_channel", "_head_done", "_headers", "_interim", "_loop", "_lost", "_method",
+        "_most", "_open", "_parser", "_read", "_reply", "_resume", "_shaken", "_size", "_status",
+        "_timer", "_timer_at", "_to_end", "_transport", "_until", "fed", "heard_at", "idle_since",
+        "reusable",
+    )  # fmt: skip
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, most: int, lost: Callable[[Connection], None]
+    ) -> None:
+        """Take the most bytes that a reply's body may have."""
+        self._loop = loop
+        self._most = most
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._channel: Channel | None = None
+        self._shaken: asyncio.Future[None] | None = None
+        self._parser: httptools.HttpResponseParser | None = None
+        self._reply: asyncio.Future[Reply] | None = None
+        self._resume: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = self._until = self._read = self.heard_at = self.idle_since = 0.0
+        self._open = self.reusable = False
+        self._method = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._headers: dict[str, str] = {}
+        self._body: list[bytes] = []
+        self._size = self._status = self._interim = self.fed = 0
+        self._head_done = False
+        self._to_end = True
+
+    # --- making it and ending it ---------------------------------------------------------
+
+    async def secure(
+        self, trust: ssl.SSLContext, hostname: str, session: ssl.SSLSession | None
+    ) -> Channel:
+        """Do the TLS handshake; SSLError or ConnectionResetError when it fails."""
+        channel = self._channel = Channel(trust, hostname, session)
+        shaken = self._shaken = self._loop.create_future()
+        self._shake()
+        await shaken
+        return channel
+
+    def _shake(self) -> None:
+        channel, shaken = cast("Channel", self._channel), cast("asyncio.Future[None]", self._shaken)
+        try:
+            done = channel.shake()
+        except (ssl.SSLError, ssl.CertificateError) as problem:
+            if not shaken.done():
+                shaken.set_exception(problem)
+            self._flush()
+            return
+        self._flush()
+        if done and not shaken.done():
+            shaken.set_result(None)
+            self._shaken = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the socket."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._open = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End whatever waits."""
+        del exc
+        self._end()
+        self._open = self.reusable = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._parser = None
+        self._lost(self)
+
+    def eof_received(self) -> bool:
+        """End; over TLS a reply without a length is not whole unless TLS was ended first."""
+        self._to_end = self._to_end and self._channel is None
+        self._end()
+        return False
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether a request may be sent."""
+        return self._open and not cast("asyncio.Transport", self._transport).is_closing()
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """The TLS session to offer next time."""
+        return None if self._channel is None else self._channel.session
+
+    def close(self) -> None:
+        """Say goodbye and end; a reply that is waited for is lost."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._reply is not None:
+            self._fail(ReplyLost("closed", "the connection was closed"))
+            return
+        if self._channel is not None and self._shaken is None:
+            self._transport.write(self._channel.goodbye())
+        self._transport.close()
+        self._open = False
+
+    def abort(self) -> None:
+        """End at once."""
+        self._open = self.reusable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- one exchange ----------------------------------------------------------------------
+
+    async def exchange(self, request: Request) -> Reply:
+        """Send a request and return its reply, or ReplyLost.
+
+        Cancelled or failed, the connection is gone. NotSent when it was gone before.
+        """
+        if not self.alive or self._reply is not None:
+            raise NotSent("closed", "the connection was closed")
+        self._begin()
+        if self._parser is None:
+            self._parser = httptools.HttpResponseParser(self)
+        self.reusable = False
+        self._method = request.method
+        reply: asyncio.Future[Reply] = self._loop.create_future()
+        self._reply = reply
+        self.heard_at = self._loop.time()
+        self._until, self._read = request.until, request.read
+        self._watch()
+        head, body = request.head, request.body
+        try:
+            if body is None or len(body) <= PIECE:
+                self._write(head if body is None else head + body)
+            else:
+                await self._upload(head, body, reply)
+            return await reply
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._reply = None
+
+    async def _upload(self, head: bytes, body: bytes, reply: asyncio.Future[Reply]) -> None:
+        """Send a large body as fast as it is taken; an early reply ends it."""
+        self._write(head)
+        for start in range(0, len(body), PIECE):
+            if self._resume is not None:
+                await self._resume
+            if reply.done():  # the rest of the body would be taken for the next request
+                self.reusable = False
+                return
+            self.heard_at = self._loop.time()
+            self._write(body[start : start + PIECE])
+
+    def _write(self, data: bytes) -> None:
+        channel = self._channel
+        try:
+            sealed = data if channel is None else channel.seal(data)
+        except ssl.SSLError:
+            self._fail(ReplyLost("closed", "the connection was closed"))
+            return
+        cast("asyncio.Transport", self._transport).write(sealed)
+
+    def pause_writing(self) -> None:
+        """Let an upload wait."""
+        self._resume = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Let it go on."""
+        resume, self._resume = self._resume, None
+        if resume is not None and not resume.done():
+            resume.set_result(None)
+
+    def _watch(self) -> None:
+        due = min(self._until, self.heard_at + self._read)
+        if self._timer is not None:
+            if self._timer_at <= due:
+                return
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = self._loop.call_at(due, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._reply is None:
+            return
+        # The loop's clock and its timers are rounded to milliseconds, each its own way.
+        if min(self._until, self.heard_at + self._read) <= self._loop.time() + 0.001:
+            self._fail(ReplyLost("timeout", "no answer in time"))
+        else:
+            self._watch()
+
+    def _fail(self, why: ReplyLost) -> None:
+        reply = self._reply
+        if reply is not None and not reply.done():
+            reply.set_exception(why)
+        self.resume_writing()
+        self.abort()
+
+    def _end(self) -> None:
+        """Judge what came when nothing more will: whole, truncated, or nothing at all."""
+        self.resume_writing()
+        if self._shaken is not None and not self._shaken.done():
+            self._shaken.set_exception(ConnectionResetError())
+        reply = self._reply
+        if reply is None or reply.done():
+            return
+        if not self._head_done:
+            self._fail(ReplyLost("closed", "the connection was closed"))
+        elif self._to_end:
+            self._finish(reusable=False)
+        else:
+            self._fail(ReplyLost("truncated", "the reply broke off"))
+
+    # --- what comes in -----------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes off the wire."""
+        channel = self._channel
+        if channel is None:
+            self._feed(data)
+            return
+        channel.take(data)
+        if self._shaken is not None:
+            self._shake()
+            if self._shaken is not None:
+                return
+        try:
+            while channel.more and (plain := channel.read()) is not None:
+                if not plain:
+                    self._end()
+                    self.close()
+                    return
+                self._feed(plain)
+        except ssl.SSLError:
+            self._fail(ReplyLost("broken", "the TLS connection broke"))
+            return
+        self._flush()
+
+    def _flush(self) -> None:
+        """Send what TLS itself has to say."""
+        out = cast("Channel", self._channel).outgoing()
+        if out and self._transport is not None:
+            self._transport.write(out)
+
+    def _feed(self, data: bytes) -> None:
+        reply, parser = self._reply, self._parser
+        if reply is None or parser is None or reply.done():
+            self.abort()  # nobody asked
+            return
+        self.heard_at = self._loop.time()
+        self.fed += len(data)
+        try:
+            parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            if reply.done():
+                self.abort()
+            else:
+                self._fail(ReplyLost("broken", "the reply is not HTTP"))
+            return
+        if not reply.done() and self.fed - self._size > HEAD_BYTES + CHUNK_COST * self._size:
+            self._fail(ReplyLost("broken", "the reply's head is larger than allowed"))
+
+    def on_message_begin(self) -> None:
+        """Refuse a second reply in the same bytes."""
+        if self._reply is None or self._reply.done():
+            raise ValueError("nobody asked")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; a trailer is not one."""
+        if self._head_done:
+            return
+        key = name.decode("latin-1").lower()
+        self._headers[key] = value.decode("latin-1")
+        if key in ("content-length", "transfer-encoding"):
+            self._to_end = False
+
+    def on_headers_complete(self) -> None:
+        """See what kind of reply it is."""
+        self._status = cast("httptools.HttpResponseParser", self._parser).get_status_code()
+        if self._status < 200:
+            return
+        self._head_done = True
+        if self._method == "HEAD":  # the parser cannot be told that no body follows
+            self._finish(reusable=False)
+        elif self._status in BODILESS:
+            self._to_end = False
+
+    def on_body(self, data: bytes) -> None:
+        """Collect, within the bound."""
+        self._size += len(data)
+        if self._size > self._most:
+            self._fail(ReplyLost("too_large", "the reply is larger than allowed"))
+            raise ValueError("too large")
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """Give the reply, or go on after a 1xx."""
+        if self._status >= 200:
+            keep = cast("httptools.HttpResponseParser", self._parser).should_keep_alive()
+            self._finish(reusable=keep)
+            return
+        self._interim += 1
+        self._headers = {}
+        self._to_end = True
+        if self._interim > INTERIM:
+            raise ValueError("too many interim replies")
+
+    def _finish(self, *, reusable: bool) -> None:
+        reply = self._reply
+        if reply is None or reply.done():
+            return
+        self.reusable = reusable and self._open
+        reply.set_result(Reply(self._status, self._headers, b"".join(self._body)))
+        self._body = []

@@ -1,0 +1,301 @@
+"""The network below the adapter: a few kept connections to one boot of one server.
+
+Ours because a poll of a fleet is mostly what lies between the socket and the JSON (perf.md 6,
+decision 0014). It knows sockets, TLS and HTTP/1.1, not CML.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+import socket
+import ssl
+from collections import deque
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from labfleet.adapters.cml import tls
+from labfleet.adapters.cml.connection import Connection, Request
+from labfleet.adapters.cml.transport import (
+    Cause,
+    Deadlines,
+    Limits,
+    NotSent,
+    Reply,
+    ReplyLost,
+)
+from labfleet.interfaces.lab_host import HostAddress
+
+FRESH_S = 4.0
+"""A change is sent only over a connection that was in use so lately: uvicorn closes idle ones
+after five seconds, nginx after a minute, and a request that meets the closing is lost."""
+READS = frozenset({"GET", "HEAD"})
+"""What may use any kept connection, and is sent again once when that turns out to be closed."""
+UNSAFE = re.compile(r"[^\x21-\x7e]")
+UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
+
+
+def connect(address: HostAddress, seen: str | None, limits: Limits) -> HttpTransport:
+    """Make the transport of one server; opens nothing yet."""
+    return HttpTransport(address, seen, limits)
+
+
+class HttpTransport:
+    """A Transport over TCP, TLS and HTTP/1.1."""
+
+    __slots__ = (
+        "_address", "_all", "_busy", "_closed", "_first", "_head", "_host", "_idle", "_limits",
+        "_pin", "_port", "_prefix", "_secure", "_session", "_sweeper", "_tail", "_tail_of",
+        "_trust", "_waiting",
+    )  # fmt: skip
+
+    def __init__(self, address: HostAddress, seen: str | None, limits: Limits) -> None:
+        self._address = address
+        self._limits = limits
+        self._first = seen
+        self._pin: tls.Pin | None = None
+        self._trust: ssl.SSLContext | None = None
+        self._session: ssl.SSLSession | None = None
+        self._host, self._port, self._secure = "", 0, True
+        self._prefix = ""
+        self._head = ""
+        self._tail_of: Mapping[str, str] | None = None
+        self._tail = ""
+        self._all: set[Connection] = set()
+        self._idle: list[Connection] = []
+        self._busy = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    @property
+    def fingerprint(self) -> str | None:
+        """SHA-256 of the certificate last seen this boot."""
+        return self._first if self._pin is None else self._pin.seen or self._first
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        deadlines: Deadlines,
+        *,
+        headers: Mapping[str, str],
+    ) -> Reply:
+        """Exchange one request; NotSent or ReplyLost."""
+        if self._pin is None or self._closed:
+            self._open()
+        head = self._written(method, path, body, headers)
+        until = asyncio.get_running_loop().time() + deadlines.total
+        request = Request(method, head, body, until, deadlines.read)
+        if self._busy < self._limits.connections and not self._waiting:
+            self._busy += 1
+        else:
+            await self._turn(until)
+        try:
+            kept = self._kept(method)
+            if kept is not None:
+                try:
+                    return await self._over(kept, request)
+                except ReplyLost as lost:
+                    if method not in READS or lost.cause != "closed" or kept.fed:
+                        raise
+                    self._drop_idle()
+            return await self._over(await self._connected(deadlines, until), request)
+        finally:
+            self._give_back()
+
+    async def _over(self, connection: Connection, request: Request) -> Reply:
+        """Exchange over one connection, and keep it when it is whole."""
+        reply = await connection.exchange(request)
+        if connection.reusable and not self._closed:
+            self._keep(connection)
+        else:
+            connection.close()
+        return reply
+
+    async def close(self) -> None:
+        """Close the connections; calls on their way fail as closed."""
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        self._idle.clear()
+        if self._all:
+            for connection in list(self._all):
+                connection.close()
+            await asyncio.sleep(0)  # lets the sockets close before the loop does
+
+    # --- the request's bytes -----------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Read the address and the policy, once; NotSent when they are not usable."""
+        self._refuse_when_closed()
+        base = self._address.base_url.rstrip("/").removesuffix("/api/v0")
+        if not base.startswith(("https://", "http://")):
+            raise NotSent("no_route", "the base URL is neither https nor http")
+        try:
+            parts = urlsplit(base)
+            host, port = parts.hostname or "", parts.port
+            host = host if host.isascii() else host.encode("idna").decode("ascii")
+        except ValueError:
+            host, port = "", None
+            parts = urlsplit("")
+        if not host or UNSAFE.search(host) or UNSAFE.search(parts.path):
+            raise NotSent("no_route", "the base URL is not usable")
+        pin = tls.Pin.of(self._address.tls, self._first)
+        self._secure = parts.scheme == "https"
+        usual = 443 if self._secure else 80
+        self._host, self._port = host, usual if port is None else port
+        name = f"[{host}]" if ":" in host else host
+        self._prefix = f"{parts.path.rstrip('/')}/api/v0/"
+        shown = name if self._port == usual else f"{name}:{self._port}"
+        self._head = f"Host: {shown}\r\nAccept: */*\r\nAccept-Encoding: identity\r\n"
+        self._pin = pin
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise NotSent("closed", "this boot of the server was forgotten")
+
+    def _written(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> bytes:
+        """Return the request's head; headers that came last time are not written anew."""
+        if UNSAFE.search(path):
+            raise NotSent("broken", "the path is not quoted")
+        if headers is not self._tail_of:
+            if any(UNSAFE.search(k) or UNSAFE_VALUE.search(v) for k, v in headers.items()):
+                raise NotSent("broken", "a header cannot be sent")
+            tail = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            self._tail_of, self._tail = headers, self._head + tail
+        size = ""
+        if body is not None:
+            size = f"Content-Length: {len(body)}\r\n"
+        elif method in ("POST", "PUT", "PATCH"):
+            size = "Content-Length: 0\r\n"
+        text = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._tail}{size}\r\n"
+        return text.encode("latin-1")
+
+    # --- whose turn it is --------------------------------------------------------------------
+
+    async def _turn(self, until: float) -> None:
+        """Wait in line for one of the connections; NotSent when it does not come in time."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout_at(until):
+                await turn
+        except BaseException as problem:
+            if turn.done() and not turn.cancelled():
+                self._give_back()  # it came in the very moment
+            else:
+                self._waiting.remove(turn)
+            if isinstance(problem, TimeoutError):
+                raise NotSent("timeout", "no free connection in time") from None
+            raise
+
+    def _give_back(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._busy -= 1
+
+    # --- connections -------------------------------------------------------------------------
+
+    def _kept(self, method: str) -> Connection | None:
+        """Return an idle connection that this request may use, the one used last first."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.alive:
+                age = asyncio.get_running_loop().time() - connection.idle_since
+                if age < (self._limits.idle if method in READS else FRESH_S):
+                    return connection
+                connection.close()
+        return None
+
+    def _keep(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(self._limits.idle, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what was idle too long; look again when the next one will be."""
+        loop = asyncio.get_running_loop()
+        self._sweeper = None
+        oldest = loop.time() - self._limits.idle + 0.001
+        for connection in [each for each in self._idle if each.idle_since <= oldest]:
+            self._idle.remove(connection)
+            connection.close()
+        if self._idle:
+            due = min(each.idle_since for each in self._idle) + self._limits.idle
+            self._sweeper = loop.call_at(due, self._sweep)
+
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _gone(self, connection: Connection) -> None:
+        """Forget a connection that is over; its TLS session stays."""
+        if connection in self._all:  # one that was refused leaves no session
+            self._session = connection.session or self._session
+            self._all.remove(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    async def _connected(self, deadlines: Deadlines, until: float) -> Connection:
+        """Return a new connection; NotSent when there is none in time."""
+        self._refuse_when_closed()
+        loop = asyncio.get_running_loop()
+        connection = Connection(loop, self._limits.reply_bytes, self._gone)
+        try:
+            async with asyncio.timeout_at(min(until, loop.time() + deadlines.connect)):
+                await self._establish(loop, connection)
+            self._refuse_when_closed()
+        except BaseException as problem:
+            connection.abort()
+            if isinstance(problem, OSError | ValueError):
+                cause, detail = explain(problem)
+                raise NotSent(cause, detail) from problem
+            raise
+        self._all.add(connection)
+        return connection
+
+    async def _establish(self, loop: asyncio.AbstractEventLoop, connection: Connection) -> None:
+        """Connect, shake hands, and look at the certificate before anything is sent."""
+        if not self._secure:
+            await loop.create_connection(lambda: connection, self._host, self._port)
+            return
+        if self._trust is None:
+            self._trust = tls.trust(self._address.tls)
+        await loop.create_connection(lambda: connection, self._host, self._port)
+        channel = await connection.secure(self._trust, self._host, self._session)
+        pin = self._pin
+        if pin is not None and not pin.accepts(channel.certificate):
+            self._session = None
+            raise NotSent("certificate", f"certificate {pin.seen} is not the expected one")
+
+
+def explain(error: Exception) -> tuple[Cause, str]:
+    """Return the cause of an error before anything was sent, and a sentence without its text.
+
+    The text of outside errors is left out: it can quote what was sent.
+    """
+    table: tuple[tuple[type[Exception], Cause, str], ...] = (
+        (ssl.SSLCertVerificationError, "certificate", "certificate not trusted"),
+        (ssl.SSLError, "tls", "the TLS handshake failed"),
+        (TimeoutError, "timeout", "no answer in time"),
+        (ConnectionRefusedError, "refused", "the connection was refused"),
+        (ConnectionError, "closed", "the connection was closed"),
+        (socket.gaierror, "no_route", "the name does not resolve"),
+        (ValueError, "no_route", "the base URL is not usable"),
+    )
+    for kind, cause, detail in table:
+        if isinstance(error, kind):
+            return cause, detail
+    number = error.errno if isinstance(error, OSError) else None
+    return "no_route", f"no route ({errno.errorcode.get(number or 0, number)})"
