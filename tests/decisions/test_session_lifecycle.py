@@ -509,9 +509,9 @@ def test_a_cancelled_session_that_was_to_move_ends() -> None:
 @given(sessions(), st.booleans(), st.booleans(), st.booleans())
 def test_a_session_that_has_begun_is_never_placed_again(
     before: Session,
-    dead: bool,  # noqa: FBT001
-    lost: bool,  # noqa: FBT001
-    forced: bool,  # noqa: FBT001
+    dead: bool,
+    lost: bool,
+    forced: bool,
 ) -> None:
     """Somebody worked in it: an empty lab elsewhere would be a lie."""
     begun = before.status.phase in {S.RUNNING, S.COLLECTING}

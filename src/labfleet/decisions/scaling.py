@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from labfleet.decisions import placement
+from labfleet.decisions import disruption, placement
 from labfleet.kernel import ids
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPolicy
@@ -299,6 +299,8 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
     if not empty:
         return ()
     since, name = min(empty)
+    if not _budget(view, groups).left:
+        return ()
     if len(groups.ready) + len(groups.booting) > scaling.max_workers:
         return (Retirement(name=name, reason="AboveMaximum"),)
     if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
@@ -309,6 +311,14 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
     if now - since < timedelta(seconds=scaling.empty_seconds) or _wanted(view, now):
         return ()
     return (Retirement(name=name, reason="Empty"),)
+
+
+def _budget(view: PoolView, groups: _Groups) -> disruption.Room:
+    """Return how many serving workers may go while others are away already."""
+    sick = sum(each.unreachable for each in groups.ready)
+    ending = sum(each.phase is WorkerPhase.TERMINATING_EC2 for each in groups.leaving)
+    away = sick + len(groups.failed) + len(groups.leaving) - ending
+    return disruption.room(view.spec.disruption, serving=len(groups.ready) - sick, away=away)
 
 
 def _wanted(view: PoolView, now: datetime) -> bool:

@@ -1,0 +1,59 @@
+"""How many of a pool's workers automatic actions may take out of service at once.
+
+Pure. Whatever is already away (draining, stopping, failed, out of reach) counts against the
+budget (but not what EC2 is already ending: it comes back to nobody), so that trouble and upkeep never add up (aws.md 4: Karpenter's budgets, cluster
+autoscaler's limit on unready nodes). What people ask for is never held back by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.resources.pool import Disruption
+from labfleet.resources.worker import Health, Worker, WorkerPhase
+
+_AWAY = frozenset(
+    {
+        WorkerPhase.DRAINING,
+        WorkerPhase.UNLICENSING,
+        WorkerPhase.STOPPING,
+        WorkerPhase.FAILED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many more may go now; `why` says what used the budget up when there are none."""
+
+    left: int
+    why: str = ""
+
+
+def allowance(budget: Disruption, workers: int) -> int:
+    """Return how many of this many workers may be away at once."""
+    return min(workers, max(budget.max_workers, workers * budget.max_percent // 100))
+
+
+def room(budget: Disruption, *, serving: int, away: int) -> Room:
+    """Return how many of `serving` workers may be taken out while `away` already are."""
+    allowed = allowance(budget, serving + away)
+    left = max(0, min(serving, allowed - away))
+    if left or not serving:
+        return Room(left)
+    return Room(0, f"disruption budget: {away} of {serving + away} workers are away, {allowed} may")
+
+
+def of_workers(budget: Disruption, workers: Iterable[Worker]) -> Room:
+    """Return the room of a pool's workers as their records stand."""
+    serving = away = 0
+    for worker in workers:
+        phase = worker.status.phase
+        if phase in phases.HOSTING and not phases.drain_wanted(worker):
+            sick = worker.status.health is Health.UNREACHABLE
+            away, serving = away + sick, serving + (not sick)
+        elif phase in _AWAY or phase in phases.HOSTING:
+            away += 1
+    return room(budget, serving=serving, away=away)
