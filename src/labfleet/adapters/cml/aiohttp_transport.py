@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 from collections.abc import Mapping
 from types import SimpleNamespace
 
@@ -113,7 +114,7 @@ class AiohttpTransport:
         async with session.request(
             method,
             URL(self._base + path, encoded=True),
-            data=body,
+            data=body if body is None or len(body) <= CHUNK else io.BytesIO(body),
             headers={"Accept-Encoding": "identity", **headers},
             allow_redirects=False,
             ssl=tls.trust(self._tls),
