@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -42,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lease_seconds: how long a silent leader keeps its place (machine seconds); at
     least 30, because a call of up to 15 s must fit into what is left between two renewals.
     stop_seconds: how long an orderly stop may take (machine seconds).
+    cml_http: own or aiohttp, which speaks HTTP to CML servers; aiohttp is slower and there for
+    a server that `own` does not get on with.
     """
 
     data: str = "var"
@@ -60,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     aws_secret_key_env: str = ""
     lease_seconds: Annotated[float, msgspec.Meta(ge=30)] = 30.0
     stop_seconds: Positive = 20.0
+    cml_http: Literal["own", "aiohttp"] = "own"
 
     @property
     def store_url(self) -> str:

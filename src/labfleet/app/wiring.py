@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from labfleet.adapters.aws import clients, compute
-from labfleet.adapters.cml import aiohttp_transport
+from labfleet.adapters.cml import http_transport
 from labfleet.adapters.cml.hosts import CmlHosts
+from labfleet.adapters.cml.transport import Connect
 from labfleet.adapters.probe import TcpProbe
 from labfleet.app.metrics import Metrics
 from labfleet.app.settings import Settings
@@ -101,11 +102,20 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
             credentials=_credentials(settings, os.environ),
             endpoint_url=settings.aws_endpoint_url or None,
         ),
-        hosts=CmlHosts(aiohttp_transport.connect),
+        hosts=CmlHosts(_network(settings)),
         secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
         probe=TcpProbe(),
     )
     return outside, installation
+
+
+def _network(settings: Settings) -> Connect:
+    """Return how CML servers are reached; aiohttp is loaded only where it is asked for."""
+    if settings.cml_http == "own":
+        return http_transport.connect
+    from labfleet.adapters.cml import aiohttp_transport
+
+    return aiohttp_transport.connect
 
 
 def _credentials(settings: Settings, env: Mapping[str, str]) -> clients.Credentials | None:

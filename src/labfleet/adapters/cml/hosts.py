@@ -26,7 +26,7 @@ class Kept:
 
 
 class CmlHosts:
-    """LabHosts over any transport; the roof passes `aiohttp_transport.connect`."""
+    """LabHosts over any transport; the roof passes `http_transport.connect`."""
 
     def __init__(self, connect: Connect, limits: Limits | None = None) -> None:
         self._connect = connect
