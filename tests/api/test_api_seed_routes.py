@@ -138,7 +138,13 @@ async def test_verbs_speak_http(api: Api):
     assert drained.json["spec"]["drain"]["deadline"] == "2026-11-27T09:01:00Z"
     both = {"deadlineSeconds": 60, "deadline": "2026-11-28T00:00:00Z"}
     assert (await api.call("POST", f"{path}/drain", both)).status == 400
+    later = {"deadline": "2026-11-28T00:00:00Z"}
+    moved = await api.call("POST", f"{path}/change-drain", later)
+    assert moved.json["spec"]["drain"]["deadline"] == "2026-11-28T00:00:00Z"
+    assert (await api.call("POST", f"{path}/change-drain", {})).status == 400
     assert (await api.call("POST", f"{path}/cancel-drain")).json["spec"]["drain"] is None
+    refused = await api.call("POST", f"{path}/change-drain", {"force": True})
+    assert (refused.status, refused.json["reason"]) == (409, "NotDraining")
     assert (await api.call("POST", f"{path}/cordon", {})).json["spec"]["cordoned"] is True
     assert (await api.call("POST", f"{path}/uncordon", {})).json["spec"]["cordoned"] is False
     wish = await api.call("POST", f"{path}/desired", {"desired": "Stopped"})

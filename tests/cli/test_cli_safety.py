@@ -91,6 +91,25 @@ def test_drain_says_by_when_and_why(run, fleet):
     assert fleet.seen[-1].path == "/api/v1/workers/w-2/cancel-drain"
 
 
+def test_a_drain_is_extended_or_ended_now(run, fleet):
+    """Extending sends an instant; --now drains first what nobody drained."""
+    assert run("drain", "w-2", "--extend", "1h").out.startswith("worker/w-2 drains until ")
+    assert fleet.calls("POST")[-1].body == {"deadline": "2026-11-27T13:00:00.000Z"}
+    assert run("drain", "w-2", "--now", "--yes").code == 0
+    last = [(each.path.rsplit("/", 1)[1], each.body) for each in fleet.calls("POST")[-2:]]
+    assert last == [("drain", {"reason": ""}), ("change-drain", {"force": True})]
+    assert run("drain", "w-2", "--now", "--undo").code == 2
+
+
+def test_a_worker_is_stopped_and_started(run, fleet):
+    """Both say what the worker shall become."""
+    assert run("stop", "w-2", "--yes").out == "worker/w-2 is to stop\n"
+    assert run("start", "w-2").out == "worker/w-2 is to start\n"
+    bodies = [(each.path, each.body) for each in fleet.calls("POST")[-2:]]
+    path = "/api/v1/workers/w-2/desired"
+    assert bodies == [(path, {"desired": "Stopped"}), (path, {"desired": "Ready"})]
+
+
 def test_cordon_and_uncordon(run, fleet):
     """Both are verbs of a worker and of nothing else."""
     assert run("cordon", "w-1").out == "worker/w-1 cordoned\n"

@@ -75,6 +75,36 @@ async def test_drain_is_recorded_and_taken_back(world: World):
 
 
 @pytest.mark.asyncio
+async def test_a_drain_can_be_extended_and_forced(world: World):
+    """The deadline moves, force without one ends it now; without a drain there is none to move."""
+    await a_worker(world)
+    with pytest.raises(Refused, match="nobody asked"):
+        await verbs.change_drain(world.parts, ADMIN, "w", force=True)
+    await verbs.drain(world.parts, ADMIN, "w", reason="patch day")
+    later = world.clock.now() + timedelta(hours=9)
+    moved = await verbs.change_drain(world.parts, ADMIN, "w", deadline=later)
+    assert (moved.spec.drain.deadline, moved.spec.drain.force) == (later, False)
+    again = await verbs.change_drain(world.parts, ADMIN, "w", deadline=later)
+    assert again.metadata.generation == moved.metadata.generation
+    forced = await verbs.change_drain(world.parts, ADMIN, "w", force=True)
+    assert (forced.spec.drain.deadline, forced.spec.drain.force) == (world.clock.now(), True)
+    assert forced.spec.drain.reason == "patch day"
+    for wrong in ({}, {"deadline": world.clock.now()}, {"deadline": later.replace(tzinfo=None)}):
+        with pytest.raises(errors.Invalid):
+            await verbs.change_drain(world.parts, ADMIN, "w", **wrong)
+
+
+@pytest.mark.asyncio
+async def test_what_a_stop_waits_for_can_be_forced(world: World):
+    """A worker that is to stop or end drains by itself, and that drain can be forced as well."""
+    await a_worker(world)
+    await verbs.desire(world.parts, ADMIN, "w", desired="Terminated")
+    forced = await verbs.change_drain(world.parts, ADMIN, "w", force=True)
+    assert forced.spec.drain.force
+    assert forced.spec.drain.deadline <= world.clock.now()
+
+
+@pytest.mark.asyncio
 async def test_a_worker_to_be_terminated_stays_so(world: World):
     """Neither a cancelled drain nor another wish saves it."""
     await a_worker(world)
@@ -303,6 +333,11 @@ async def test_explain_says_what_a_worker_waits_for_and_until_when(world: World)
     await world.status(made, phase=WorkerPhase.DRAINING)
     found = await explain.explain(world.parts, ADMIN, KINDS["Worker"], "w")
     assert "sessions: s1" in found.waiting_for
+    (blocker,) = found.blockers
+    assert (blocker.name, blocker.phase, blocker.owner) == ("s1", "RUNNING", "ada")
+    assert blocker.until is not None
+    assert "labfleet cancel session/s1" in blocker.help
+    assert any(line.startswith("In the way: session s1 of ada") for line in found.lines)
     empty = (
         Condition(
             type="Drained", status="True", reason="Empty", last_transition_time=world.clock.now()

@@ -30,6 +30,13 @@ class DrainRequest(Record, frozen=True, kw_only=True):
     force: bool = False
 
 
+class ChangeDrainRequest(Record, frozen=True, kw_only=True):
+    """The new deadline, or that what runs is ended: now, or at the new deadline."""
+
+    deadline: datetime | None = None
+    force: bool | None = None
+
+
 class DesireRequest(Record, frozen=True, kw_only=True):
     """What a worker shall become."""
 
@@ -79,6 +86,15 @@ def _workers(parts: Parts) -> list[HTTPRouteHandler]:
         )
         return reply(worker)
 
+    async def change_drain(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        asked = await record(request, ChangeDrainRequest)
+        who, at = caller(request), asked.deadline
+        return reply(
+            await verbs.change_drain(parts, who, name, namespace, deadline=at, force=asked.force)
+        )
+
     async def cancel_drain(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
@@ -120,6 +136,14 @@ def _workers(parts: Parts) -> list[HTTPRouteHandler]:
             cancel_drain,
             "Take a drain back",
             body=None,
+            reply_type=Worker,
+        ),
+        _verb(
+            "workers",
+            "change-drain",
+            change_drain,
+            "Extend a drain, or end what still runs",
+            body=ChangeDrainRequest,
             reply_type=Worker,
         ),
         _verb(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -26,6 +27,7 @@ def explain(call: Call, *, args: tuple[str, ...]) -> int:
     for at, (target, answer) in enumerate(zip(wanted, answers, strict=True)):
         output.say(("\n" if at else "") + "\n".join(sentences(call, target, answer)))
         _candidates(call, target, answer.get("decision") or {})
+        _blockers(call, answer.get("blockers") or ())
     return exits.OK
 
 
@@ -105,6 +107,26 @@ def _candidates(call: Call, target: targets.Target, decision: dict[str, Any]) ->
     title = "CLUSTER" if target.kind.name == "Simulation" else "WORKER"
     output.say("")
     call.out.table([title, "FITS", "SHORT OF", "REASONS", "SCORE"], rows)
+
+
+def _blockers(call: Call, blockers: Sequence[dict[str, Any]]) -> None:
+    """Show what keeps a worker from being empty, soonest first."""
+    if not blockers:
+        return
+    now = call.now()
+    rows = [
+        [
+            f"{str(each.get('kind')).lower()}/{each.get('name')}",
+            str(each.get("phase")),
+            words.printable(str(each.get("owner") or "-")),
+            words.when(each.get("until"), now) if each.get("until") else "unknown",
+            words.printable(str(each.get("why") or "-")),
+            str(each.get("help") or "-"),
+        ]
+        for each in blockers
+    ]
+    output.say("")
+    call.out.table(["IN THE WAY", "PHASE", "OWNER", "UNTIL", "WHY", "WAY OUT"], rows)
 
 
 def _row(candidate: dict[str, Any]) -> list[str]:

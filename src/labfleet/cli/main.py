@@ -52,6 +52,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "drain": ("labfleet.cli.verbs", "drain", "Empty a worker by a deadline, or stop doing so."),
     "cordon": ("labfleet.cli.verbs", "cordon", "Place nothing more on a worker."),
     "uncordon": ("labfleet.cli.verbs", "uncordon", "Place sessions on a worker again."),
+    "stop": ("labfleet.cli.verbs", "stop", "Stop a worker once it is empty; its disk stays."),
+    "start": ("labfleet.cli.verbs", "start", "Start a stopped worker."),
     "token": ("labfleet.cli.tokens", "token", "Make, list and revoke API tokens."),
     "context": ("labfleet.cli.contexts", "context", "Choose among servers."),
     "version": ("labfleet.cli.about", "version", "Show the versions of client and server."),

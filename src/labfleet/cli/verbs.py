@@ -1,7 +1,8 @@
-"""Verbs on one object: drain, cordon, uncordon, extend."""
+"""Verbs on one object: drain, cordon, uncordon, start, stop, extend."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from labfleet.cli import completing, exits, output, paths, safety, targets, wait
 from labfleet.cli.call import Call, connected
 from labfleet.kernel import clock
 
+Pairs = Sequence[tuple[targets.Target, dict[str, Any] | None]]
 _worker = click.argument("names", nargs=-1, required=True, metavar="WORKER...",
                          shell_complete=completing.of_kind("worker"))  # fmt: skip
 
@@ -22,6 +24,8 @@ _worker = click.argument("names", nargs=-1, required=True, metavar="WORKER...",
 @click.option("--reason", "--message", "-m", "reason", default="", help="Why, for the record.")
 @click.option("--force", is_flag=True, help="End what still runs at the deadline.")
 @click.option("--undo", "--cancel", "undo", is_flag=True, help="Stop draining.")
+@click.option("--extend", "longer", metavar="DURATION", help="Move the deadline of a drain.")
+@click.option("--now", "now", is_flag=True, help="End what still runs at once.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, even when people are connected.")
 @click.option("--wait", "wait", is_flag=True, help="Wait until the worker is out of DRAINING.")
 @click.option("--timeout", default="4h", show_default=True, help="With --wait: exit 8 after.")
@@ -34,11 +38,15 @@ def drain(
     reason: str,
     force: bool,
     undo: bool,
+    longer: str | None,
+    now: bool,
     yes: bool,
     wait: bool,
     timeout: str,
 ) -> int:
     """Empty a worker: nothing new is placed on it, what runs may end by the deadline."""
+    if sum((undo, longer is not None, now, deadline is not None or force)) > 1:
+        raise exits.usage("give one of --undo, --extend, --now, and --deadline with --force")
     body: dict[str, Any] = {"reason": reason, "force": force}
     if deadline is not None:
         end = call.now() + timedelta(seconds=calls.seconds(deadline, "--deadline"))
@@ -48,11 +56,66 @@ def drain(
     pairs = safety.each_target(call, wanted, missing_ok=False)
     if undo:
         return _verb(call, wanted, "cancel-drain", {}, "no longer draining")
+    if longer is not None:
+        return _longer(call, pairs, timedelta(seconds=calls.seconds(longer, "--extend")))
     for target, obj in pairs:
-        effect = "ends" if force else "concerns"
+        effect = "ends" if force or now else "concerns"
         safety.ask(call, "Draining", target, obj, yes=yes, effect=effect)
-    code = _verb(call, wanted, "drain", body, "draining")
+    if now:
+        code = _now(call, pairs, wanted, reason)
+    else:
+        code = _verb(call, wanted, "drain", body, "draining")
     return _drained(call, wanted, patience) if wait else code
+
+
+def _longer(call: Call, pairs: Pairs, by: timedelta) -> int:
+    """Move each deadline; an instant is sent, so that a repeated call moves it once."""
+    for target, obj in pairs:
+        before = words.instant(paths.simple(obj or {}, "spec.drain.deadline"))
+        later = max(before or call.now(), call.now()) + by
+        body = {"deadline": clock.format_instant(later)}
+        said = f"drains until {words.when(body['deadline'], call.now())}"
+        code = _verb(call, [target], "change-drain", body, said)
+        if code != exits.OK:
+            return code
+    return exits.OK
+
+
+def _now(call: Call, pairs: Pairs, wanted: list[targets.Target], reason: str) -> int:
+    """End what runs at once; a worker that nobody drained yet is drained first."""
+    fresh = [target for target, obj in pairs if not _leaving(obj)]
+    if fresh:
+        code = _verb(call, fresh, "drain", {"reason": reason}, "draining")
+        if code != exits.OK:
+            return code
+    return _verb(call, wanted, "change-drain", {"force": True}, "ends what still runs")
+
+
+def _leaving(obj: dict[str, Any] | None) -> bool:
+    found = obj or {}
+    desired = paths.simple(found, "spec.desired")
+    return paths.simple(found, "spec.drain") is not None or desired not in {None, "Ready"}
+
+
+@click.command("stop", short_help="Stop a worker once it is empty; its disk stays.")
+@_worker
+@click.option("-y", "--yes", is_flag=True, help="Do not ask, even when people are connected.")
+@connected
+def stop(call: Call, *, names: tuple[str, ...], yes: bool) -> int:
+    """Stop a worker once its sessions have ended; it can be started again."""
+    wanted = [targets.one(each, "worker") for each in names]
+    for target, obj in safety.each_target(call, wanted, missing_ok=False):
+        safety.ask(call, "Stopping", target, obj, yes=yes, effect="concerns")
+    return _verb(call, wanted, "desired", {"desired": "Stopped"}, "is to stop")
+
+
+@click.command("start", short_help="Start a stopped worker.")
+@_worker
+@connected
+def start(call: Call, *, names: tuple[str, ...]) -> int:
+    """Start a stopped worker, or take back that it is to stop."""
+    wanted = [targets.one(each, "worker") for each in names]
+    return _verb(call, wanted, "desired", {"desired": "Ready"}, "is to start")
 
 
 def _drained(call: Call, wanted: list[targets.Target], patience: float) -> int:

@@ -6,8 +6,10 @@ programs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+
+import msgspec
 
 from labfleet.decisions import wording
 from labfleet.decisions.lifecycle.session import LOOK_AHEAD, ON_DEMAND_PATIENCE
@@ -21,7 +23,8 @@ from labfleet.resources.machine import TimeLimits
 from labfleet.resources.meta import Record, Resource
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import access, verbs
+from labfleet.service import access, drain_blockers, verbs
+from labfleet.service.drain_blockers import Blocker
 from labfleet.service.parts import Caller, Parts
 
 # Which limit of the template bounds which phase.
@@ -80,6 +83,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     next_deadline: Deadline | None = None
     next: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
     lines: tuple[str, ...] = ()
 
 
@@ -135,7 +139,7 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
     )
 
 
-def of_worker(obj: Worker, sessions: Iterable[Session] = ()) -> Explanation:
+def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     """Return how far a worker is and what it waits for."""
     status = obj.status
     waits = [_WORKER_WAITS[status.phase]] if status.phase in _WORKER_WAITS else []
@@ -165,10 +169,12 @@ def of_worker(obj: Worker, sessions: Iterable[Session] = ()) -> Explanation:
         deadline=deadline,
         where=f", {len(live)} live sessions" if live else "",
     )
-    if not status.licence.leak:
-        return made
-    lines = (*made.lines, f"A licence was not given back: {status.licence.leak}.")
-    return _with_lines(made, lines)
+    lines = list(made.lines)
+    blockers = drain_blockers.of(obj, sessions)
+    lines += [f"In the way: {_blocker(each)}" for each in blockers]
+    if status.licence.leak:
+        lines.append(f"A licence was not given back: {status.licence.leak}.")
+    return msgspec.structs.replace(made, blockers=blockers, lines=tuple(lines))
 
 
 def of_simulation(obj: Simulation) -> Explanation:
@@ -289,11 +295,10 @@ def _session_deadline(obj: Session, definition: Definition | None) -> Deadline |
     return None
 
 
-def _with_lines(made: Explanation, lines: tuple[str, ...]) -> Explanation:
-    return Explanation(
-        **{name: getattr(made, name) for name in made.__struct_fields__ if name != "lines"},
-        lines=lines,
-    )
+def _blocker(each: Blocker) -> str:
+    until = "" if each.until is None else f" until {_shown(each.until)}"
+    owner = f" of {each.owner}" if each.owner else ""
+    return f"{each.kind.lower()} {each.name}{owner} is {each.phase}{until}: {each.why}; {each.help}"
 
 
 def _shown(at: datetime) -> str:

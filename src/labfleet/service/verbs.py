@@ -99,6 +99,61 @@ async def cancel_drain(
     )
 
 
+async def change_drain(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str = "default",
+    *,
+    deadline: datetime | None = None,
+    force: bool | None = None,
+) -> Worker:
+    """Move the deadline of a drain that is under way, or have it end what still runs.
+
+    `force` without a deadline ends it now. Refused (NotDraining) when nobody asked for a drain.
+    """
+    if deadline is None and force is None:
+        raise intake.invalid(("deadline", "say what to change: deadline or force"))
+    now = parts.clock.now()
+    if deadline is not None and deadline.tzinfo is None:
+        raise intake.invalid(("deadline", "give a time zone, for example 2026-11-27T09:00:00Z"))
+    if deadline is not None and deadline <= now:
+        raise intake.invalid(("deadline", "must be in the future"))
+
+    async def change(old: Worker) -> Ruled:
+        _alive(old)
+        drain = old.spec.drain or _implied(old)
+        if drain is None:
+            raise Refused(f"nobody asked for {name!r} to be drained", reason="NotDraining")
+        at = deadline or drain.deadline
+        if force and deadline is None:
+            at = min(at, now)
+        wanted = msgspec.structs.replace(
+            drain,
+            deadline=at,
+            force=drain.force if force is None else force,
+            requested_by=caller.principal.name,
+        )
+        return Ruled(with_spec(old, drain=wanted))
+
+    where = (name, namespace)
+    reason = "DrainForced" if force else "DrainExtended"
+    return await _changed(
+        parts, caller, Worker, where, action="drain", reason=reason, change=change
+    )
+
+
+def _implied(worker: Worker) -> Drain | None:
+    """Return the drain that a wish to stop or end a worker brings with it."""
+    if worker.spec.desired == "Ready" and not worker.deleting:
+        return None
+    limit = DRAIN_SECONDS if worker.spec.machine is None else worker.spec.machine.limits.drain
+    since = worker.status.phase_since
+    if since is None:
+        return None
+    return Drain(deadline=since + timedelta(seconds=limit), reason=f"to be {worker.spec.desired}")
+
+
 async def cordon(
     parts: Parts, caller: Caller, name: str, namespace: str = "default", *, closed: bool = True
 ) -> Worker:
