@@ -11,7 +11,9 @@ from labfleet.resources import (
     cluster,
     definition,
     fleet_settings,
+    leak,
     pool,
+    region,
     session,
     template,
     webhook,
@@ -69,7 +71,7 @@ _ROWS = (
             "ZONE=status.ec2.availabilityZone*", "VERSION=status.cml.version*",
             "MESSAGE=status.message*",
         ),
-        frozen=("track", "pool", "template", "machine"),
+        frozen=("track", "pool", "template", "machine", "origin"),
         amounts=(("machine.capacity", True),),
     ),
     Kind(
@@ -159,7 +161,8 @@ _ROWS = (
         type=fleet_settings.Settings,
         summary="What people change while the fleet runs: discovery, idle, thresholds, garbage.",
         columns=_columns(
-            "PAUSED=spec.automation.paused", "IDLE=spec.idle", "DISCOVERY=spec.discovery",
+            "PAUSED=spec.automation.paused", "BY=spec.automation.by",
+            "REASON=spec.automation.reason",
         ),
     ),
     Kind(
@@ -173,6 +176,34 @@ _ROWS = (
             "DELIVERED=status.delivered", "FAILURES=status.failures", "LAST=status.lastStatus",
             "ERROR=status.lastError*",
         ),
+    ),
+    Kind(
+        name="Region",
+        plural="regions",
+        short=("r",),
+        type=region.Region,
+        summary="A provider region that is scanned and swept, and what was found there.",
+        columns=_columns(
+            "LAST SCAN=status.scan.lastRunAt", "FOUND=status.scan.discovered",
+            "IMPORTED=status.scan.imported", "ENDED=status.ended", "WAITS=status.waits",
+            "ERROR=status.scan.lastError*", "SUSPECTS=status.suspects*",
+        ),
+        creatable=False,
+    ),
+    Kind(
+        name="Leak",
+        plural="leaks",
+        type=leak.Leak,
+        summary="A licence that could not be given back; a person must free it.",
+        columns=_columns(
+            "WORKER=spec.worker", "PRODUCT UUID=spec.productUuid", "HOSTNAME=spec.hostname",
+            "SINCE=spec.since", "WHY=spec.why", "FIX=spec.fix*",
+        ),
+        frozen=(
+            "worker", "worker_uid", "instance_id", "region", "product_uuid", "hostname",
+            "product", "since", "why", "fix", "certain",
+        ),
+        creatable=False,
     ),
 )  # fmt: skip
 

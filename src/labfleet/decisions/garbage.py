@@ -1,0 +1,170 @@
+"""What may be ended as left behind, and when: pure.
+
+Two phases (aws.md 4, 7.9): what nobody owns is a suspect; after its grace it is due, and the
+shell looks once more at the provider and at the store before it acts. Nothing is judged on a
+list that failed, nothing is due before every region was listed once, and a round ends at most
+a few. Clocks here are monotonic seconds of this leader: a new leader starts anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from labfleet.interfaces.compute import Instance, Leftover
+from labfleet.resources.region import LeftKind
+from labfleet.resources.worker import Worker, WorkerPhase
+
+SHARE = 0.2
+"""The largest part of a region's machines that one round may end (but always one)."""
+
+Place = tuple[str, LeftKind, str]
+"""Region, kind, id."""
+Word = Literal["owned", "kept", "ending", "suspect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the settings say. `hold` is why nothing is ended now, None when it may be."""
+
+    grace: float = 300.0
+    round_limit: int = 5
+    keep_tag: str = "keep"
+    dry_run: bool = False
+    hold: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Who owns what, as the records say: by instance id, and by uid while a launch is open."""
+
+    instances: frozenset[str] = frozenset()
+    launching: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something of ours that was listed: what it is called and what was made of it."""
+
+    place: Place
+    word: Word
+    name: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What to do: `due` in order, at most what a round may end; `next` tells of each suspect.
+
+    `since` holds every suspect's first sight, for the next round.
+    """
+
+    due: tuple[Thing, ...] = ()
+    since: Mapping[Place, float] = field(default_factory=dict)
+    next: Mapping[Place, str] = field(default_factory=dict)
+
+
+def owners(workers: Iterable[Worker]) -> Owners:
+    """Return who owns what; an ended record owns nothing, every other its instance."""
+    instances, launching = set(), set()
+    for worker in workers:
+        if worker.status.phase is WorkerPhase.TERMINATED:
+            continue
+        origin = worker.spec.origin
+        for found in (worker.status.ec2.instance_id, origin and origin.instance_id):
+            if found:
+                instances.add(found)
+        effect = worker.status.effect
+        if effect is not None and effect.kind == "launch":
+            launching.add(worker.metadata.uid)
+    return Owners(frozenset(instances), frozenset(launching))
+
+
+def instance(region: str, machine: Instance, known: Owners, keep_tag: str) -> Thing:
+    """Judge a machine that carries our owner tag."""
+    place: Place = (region, "instance", machine.id)
+    name = machine.tags.get("Name", "")
+    if machine.id in known.instances or known.launching.intersection(machine.tags.values()):
+        return Thing(place, "owned", name)
+    if keep_tag in machine.tags:
+        return Thing(place, "kept", name, f"no worker has it; tag {keep_tag} protects it")
+    if machine.state in {"shutting-down", "terminated"}:
+        return Thing(place, "ending", name)
+    return Thing(place, "suspect", name, "it carries our owner tag and no worker has it")
+
+
+def leftover(found: Leftover, known: Owners, keep_tag: str) -> Thing:
+    """Judge a volume or address with our owner tag that is attached to nothing."""
+    place: Place = (found.region, found.kind, found.id)
+    name = found.tags.get("Name", "")
+    if known.launching.intersection(found.tags.values()):
+        return Thing(place, "owned", name)
+    if keep_tag in found.tags:
+        return Thing(place, "kept", name, f"attached to nothing; tag {keep_tag} protects it")
+    return Thing(place, "suspect", name, "it carries our owner tag and is attached to nothing")
+
+
+def sweep(
+    things: Iterable[Thing],
+    before: Mapping[Place, float],
+    now: float,
+    rules: Rules,
+    *,
+    listed: Mapping[str, int],
+    unheard: Collection[str] = (),
+) -> Round:
+    """Return the round. `listed` is how many machines each region has.
+
+    `unheard` are regions whose list failed: nothing of them is due, and what was suspected
+    there before stays as it was. Whatever is in no list any more is forgotten.
+    """
+    since: dict[Place, float] = {place: at for place, at in before.items() if place[0] in unheard}
+    told: dict[Place, str] = {}
+    ripe: list[tuple[float, Thing]] = []
+    for thing in things:
+        if thing.place[0] in unheard:
+            continue
+        if thing.word == "kept":
+            told[thing.place] = "nothing: it is protected by its tag"
+        if thing.word != "suspect":
+            continue
+        first = since[thing.place] = before.get(thing.place, now)
+        if now - first >= rules.grace:
+            ripe.append((first, thing))
+        told[thing.place] = _next(rules)
+    if rules.hold is not None or rules.dry_run:
+        return Round((), since, told)
+    ripe.sort(key=_oldest)
+    return Round(tuple(_capped(ripe, rules.round_limit, listed)), since, told)
+
+
+def _next(rules: Rules) -> str:
+    if rules.hold is not None:
+        return f"nothing while held: {rules.hold}"
+    if rules.dry_run:
+        return "nothing: dry run; would be ended after its grace"
+    return "ended after its grace and a last look"
+
+
+def _oldest(each: tuple[float, Thing]) -> tuple[float, Place]:
+    return each[0], each[1].place
+
+
+def _capped(
+    ripe: Iterable[tuple[float, Thing]], limit: int, listed: Mapping[str, int]
+) -> Iterable[Thing]:
+    """Yield the oldest: a number for all, and of machines a share of each region's."""
+    left = limit
+    shares: dict[str, int] = {}
+    for _, thing in ripe:
+        region, kind, _ = thing.place
+        if not left:
+            return
+        if kind == "instance":
+            share = shares.setdefault(region, max(1, int(listed.get(region, 0) * SHARE)))
+            if not share:
+                continue
+            shares[region] = share - 1
+        left -= 1
+        yield thing

@@ -1,0 +1,52 @@
+"""Leak: a licence that could not be given back; it outlives the worker that lost it.
+
+Cisco's portal still counts it for an instance that is gone. A person removes the product
+instance there and resolves the leak here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from labfleet.resources.conditions import Condition
+from labfleet.resources.meta import Record, Resource
+
+KEPT = 1000
+FIX = (
+    "in Cisco Smart Software Manager remove the product instance with this product UUID or "
+    "host name, then: labfleet resolve"
+)
+
+
+class LeakSpec(Record, frozen=True, kw_only=True):
+    """Whose licence it is and why it was lost.
+
+    `certain` False: an answer was lost, so the licence cloud may have been told after all.
+    """
+
+    worker: str
+    worker_uid: str = ""
+    instance_id: str | None = None
+    region: str | None = None
+    product_uuid: str | None = None
+    hostname: str | None = None
+    product: str | None = None
+    since: datetime
+    why: str = ""
+    fix: str = FIX
+    certain: bool = True
+
+
+class LeakStatus(Record, frozen=True, kw_only=True):
+    """Nothing is observed: who could tell is Cisco's portal."""
+
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int = 0
+
+
+class Leak(Resource, frozen=True, kw_only=True):
+    """One licence that a person must free by hand."""
+
+    spec: LeakSpec
+    status: LeakStatus = LeakStatus()
+    kind: str = "Leak"

@@ -1,0 +1,94 @@
+"""Region: what is remembered of one provider region that is scanned and swept.
+
+One object per region, written by the worker controller's leader: which images ever matched,
+which instances people said no to, what the last scan found, what is suspected of having been
+left behind, and what was ended. Deleting it forgets all of that. Times are fleet time.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from labfleet.resources.conditions import Condition
+from labfleet.resources.meta import Record, Resource
+
+IMAGES_KEPT = 1000
+IGNORED_KEPT = 1000
+SUSPECTS_KEPT = 200
+DEEDS_KEPT = 50
+
+LeftKind = Literal["instance", "volume", "address", "worker"]
+
+
+class Suspect(Record, frozen=True, kw_only=True):
+    """Something that seems left behind: since when this leader sees it, why, what comes next.
+
+    `worker`: a record whose instance is not there. `due` is the earliest end, None when
+    nothing will happen by itself.
+    """
+
+    kind: LeftKind
+    id: str
+    name: str = ""
+    since: datetime
+    why: str = ""
+    next: str = ""
+    due: datetime | None = None
+
+
+class Deed(Record, frozen=True, kw_only=True):
+    """One end that garbage collection asked for: written before the call is made."""
+
+    at: datetime
+    kind: LeftKind
+    id: str
+    name: str = ""
+    why: str = ""
+
+
+class Scan(Record, frozen=True, kw_only=True):
+    """What discovery did here (seed 002). `foreign` belong to another installation.
+
+    `runs` and `imported` are sums; `discovered` and `foreign` are of the last run.
+    """
+
+    runs: int = 0
+    discovered: int = 0
+    imported: int = 0
+    foreign: int = 0
+    foreign_ids: tuple[str, ...] = ()
+    ignored: int = 0
+    last_run_at: datetime | None = None
+    last_error: str = ""
+    settings_source: str = "default"
+
+
+class RegionSpec(Record, frozen=True, kw_only=True):
+    """Nothing is wanted of a region; what is scanned stands in the settings."""
+
+
+class RegionStatus(Record, frozen=True, kw_only=True):
+    """What was seen. `images` are all that ever matched, oldest first (aws.md 7.3).
+
+    `ignored` are instances whose observed worker a person deleted: discovery leaves them.
+    `waits` says why garbage collection does nothing here now; `ended` counts its deeds.
+    """
+
+    conditions: tuple[Condition, ...] = ()
+    images: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    scan: Scan = Scan()
+    suspects: tuple[Suspect, ...] = ()
+    deeds: tuple[Deed, ...] = ()
+    ended: int = 0
+    waits: str = ""
+    observed_generation: int = 0
+
+
+class Region(Resource, frozen=True, kw_only=True):
+    """One provider region, as discovery and garbage collection know it."""
+
+    spec: RegionSpec = RegionSpec()
+    status: RegionStatus = RegionStatus()
+    kind: str = "Region"
