@@ -158,9 +158,9 @@ def test_given_credentials_close_the_environment_out(monkeypatch, tmp_path):
     }.items():
         monkeypatch.setenv(name, value)
     clients = Clients(credentials=Credentials("mine", "secret"))
-    client = clients.get("eu-west-1", "launch")
+    client = clients.get("eu-west-1", "change")
     assert client.meta.endpoint_url == "https://ec2.eu-west-1.amazonaws.com"
-    assert client.meta.config.retries["total_max_attempts"] == 2
+    assert client.meta.config.retries["total_max_attempts"] == 1
     assert client.meta.config.proxies == {}
     assert client._request_signer._credentials.access_key == "mine"
     clients.close()
@@ -170,7 +170,7 @@ def test_clients_are_shared_per_region_and_policy():
     """Asking twice gives the same client; another policy gives another one."""
     clients = Clients(credentials=Credentials("a", "b"))
     assert clients.get("eu-west-1", "read") is clients.get("eu-west-1", "read")
-    assert clients.get("eu-west-1", "read") is not clients.get("eu-west-1", "end")
+    assert clients.get("eu-west-1", "read") is not clients.get("eu-west-1", "change")
     clients.close()
 
 

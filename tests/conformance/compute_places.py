@@ -10,18 +10,20 @@ import sys
 import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Protocol
 
 from labfleet.adapters.aws.clients import Clients, Credentials, Deadlines
 from labfleet.adapters.aws.compute import Ec2
 from labfleet.adapters.aws.runner import ThreadRunner
-from labfleet.interfaces.compute import Compute, LaunchRequest
+from labfleet.interfaces.compute import Compute, LaunchRequest, Leftover, MetricPoint
 from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import Dice
+from labfleet.rehearsal.dice import EPOCH, Dice
 from labfleet.rehearsal.faults import Luck, Plan
-from labfleet.rehearsal.worlds import cml, ec2, ec2_wire
+from labfleet.rehearsal.worlds import cml, ec2, ec2_client, ec2_wire
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.machine import AwsSettings
+from labfleet.resources.worker import ScheduledEvent
 
 REGION = "us-east-1"
 OWNER = "conformance"
@@ -51,6 +53,26 @@ class Place(Protocol):
 
     def hide_new(self, seconds: float) -> None:
         """Let what is launched from now stay out of sight for so long."""
+        ...
+
+    async def by_hand(self) -> str:
+        """Launch a machine of the place's image from the console; return its id."""
+        ...
+
+    def impair(self, instance_id: str) -> None:
+        """Let a machine fail its instance check."""
+        ...
+
+    def retire(self, instance_id: str) -> None:
+        """Let the provider announce the machine's retirement."""
+        ...
+
+    async def spare(self, owner: str) -> str:
+        """Make a volume with an owner tag that is attached to nothing; return its id."""
+        ...
+
+    def measured(self, instance_id: str) -> MetricPoint:
+        """Let CloudWatch have one point of a machine, and return it."""
         ...
 
 
@@ -92,8 +114,8 @@ class World:
             self.compute, self.stranger = far.compute(OWNER), far.compute("another")
         else:
             wire = Wire(loop, Dice("wire"), luck, ec2.MANNERS)
-            self.compute = ec2.Ec2(self.cloud, wire, OWNER)
-            self.stranger = ec2.Ec2(self.cloud, wire, "another")
+            self.compute = ec2_client.Ec2(self.cloud, wire, OWNER)
+            self.stranger = ec2_client.Ec2(self.cloud, wire, "another")
 
     async def pass_by(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -106,6 +128,28 @@ class World:
 
     def hide_new(self, seconds: float) -> None:
         self.cloud.shown_after = seconds
+
+    async def by_hand(self) -> str:
+        return self.cloud.foreign(self.image).id
+
+    def impair(self, instance_id: str) -> None:
+        self.cloud.things[instance_id].instance_check = "impaired"
+
+    def retire(self, instance_id: str) -> None:
+        event = ScheduledEvent(code="instance-retirement", description="The host is degraded")
+        self.cloud.things[instance_id].events = (event,)
+
+    async def spare(self, owner: str) -> str:
+        name = f"vol-{len(self.cloud.waste):08x}"
+        tags = {"labfleet:owner": owner}
+        self.cloud.waste.append(Leftover("volume", REGION, name, EPOCH, tags))
+        return name
+
+    def measured(self, instance_id: str) -> MetricPoint:
+        at = EPOCH + timedelta(minutes=5)
+        point = MetricPoint(at, cpu_percent=12.5, network_in_bytes=2000.0, network_out_bytes=300.0)
+        self.cloud.points[instance_id] = (point,)
+        return point
 
 
 class Simulator:
@@ -135,6 +179,50 @@ class Simulator:
 
     def hide_new(self, seconds: float) -> None:
         self.ask("config", {"lags": {"instance": seconds}})
+
+    @functools.cached_property
+    def console(self) -> Any:
+        """Somebody with a session of their own."""
+        return clients_of(self.url).get(REGION, "read")
+
+    async def by_hand(self) -> str:
+        reply = self.console.run_instances(
+            ImageId=self.image, InstanceType="m5zn.metal", MinCount=1, MaxCount=1,
+            SubnetId=self.subnets[0],
+        )  # fmt: skip
+        return str(reply["Instances"][0]["InstanceId"])
+
+    def impair(self, instance_id: str) -> None:
+        self.ask("hand", {"verb": "impair", "ids": [instance_id]})
+
+    def retire(self, instance_id: str) -> None:
+        self.ask(
+            "hand",
+            {"verb": "schedule", "ids": [instance_id], "code": "instance-retirement"},
+        )
+
+    async def spare(self, owner: str) -> str:
+        zone = self.console.describe_subnets(SubnetIds=[self.subnets[0]])["Subnets"][0]
+        tags = [{"Key": "labfleet:owner", "Value": owner}]
+        made = self.console.create_volume(
+            Size=8,
+            AvailabilityZone=zone["AvailabilityZone"],
+            TagSpecifications=[{"ResourceType": "volume", "Tags": tags}],
+        )
+        return str(made["VolumeId"])
+
+    def measured(self, instance_id: str) -> MetricPoint:
+        at = EPOCH + timedelta(minutes=5)
+        names = [("CPUUtilization", 12.5), ("NetworkIn", 2000.0), ("NetworkOut", 300.0)]
+        where = [{"Name": "InstanceId", "Value": instance_id}]
+        clients_of(self.url).get(REGION, "change", "cloudwatch").put_metric_data(
+            Namespace="AWS/EC2",
+            MetricData=[
+                {"MetricName": name, "Dimensions": where, "Timestamp": at, "Value": value}
+                for name, value in names
+            ],
+        )
+        return MetricPoint(at, cpu_percent=12.5, network_in_bytes=2000.0, network_out_bytes=300.0)
 
     async def play(self, story: Story) -> None:
         """Run a story with two installations."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -342,5 +343,138 @@ def test_console_output_is_text(play: Play) -> None:
     async def story(place: Place) -> None:
         instance_id = await launched(place)
         assert isinstance(await place.compute.console_output(REGION, instance_id), str)
+
+    play(story)
+
+
+def test_checks_tell_what_is_not_ok(play: Play) -> None:
+    """A fresh machine is initializing, a settled one is not told, an impaired one is."""
+
+    async def story(place: Place) -> None:
+        instance_id = await launched(place)
+        assert instance_id not in await place.compute.checks(REGION)
+        place.impair(instance_id)
+        place.retire(instance_id)
+        told = (await place.compute.checks(REGION))[instance_id]
+        assert told.instance == "impaired"
+        assert [event.code for event in told.events] == ["instance-retirement"]
+
+    play(story)
+
+
+def test_images_are_found_by_name_and_owner(play: Play) -> None:
+    """A pattern finds the image, another one nothing, and no owners are refused."""
+
+    async def story(place: Place) -> None:
+        found = await place.compute.images(REGION, "cisco-cml2*", ("self",))
+        assert [each.id for each in found] == [place.image]
+        assert await place.compute.images(REGION, "nothing-like-it*", ("self",)) == ()
+        with pytest.raises(errors.Invalid):
+            await place.compute.images(REGION, "cisco-cml2*", ())
+
+    play(story)
+
+
+def test_candidates_are_everybodys_machines_of_an_image(play: Play) -> None:
+    """Ours and theirs until they are terminated; no images, no candidates, no call."""
+
+    async def story(place: Place) -> None:
+        ours = await launched(place)
+        theirs = await place.by_hand()
+        found = await place.compute.candidates(REGION, [place.image])
+        assert sorted(each.id for each in found) == sorted([ours, theirs])
+        assert await place.compute.candidates(REGION, []) == ()
+        many = [f"ami-{number:017x}" for number in range(450)]
+        found = await place.compute.candidates(REGION, [*many, place.image])
+        assert len(found) == 2
+        assert [each.id for each in await place.compute.list_owned(REGION)] == [ours]
+
+    play(story)
+
+
+def test_a_claim_makes_a_machine_ours(play: Play) -> None:
+    """Untouchable before, ours after, and no longer to be had by another installation."""
+
+    async def story(place: Place) -> None:
+        theirs = await place.by_hand()
+        await place.pass_by(SETTLED)
+        with pytest.raises(errors.Temporary):
+            await place.compute.stop(REGION, theirs)
+        await place.compute.claim(REGION, theirs, "w-9", "uid-w-9")
+        await place.compute.claim(REGION, theirs, "w-9", "uid-w-9")
+        (owned,) = await place.compute.list_owned(REGION)
+        assert owned.tags["labfleet:worker-uid"] == "uid-w-9"
+        with pytest.raises(errors.Denied) as caught:
+            await place.stranger.claim(REGION, theirs, "x", "uid-x")
+        assert caught.value.reason == "NotOurs"
+        with pytest.raises(errors.Gone):
+            await place.compute.claim(REGION, "i-0123456789abcdef0", "x", "uid-x")
+        await place.compute.stop(REGION, theirs)
+
+    play(story)
+
+
+def test_tags_change_on_live_machines(play: Play) -> None:
+    """Set, changed, removed; removing what is not there is fine."""
+
+    async def story(place: Place) -> None:
+        instance_id = await launched(place)
+        await place.compute.set_tags(REGION, instance_id, {"team": "a", "cost": "1"})
+        await place.compute.set_tags(REGION, instance_id, {"team": "b"})
+        await place.compute.remove_tags(REGION, instance_id, ["cost", "never-there"])
+        seen = await place.compute.describe(REGION, instance_id)
+        assert seen is not None
+        assert seen.tags["team"] == "b"
+        assert "cost" not in seen.tags
+        assert seen.tags["labfleet:owner"] == OWNER
+
+    play(story)
+
+
+def test_owner_tags_are_protected(play: Play) -> None:
+    """Nobody changes whose a machine is by the tag verbs, and strangers' have none of them."""
+
+    async def story(place: Place) -> None:
+        instance_id = await launched(place)
+        with pytest.raises(errors.Denied) as caught:
+            await place.compute.set_tags(REGION, instance_id, {"labfleet:owner": "me"})
+        assert caught.value.reason == "TagProtected"
+        with pytest.raises(errors.Denied):
+            await place.compute.remove_tags(REGION, instance_id, ["labfleet:worker-uid"])
+        with pytest.raises(errors.Denied):
+            await place.stranger.set_tags(REGION, instance_id, {"team": "theirs"})
+
+    play(story)
+
+
+def test_leftovers_are_found_and_removed_once(play: Play) -> None:
+    """A volume of ours that is attached to nothing; another owner's is not ours to see."""
+
+    async def story(place: Place) -> None:
+        await launched(place)
+        volume = await place.spare(OWNER)
+        await place.spare("another")
+        (found,) = await place.compute.leftovers(REGION)
+        assert (found.kind, found.id, found.region) == ("volume", volume, REGION)
+        assert found.created is not None
+        with pytest.raises(errors.Denied):
+            await place.stranger.remove(found)
+        await place.compute.remove(found)
+        await place.compute.remove(found)
+        assert await place.compute.leftovers(REGION) == ()
+
+    play(story)
+
+
+def test_metrics_are_points_oldest_first(play: Play) -> None:
+    """CPU in percent, network in bytes; a machine without points is absent, not zero."""
+
+    async def story(place: Place) -> None:
+        instance_id = await launched(place)
+        point = place.measured(instance_id)
+        names = [instance_id, "i-0123456789abcdef0", *(f"i-{n:017x}" for n in range(200))]
+        start, end = point.at - timedelta(minutes=5), point.at + timedelta(minutes=5)
+        found = await place.compute.metrics(REGION, names, start, end, 300)
+        assert found == {instance_id: (point,)}
 
     play(story)

@@ -6,15 +6,24 @@ the provider itself would say no to.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import fnmatch
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from virtual_time import START
 
-from labfleet.interfaces.compute import Image, Instance, LaunchRequest
+from labfleet.interfaces.compute import (
+    Checks,
+    Image,
+    Instance,
+    LaunchRequest,
+    Leftover,
+    MetricPoint,
+)
 from labfleet.kernel import errors
+from labfleet.resources.machine import AwsSettings
 
 Expect = Callable[[str, str], Awaitable[None]]
 
@@ -55,6 +64,11 @@ class FakeCompute:
         self.down: errors.LabfleetError | None = None
         self.calls: list[str] = []
         self.twins: list[str] = []
+        self.console = ""
+        self.shown_checks: dict[str, Checks] = {}
+        self.shown_images: list[Image] = []
+        self.waste: list[Leftover] = []
+        self.points: dict[str, tuple[MetricPoint, ...]] = {}
         self._count = 0
 
     # --- the world's view ----------------------------------------------------------------
@@ -82,6 +96,17 @@ class FakeCompute:
         """End a machine behind everybody's back."""
         machine.plan.append((self.now, "terminated"))
         machine.reason = reason
+
+    def foreign(self, image_id: str = "ami-1", tags: Mapping[str, str] | None = None) -> Machine:
+        """Return a machine that somebody launched without us; it becomes a candidate."""
+        request = LaunchRequest(
+            region="us-east-1", token=f"console-{self._count}", worker="", worker_uid="",
+            attempt=0, image_id=image_id, instance_type="m5zn.metal", subnet_id=None,
+            aws=AwsSettings(),
+        )  # fmt: skip
+        made = self._make(request)
+        made.tags = {"Name": "by hand", **(tags or {})}
+        return made
 
     def halt(self, machine: Machine) -> None:
         """Stop a machine behind everybody's back."""
@@ -137,8 +162,11 @@ class FakeCompute:
 
     async def list_owned(self, region: str) -> tuple[Instance, ...]:
         self._look("list_owned")
-        seen = self._visible()
-        return tuple(self._show(each) for each in seen if each.state(self.now) != "terminated")
+        return tuple(
+            self._show(each)
+            for each in self._visible()
+            if each.state(self.now) != "terminated" and "labfleet:worker" in each.tags
+        )
 
     async def start(self, region: str, instance_id: str) -> None:
         machine = await self._mine(instance_id, "start")
@@ -163,7 +191,66 @@ class FakeCompute:
             self._turn(machine, "shutting-down", "terminated", self.ending)
 
     async def console_output(self, region: str, instance_id: str) -> str:
-        return ""
+        self._look("console_output")
+        self.calls.append("console_output")
+        return self.console
+
+    async def checks(self, region: str) -> Mapping[str, Checks]:
+        self._look("checks")
+        return dict(self.shown_checks)
+
+    async def images(self, region: str, pattern: str, owners: tuple[str, ...]) -> tuple[Image, ...]:
+        self._look("images")
+        if not owners:
+            raise errors.Invalid("images are only looked for with owners", reason="NoOwners")
+        return tuple(each for each in self.shown_images if fnmatch.fnmatchcase(each.name, pattern))
+
+    async def candidates(self, region: str, image_ids: Sequence[str]) -> tuple[Instance, ...]:
+        self._look("candidates")
+        return tuple(
+            self._show(each)
+            for each in self._visible()
+            if each.request.image_id in image_ids and each.state(self.now) != "terminated"
+        )
+
+    async def claim(self, region: str, instance_id: str, worker: str, worker_uid: str) -> None:
+        machine = self._there(instance_id)
+        if machine.tags.get("labfleet:owner", "us") != "us":
+            raise errors.Denied(f"{instance_id} belongs to another owner", reason="NotOurs")
+        self.calls.append(f"claim {instance_id}")
+        machine.tags |= {"labfleet:owner": "us", "labfleet:worker": worker_uid}
+        machine.request = replace(machine.request, worker=worker, worker_uid=worker_uid)
+
+    async def set_tags(self, region: str, instance_id: str, tags: Mapping[str, str]) -> None:
+        machine = self._ours(instance_id, tags)
+        self.calls.append(f"set_tags {' '.join(sorted(tags))}")
+        machine.tags |= tags
+
+    async def remove_tags(self, region: str, instance_id: str, keys: Sequence[str]) -> None:
+        machine = self._ours(instance_id, keys)
+        self.calls.append(f"remove_tags {' '.join(sorted(keys))}")
+        for key in keys:
+            machine.tags.pop(key, None)
+
+    async def leftovers(self, region: str) -> tuple[Leftover, ...]:
+        self._look("leftovers")
+        return tuple(each for each in self.waste if each.region == region)
+
+    async def remove(self, leftover: Leftover) -> None:
+        self._look("remove")
+        self.calls.append(f"remove {leftover.id}")
+        self.waste = [each for each in self.waste if each.id != leftover.id]
+
+    async def metrics(
+        self, region: str, instance_ids: Sequence[str], start: datetime, end: datetime, period: int
+    ) -> Mapping[str, tuple[MetricPoint, ...]]:
+        self._look("metrics")
+        self.calls.append(f"metrics {len(instance_ids)}")
+        found = {
+            name: tuple(each for each in self.points.get(name, ()) if start <= each.at < end)
+            for name in instance_ids
+        }
+        return {name: points for name, points in found.items() if points}
 
     async def close(self) -> None:
         return
@@ -173,6 +260,22 @@ class FakeCompute:
     def _look(self, name: str) -> None:
         if self.down is not None:
             raise self.down
+
+    def _there(self, instance_id: str) -> Machine:
+        machine = self.machines.get(instance_id)
+        if self.down is not None:
+            raise self.down
+        if machine is None or machine.state(self.now) == "terminated":
+            raise errors.Gone(f"no instance {instance_id}")
+        return machine
+
+    def _ours(self, instance_id: str, keys: Mapping[str, str] | Sequence[str]) -> Machine:
+        if {"labfleet:owner", "labfleet:worker"} & set(keys):
+            raise errors.Denied("a tag that says whose it is", reason="TagProtected")
+        machine = self._there(instance_id)
+        if "labfleet:worker" not in machine.tags:
+            raise errors.Denied(f"{instance_id} is not ours", reason="NotOurs")
+        return machine
 
     async def _mine(self, instance_id: str, kind: str) -> Machine:
         machine = self.machines.get(instance_id)

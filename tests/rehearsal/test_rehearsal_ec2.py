@@ -12,7 +12,7 @@ from labfleet.kernel import errors
 from labfleet.rehearsal import loop as loops
 from labfleet.rehearsal.dice import Dice
 from labfleet.rehearsal.faults import Luck, Plan
-from labfleet.rehearsal.worlds import cml, ec2
+from labfleet.rehearsal.worlds import cml, ec2, ec2_client
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.machine import AwsSettings
 
@@ -37,7 +37,7 @@ class Account:
         self.racks = cml.Racks(loop, Dice("racks"), self.luck)
         self.cloud = ec2.Cloud(loop, Dice("cloud"), self.luck, self.racks)
         self.wire = Wire(loop, Dice("wire"), self.luck, ec2.MANNERS)
-        self.ec2 = ec2.Ec2(self.cloud, self.wire, owner)
+        self.ec2 = ec2_client.Ec2(self.cloud, self.wire, owner)
 
 
 def play(story: Callable[[loops.Loop, Account], Awaitable[None]], plan: Plan | None = None) -> None:
@@ -156,7 +156,7 @@ def test_others_machines_are_not_touched() -> None:
     async def story(loop: loops.Loop, account: Account) -> None:
         made = await account.ec2.launch(REQUEST)
         await rest(loop, 120)
-        stranger = ec2.Ec2(account.cloud, account.wire, "them")
+        stranger = ec2_client.Ec2(account.cloud, account.wire, "them")
         assert await stranger.list_owned("") == ()
         with pytest.raises(errors.Denied):
             await stranger.terminate("", made.id)

@@ -17,7 +17,7 @@ from labfleet.rehearsal.faults import Luck, Plan
 from labfleet.rehearsal.invariants import Invariants
 from labfleet.rehearsal.loop import Loop, Process
 from labfleet.rehearsal.replica import INSTALLATION, Replica, Surroundings
-from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_wire
+from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_client, ec2_wire
 from labfleet.rehearsal.worlds.database import SLOWEST_SECONDS, Lane, PatientStore, Session, Shared
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.meta import Key
@@ -129,7 +129,7 @@ class Stage:
     def _compute(self) -> Compute:
         if self.far is not None:
             return self.far.compute(INSTALLATION)
-        return ec2.Ec2(self.cloud, self.wires["EC2"], INSTALLATION)
+        return ec2_client.Ec2(self.cloud, self.wires["EC2"], INSTALLATION)
 
     def _hosts(self) -> LabHosts:
         if self.wire:

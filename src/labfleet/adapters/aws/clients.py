@@ -1,4 +1,4 @@
-"""One shared boto3 client per region and retry policy, closed to the environment.
+"""One shared boto3 client per service, region and retry policy, closed to the environment.
 
 Never a client per call: making one costs a quarter of a second, and adaptive retry keeps its
 rate in the client (aws.md 2). With credentials given, neither AWS variables nor files nor
@@ -17,14 +17,12 @@ import botocore.session
 from botocore.config import Config
 from botocore.configprovider import BOTOCORE_DEFAUT_SESSION_VARIABLES
 
-Policy = Literal["read", "launch", "end"]
-# (mode, attempts): reads may wait for the rate; a launch out of capacity must not be
-# hammered by the SDK, because EC2 says it with HTTP 500 (aws.md 2, 5 case 44).
-RETRIES: dict[Policy, tuple[str, int]] = {
-    "read": ("adaptive", 8),
-    "launch": ("standard", 2),
-    "end": ("standard", 4),
-}
+Service = Literal["ec2", "cloudwatch"]
+Policy = Literal["read", "change"]
+# (mode, attempts): reads may wait for the rate. A change is sent once: the SDK would repeat
+# a launch out of capacity (EC2 says it with HTTP 500), and what became of a lost one is the
+# controllers' to find out, under their intent (aws.md 2, 5 case 44).
+RETRIES: dict[Policy, tuple[str, int]] = {"read": ("adaptive", 8), "change": ("standard", 1)}
 NO_FILE = "/dev/null"
 BeforeSend = Callable[[Any], Any]
 
@@ -42,7 +40,7 @@ class Credentials:
 class Deadlines:
     """Machine seconds for a connection and for each read of a reply."""
 
-    connect: float = 3.0
+    connect: float = 5.0
     read: float = 20.0
 
 
@@ -70,17 +68,29 @@ class Clients:
         self._deadlines = deadlines or Deadlines()
         self._connections = connections
         self._session: boto3.session.Session | None = None
-        self._clients: dict[tuple[str, Policy], Any] = {}
+        self._clients: dict[tuple[Service, str, Policy], Any] = {}
         self._lock = threading.Lock()
+        self._sent: dict[tuple[str, str], int] = {}
 
-    def get(self, region: str, policy: Policy) -> Any:
+    def get(self, region: str, policy: Policy, service: Service = "ec2") -> Any:
         """Return the shared client; the first one takes 250 ms to make."""
+        key = (service, region, policy)
         with self._lock:
-            client = self._clients.get((region, policy))
+            client = self._clients.get(key)
             if client is None:
-                client = self._make(region, policy)
-                self._clients[region, policy] = client
+                client = self._make(*key)
+                self._clients[key] = client
             return client
+
+    def sent(self) -> dict[tuple[str, str], int]:
+        """Return how many requests went out by region and action, the SDK's repeats included."""
+        with self._lock:
+            return dict(self._sent)
+
+    def _count(self, region: str, event: str) -> None:
+        key = (region, event.rpartition(".")[2])
+        with self._lock:
+            self._sent[key] = self._sent.get(key, 0) + 1
 
     def close(self) -> None:
         """Close all connections."""
@@ -89,13 +99,13 @@ class Clients:
                 client.close()
             self._clients.clear()
 
-    def _make(self, region: str, policy: Policy) -> Any:
+    def _make(self, service: Service, region: str, policy: Policy) -> Any:
         if self._session is None:
             self._session = _open_session(self._credentials)
         mode, attempts = self._retries[policy]
         sealed = self._credentials is not None
         client = self._session.client(
-            "ec2",
+            service,
             region_name=region,
             endpoint_url=self._endpoint_url,
             verify=True if sealed else None,
@@ -109,9 +119,11 @@ class Clients:
                 ignore_configured_endpoint_urls=sealed,
             ),
         )
+        events = client.meta.events
+        events.register("before-send", lambda event_name, **_: self._count(region, event_name))
         if self._before_send is not None:
             hook = self._before_send
-            client.meta.events.register("before-send.ec2", lambda request, **_: hook(request))
+            events.register("before-send", lambda request, **_: hook(request))
         return client
 
 

@@ -6,12 +6,13 @@ waiting, deciding and repeating are the controllers' work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from labfleet.adapters.aws import errors as translation
-from labfleet.adapters.aws import launches, reading
+from labfleet.adapters.aws import launches, points, reading
+from labfleet.adapters.aws.calls import PAGE, Calls, filters
 from labfleet.adapters.aws.clients import (
     RETRIES,
     BeforeSend,
@@ -20,18 +21,29 @@ from labfleet.adapters.aws.clients import (
     Deadlines,
     Policy,
 )
-from labfleet.adapters.aws.runner import WORKERS, Runner, ThreadRunner
-from labfleet.interfaces.compute import Compute, Image, Instance, LaunchRequest
+from labfleet.adapters.aws.runner import READERS, Runner, ThreadRunner
+from labfleet.interfaces.compute import (
+    Checks,
+    Compute,
+    Image,
+    Instance,
+    LaunchRequest,
+    Leftover,
+    MetricPoint,
+)
 from labfleet.kernel import errors
 from labfleet.resources.machine import AwsSettings
 
-T = TypeVar("T")
-PAGE = 200
-PAGES = 100
 CONSOLE_LIMIT = 16 * 1024
 NOT_TERMINATED = ("pending", "running", "shutting-down", "stopping", "stopped")
 ALWAYS = datetime.min.replace(tzinfo=UTC)
-MUTATIONS: frozenset[Policy] = frozenset({"launch", "end"})
+NOT_OK = ["impaired", "insufficient-data", "initializing"]
+EVENTS = [
+    "instance-reboot", "instance-retirement", "instance-stop", "system-maintenance",
+    "system-reboot",
+]  # fmt: skip
+FILTER_VALUES = 200
+"""Most values of one filter (aws.md 6.3)."""
 
 
 def connect(
@@ -51,7 +63,7 @@ def connect(
         before_send=before_send,
         deadlines=deadlines,
         retries=retries,
-        connections=WORKERS,
+        connections=READERS,
     )
     return Ec2(owner=owner, clients=clients, runner=runner or ThreadRunner())
 
@@ -62,7 +74,7 @@ class Ec2(Compute):
     def __init__(self, *, owner: str, clients: Clients, runner: Runner) -> None:
         self._owner = owner
         self._clients = clients
-        self._runner = runner
+        self._calls = Calls(clients, runner)
         self._root_devices: dict[tuple[str, str], str] = {}
 
     async def find_image(self, region: str, aws: AwsSettings) -> Image:
@@ -73,7 +85,7 @@ class Ec2(Compute):
         elif aws.ami_name_pattern is not None and aws.ami_owners:
             wanted = {
                 "Owners": list(aws.ami_owners),
-                "Filters": _filters(name=[aws.ami_name_pattern], state=["available"]),
+                "Filters": filters(name=[aws.ami_name_pattern], state=["available"]),
             }
         else:
             raise errors.Invalid("a template names amiId, or amiNamePattern with amiOwners")
@@ -81,7 +93,7 @@ class Ec2(Compute):
         if not found:
             named = aws.ami_id or f"{aws.ami_name_pattern} of {', '.join(aws.ami_owners)}"
             raise errors.Invalid(f"no image {named} in {region}", reason="NoImage")
-        return max(found, key=lambda image: (image.created or ALWAYS, image.id))
+        return max(found, key=_newest)
 
     async def launch(self, request: LaunchRequest) -> Instance:
         """Start one machine; the same request again gives the same machine."""
@@ -92,7 +104,7 @@ class Ec2(Compute):
         if root is None:
             raise errors.Invalid(f"no image {request.image_id} in {request.region}")
         wanted = launches.parameters(request, owner=self._owner, root_device=root)
-        reply = await self._call(request.region, "launch", "run_instances", wanted)
+        reply = await self._calls.ask(request.region, "change", "run_instances", wanted)
         try:
             (started,) = map(reading.instance, reading.rows(reply, "Instances"))
         except (errors.Protocol, ValueError) as error:
@@ -118,7 +130,7 @@ class Ec2(Compute):
         """Return the machine as it is now; None only when EC2 says NotFound."""
         wanted = {"InstanceIds": [instance_id]}
         try:
-            reply = await self._call(region, "read", "describe_instances", wanted)
+            reply = await self._calls.ask(region, "read", "describe_instances", wanted)
         except errors.Gone:
             return None
         for item in reading.instances(reply):
@@ -136,7 +148,7 @@ class Ec2(Compute):
         if item.state in ("pending", "running"):
             return
         _refuse_ended(item)
-        await self._call(region, "launch", "start_instances", {"InstanceIds": [instance_id]})
+        await self._calls.ask(region, "change", "start_instances", {"InstanceIds": [instance_id]})
 
     async def stop(self, region: str, instance_id: str) -> None:
         """Stop a running machine; nothing is sent when it already stops or is stopped."""
@@ -144,7 +156,7 @@ class Ec2(Compute):
         if item.state in ("stopping", "stopped"):
             return
         _refuse_ended(item)
-        await self._call(region, "end", "stop_instances", {"InstanceIds": [instance_id]})
+        await self._calls.ask(region, "change", "stop_instances", {"InstanceIds": [instance_id]})
 
     async def terminate(self, region: str, instance_id: str) -> None:
         """End a machine; nothing is sent when it already ended, ends or is not there."""
@@ -152,37 +164,163 @@ class Ec2(Compute):
             item = await self._ours(region, instance_id)
             if item.state in ("shutting-down", "terminated"):
                 return
-            await self._call(region, "end", "terminate_instances", {"InstanceIds": [instance_id]})
+            await self._calls.ask(
+                region, "change", "terminate_instances", {"InstanceIds": [instance_id]}
+            )
         except errors.Gone:
             return
 
     async def console_output(self, region: str, instance_id: str) -> str:
         """Return the end of the console text; empty when there is none yet."""
         wanted = {"InstanceId": instance_id}
-        reply = await self._call(region, "read", "get_console_output", wanted)
+        reply = await self._calls.ask(region, "read", "get_console_output", wanted)
         return str(reply.get("Output") or "")[-CONSOLE_LIMIT:]
+
+    async def checks(self, region: str) -> Mapping[str, Checks]:
+        """Ask three times by filter: not ok by either check, and with events (aws.md 4)."""
+        found: dict[str, Checks] = {}
+        for name, values in (
+            ("instance-status.status", NOT_OK),
+            ("system-status.status", NOT_OK),
+            ("event.code", EVENTS),
+        ):
+            query = {"Filters": filters(**{name: values}), "MaxResults": PAGE}
+            for page in await self._calls.pages(region, "describe_instance_status", query):
+                for row in reading.rows(page, "InstanceStatuses"):
+                    item = reading.checks(row)
+                    known = found.get(item.instance_id, item)
+                    found[item.instance_id] = replace(item, events=item.events or known.events)
+        return found
+
+    async def images(self, region: str, pattern: str, owners: tuple[str, ...]) -> tuple[Image, ...]:
+        """Return available images by name pattern, newest first; Invalid without owners."""
+        if not owners:
+            raise errors.Invalid("images are only looked for with owners", reason="NoOwners")
+        named = filters(name=[pattern], state=["available"])
+        found = await self._images(region, {"Owners": list(owners), "Filters": named})
+        return tuple(sorted(found, key=_newest, reverse=True))
+
+    async def candidates(self, region: str, image_ids: Sequence[str]) -> tuple[Instance, ...]:
+        """Return the machines of these images; ids in chunks of what a filter takes."""
+        names = list(dict.fromkeys(image_ids))
+        found: dict[str, Instance] = {}
+        for first in range(0, len(names), FILTER_VALUES):
+            chunk = names[first : first + FILTER_VALUES]
+            for item in await self._instances(region, {"image-id": chunk}):
+                found[item.id] = item
+        return tuple(found[name] for name in sorted(found))
+
+    async def claim(self, region: str, instance_id: str, worker: str, worker_uid: str) -> None:
+        """Tag a machine as ours, and look again whether somebody else did so meanwhile."""
+        item = await self.describe(region, instance_id)
+        if item is None:
+            raise errors.Gone(f"EC2 knows no instance {instance_id}")
+        _refuse_ended(item)
+        self._refuse_others(item)
+        tags = launches.claim_tags(self._owner, worker, worker_uid)
+        await self._calls.ask(region, "change", "create_tags", _tagging(instance_id, tags))
+        again = await self.describe(region, instance_id)
+        if again is not None:
+            self._refuse_others(again)
+
+    async def set_tags(self, region: str, instance_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags on a machine that carries our owner tag."""
+        _refuse_protected(tags)
+        _refuse_ended(await self._ours(region, instance_id))
+        if tags:
+            await self._calls.ask(region, "change", "create_tags", _tagging(instance_id, tags))
+
+    async def remove_tags(self, region: str, instance_id: str, keys: Sequence[str]) -> None:
+        """Remove tags, whatever their values, from a machine that carries our owner tag."""
+        _refuse_protected(keys)
+        _refuse_ended(await self._ours(region, instance_id))
+        if keys:
+            wanted = {"Resources": [instance_id], "Tags": [{"Key": key} for key in keys]}
+            await self._calls.ask(region, "change", "delete_tags", wanted)
+
+    async def leftovers(self, region: str) -> tuple[Leftover, ...]:
+        """Return volumes in state available, and addresses without association."""
+        ours = {f"tag:{launches.OWNER}": [self._owner]}
+        query = {"Filters": filters(**ours, status=["available"]), "MaxResults": PAGE}
+        pages = await self._calls.pages(region, "describe_volumes", query)
+        found = [
+            reading.volume(row, region) for page in pages for row in reading.rows(page, "Volumes")
+        ]
+        reply = await self._calls.ask(
+            region, "read", "describe_addresses", {"Filters": filters(**ours)}
+        )
+        found += [
+            reading.address(row, region)
+            for row in reading.rows(reply, "Addresses")
+            if not row.get("AssociationId") and not row.get("InstanceId")
+        ]
+        return tuple(found)
+
+    async def remove(self, leftover: Leftover) -> None:
+        """Delete or release; Conflict when it is in use by now, Denied when not ours."""
+        region, volume = leftover.region, leftover.kind == "volume"
+        asked = {"VolumeIds" if volume else "AllocationIds": [leftover.id]}
+        method = "describe_volumes" if volume else "describe_addresses"
+        try:
+            reply = await self._calls.ask(region, "read", method, asked)
+            for row in reading.rows(reply, "Volumes" if volume else "Addresses"):
+                used = row.get("Attachments") or row.get("AssociationId")
+                self._refuse_kept(leftover, row, used=bool(used))
+            if volume:
+                await self._calls.ask(region, "change", "delete_volume", {"VolumeId": leftover.id})
+            else:
+                gone = {"AllocationId": leftover.id}
+                await self._calls.ask(region, "change", "release_address", gone)
+        except errors.Gone:
+            return
+
+    async def metrics(
+        self, region: str, instance_ids: Sequence[str], start: datetime, end: datetime, period: int
+    ) -> Mapping[str, tuple[MetricPoint, ...]]:
+        """Return CPU and network points, in requests of at most 500 metrics."""
+        found: points.Values = {}
+        for wanted in points.batches(instance_ids, start, end, period):
+            asked = points.names(wanted)
+            pages = await self._calls.pages(region, "get_metric_data", wanted, service="cloudwatch")
+            for page in pages:
+                points.collect(found, page, asked)
+        return points.points(found)
+
+    def sent(self) -> Mapping[tuple[str, str], int]:
+        """Return how many requests this process sent, by region and action."""
+        return self._clients.sent()
 
     async def close(self) -> None:
         """Close connections and let the threads go."""
-        self._clients.close()
-        self._runner.close()
+        self._calls.close()
 
     async def _ours(self, region: str, instance_id: str) -> Instance:
         """Return a fresh look at a machine that carries our owner tag; Gone when not there."""
         item = await self.describe(region, instance_id)
         if item is None:
             raise errors.Gone(f"EC2 knows no instance {instance_id}")
-        owner = item.tags.get(launches.OWNER)
-        if owner is None and item.state != "terminated":
+        if launches.OWNER not in item.tags and item.state != "terminated":
             message = f"{instance_id} shows no owner tag (not visible yet, or taken away)"
             raise errors.Temporary(message, reason="OwnerUnknown")
-        if owner not in (None, self._owner):
-            raise errors.Denied(f"{instance_id} belongs to another owner", reason="NotOurs")
+        self._refuse_others(item)
         return item
+
+    def _refuse_others(self, item: Instance) -> None:
+        if item.tags.get(launches.OWNER) not in (None, self._owner):
+            raise errors.Denied(f"{item.id} belongs to another owner", reason="NotOurs")
+
+    def _refuse_kept(self, leftover: Leftover, row: dict[str, Any], *, used: bool) -> None:
+        tags = {tag["Key"]: tag["Value"] for tag in row.get("Tags", [])}
+        if tags.get(launches.OWNER) != self._owner:
+            message = f"{leftover.kind} {leftover.id} does not carry our owner tag"
+            raise errors.Denied(message, reason="NotOurs")
+        if used:
+            message = f"{leftover.kind} {leftover.id} is in use again"
+            raise errors.Conflict(message, reason="InUse")
 
     async def _images(self, region: str, wanted: dict[str, Any]) -> list[Image]:
         try:
-            reply = await self._call(region, "read", "describe_images", wanted)
+            reply = await self._calls.ask(region, "read", "describe_images", wanted)
         except errors.Invalid as error:
             if error.reason.startswith("InvalidAMIID"):
                 return []
@@ -194,39 +332,27 @@ class Ec2(Compute):
 
     async def _instances(self, region: str, wanted: dict[str, list[str]]) -> list[Instance]:
         """Return all pages, or an error: never a part."""
-        filters = _filters(**wanted, **{"instance-state-name": list(NOT_TERMINATED)})
-        query: dict[str, Any] = {"Filters": filters, "MaxResults": PAGE}
-        found: list[Instance] = []
-        for _ in range(PAGES):
-            reply = await self._call(region, "read", "describe_instances", query)
-            found += reading.instances(reply)
-            token = reply.get("NextToken")
-            if not token:
-                return found
-            query = {**query, "NextToken": token}
-        raise errors.Protocol(f"EC2's list in {region} has more than {PAGES} pages")
-
-    async def _call(
-        self, region: str, policy: Policy, method: str, wanted: dict[str, Any]
-    ) -> dict[str, Any]:
-        def call() -> dict[str, Any]:
-            client = self._clients.get(region, policy)
-            reply: dict[str, Any] = getattr(client, method)(**wanted)
-            return reply
-
-        return await self._guarded(method, policy in MUTATIONS, call)
-
-    async def _guarded(self, action: str, mutating: bool, call: Callable[[], T]) -> T:  # noqa: FBT001
-        try:
-            return await self._runner.run(call)
-        except translation.OUTSIDE as error:
-            raise translation.translate(error, action=action, mutating=mutating) from None
+        asked = filters(**wanted, **{"instance-state-name": list(NOT_TERMINATED)})
+        query = {"Filters": asked, "MaxResults": PAGE}
+        pages = await self._calls.pages(region, "describe_instances", query)
+        return [item for page in pages for item in reading.instances(page)]
 
 
-def _filters(**wanted: list[str]) -> list[dict[str, Any]]:
-    return [{"Name": name, "Values": values} for name, values in wanted.items()]
+def _newest(image: Image) -> tuple[datetime, str]:
+    return (image.created or ALWAYS, image.id)
+
+
+def _tagging(instance_id: str, tags: Mapping[str, str]) -> dict[str, Any]:
+    rows = [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
+    return {"Resources": [instance_id], "Tags": rows}
 
 
 def _refuse_ended(item: Instance) -> None:
     if item.state in ("shutting-down", "terminated"):
         raise errors.Gone(f"{item.id} is {item.state}", reason="Terminated")
+
+
+def _refuse_protected(keys: Iterable[str]) -> None:
+    for key in keys:
+        if key in launches.PROTECTED:
+            raise errors.Denied(f"the tag {key} says whose the machine is", reason="TagProtected")

@@ -41,6 +41,13 @@ DENIALS = frozenset(
         "InvalidSecurityToken", "MissingAuthenticationToken", "IncompleteSignature",
     }
 )  # fmt: skip
+ABSENT = frozenset(
+    {
+        "InvalidInstanceID.NotFound", "InvalidVolume.NotFound", "InvalidAllocationID.NotFound",
+        "InvalidAddress.NotFound", "InvalidAddressID.NotFound",
+    }
+)  # fmt: skip
+IN_USE = frozenset({"VolumeInUse", "InvalidIPAddress.InUse", "InvalidAddress.Locked"})
 WRONG_STATE = frozenset({"IncorrectInstanceState", "IncorrectState", "InvalidNextToken"})
 TROUBLE = frozenset({"InternalError", "InternalFailure", "Unavailable", "ServiceUnavailable"})
 NOT_SENT = (
@@ -118,10 +125,12 @@ def _by_code(code: str, text: str) -> errors.LabfleetError | None:
         return errors.Denied(text, reason=code)
     if code in WRONG_STATE:
         return errors.Temporary(text, reason=code)
-    if code == "InvalidInstanceID.NotFound":
+    if code in ABSENT:
         return errors.Gone(text)
     if code == "IdempotentInstanceTerminated":
         return errors.Gone(text, reason=code)
+    if code in IN_USE:
+        return errors.Conflict(text, reason="InUse")
     if code == "IdempotentParameterMismatch":
         return errors.Conflict(text, reason=code)
     if code == "OperationNotPermitted":

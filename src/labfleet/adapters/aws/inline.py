@@ -5,6 +5,7 @@ For a rehearsal, which talks to no network and imports no SDK. It decides nothin
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -17,7 +18,7 @@ Loss = Literal["no_connection", "connect_timeout", "read_timeout", "closed"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP reply with EC2's XML."""
+    """An HTTP reply with EC2's XML or CloudWatch's JSON."""
 
     status_code: int
     content: bytes
@@ -29,6 +30,20 @@ def parameters(request: Any) -> dict[str, str]:
     body = request.body
     text = body.decode() if isinstance(body, bytes) else str(body or "")
     return dict(parse_qsl(text, keep_blank_values=True))
+
+
+def document(request: Any) -> dict[str, Any] | None:
+    """Return the JSON document of a prepared CloudWatch request; None for EC2's forms."""
+    if "X-Amz-Target" not in request.headers:
+        return None
+    found: dict[str, Any] = json.loads(request.body)
+    return found
+
+
+def data(document: dict[str, Any]) -> Answer:
+    """Return a reply with a JSON document."""
+    headers = HeadersDict({"Content-Type": "application/x-amz-json-1.0"})
+    return Answer(200, json.dumps(document).encode(), headers)
 
 
 def lost(kind: Loss) -> sdk.HTTPClientError:

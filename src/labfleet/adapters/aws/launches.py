@@ -19,6 +19,8 @@ WORKER_UID = "labfleet:worker-uid"
 ATTEMPT = "labfleet:attempt"
 POOL = "labfleet:pool"
 CREATED_BY = "labfleet:created-by"
+# What says whose a machine is: neither people nor templates may set or remove these.
+PROTECTED = frozenset({OWNER, WORKER, WORKER_UID, ATTEMPT, POOL, CREATED_BY})
 TAGGED = ("instance", "volume", "network-interface")
 TOKEN_LIMIT = 64
 IOPS_PER_GIB = {"io1": 50, "io2": 1000, "gp3": 500}
@@ -80,6 +82,11 @@ def tags_of(request: LaunchRequest, owner: str) -> dict[str, str]:
     if request.pool is not None:
         ours[POOL] = request.pool
     return {**request.aws.tags, **ours}
+
+
+def claim_tags(owner: str, worker: str, worker_uid: str) -> dict[str, str]:
+    """Return the tags that make a machine that somebody else launched ours."""
+    return {OWNER: owner, WORKER: worker, WORKER_UID: worker_uid}
 
 
 def _volume(request: LaunchRequest) -> dict[str, Any]:

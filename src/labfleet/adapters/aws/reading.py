@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from labfleet.interfaces.compute import Image, Instance, InstanceState
+from labfleet.interfaces.compute import Checks, Image, Instance, InstanceState, Leftover
 from labfleet.kernel.errors import Protocol
+from labfleet.resources.worker import ScheduledEvent
 
 STATES: tuple[InstanceState, ...] = get_args(InstanceState)
 Data = Mapping[str, Any]
@@ -44,11 +45,11 @@ def instance(item: Data) -> Instance:
         zone=item.get("Placement", {}).get("AvailabilityZone"),
         public_ip=item.get("PublicIpAddress") or None,
         private_ip=item.get("PrivateIpAddress") or None,
-        launch_time=launched.astimezone(UTC) if isinstance(launched, datetime) else None,
+        launch_time=_moment(launched),
         root_volume_id=_root_volume(item),
         client_token=item.get("ClientToken") or None,
         state_reason=item.get("StateReason", {}).get("Message") or None,
-        tags={tag["Key"]: tag["Value"] for tag in item.get("Tags", [])},
+        tags=_tags(item),
     )
 
 
@@ -68,3 +69,47 @@ def image(item: Data) -> Image:
         name=item.get("Name", ""),
         created=datetime.fromisoformat(text).astimezone(UTC) if text else None,
     )
+
+
+def checks(item: Data) -> Checks:
+    """Return one machine's status checks; Protocol when it has no id."""
+    if "InstanceId" not in item:
+        raise Protocol("EC2 told the checks of no instance")
+    return Checks(
+        instance_id=item["InstanceId"],
+        system=item.get("SystemStatus", {}).get("Status"),
+        instance=item.get("InstanceStatus", {}).get("Status"),
+        events=tuple(_event(each) for each in item.get("Events", []) if _open(each)),
+    )
+
+
+def _event(item: Data) -> ScheduledEvent:
+    return ScheduledEvent(
+        code=item.get("Code", ""),
+        not_before=_moment(item.get("NotBefore")),
+        description=item.get("Description", ""),
+    )
+
+
+def _open(item: Data) -> bool:
+    """Tell whether an event still stands: EC2 keeps it for a week with a mark in its text."""
+    return not str(item.get("Description", "")).startswith(("[Completed]", "[Canceled]"))
+
+
+def volume(item: Data, region: str) -> Leftover:
+    """Return a volume that is attached to nothing."""
+    created = _moment(item.get("CreateTime"))
+    return Leftover("volume", region, item["VolumeId"], created, _tags(item))
+
+
+def address(item: Data, region: str) -> Leftover:
+    """Return an address; EC2 does not say when it was made."""
+    return Leftover("address", region, item["AllocationId"], None, _tags(item))
+
+
+def _moment(value: object) -> datetime | None:
+    return value.astimezone(UTC) if isinstance(value, datetime) else None
+
+
+def _tags(item: Data) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in item.get("Tags", [])}

@@ -1,31 +1,44 @@
 """EC2 as one account sees it: zones, stock, quota, slow metal, tokens, eventual consistency.
 
-Rules: facts/aws.md 1.2, 3.1, 6.3. `Cloud` is the truth, `Ec2` what one process of the product
-talks to. An instance is a CML server of the CML world: it boots, stops and ends with it.
+Rules: facts/aws.md 1.2, 3.1, 6.3. `Cloud` is the truth; what one process of the product talks
+to is `ec2_client`. An instance is a CML server of the CML world: it boots, stops and ends with
+it.
 """
 
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from cml_simulator.core import fleet as servers
 from cml_simulator.core.profile import Machine as Hardware
 from labfleet.adapters.aws import launches
-from labfleet.interfaces.compute import Image, Instance, InstanceState, LaunchRequest
+from labfleet.interfaces.compute import (
+    Checks,
+    Image,
+    Instance,
+    InstanceState,
+    LaunchRequest,
+    Leftover,
+    MetricPoint,
+)
 from labfleet.kernel import errors
 from labfleet.rehearsal.dice import EPOCH, Dice
 from labfleet.rehearsal.faults import Luck
 from labfleet.rehearsal.loop import Loop
 from labfleet.rehearsal.worlds.cml import Racks
-from labfleet.rehearsal.worlds.wire import Manners, Wire
+from labfleet.rehearsal.worlds.wire import Manners
 from labfleet.resources.machine import AwsSettings
+from labfleet.resources.worker import ScheduledEvent
 
 ZONES = ("a", "b", "c")
 SHOWN_SECONDS = 3600.0
 VCPUS = {"m5zn.metal": 48}
+INITIALIZING_SECONDS = 60.0
+CML_IMAGE = Image("ami-1", "cisco-cml2.9", None)
+MANNERS = Manners("EC2", low=0.05, high=0.4, patience=12.0, trouble="ambiguous")
 # aws.md 6.3: action -> (most tokens, refill a second).
 BUCKETS = {
     "DescribeInstances": (100.0, 20.0),
@@ -35,7 +48,16 @@ BUCKETS = {
     "StopInstances": (50.0, 5.0),
     "TerminateInstances": (100.0, 5.0),
     "GetConsoleOutput": (100.0, 20.0),
+    "DescribeInstanceStatus": (100.0, 20.0),
+    "DescribeVolumes": (100.0, 20.0),
+    "DescribeAddresses": (100.0, 20.0),
+    "CreateTags": (100.0, 10.0),
+    "DeleteTags": (100.0, 10.0),
+    "DeleteVolume": (100.0, 5.0),
+    "ReleaseAddress": (50.0, 5.0),
+    "GetMetricData": (50.0, 50.0),
 }
+_GONE = {"volume": "InvalidVolume.NotFound", "address": "InvalidAllocationID.NotFound"}
 Listener = Callable[[str, "Thing", str], None]
 
 
@@ -57,6 +79,10 @@ class Thing:
     reason: str | None = None
     hangs: bool = False
     turn: int = 0
+    system_check: str = "ok"
+    instance_check: str = "ok"
+    events: tuple[ScheduledEvent, ...] = ()
+    console: str = ""
 
     @property
     def live(self) -> bool:
@@ -76,7 +102,8 @@ class _Bucket:
 class Cloud:
     """The account: every instance ever launched, tokens, stock, quota, request buckets.
 
-    A new instance shows after `shown_after` seconds; None draws it.
+    A new instance shows after `shown_after` seconds; None draws it. `images`, `waste` (volumes
+    and addresses attached to nothing) and `points` (CloudWatch) are what a story puts there.
     """
 
     loop: Loop
@@ -94,6 +121,9 @@ class Cloud:
     overdrawn: dict[str, int] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
     calls: dict[str, int] = field(default_factory=dict)
+    images: list[Image] = field(default_factory=lambda: [CML_IMAGE])
+    waste: list[Leftover] = field(default_factory=list)
+    points: dict[str, tuple[MetricPoint, ...]] = field(default_factory=dict)
     _world: contextvars.Context = field(default_factory=contextvars.Context)
 
     # --- requests ----------------------------------------------------------------------
@@ -163,6 +193,37 @@ class Cloud:
         thing = self._thing(instance_id)
         if thing.live:
             self.begin_end(thing, "us")
+
+    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags on an instance."""
+        self.spend("CreateTags")
+        self._thing(instance_id).tags |= tags
+
+    def untag(self, instance_id: str, keys: tuple[str, ...]) -> None:
+        """Remove tags from an instance; those that are not there are no error."""
+        self.spend("DeleteTags")
+        thing = self._thing(instance_id)
+        for key in keys:
+            thing.tags.pop(key, None)
+
+    def discard(self, kind: str, name: str) -> None:
+        """Delete a volume or release an address."""
+        self.spend("DeleteVolume" if kind == "volume" else "ReleaseAddress")
+        kept = [each for each in self.waste if (each.kind, each.id) != (kind, name)]
+        if len(kept) == len(self.waste):
+            raise errors.Gone(f"EC2 knows no {kind} {name}", reason=_GONE[kind])
+        self.waste = kept
+
+    def foreign(self, image_id: str = "ami-1", tags: Mapping[str, str] | None = None) -> Thing:
+        """Return a machine that somebody launched from the console: no tag of ours."""
+        request = LaunchRequest(
+            region="", token=f"console-{self.dice.getrandbits(32):08x}", worker="", worker_uid="",
+            attempt=0, image_id=image_id, instance_type="m5zn.metal", subnet_id=None,
+            aws=AwsSettings(),
+        )  # fmt: skip
+        thing = self._made(request, "any", "")
+        thing.tags = {"Name": "by hand", **(tags or {})}
+        return thing
 
     def _thing(self, instance_id: str) -> Thing:
         thing = self.things.get(instance_id)
@@ -286,6 +347,15 @@ class Cloud:
             tags=dict(thing.tags),
         )
 
+    def checked(self, thing: Thing) -> Checks | None:
+        """Return a running instance's checks as they show; None when it does not run."""
+        now = self.loop.time()
+        if thing.state != "running" or now < thing.visible:
+            return None
+        if now - thing.since < INITIALIZING_SECONDS and thing.instance_check == "ok":
+            return Checks(thing.id, "initializing", "initializing", thing.events)
+        return Checks(thing.id, thing.system_check, thing.instance_check, thing.events)
+
     def of_worker(self, uid: str) -> list[Thing]:
         """Return the live instances that carry a worker's uid, oldest first."""
         return [
@@ -293,142 +363,3 @@ class Cloud:
             for each in self.things.values()
             if each.live and each.tags.get(launches.WORKER_UID) == uid
         ]
-
-
-MANNERS = Manners("EC2", low=0.05, high=0.4, patience=12.0, trouble="ambiguous")
-
-
-class Ec2:
-    """Compute, as one process of one installation sees the cloud (the boto adapter's rules)."""
-
-    def __init__(self, cloud: Cloud, wire: Wire, owner: str) -> None:
-        self._cloud = cloud
-        self._wire = wire
-        self._owner = owner
-
-    @property
-    def _down(self) -> bool:
-        return self._cloud.luck.holds("ec2_down", None)
-
-    async def find_image(self, region: str, aws: AwsSettings) -> Image:
-        del region
-
-        def effect() -> Image:
-            self._cloud.spend("DescribeImages")
-            return Image(aws.ami_id or "ami-1", "cisco-cml2.9", None)
-
-        return await self._wire.ask("DescribeImages", effect, down=self._down)
-
-    async def launch(self, request: LaunchRequest) -> Instance:
-        def effect() -> Instance:
-            thing = self._cloud.launch(request, self._owner)
-            return Instance(
-                id=thing.id,
-                state=thing.state,
-                instance_type=request.instance_type,
-                image_id=request.image_id,
-                zone=thing.zone,
-                launch_time=self._cloud.launched_at(thing),
-                client_token=request.token,
-                tags=dict(thing.tags),
-            )
-
-        # A token makes it safe to repeat, but who gets no answer does not know.
-        return await self._wire.ask("RunInstances", effect, repeat="once", down=self._down)
-
-    async def find_launched(self, request: LaunchRequest) -> tuple[Instance, ...]:
-        found = await self.list_owned(request.region)
-        return tuple(
-            each
-            for each in found
-            if each.tags.get(launches.WORKER_UID) == request.worker_uid
-            and each.tags.get(launches.ATTEMPT) == str(request.attempt)
-        )
-
-    async def describe(self, region: str, instance_id: str) -> Instance | None:
-        del region
-
-        def effect() -> Instance | None:
-            self._cloud.spend("DescribeInstances")
-            thing = self._cloud.things.get(instance_id)
-            return None if thing is None else self._cloud.shown(thing)
-
-        return await self._wire.ask("DescribeInstances", effect, down=self._down)
-
-    async def list_owned(self, region: str) -> tuple[Instance, ...]:
-        del region
-
-        def effect() -> tuple[Instance, ...]:
-            self._cloud.spend("DescribeInstances")
-            found = []
-            for thing in self._cloud.things.values():
-                if thing.state == "terminated":
-                    continue
-                seen = self._cloud.shown(thing)
-                if (
-                    seen is not None
-                    and seen.state != "terminated"
-                    and thing.tags.get(launches.OWNER) == self._owner
-                ):
-                    found.append(seen)
-            return tuple(found)
-
-        return await self._wire.ask("DescribeInstances", effect, down=self._down)
-
-    async def _ours(self, instance_id: str) -> Instance:
-        seen = await self.describe("", instance_id)
-        if seen is None:
-            raise errors.Gone(f"EC2 knows no instance {instance_id}")
-        if seen.tags.get(launches.OWNER) != self._owner:
-            raise errors.Denied(f"{instance_id} belongs to another owner", reason="NotOurs")
-        return seen
-
-    async def start(self, region: str, instance_id: str) -> None:
-        del region
-        seen = await self._ours(instance_id)
-        if seen.state in {"pending", "running"}:
-            return
-        _refuse_ended(seen)
-
-        def effect() -> None:
-            self._cloud.start(instance_id)
-
-        await self._wire.ask("StartInstances", effect, repeat="safe", down=self._down)
-
-    async def stop(self, region: str, instance_id: str) -> None:
-        del region
-        seen = await self._ours(instance_id)
-        if seen.state in {"stopping", "stopped"}:
-            return
-        _refuse_ended(seen)
-
-        def effect() -> None:
-            self._cloud.stop(instance_id)
-
-        await self._wire.ask("StopInstances", effect, repeat="safe", down=self._down)
-
-    async def terminate(self, region: str, instance_id: str) -> None:
-        del region
-        try:
-            seen = await self._ours(instance_id)
-        except errors.Gone:
-            return
-        if seen.state in {"shutting-down", "terminated"}:
-            return
-
-        def effect() -> None:
-            self._cloud.terminate(instance_id)
-
-        await self._wire.ask("TerminateInstances", effect, repeat="safe", down=self._down)
-
-    async def console_output(self, region: str, instance_id: str) -> str:
-        del region, instance_id
-        return ""
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-
-def _refuse_ended(seen: Instance) -> None:
-    if seen.state in {"shutting-down", "terminated"}:
-        raise errors.Gone(f"{seen.id} is {seen.state}", reason="Terminated")

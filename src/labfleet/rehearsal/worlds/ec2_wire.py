@@ -1,6 +1,6 @@
 """EC2, wire fidelity: the world's answers as EC2's XML, for the real adapter in virtual time.
 
-Only the seven actions that the adapter sends. `Wires` is the runner of the adapter's blocking
+Only the actions that the adapter sends; forms and XML are in `ec2_forms`. `Wires` is the runner of the adapter's blocking
 calls: it decides what befalls the request, lets virtual time pass, and runs the call at the far
 side, where `Face.answer` (the SDK's before-send hook) has the effect and writes the reply.
 """
@@ -8,34 +8,48 @@ side, where `Face.answer` (the SDK's before-send hook) has the effect and writes
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextvars
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 from xml.sax.saxutils import escape
 
 from labfleet.adapters.aws import inline
 from labfleet.adapters.aws.clients import Clients, Credentials
 from labfleet.adapters.aws.compute import Ec2
-from labfleet.adapters.aws.launches import ATTEMPT, OWNER, POOL, PREFIX, WORKER, WORKER_UID
-from labfleet.interfaces.compute import Instance, LaunchRequest
+from labfleet.interfaces.compute import Image, Instance, MetricPoint
 from labfleet.kernel import errors
 from labfleet.rehearsal.dice import Dice
 from labfleet.rehearsal.faults import Luck
 from labfleet.rehearsal.loop import Loop
-from labfleet.rehearsal.worlds.ec2 import MANNERS, Cloud
+from labfleet.rehearsal.worlds.ec2 import CML_IMAGE, MANNERS, Cloud
+from labfleet.rehearsal.worlds.ec2_forms import (
+    Form,
+    code_of,
+    filters,
+    image,
+    instance,
+    launch_of,
+    leftover,
+    listed,
+    matches,
+    refused,
+    status,
+    tags_of,
+)
 from labfleet.rehearsal.worlds.wire import BEFORE, CHANGES
-from labfleet.resources.machine import AwsSettings
 
 T = TypeVar("T")
-Form = dict[str, str]
-CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64,
-         "stopped": 80}  # fmt: skip
-ROOT = "/dev/sda1"
-IMAGE = "ami-1"
 SPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
-LOOKS = ("DescribeInstances", "DescribeImages", "GetConsoleOutput")
 LISTED = 1000
+FIELDS = {
+    "CPUUtilization": "cpu_percent",
+    "NetworkIn": "network_in_bytes",
+    "NetworkOut": "network_out_bytes",
+}
 
 
 class Face:
@@ -53,12 +67,18 @@ class Face:
             "StopInstances": self._stop,
             "TerminateInstances": self._terminate,
             "GetConsoleOutput": self._console,
+            "DescribeInstanceStatus": self._checks,
+            "CreateTags": self._tag,
+            "DeleteTags": self._untag,
+            "DescribeVolumes": lambda form: self._waste(form, "volume"),
+            "DescribeAddresses": lambda form: self._waste(form, "address"),
+            "DeleteVolume": lambda form: self._discard("volume", form["VolumeId"]),
+            "ReleaseAddress": lambda form: self._discard("address", form["AllocationId"]),
         }
 
     def answer(self, request: Any) -> inline.Answer:
         """Answer a prepared request, as its fate wants it."""
         self.calls += 1
-        form = inline.parameters(request)
         kind, _, sort = (self.fate or "").partition("/")
         if kind == "call_refused":
             raise inline.lost("connect_timeout" if sort == "1" else "no_connection")
@@ -68,7 +88,10 @@ class Face:
             return refused(503, "RequestLimitExceeded", "Request limit exceeded.")
         if kind == "call_error":
             return refused(500, "InternalError", "An internal error has occurred")
-        reply = self._reply(form)
+        told = inline.document(request)
+        if told is not None:
+            return inline.data(self._metrics(told))
+        reply = self._reply(inline.parameters(request))
         if kind == "call_lost_after":
             raise inline.lost("closed" if sort == "1" else "read_timeout")
         return reply
@@ -108,10 +131,7 @@ class Face:
                 raise errors.Gone(f"The instance ID '{name}' does not exist")
         wanted = filters(form)
         found = [
-            each
-            for each in shown
-            if (not asked or each.id in asked)
-            and all(_value(each, name) in values for name, values in wanted.items())
+            each for each in shown if (not asked or each.id in asked) and matches(each, wanted)
         ]
         first, most = int(form.get("NextToken", 0)), int(form.get("MaxResults", LISTED))
         rows = "".join(
@@ -124,11 +144,84 @@ class Face:
 
     def _images(self, form: Form) -> str:
         self.cloud.spend("DescribeImages")
-        name = (listed(form, "ImageId") or [IMAGE])[0]
-        return (
-            f"<imagesSet><item><imageId>{escape(name)}</imageId><name>cisco-cml2.9</name>"
-            f"<rootDeviceName>{ROOT}</rootDeviceName></item></imagesSet>"
-        )
+        asked = listed(form, "ImageId")
+        patterns = filters(form).get("name", [])
+        found = [Image(name, CML_IMAGE.name, None) for name in asked] or [
+            each
+            for each in self.cloud.images
+            if any(fnmatchcase(each.name, pattern) for pattern in patterns)
+        ]
+        return f"<imagesSet>{''.join(map(image, found))}</imagesSet>"
+
+    def _checks(self, form: Form) -> str:
+        self.cloud.spend("DescribeInstanceStatus")
+        ((name, values),) = filters(form).items()
+        rows = []
+        for each in filter(None, map(self.cloud.checked, self.cloud.things.values())):
+            told: dict[str, set[str | None]] = {
+                "instance-status.status": {each.instance},
+                "system-status.status": {each.system},
+                "event.code": {event.code for event in each.events},
+            }
+            if told[name] & set(values):
+                rows.append(status(each))
+        return f"<instanceStatusSet>{''.join(rows)}</instanceStatusSet>"
+
+    def _tag(self, form: Form) -> str:
+        self.cloud.tag(form["ResourceId.1"], tags_of(form, "Tag"))
+        return "<return>true</return>"
+
+    def _untag(self, form: Form) -> str:
+        self.cloud.untag(form["ResourceId.1"], tuple(tags_of(form, "Tag")))
+        return "<return>true</return>"
+
+    def _waste(self, form: Form, kind: str) -> str:
+        self.cloud.spend("DescribeVolumes" if kind == "volume" else "DescribeAddresses")
+        asked = listed(form, "VolumeId" if kind == "volume" else "AllocationId")
+        wanted = {
+            name.removeprefix("tag:"): values
+            for name, values in filters(form).items()
+            if name.startswith("tag:")
+        }
+        found = [
+            each
+            for each in self.cloud.waste
+            if each.kind == kind
+            and (not asked or each.id in asked)
+            and all(each.tags.get(name) in values for name, values in wanted.items())
+        ]
+        if asked and not found:
+            code = "InvalidVolume.NotFound" if kind == "volume" else "InvalidAllocationID.NotFound"
+            raise errors.Gone(f"EC2 knows no {kind} {asked[0]}", reason=code)
+        name = "volumeSet" if kind == "volume" else "addressesSet"
+        return f"<{name}>{''.join(map(leftover, found))}</{name}>"
+
+    def _discard(self, kind: str, name: str) -> str:
+        self.cloud.discard(kind, name)
+        return "<return>true</return>"
+
+    def _metrics(self, told: dict[str, Any]) -> dict[str, Any]:
+        """Answer GetMetricData, which is JSON: points of the span, or an empty list."""
+        self.cloud.spend("GetMetricData")
+        start, end = (datetime.fromtimestamp(told[name], UTC) for name in ("StartTime", "EndTime"))
+        results = []
+        for query in told["MetricDataQueries"]:
+            metric = query["MetricStat"]["Metric"]
+            field = FIELDS[metric["MetricName"]]
+            rows: list[tuple[MetricPoint, float]] = [
+                (point, value)
+                for point in self.cloud.points.get(metric["Dimensions"][0]["Value"], ())
+                if start <= point.at < end and (value := getattr(point, field)) is not None
+            ]
+            results.append(
+                {
+                    "Id": query["Id"],
+                    "StatusCode": "Complete",
+                    "Timestamps": [point.at.timestamp() for point, _ in rows],
+                    "Values": [value for _, value in rows],
+                }
+            )
+        return {"MetricDataResults": results}
 
     def _start(self, form: Form) -> str:
         self.cloud.start(form["InstanceId.1"])
@@ -144,7 +237,11 @@ class Face:
 
     def _console(self, form: Form) -> str:
         self.cloud.spend("GetConsoleOutput")
-        return f"<instanceId>{escape(form['InstanceId'])}</instanceId><output/>"
+        thing = self.cloud.things.get(form["InstanceId"])
+        if thing is None:
+            raise errors.Gone(f"EC2 knows no instance {form['InstanceId']}")
+        text = base64.b64encode(thing.console.encode()).decode()
+        return f"<instanceId>{escape(thing.id)}</instanceId><output>{text}</output>"
 
 
 class Plug:
@@ -159,7 +256,7 @@ class Plug:
         self.clients = Clients(
             credentials=Credentials("rehearsal", "rehearsal"),
             before_send=self._answer,
-            retries={"read": ("standard", 1), "launch": ("standard", 1), "end": ("standard", 1)},
+            retries={"read": ("standard", 1), "change": ("standard", 1)},
         )
 
     def _answer(self, request: Any) -> inline.Answer:
@@ -192,8 +289,9 @@ class Wires:
         """Return the real adapter of one process."""
         return Ec2(owner=owner, clients=self._plug.clients, runner=self)
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T], *, change: bool = False) -> T:
         """Run a call at the far side and give back what it returns or raises."""
+        del change
         dice, luck = self._dice, self._luck
         if luck.holds("ec2_down", None):
             await asyncio.sleep(5.0)
@@ -238,118 +336,3 @@ class Wires:
         finally:
             self._face.fate = None
         self._loop.call_later(max(back, wait), deliver, context=self._world)
-
-
-# --- forms and XML -----------------------------------------------------------------------------
-
-
-def refused(status: int, code: str, message: str) -> inline.Answer:
-    """Return EC2's error body."""
-    text = (
-        f"<Response><Errors><Error><Code>{code}</Code><Message>{escape(message)}</Message>"
-        "</Error></Errors><RequestID>r</RequestID></Response>"
-    )
-    return inline.Answer(status, text.encode())
-
-
-def code_of(problem: errors.LabfleetError) -> tuple[int, str]:
-    """Return the HTTP status and EC2's code of a refusal of the world."""
-    if isinstance(problem, errors.Throttled):
-        return 503, "RequestLimitExceeded"
-    if isinstance(problem, errors.OutOfCapacity):
-        return 500, problem.reason
-    if isinstance(problem, errors.Gone) and problem.reason == "IdempotentInstanceTerminated":
-        return 400, problem.reason
-    if isinstance(problem, errors.Gone):
-        return 400, "InvalidInstanceID.NotFound"
-    return 400, problem.reason
-
-
-def listed(form: Form, prefix: str) -> list[str]:
-    """Return the values of `prefix.1`, `prefix.2` and so on."""
-    found: list[str] = []
-    while (value := form.get(f"{prefix}.{len(found) + 1}")) is not None:
-        found.append(value)
-    return found
-
-
-def filters(form: Form) -> dict[str, list[str]]:
-    """Return the filters by name."""
-    found: dict[str, list[str]] = {}
-    while (name := form.get(f"Filter.{len(found) + 1}.Name")) is not None:
-        found[name] = listed(form, f"Filter.{len(found) + 1}.Value")
-    return found
-
-
-def launch_of(form: Form) -> tuple[LaunchRequest, str]:
-    """Return the launch request that a form came from, and its owner."""
-    tags: dict[str, str] = {}
-    while (key := form.get(f"TagSpecification.1.Tag.{len(tags) + 1}.Key")) is not None:
-        tags[key] = form[f"TagSpecification.1.Tag.{len(tags) + 1}.Value"]
-    disk = "BlockDeviceMapping.1.Ebs"
-    own = {key: value for key, value in tags.items() if not key.startswith(PREFIX)}
-    own.pop("Name", None)
-    settings = AwsSettings(
-        tags=own,
-        key_name=form.get("KeyName"),
-        security_group_ids=tuple(listed(form, "NetworkInterface.1.SecurityGroupId")),
-        volume_size_gib=int(form[f"{disk}.VolumeSize"]),
-        volume_iops=int(form[f"{disk}.Iops"]),
-    )
-    request = LaunchRequest(
-        region="",
-        token=form["ClientToken"],
-        worker=tags[WORKER],
-        worker_uid=tags[WORKER_UID],
-        attempt=int(tags[ATTEMPT]),
-        image_id=form["ImageId"],
-        instance_type=form["InstanceType"],
-        subnet_id=form.get("NetworkInterface.1.SubnetId"),
-        aws=settings,
-        pool=tags.get(POOL),
-    )
-    return request, tags[OWNER]
-
-
-def instance(shown: Instance) -> str:
-    """Return one instance as EC2 describes it."""
-    launched = "" if shown.launch_time is None else f"{shown.launch_time:%Y-%m-%dT%H:%M:%S.000Z}"
-    disk = ""
-    if shown.root_volume_id is not None:
-        disk = _items(
-            "blockDeviceMapping",
-            [
-                f"<deviceName>{ROOT}</deviceName><ebs><volumeId>{shown.root_volume_id}</volumeId></ebs>"
-            ],
-        )
-    reason = shown.state_reason
-    tags = [
-        f"<key>{escape(key)}</key><value>{escape(value)}</value>"
-        for key, value in shown.tags.items()
-    ]
-    return (
-        f"<item><instanceId>{shown.id}</instanceId><instanceState><code>{CODES[shown.state]}</code>"
-        f"<name>{shown.state}</name></instanceState>"
-        + _given("imageId", shown.image_id)
-        + _given("instanceType", shown.instance_type)
-        + _given("ipAddress", shown.public_ip)
-        + _given("launchTime", launched)
-        + _given("clientToken", shown.client_token)
-        + f"<placement><availabilityZone>{shown.zone}</availabilityZone></placement>"
-        + (f"<stateReason><message>{escape(reason)}</message></stateReason>" if reason else "")
-        + f"<rootDeviceName>{ROOT}</rootDeviceName>{disk}{_items('tagSet', tags)}</item>"
-    )
-
-
-def _given(name: str, value: str | None) -> str:
-    return f"<{name}>{escape(value)}</{name}>" if value else ""
-
-
-def _items(name: str, inner: Iterable[str]) -> str:
-    return f"<{name}>" + "".join(f"<item>{each}</item>" for each in inner) + f"</{name}>"
-
-
-def _value(shown: Instance, name: str) -> str | None:
-    if name.startswith("tag:"):
-        return shown.tags.get(name.removeprefix("tag:"))
-    return {"client-token": shown.client_token, "instance-state-name": shown.state}[name]
