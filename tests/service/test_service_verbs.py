@@ -117,6 +117,15 @@ async def test_a_worker_to_be_terminated_stays_so(world: World):
 
 
 @pytest.mark.asyncio
+async def test_a_failed_worker_is_asked_to_try_again(world: World):
+    """Ready said of a FAILED worker moves its generation, which is what makes it try again."""
+    made = await a_worker(world)
+    await world.status(made, phase=WorkerPhase.FAILED)
+    again = await verbs.desire(world.parts, ADMIN, "w", desired="Ready")
+    assert again.metadata.generation == made.metadata.generation + 1
+
+
+@pytest.mark.asyncio
 async def test_cordon_again_changes_nothing(world: World):
     """The same wish twice is one event and one generation."""
     await a_worker(world)

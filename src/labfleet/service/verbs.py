@@ -176,12 +176,16 @@ async def desire(
     *,
     desired: Literal["Ready", "Stopped", "Terminated"],
 ) -> Worker:
-    """Say what a worker shall become; Refused when Terminated was said before."""
+    """Say what a worker shall become; Refused when Terminated was said before.
+
+    Ready, said of a FAILED worker, asks it to try again.
+    """
 
     async def change(old: Worker) -> Ruled:
         if old.spec.desired == "Terminated" and desired != "Terminated":
             raise Refused(f"worker {name!r} is being terminated", reason="WorkerEnding")
-        return Ruled(with_spec(old, desired=desired))
+        again = desired == "Ready" and old.status.phase is WorkerPhase.FAILED
+        return Ruled(with_spec(old, desired=desired, retries=old.spec.retries + again))
 
     where = (name, namespace)
     return await _changed(
