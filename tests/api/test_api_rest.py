@@ -19,16 +19,19 @@ SPECS = {
     "Definition": {"topology": TOPOLOGY},
     "Session": {"definition": "x"},
     "Cluster": {"capacity": {"cpu": "2500m", "memory": "4Gi"}},
+    "Settings": {"idle": {"enabled": True}},
+    "Webhook": {"url": "https://hooks.example.com/labfleet"},
 }
+NAMES = {"Settings": "fleet"}
 
 
 async def fill(api: Api) -> None:
-    """Create one object `x` of every kind."""
+    """Create one object of every kind, named `x` where people choose the name."""
     for kind, spec in SPECS.items():
-        path = f"/api/v1/{KINDS[kind].plural}"
-        made = await api.call("POST", path, {"metadata": {"name": "x"}, "spec": spec})
+        path, name = f"/api/v1/{KINDS[kind].plural}", NAMES.get(kind, "x")
+        made = await api.call("POST", path, {"metadata": {"name": name}, "spec": spec})
         assert made.status == 201, made.raw
-        assert made.headers["location"] == f"{path}/x"
+        assert made.headers["location"] == f"{path}/{name}"
     run = await api.call("POST", "/request_run", {"cluster": "x", "cost": {"cpu": 1}})
     assert run.json["decision"] == "approved"
 

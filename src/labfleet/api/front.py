@@ -11,18 +11,23 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from labfleet.api import problems, stream
 from labfleet.api.endpoints import CALLER
 from labfleet.api.status_stream import StatusStream
 from labfleet.api.stream import Receive, Scope, Send, Stream
 from labfleet.kernel import clock, errors
+from labfleet.service import access
 from labfleet.service.access import Principal
 from labfleet.service.parts import Caller, Parts
 from labfleet.service.tokens import Tokens
 
 BODY_LIMIT = 8 * 2**20
 BODY_SECONDS = 30.0
+# What is paused, as quoted text, on replies to those who may read settings.
+PAUSED_HEADER = b"labfleet-paused"
+PAUSES_SHOWN = 3
 STREAM_PATH = "/api/v1/events"
 SEED_STREAM_PATH = "/api/events/stream"
 STATUS_STREAM_PATH = "/status-stream"
@@ -104,6 +109,7 @@ class Front:
         principal = await self._principal(scope, method)
         if principal is not None:
             call.principal = principal.id
+            call.told = access.may(principal, "read", "Settings")
             scope[CALLER] = Caller(principal, call.request_id)
         if ours and principal is None and path not in PUBLIC:
             raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
@@ -153,6 +159,7 @@ class _Call:
         given = _header(scope, b"x-request-id") or ""
         self.request_id = given if _REQUEST_ID.fullmatch(given) else parts.ids.uid()
         self.principal = ""
+        self.told = False
         self.status = 0
         scope["labfleet.request_id"] = self.request_id
 
@@ -165,6 +172,11 @@ class _Call:
             headers.append((b"x-request-id", self.request_id.encode()))
             now = clock.format_instant(self._parts.clock.now())
             headers.append((b"labfleet-time", now.encode()))
+            pauses = self._parts.settings.pauses() if self.told else ()
+            if pauses:
+                # Shown wherever actions are shown: each client of people's sees it at once.
+                text = "; ".join(each.text[:160] for each in pauses[:PAUSES_SHOWN])
+                headers.append((PAUSED_HEADER, quote(text).encode()))
             message = {**message, "headers": headers}
         await self._send(message)
 

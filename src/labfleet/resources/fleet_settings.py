@@ -7,23 +7,31 @@ layers, the last one that says something wins: the defaults below, the environme
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import re
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from labfleet.kernel import ids
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import Record, Resource
 
 NAME = "fleet"
 Layer = Mapping[str, Mapping[str, Any]]
 """Section (camelCase) -> field (camelCase) -> value: one layer of settings."""
+Source = Literal["settings", "environment", "default"]
 
 Percent = Annotated[float, msgspec.Meta(gt=0, le=100)]
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Texts = Annotated[tuple[Text, ...], msgspec.Meta(max_length=100)]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
+_REGION = re.compile(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}")
+_OWNER = re.compile(r"[0-9]{12}|self|amazon|aws-marketplace|aws-backup-vault")
+# What an AMI's name may hold, and the two wildcards of EC2's filters.
+_AMI_NAME = re.compile(r"[A-Za-z0-9 ()\[\]./'@_*?-]{1,128}")
 
 
 class Discovery(Record, frozen=True, kw_only=True):
@@ -39,6 +47,22 @@ class Discovery(Record, frozen=True, kw_only=True):
     ami_owners: Texts = ("self",)
     scan_interval_seconds: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 300
     template: Text | None = None
+
+    def __post_init__(self) -> None:
+        if not self.regions:
+            raise ValueError("regions: name at least one, or unset it")
+        for each in self.regions:
+            if not _REGION.fullmatch(each):
+                raise ValueError(f"regions: {each!r} is no region, for example us-east-1")
+        pattern = self.ami_name_pattern
+        if not _AMI_NAME.fullmatch(pattern) or not re.search("[A-Za-z0-9]", pattern):
+            what = "is no pattern of image names, for example CML-*"
+            raise ValueError(f"amiNamePattern: {pattern!r} {what}")
+        for each in self.ami_owners:
+            if not _OWNER.fullmatch(each):
+                raise ValueError(f"amiOwners: {each!r} is neither self nor an account of 12 digits")
+        if self.template is not None and not ids.is_name(self.template):
+            raise ValueError(f"template: {self.template!r} is no name of a template")
 
 
 class Monitoring(Record, frozen=True, kw_only=True):
@@ -76,6 +100,12 @@ class Idle(Record, frozen=True, kw_only=True):
     system_users: Annotated[str, msgspec.Meta(max_length=200)] = "^00000000-0000-"
     max_age_hours: Annotated[int, msgspec.Meta(ge=1, le=87_600)] | None = None
 
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.system_users)
+        except re.error as problem:
+            raise ValueError(f"systemUsers: no regular expression: {problem}") from None
+
 
 class Thresholds(Record, frozen=True, kw_only=True):
     """From which value a condition is raised, and below which it is taken back (percent)."""
@@ -93,7 +123,7 @@ class Thresholds(Record, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("cpu", "memory", "disk"):
             if getattr(self, f"{name}_eased_percent") > getattr(self, f"{name}_percent"):
-                raise ValueError(f"{name}EasedPercent is greater than {name}Percent")
+                raise ValueError(f"{name}EasedPercent: is greater than {name}Percent")
 
 
 class Garbage(Record, frozen=True, kw_only=True):
@@ -140,6 +170,28 @@ SECTIONS: dict[str, type[Record]] = {
 }
 
 
+def section_problem(name: str, raw: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with a section, its place first: `idle.timeoutMinutes: expected ...`."""
+    known = [each.encode_name for each in msgspec.structs.fields(SECTIONS[name])]
+    for key in raw:
+        if key not in known:
+            return f"{name}.{str(key)[:64]}: unknown key{_hint(str(key)[:64], known)}"
+    try:
+        msgspec.convert(dict(raw), SECTIONS[name])
+    except msgspec.ValidationError as problem:
+        what, _, place = str(problem).partition(" - at `$")
+        at = place.rstrip("`").lstrip(".")
+        if not at:
+            return f"{name}.{what}"
+        return f"{name}.{at}: {what[:1].lower()}{what[1:]}"
+    return None
+
+
+def _hint(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 class SettingsSpec(Record, frozen=True, kw_only=True):
     """What people set; a field that is absent falls back to the environment, then the default."""
 
@@ -151,11 +203,10 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     automation: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        for name, section in SECTIONS.items():
-            try:
-                msgspec.convert(getattr(self, name), section)
-            except msgspec.ValidationError as problem:
-                raise ValueError(f"{name}: {problem}") from None
+        for name in SECTIONS:
+            problem = section_problem(name, getattr(self, name))
+            if problem is not None:
+                raise ValueError(problem)
 
 
 class SettingsStatus(Record, frozen=True, kw_only=True):
@@ -189,14 +240,69 @@ def effective(stored: Settings | None, environment: Layer) -> FleetSettings:
     return FleetSettings(**made)
 
 
-def sources(stored: Settings | None, environment: Layer) -> dict[str, str]:
+def sources(stored: Settings | None, environment: Layer) -> dict[str, Source]:
     """Return `section.field` -> which layer its value is from: settings, environment, default."""
-    found: dict[str, str] = {}
+    found: dict[str, Source] = {}
     for name, section in SECTIONS.items():
         kept = {} if stored is None else getattr(stored.spec, name)
         given = environment.get(name, {})
         for field in msgspec.structs.fields(section):
             key = field.encode_name
-            layer = "settings" if key in kept else "environment" if key in given else "default"
+            layer: Source = "default"
+            if key in kept:
+                layer = "settings"
+            elif key in given:
+                layer = "environment"
             found[f"{name}.{key}"] = layer
     return found
+
+
+def settings_fields() -> Iterator[tuple[str, str, msgspec.structs.FieldInfo]]:
+    """Yield (path, section, field) of everything that can be set, in the order of the sections."""
+    for name, section in SECTIONS.items():
+        for field in msgspec.structs.fields(section):
+            yield f"{name}.{field.encode_name}", name, field
+
+
+def field_at(path: str) -> tuple[str, msgspec.structs.FieldInfo]:
+    """Return section and field of `idle.timeoutMinutes`; ValueError with a hint when none."""
+    found = {each: (section, field) for each, section, field in settings_fields()}
+    if path not in found:
+        raise ValueError(f"there is no setting {path[:80]!r}{_hint(path[:80], list(found))}")
+    return found[path]
+
+
+def from_text(path: str, text: str) -> Any:
+    """Return the value that a text stands for, typed as its setting; ValueError when it is none.
+
+    Lists are separated by commas. What a number must lie between is judged with its section.
+    """
+    section, field = field_at(path)
+    given: object = text
+    if isinstance(msgspec.inspect.type_info(field.type), msgspec.inspect.VarTupleType):
+        given = [each.strip() for each in text.split(",") if each.strip()]
+    try:
+        value = msgspec.convert(given, field.type, strict=False)
+    except msgspec.ValidationError as problem:
+        what = str(problem).partition(" - at ")[0]
+        raise ValueError(f"{path}: {what[:1].lower()}{what[1:]}, not {text[:80]!r}") from None
+    plain = msgspec.to_builtins(value)
+    problem_ = section_problem(section, {field.encode_name: plain})
+    # Two settings that contradict each other are judged when they stand together.
+    if problem_ is not None and problem_.startswith(f"{path}: ") and "greater" not in problem_:
+        raise ValueError(problem_)
+    return plain
+
+
+def unit_of(path: str) -> str:
+    """Return the unit in which a setting counts, `` when it is no amount."""
+    for unit in ("Seconds", "Minutes", "Hours", "Days", "Percent"):
+        if path.endswith(unit):
+            return unit.lower()
+    return ""
+
+
+def value_at(settings: FleetSettings, path: str) -> Any:
+    """Return a setting's value as JSON has it."""
+    section, field = field_at(path)
+    return msgspec.to_builtins(getattr(getattr(settings, section), field.name))

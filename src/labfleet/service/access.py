@@ -50,6 +50,7 @@ ACTIONS = {
     "observe": "ask for an observation",
     "record": "record an observation",
     "admit": "ask whether a simulation may run, and report its end",
+    "pause": "pause and resume automatic actions",
     "tokens": "create, list and revoke tokens",
 }
 
@@ -83,8 +84,15 @@ RULES: dict[Role, dict[str, frozenset[str]]] = {
 }
 
 
+# Kinds that only an admin writes (upstream.md 2.14); pausing is an action of its own.
+_ADMINS_OWN = frozenset({"Settings"})
+_WRITES = frozenset({"create", "update", "delete"})
+
+
 def may(principal: Principal, action: str, kind: str) -> bool:
     """Tell whether the table allows the action on this kind."""
+    if kind in _ADMINS_OWN and action in _WRITES and principal.role is not Role.ADMIN:
+        return False
     kinds = RULES[principal.role].get(action, frozenset())
     return kind in kinds or "*" in kinds
 

@@ -1,19 +1,63 @@
-"""Reading the fleet's settings: what holds now, and whether automatic actions are paused."""
+"""Reading the fleet's settings: what holds now and why, and what is paused.
+
+It writes nothing; `settings_verbs` does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
 from labfleet.engine.cache import Cache
+from labfleet.interfaces import store as stores
+from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import NAME, FleetSettings, Layer, Settings, effective
+from labfleet.resources.meta import Key, Record
 from labfleet.resources.pool import Pool
+
+KEY = Key("Settings", "default", NAME)
+# On a pool: why it is paused, by whom and since when, in a sentence for people.
+PAUSED_MARK = "labfleet.dev/paused"
+
+
+class Pause(Record, frozen=True, kw_only=True):
+    """One pause: of everything, or of one pool. `text` is a sentence for people."""
+
+    pool: str | None = None
+    text: str
+    reason: str = ""
+    by: str = ""
+    since: datetime | None = None
+
+
+class SettingValue(Record, frozen=True, kw_only=True):
+    """One setting as it holds. `variable` names the environment's, when it is the source."""
+
+    setting: str
+    value: Any
+    unit: str
+    source: Literal["settings", "environment", "default"]
+    variable: str | None = None
+    default: Any = None
 
 
 class SettingsReader:
     """What holds now, from the cache; computed anew only when the stored object changed."""
 
-    def __init__(self, cache: Cache, environment: Layer | None = None) -> None:
-        """Take the cache and the environment's layer, which the roof has read."""
+    def __init__(
+        self,
+        cache: Cache,
+        environment: Layer | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take the cache and the environment's layer, which the roof has read.
+
+        `variables` says which variable gave a value of that layer.
+        """
         self._cache = cache
         self.environment: Layer = environment or {}
+        self.variables: Mapping[str, str] = variables or {}
         self._at: int | None = None
         self._now = effective(None, self.environment)
 
@@ -33,10 +77,51 @@ class SettingsReader:
 
     def paused(self, pool: str | None = None) -> str | None:
         """Return why automatic actions (of a pool) are paused, or None when they are not."""
-        automation = self.now().automation
-        if automation.paused:
-            return automation.reason or "automatic actions are paused"
+        if self.now().automation.paused:
+            return _everything(self.now().automation).text
         found = None if pool is None else self._cache.get(Pool, pool)
         if found is not None and found.spec.paused:
-            return f"pool {found.name} is paused"
+            return _one_pool(found).text
         return None
+
+    def pauses(self) -> tuple[Pause, ...]:
+        """Return every pause there is, that of everything first."""
+        automation = self.now().automation
+        found = [_everything(automation)] if automation.paused else []
+        pools = [each for each in self._cache.all(Pool) if each.spec.paused]
+        return (*found, *(_one_pool(each) for each in sorted(pools, key=lambda each: each.name)))
+
+    def unchanged(self) -> stores.AtRevision:
+        """Return what must hold in a commit that acts by itself: nobody paused meanwhile."""
+        stored = self.stored
+        return stores.AtRevision(KEY, 0 if stored is None else stored.revision)
+
+    def listed(self) -> tuple[SettingValue, ...]:
+        """Return every setting with what holds and where it is from."""
+        now, default = self.now(), FleetSettings()
+        origin = fleet_settings.sources(self.stored, self.environment)
+        return tuple(
+            SettingValue(
+                setting=path,
+                value=fleet_settings.value_at(now, path),
+                unit=fleet_settings.unit_of(path),
+                source=origin[path],
+                variable=self.variables.get(path) if origin[path] == "environment" else None,
+                default=fleet_settings.value_at(default, path),
+            )
+            for path, _, _ in fleet_settings.settings_fields()
+        )
+
+
+def _everything(automation: fleet_settings.Automation) -> Pause:
+    said = "automatic actions are paused"
+    if automation.since is not None:
+        said += f" since {automation.since:%Y-%m-%d %H:%M}Z"
+    said += f" by {automation.by}" if automation.by else ""
+    said += f": {automation.reason}" if automation.reason else ""
+    return Pause(text=said, reason=automation.reason, by=automation.by, since=automation.since)
+
+
+def _one_pool(pool: Pool) -> Pause:
+    mark = pool.metadata.annotations.get(PAUSED_MARK, "")
+    return Pause(pool=pool.name, text=f"pool {pool.name} is paused{mark}", reason=mark)

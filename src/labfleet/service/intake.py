@@ -28,6 +28,7 @@ ANNOTATION_BYTES = 64 * 1024
 # Room to add durations and time zones at both ends of what a datetime can hold.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>.+)`)?$", re.DOTALL)
+_BELOW = re.compile(r"[a-z][A-Za-z]*(\.[A-Za-z0-9]+(\[\d+\])?)+")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 # Filled by the server; a body may repeat what stands there but not set it.
@@ -222,6 +223,10 @@ def _place(text: str) -> tuple[str, str]:
         return "body", text
     where = (found["where"] or "body").removeprefix("$").removeprefix(".")
     what = found["what"]
+    # A record that judges a free mapping itself says the place first.
+    below, colon, rest = what.partition(": ")
+    if colon and where and _BELOW.fullmatch(below):
+        where, what = f"{where}.{below}", rest
     return where or "body", what[:1].lower() + what[1:] if what.startswith("Expected") else what
 
 

@@ -6,6 +6,7 @@ Lists are in `listing`, verbs that are not about a whole object in `verbs`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -15,13 +16,15 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, ids
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Metadata, Resource
-from labfleet.service import access, idempotency, intake, rules
+from labfleet.service import access, defaults, idempotency, intake, rules
 from labfleet.service.idempotency import Memo
 from labfleet.service.parts import Caller, Parts, Refused, Stale, retried
 from labfleet.service.ruled import Ruled
 
 R = TypeVar("R", bound=Resource)
 _NAMED_BY_US = frozenset({"Session"})
+# Kinds of one object that people change without making it first.
+_MADE_BY_PATCH = frozenset({"Settings"})
 
 
 async def get(
@@ -67,7 +70,7 @@ async def add(
     memo: Memo | None = None,
     writes: tuple[stores.Write, ...] = (),
     fence: stores.Fence | None = None,
-    reason: str = "Created",
+    reason: str | None = None,
 ) -> R:
     """Make a typed object; controllers call it with their own finalizers and owners set."""
     now = parts.clock.now()
@@ -89,7 +92,7 @@ async def add(
         try:
             _, stored = await parts.objects.save(
                 ruled.obj,
-                cause=parts.cause(caller, reason),
+                cause=parts.cause(caller, reason or ruled.reason or "Created"),
                 preconditions=ruled.preconditions,
                 writes=extra,
                 fence=fence,
@@ -128,6 +131,12 @@ async def patch(
     """Apply a JSON merge patch (RFC 7396) to labels, annotations and spec."""
     access.demand(caller.principal, "update", row.name)
     raw = intake.shaped(row, body)
+    if row.name in _MADE_BY_PATCH and _version(raw) is None:
+        kind: type[Resource] = row.type
+        named = not (intake.name_problem(name) or intake.name_problem(namespace))
+        if named and await parts.objects.get(kind, name, namespace) is None:
+            metadata = {"name": name, "namespace": namespace}
+            return await create(parts, caller, row, intake.merged({"metadata": metadata}, raw))
     return await _change(parts, caller, row, Key(row.name, namespace, name), raw, whole=False)
 
 
@@ -163,7 +172,7 @@ async def delete(
             parts,
             caller,
             old,
-            Ruled(ended, ruled.preconditions, ruled.writes),
+            dataclasses.replace(ruled, obj=ended),
             version=version,
             reason="Deleted",
         )
@@ -224,7 +233,7 @@ async def _change(
                 ruled.obj.metadata, generation=old.metadata.generation + 1
             )
             changed = msgspec.structs.replace(ruled.obj, metadata=metadata)
-            ruled = Ruled(changed, ruled.preconditions, ruled.writes)
+            ruled = dataclasses.replace(ruled, obj=changed)
         return await _save(parts, caller, old, ruled, version=version, reason="Changed")
 
     return await retried(attempt)
@@ -242,7 +251,7 @@ async def _save(
     try:
         _, stored = await parts.objects.save(
             ruled.obj,
-            cause=parts.cause(caller, reason),
+            cause=parts.cause(caller, ruled.reason or reason),
             preconditions=ruled.preconditions,
             writes=ruled.writes,
         )
@@ -284,7 +293,8 @@ def _new_body(
     if "name" not in metadata and row.name in _NAMED_BY_US:
         base = str((raw.get("spec") or {}).get("definition") or row.name.lower())
         metadata["name"] = f"{ids.slug(base, limit=40)}-{parts.ids.uid().replace('-', '')[:12]}"
-    return {**raw, "metadata": metadata}
+    filled = defaults.filled(parts.defaults.get(row.name, {}), raw.get("spec") or {})
+    return {**raw, "metadata": metadata, "spec": filled}
 
 
 def _version(raw: Mapping[str, Any]) -> str | None:
@@ -327,6 +337,9 @@ def _kept(row: Kind, raw: dict[str, Any], shown: dict[str, Any]) -> dict[str, An
     """Return a PUT body with what it may leave out: identity, frozen and verb-made fields."""
     spec, before = dict(raw.get("spec") or {}), shown["spec"]
     keep = {_camel(name) for name in row.frozen}
+    if row.name == "Settings":
+        # A pause ends by a word of its own, never because a body did not name it.
+        keep.add("automation")
     if row.name == "Session":
         keep |= {"cancel", "observeRequested"}
         slot = spec.get("slot")

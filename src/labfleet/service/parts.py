@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from labfleet.engine.cache import Cache
 from labfleet.engine.objects import Objects
@@ -61,7 +61,9 @@ class Turns:
 class Parts:
     """The store's typed face, the cache, clock, identities, the samples of this process.
 
-    `environment` is the environment's layer of settings, which the roof has read.
+    `environment` is the environment's layer of settings, which the roof has read; `variables`
+    says which variable gave a value of it; `defaults` is what new objects of a kind get where
+    their spec leaves it out.
     """
 
     objects: Objects
@@ -71,10 +73,13 @@ class Parts:
     turns: Turns = field(default_factory=Turns)
     samples: Samples = field(default_factory=SampleRing)
     environment: Layer = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     settings: SettingsReader = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", SettingsReader(self.cache, self.environment))
+        reader = SettingsReader(self.cache, self.environment, self.variables)
+        object.__setattr__(self, "settings", reader)
 
     def cause(self, caller: Caller, reason: str) -> stores.Cause:
         """Return what every event of a write by this caller carries."""

@@ -17,11 +17,15 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
-    """The object to store, what must hold, and what else goes into the same commit."""
+    """The object to store, what must hold, and what else goes into the same commit.
+
+    `reason` is what the event says; None leaves it to the caller.
+    """
 
     obj: Resource
     preconditions: tuple[stores.Precondition, ...] = ()
     writes: tuple[stores.Write, ...] = ()
+    reason: str | None = None
 
 
 async def referred(parts: Parts, kind: type[R], name: str, namespace: str, where: str) -> R:

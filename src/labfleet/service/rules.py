@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from labfleet.resources.meta import Resource
-from labfleet.service import definition_rules, machine_rules, session_rules
+from labfleet.service import definition_rules, machine_rules, session_rules, settings_rules
 from labfleet.service.parts import Caller, Parts
 from labfleet.service.ruled import Ruled
 
@@ -20,18 +20,21 @@ _CREATE: dict[str, Any] = {
     "Template": machine_rules.create_template,
     "Definition": definition_rules.create_definition,
     "Session": session_rules.create_session,
+    "Settings": settings_rules.create_settings,
 }
 _UPDATE: dict[str, Any] = {
     "Pool": machine_rules.update_pool,
     "Template": machine_rules.update_template,
     "Definition": definition_rules.update_definition,
     "Session": session_rules.update_session,
+    "Settings": settings_rules.update_settings,
 }
 _DELETE: dict[str, Any] = {
     "Pool": machine_rules.delete_pool,
     "Template": machine_rules.delete_template,
     "Definition": definition_rules.delete_definition,
     "Session": session_rules.delete_session,
+    "Settings": settings_rules.delete_settings,
     "Cluster": machine_rules.delete_cluster,
     "Simulation": machine_rules.delete_simulation,
 }
