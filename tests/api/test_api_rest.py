@@ -44,6 +44,8 @@ async def test_every_kind_is_created_read_listed_changed_and_deleted(api: Api):
         path = f"/api/v1/{row.plural}"
         page = (await api.call("GET", path)).json
         assert page["kind"] == f"{row.name}List"
+        if not page["items"] and not row.creatable:
+            continue  # made by controllers only
         (item,) = page["items"]
         one = f"{path}/{item['metadata']['name']}"
         assert (await api.call("GET", one)).json == item
