@@ -225,7 +225,7 @@ def test_lowered_maximum_removes_empty_workers():
 def test_names_are_never_used_twice():
     """The counter goes on after workers are gone, and steps over a name that is taken."""
     assert decide(min_workers=1, created_workers=7).create == ("w-default-008",)
-    squatter = worker("w-default-008", phase=WorkerPhase.DRAINING)
+    squatter = worker("w-default-008", phase=WorkerPhase.DRAINING, leaving=True)
     assert decide(squatter, min_workers=1, created_workers=7).create == ("w-default-009",)
 
 
@@ -361,3 +361,69 @@ def test_pool_settles(low, high, sessions):
     assert not waiting
     assert len(pool.workers) == min(low, high)
     assert pool.phase is PoolPhase.READY
+
+
+def parked(name: str = "w-default-001", phase=WorkerPhase.STOPPED, **over) -> PoolWorker:
+    """A worker that the idle rule stopped."""
+    return worker(name, phase, leaving=True, parked=True, **over)
+
+
+def three_parked() -> list[PoolWorker]:
+    """Three of them."""
+    return [parked(f"w-default-00{number}") for number in (1, 2, 3)]
+
+
+def test_a_parked_worker_is_started_before_a_new_one_is_launched():
+    """For the minimum and for who waits alike; a launch would pay twice (aws.md 5, 7 and 48)."""
+    found = decide(parked(), min_workers=1)
+    assert (found.start, found.create) == (("w-default-001",), ())
+    assert [each.reason for each in found.events] == ["ParkedForMinimum"]
+    found = decide(parked(), waiting=(ask(),))
+    assert (found.start, found.create) == (("w-default-001",), ())
+    assert [each.reason for each in found.events] == ["ParkedForSessions"]
+
+
+def test_only_as_many_parked_workers_start_as_are_needed():
+    """One session, one start; two that fill a worker each, two starts (aws.md 5, 18)."""
+    assert len(decide(*three_parked(), waiting=(ask(),)).start) == 1
+    assert len(decide(*three_parked(), waiting=(ask(4000), ask(4000))).start) == 2
+    assert len(decide(*three_parked(), min_workers=2, waiting=(ask(),)).start) == 2
+
+
+def test_a_parked_worker_on_its_way_back_covers_who_waits():
+    """Nobody is started or launched twice for one session (aws.md 5, 17)."""
+    for phase in (WorkerPhase.STOPPED, WorkerPhase.STOPPING, WorkerPhase.STARTING):
+        back = worker(phase=phase)
+        found = decide(back, parked("w-default-002"), waiting=(ask(4000),))
+        assert (found.start, found.create) == ((), ())
+
+
+def test_a_worker_stopped_by_people_stays_stopped():
+    """Automation takes back only its own stops; the pool launches another one."""
+    theirs = worker(phase=WorkerPhase.STOPPED, leaving=True)
+    found = decide(theirs, waiting=(ask(),), created_workers=1)
+    assert (found.start, found.create) == ((), ("w-default-002",))
+
+
+def test_nobody_is_started_for_whom_the_session_does_not_fit():
+    """A parked worker that turned out smaller than its template is left alone."""
+    small = Amounts(cpu_milli=1000, memory_mib=8192, nodes=50, labs=4, ports=100)
+    found = decide(parked(capacity=small), waiting=(ask(4000),), created_workers=1)
+    assert (found.start, found.create) == ((), ("w-default-002",))
+
+
+def test_parked_workers_start_at_the_maximum():
+    """They have a place under the maximum already."""
+    assert len(decide(*three_parked(), waiting=(ask(),)).start) == 1
+
+
+def test_a_worker_that_still_drains_is_taken_back_first():
+    """It serves at once, and a stopped one would have to boot."""
+    found = decide(parked(), parked("w-default-002", WorkerPhase.DRAINING), waiting=(ask(),))
+    assert found.start == ("w-default-002",)
+
+
+def test_idle_parked_workers_rest():
+    """Nobody waits: nothing is started, nothing is removed."""
+    found = decide(*three_parked())
+    assert (found.start, found.create, found.retire) == ((), (), ())

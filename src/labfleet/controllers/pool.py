@@ -15,7 +15,7 @@ import msgspec
 from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
-from labfleet.decisions import scaling
+from labfleet.decisions import parking, scaling
 from labfleet.decisions.lifecycle import worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.kernel import errors
@@ -32,6 +32,7 @@ KEPT_LIMIT = 5000
 ACTOR = "pool-controller"
 CORDONED_BY = "labfleet.dev/cordoned-by-pool"
 DRAINING = "pool is draining"
+SURPLUS = frozenset({"Empty", "AboveMaximum"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class PoolController:
         decision = scaling.decide_pool(view, now)
         # Retirements first: an event of the pool's history says only what really happened.
         decision = await self._shrink(pool, decision, revision)
+        decision = await self._wake(decision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
         await self._grow(pool, decision, len(view.waiting), now)
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
@@ -162,6 +164,25 @@ class PoolController:
         kept = tuple(each for each in decision.events if each.worker not in lost)
         return replace(decision, events=kept)
 
+    async def _wake(self, decision: scaling.PoolDecision) -> scaling.PoolDecision:
+        """Start parked workers; return the decision without those that somebody changed first."""
+        lost: set[str] = set()
+        now = self.context.clock.now()
+        for name in decision.start:
+            worker = self.context.cache.get(Worker, name)
+            if worker is None or not parking.auto_stopped(worker):
+                lost.add(name)
+                continue
+            again = parking.resumed(worker, now, auto=True)
+            try:
+                await self.context.write(again, actor=ACTOR, reason="started: it was parked")
+            except errors.Conflict as problem:
+                if isinstance(problem, errors.Fenced):
+                    raise
+                lost.add(name)
+        kept = tuple(each for each in decision.events if each.worker not in lost)
+        return replace(decision, events=kept)
+
     async def _reopen(self, pool: Pool, decision: scaling.PoolDecision, revision: int) -> None:
         """Uncordon what the pool itself cordoned, once it is to be Ready again."""
         if decision.phase in {PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED}:
@@ -184,9 +205,22 @@ class PoolController:
         if worker.spec.desired == "Terminated":
             return True
         wanted = msgspec.structs.replace(worker.spec, desired="Terminated", cordoned=True)
-        return await self._want(worker, wanted, f"retired: {reason}", revision)
+        told = f"retired: {reason}"
+        if reason in SURPLUS:
+            # The idle rule takes from the same pool: of two, one must see the other's.
+            pool = ledger_rows.row("Pool", worker.spec.pool or "", worker.metadata.namespace)
+            return await self._want(worker, wanted, told, revision, beside=(pool,))
+        return await self._want(worker, wanted, told, revision)
 
-    async def _want(self, worker: Worker, wanted: WorkerSpec, reason: str, revision: int) -> bool:
+    async def _want(
+        self,
+        worker: Worker,
+        wanted: WorkerSpec,
+        reason: str,
+        revision: int,
+        *,
+        beside: tuple[str, ...] = (),
+    ) -> bool:
         """Change what is wanted of a worker if its ledger is as it was in the snapshot."""
         marks = dict(worker.metadata.annotations)
         marks.pop(CORDONED_BY, None)
@@ -196,14 +230,14 @@ class PoolController:
             worker.metadata, generation=worker.metadata.generation + 1, annotations=marks
         )
         new = msgspec.structs.replace(worker, metadata=metadata, spec=wanted)
-        row = ledger_rows.of(worker.key)
+        rows = (ledger_rows.of(worker.key), *beside)
         try:
             await self.context.write(
                 new,
                 actor=ACTOR,
                 reason=reason,
-                preconditions=(ledger_rows.untouched(row, revision),),
-                writes=(ledger_rows.touch(row),),
+                preconditions=tuple(ledger_rows.untouched(row, revision) for row in rows),
+                writes=tuple(ledger_rows.touch(row) for row in rows),
             )
         except errors.Conflict as problem:
             if isinstance(problem, errors.Fenced):
@@ -218,7 +252,9 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
         phase=worker.status.phase,
         phase_since=worker.status.phase_since,
         leaving=worker_phases.drain_wanted(worker),
-        cordoned=worker.spec.cordoned,
+        parked=parking.auto_stopped(worker),
+        # The idle rule's cordon is for seconds; it is taken back for whoever waits.
+        cordoned=worker.spec.cordoned and not parking.cordoned(worker),
         capacity=worker.status.capacity,
         reservations=held,
         empty_since=worker.status.empty_since,

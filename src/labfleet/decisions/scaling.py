@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from labfleet.decisions import disruption, placement
+import msgspec
+
+from labfleet.decisions import disruption, parking, placement
 from labfleet.kernel import ids
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPolicy
@@ -25,28 +27,22 @@ WAITING_LIMIT = 200
 """How many waiting sessions one decision looks at; one worker is added at a time anyway."""
 
 _READY = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
-_LEAVING = frozenset(
-    {
-        WorkerPhase.DRAINING,
-        WorkerPhase.UNLICENSING,
-        WorkerPhase.STOPPING,
-        WorkerPhase.TERMINATING_EC2,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolWorker:
     """One worker of the pool as the snapshot shows it.
 
-    `leaving`: somebody asked for its end, its stop or its drain. `capacity` None means not
-    seen yet; the template's is assumed. `empty_since` None means that it hosts something.
+    `leaving`: somebody asked for its end, its stop or its drain. `parked`: the idle rule
+    stopped it or is about to, so it may be started again. `capacity` None means not seen yet;
+    the template's is assumed. `empty_since` None means that it hosts something.
     """
 
     name: str
     phase: WorkerPhase
     phase_since: datetime | None = None
     leaving: bool = False
+    parked: bool = False
     cordoned: bool = False
     unreachable: bool = False
     capacity: Amounts | None = None
@@ -88,7 +84,8 @@ class PoolDecision:
     """What to change. `created_workers` is the name counter after it; it never goes back.
 
     `drain` are workers to empty and keep; `retire` are workers whose end is asked for (also
-    when it was asked for before), and TERMINATED ones whose record may go.
+    when it was asked for before), and TERMINATED ones whose record may go; `start` are parked
+    ones that shall serve again.
     """
 
     phase: PoolPhase
@@ -96,6 +93,7 @@ class PoolDecision:
     create: tuple[str, ...] = ()
     retire: tuple[Retirement, ...] = ()
     drain: tuple[str, ...] = ()
+    start: tuple[str, ...] = ()
     created_workers: int = 0
     events: tuple[ScalingEvent, ...] = ()
     ready: int = 0
@@ -135,26 +133,30 @@ def _run(
         for each in groups.failed
         if not each.leaving and (not each.reservations or _stuck(each, now))
     )
+    before = len(groups.ready) + len(groups.booting)
+    start, started_why = _starts(view, groups, now)
+    groups = _with_started(groups, start)
     count, why, message = _growth(view, groups, now)
     create, counter = _names(view, count)
     retire = (*ended, *failed)
-    if not create:
+    if not create and not start:
         surplus = _surplus(view, groups, now)
         retire = (*retire, *surplus)
     else:
         surplus = ()
-    before = len(groups.ready) + len(groups.booting)
     lost = why == "BelowMinimum" and bool(groups.failed or groups.ended)
+    grown = [(name, "scale_up", started_why) for name in start]
+    grown += [(name, "replace" if lost else "scale_up", why) for name in create]
     events = [
         ScalingEvent(
             at=now,
-            kind="replace" if lost else "scale_up",
-            reason=why,
+            kind="replace" if kind == "replace" else "scale_up",
+            reason=reason,
             before=before + step,
             after=before + step + 1,
             worker=name,
         )
-        for step, name in enumerate(create)
+        for step, (name, kind, reason) in enumerate(grown)
     ]
     events += [
         ScalingEvent(
@@ -165,12 +167,15 @@ def _run(
     ]  # fmt: skip
     if surplus and not message:
         message = f"removing {surplus[0].name}: {surplus[0].reason}"
+    if start and not message:
+        message = f"starting {', '.join(start)}"
     return _decision(
         view,
         groups,
-        _phase(view, groups, growing=bool(create), shrinking=bool(surplus or failed)),
+        _phase(view, groups, growing=bool(create or start), shrinking=bool(surplus or failed)),
         message or f"{len(groups.ready)} ready",
         create=create,
+        start=start,
         retire=retire,
         created_workers=counter,
         events=tuple(events),
@@ -198,7 +203,7 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
     if missing <= 0:
         if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
             return 0, "", _policy_note(view)
-        uncovered = _uncovered(view, groups, now)
+        uncovered = len(_uncovered(view, groups, now))
         if not uncovered:
             return 0, "", ""
     need = (
@@ -229,26 +234,62 @@ def _policy_note(view: PoolView) -> str:
     return f"policy {scaling.policy} is not built yet; only the minimum is kept"
 
 
-def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> int:
-    """Return how many waiting sessions no worker that is there or on its way will take.
+def _starts(view: PoolView, groups: _Groups, now: datetime) -> tuple[tuple[str, ...], str]:
+    """Return the parked workers to start before anything is launched, and why in a word."""
+    parked = [each for each in (*groups.leaving, *groups.parked) if each.parked]
+    if not parked:
+        return (), ""
+    scaling = view.spec.scaling
+    missing = scaling.min_workers - len(groups.ready) - len(groups.booting)
+    need_based = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
+    wanting = _uncovered(view, groups, now) if need_based else []
+    coming = [_as_parked(each, view) for each in sorted(parked, key=_nearness)]
+    start = parking.to_start(coming, wanting, now=now, least=max(missing, 0))
+    return start, "ParkedForMinimum" if missing > 0 else "ParkedForSessions"
+
+
+def _nearness(worker: PoolWorker) -> tuple[int, str]:
+    """Order by how soon it serves: not stopped yet, then stopped, then on its way down."""
+    order = {WorkerPhase.DRAINING: 0, WorkerPhase.STOPPED: 1}
+    return order.get(worker.phase, 2), worker.name
+
+
+def _with_started(groups: _Groups, start: tuple[str, ...]) -> _Groups:
+    """Return the groups with the started ones counted as on their way (aws.md 7.10)."""
+    if not start:
+        return groups
+    moved = tuple(each for each in (*groups.leaving, *groups.parked) if each.name in start)
+    return replace(
+        groups,
+        booting=(*groups.booting, *moved),
+        leaving=tuple(each for each in groups.leaving if each.name not in start),
+        parked=tuple(each for each in groups.parked if each.name not in start),
+    )
+
+
+def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> list[placement.PlacementRequest]:
+    """Return the waiting sessions that no worker that is there or on its way will take.
 
     Sessions that would not fit an empty worker are left out: a worker more helps nobody.
     """
     horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
     due = [each for each in view.waiting if each.start <= horizon][:WAITING_LIMIT]
     if not due:
-        return 0
-    workers = {each.name: _as_ready(each, view) for each in (*groups.ready, *groups.booting)}
-    count = 0
-    for request in due:
-        found = placement.place(request, tuple(workers.values()), now=now).chosen
-        if found is not None:
-            workers[found] = _with(workers[found], request)
-        elif view.shape is not None and not _fits_empty(request, view.shape, now):
-            continue
-        else:
-            count += 1
-    return count
+        return []
+    workers = [_as_ready(each, view) for each in (*groups.ready, *groups.booting)]
+    left = parking.uncovered(workers, due, now=now)
+    shape = view.shape
+    return [each for each in left if shape is None or _fits_empty(each, shape, now)]
+
+
+def _as_parked(worker: PoolWorker, view: PoolView) -> placement.Candidate:
+    """Return a parked worker as it will serve: as large as it was, with the template's licence."""
+    ready = _as_ready(worker, view)
+    real, made = worker.capacity, view.shape
+    if real is not None and made is not None:
+        nodes = max(real.nodes, made.capacity.nodes)
+        real = msgspec.structs.replace(real, nodes=nodes)
+    return replace(ready, capacity=real or ready.capacity)
 
 
 def _as_ready(worker: PoolWorker, view: PoolView) -> placement.Candidate:
@@ -267,15 +308,6 @@ def _as_ready(worker: PoolWorker, view: PoolView) -> placement.Candidate:
         capacity=capacity,
         reservations=worker.reservations,
     )
-
-
-def _with(
-    candidate: placement.Candidate, request: placement.PlacementRequest
-) -> placement.Candidate:
-    held = Reservation(
-        holder="waiting", amounts=request.amounts, start=request.start, end=request.end
-    )
-    return replace(candidate, reservations=(*candidate.reservations, held))
 
 
 def _fits_empty(request: placement.PlacementRequest, shape: placement.Shape, now: datetime) -> bool:
@@ -376,11 +408,11 @@ def _kind(worker: PoolWorker) -> str:
         return "ended"
     if worker.phase is WorkerPhase.FAILED:
         return "failed"
-    if worker.leaving or worker.phase in _LEAVING:
+    if worker.leaving or worker.phase is WorkerPhase.TERMINATING_EC2:
         return "parked" if worker.phase is WorkerPhase.STOPPED else "leaving"
     if worker.phase in _READY:
         return "ready"
-    # STOPPED without anybody wanting it stopped is about to be started again.
+    # On its way down or STOPPED without anybody wanting that: it is about to come back.
     return "booting"
 
 
@@ -409,6 +441,7 @@ def _decision(
     create: tuple[str, ...] = (),
     retire: tuple[Retirement, ...] = (),
     drain: tuple[str, ...] = (),
+    start: tuple[str, ...] = (),
     created_workers: int | None = None,
     events: tuple[ScalingEvent, ...] = (),
 ) -> PoolDecision:
@@ -418,6 +451,7 @@ def _decision(
         create=create,
         retire=retire,
         drain=drain,
+        start=start,
         created_workers=view.created_workers if created_workers is None else created_workers,
         events=events,
         ready=len(groups.ready),

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition
+from labfleet.resources.idle import ActivityEvent, IdleSignal
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect, Record, Resource
 
 FINALIZER_INSTANCE = "labfleet/ec2-instance"
 FINALIZER_LICENCE = "labfleet/cml-licence"
+FINALIZER_SERVER = "labfleet/cml-server"
 
 
 class WorkerPhase(StrEnum):
@@ -79,6 +83,7 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     `machine` is filled from `template` when the worker is created. `desired` is reachable
     from every live phase; Terminated and Stopped imply a drain first, unless `drain.force`.
     `origin` None means that we launched it. `idle_detection` False: never stopped for idleness.
+    `retries` moves when somebody asks a FAILED worker to try again.
     """
 
     track: str = "default"
@@ -90,6 +95,7 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     drain: Drain | None = None
     origin: Origin | None = None
     idle_detection: bool = True
+    retries: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Ec2Status(Record, frozen=True, kw_only=True):
@@ -127,12 +133,16 @@ class IdleStatus(Record, frozen=True, kw_only=True):
     """The last verdict on idleness and what came of verdicts (upstream.md 2.2, 2.4).
 
     Written when the verdict or its reasons change, not for each check. `signals` are the
-    names of what speaks for busy. `since` is since when nothing was used; counters count
-    pauses and resumes by the idle rule (auto) and by people (manual).
+    names of what keeps the worker, `evidence` is the whole table of that check. `since` is
+    since when nothing was used, `recent` the newest events of use; counters count pauses and
+    resumes by the idle rule (auto) and by people (manual).
     """
 
     verdict: Literal["busy", "idle", "unknown"] = "unknown"
     signals: tuple[str, ...] = ()
+    evidence: tuple[IdleSignal, ...] = ()
+    checked_at: datetime | None = None
+    recent: tuple[ActivityEvent, ...] = ()
     since: datetime | None = None
     last_activity_at: datetime | None = None
     warned_at: datetime | None = None

@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from labfleet.decisions import parking
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
@@ -185,12 +186,23 @@ async def desire(
         if old.spec.desired == "Terminated" and desired != "Terminated":
             raise Refused(f"worker {name!r} is being terminated", reason="WorkerEnding")
         again = desired == "Ready" and old.status.phase is WorkerPhase.FAILED
-        return Ruled(with_spec(old, desired=desired, retries=old.spec.retries + again))
+        counted = _counted(old, desired, caller.principal.name, parts.clock.now())
+        return Ruled(with_spec(counted, desired=desired, retries=old.spec.retries + again))
 
     where = (name, namespace)
     return await _changed(
         parts, caller, Worker, where, action="drain", reason=f"Desired{desired}", change=change
     )
+
+
+def _counted(worker: Worker, desired: str, by: str, now: datetime) -> Worker:
+    """Return the worker with a pause or resume by people counted; theirs outweighs a rule's."""
+    theirs = worker.spec.desired == "Stopped" and not parking.auto_stopped(worker)
+    if desired == "Stopped" and not theirs:
+        return parking.paused(worker, now, by=by, reason="manual", auto=False)
+    if desired == "Ready" and worker.spec.desired == "Stopped":
+        return parking.resumed(worker, now, auto=False)
+    return worker
 
 
 async def cancel(

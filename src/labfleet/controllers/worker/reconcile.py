@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from labfleet.controllers.context import Context
+from labfleet.controllers.worker import leaks
 from labfleet.controllers.worker.act import DEADLINE, Actions, Outcome
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import ACTOR, Launcher
@@ -67,9 +68,18 @@ class WorkerController:
     ) -> Done | Again:
         """Commit the intent, act, and record what came of it."""
         action = step.action or ""
+        wait = self._launcher.start_held(worker) if action == "start" else 0.0
+        if wait:
+            await self._record(worker, step)
+            return Again(wait)
         effect = self.context.effects.open(action, deadline=DEADLINE)
         worker = await self._record(worker, step, effect)
-        outcome = await self._act(worker, machine, action)
+        try:
+            outcome = await self._act(worker, machine, action)
+        except (errors.OutOfCapacity, errors.QuotaExceeded) as problem:
+            if action != "start":
+                raise
+            return Again(await self._launcher.start_refused(worker, problem))
         return await self._after(worker, machine, action, outcome)
 
     async def _launch(self, worker: Worker, machine: Machine, step: lifecycle.Step) -> Done | Again:
@@ -77,7 +87,7 @@ class WorkerController:
         if worker.status.phase is not WorkerPhase.PROVISIONING_EC2:
             await self._record(worker, step)
             return Again(0.0)
-        wait = self._launcher.turn()
+        wait = await self._launcher.held(worker, machine) or self._launcher.turn()
         if wait:
             return Again(wait)
         try:
@@ -87,7 +97,7 @@ class WorkerController:
         except errors.Invalid as problem:
             await self._refuse(worker, problem)
         except (errors.OutOfCapacity, errors.QuotaExceeded):
-            return Again(self._launcher.pause(worker, machine))
+            return Again(1.0)  # the next option, or held with the reason
         except errors.LabfleetError as problem:
             await self._trouble(worker, problem)
             raise
@@ -143,6 +153,8 @@ class WorkerController:
     ) -> Done | Again:
         """Close the effect in the commit that records what the next look shows."""
         worker = _without_effect(worker)
+        if action == "start":
+            worker = self._launcher.started(worker)
         if outcome.returned:
             worker = _without_doubt(worker)
         if action == "renew":
@@ -157,6 +169,7 @@ class WorkerController:
         seen = replace(
             seen,
             refused=outcome.refused,
+            claimed=outcome.claimed,
             nodes_running=outcome.nodes_running,
             cloud_told=outcome.cloud_told,
         )
@@ -164,14 +177,17 @@ class WorkerController:
         if outcome.nodes_running and step.action == "stop_labs":
             # Only this step knows of the refusal, so what it asks for is done at once.
             return await self._carry_out(worker, machine, step)
-        status = msgspec.structs.replace(step.status, effect=None)
         kept = self.context.cache.get(Worker, worker.name, worker.metadata.namespace)
+        # The idle rule and people's verbs write there while an action is under way.
+        idle = (kept or worker).status.idle
+        status = msgspec.structs.replace(step.status, effect=None, idle=idle)
         await self.context.record(
             kept or worker,
             status=status,
             finalizers=step.finalizers,
             actor=ACTOR,
             reason=step.status.message or step.status.phase,
+            writes=leaks.writes(self.context, kept or worker, status),
         )
         return Again(step.again if step.action in {None, action} else 1.0)
 
@@ -225,6 +241,7 @@ class WorkerController:
             finalizers=step.finalizers,
             actor=ACTOR,
             reason=step.status.message or step.status.phase,
+            writes=leaks.writes(self.context, stored, step.status),
         )
 
 

@@ -1,0 +1,398 @@
+"""Is a worker idle, and may it be stopped? One verdict from all signals, each explained.
+
+Pure and total. A worker is idle only when every signal is there, fresh and quiet for the whole
+timeout (aws.md 7.7): what is missing, failed or stale keeps it, and so does CPU above a
+threshold. CPU below it proves nothing: a candidate who reads looks idle, one who types into a
+console uses no CPU (ux.md 1). What only forbids a stop (switches, snooze, the pool's minimum)
+is `held`, apart from use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from labfleet.resources.fleet_settings import Idle
+from labfleet.resources.idle import RECENT, Activity, ActivityEvent, IdleSignal, SignalVerdict
+from labfleet.resources.worker import Health, Worker, WorkerPhase
+
+CPU_BUSY = 50.0
+"""Percent of the whole host above which a worker counts as used; below it proves nothing."""
+CLOCKS_DIFFER = timedelta(minutes=5)
+"""An event's stamp may be this far ahead of our clock before it counts as unreadable."""
+STARTED = frozenset({"QUEUED", "STARTED", "BOOTED"})
+"""States of a node that runs or is about to."""
+
+_HOSTING = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of one worker; None is unknown, never zero.
+
+    `read_at` is when nodes, CPU and maintenance were read, `activity_at` when the events were;
+    a reading older than `fresh` is stale. `gaps` names what failed, with the reason. `sessions`
+    are bound here, `soon` begin within the lead and may come here. `pending` names what is
+    under way. `serving` counts the pool's workers that serve or boot, this one included;
+    `held` says why nobody may stop it, besides the rules below (signal -> sentence).
+    """
+
+    sessions: int | None = None
+    soon: int | None = None
+    nodes: int | None = None
+    cpu_percent: float | None = None
+    maintenance: bool | None = None
+    read_at: datetime | None = None
+    activity: Activity | None = None
+    activity_at: datetime | None = None
+    fresh: timedelta = timedelta(minutes=3)
+    gaps: tuple[tuple[str, str], ...] = ()
+    pending: tuple[str, ...] = ()
+    serving: int | None = None
+    least: int = 0
+    held: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came of it.
+
+    `idle`: no sign of use for the whole timeout; `eligible`: and nothing holds the worker.
+    `since` is since when nothing was used, None while something is; `stop_at` when the
+    timeout is over if it stays so. `warn`: the stop is near and nothing else keeps it.
+    """
+
+    verdict: Literal["busy", "idle", "unknown"]
+    signals: tuple[IdleSignal, ...]
+    idle: bool
+    eligible: bool
+    warn: bool
+    since: datetime | None
+    stop_at: datetime | None
+    last_activity_at: datetime | None
+    recent: tuple[ActivityEvent, ...]
+    snoozed_until: datetime | None
+
+    @property
+    def kept_by(self) -> tuple[str, ...]:
+        """Name what keeps the worker."""
+        return tuple(each.name for each in self.signals if each.verdict != "quiet")
+
+
+def judge(worker: Worker, facts: Facts, settings: Idle, now: datetime) -> Verdict:
+    """Return the verdict; the same for the same facts, whatever is missing."""
+    known = worker.status.idle
+    counted = tuple(_counted(facts.activity, settings, now))
+    recent = _newest((*counted, *known.recent))
+    seen = [each.at for each in recent if each.at is not None]
+    last = max([*seen, *([known.last_activity_at] if known.last_activity_at else [])], default=None)
+    uses = [
+        _phase(worker),
+        _sessions(facts),
+        _soon(facts, settings),
+        _nodes(facts, now),
+        _console(facts, now),
+        _telemetry(facts, counted, settings, now),
+        _cpu(facts, now),
+        _pending(facts),
+        _health(worker, facts, now),
+    ]
+    used = any(each.verdict == "busy" for each in uses if each.name != "telemetry")
+    since = None if used else _since(worker, last, now)
+    stop_at = None if since is None else since + timedelta(minutes=settings.timeout_minutes)
+    uses.append(_quiet(since, stop_at, settings, now))
+    snoozed = _snoozed(worker, settings)
+    holds = list(_holds(worker, facts, settings, snoozed, now))
+    signals = (*uses, *holds)
+    words = {each.verdict for each in signals}
+    idle = all(each.verdict == "quiet" for each in uses)
+    nearly = all(
+        each.verdict == "quiet" or each.verdict in _TIMED.get(each.name, ()) for each in signals
+    )
+    late = None if stop_at is None else max([stop_at, *([snoozed] if snoozed else [])])
+    return Verdict(
+        verdict="busy" if words & {"busy", "held"} else "unknown" if "unknown" in words else "idle",
+        signals=signals,
+        idle=idle,
+        eligible=words == {"quiet"},
+        warn=nearly and late is not None and now >= late - _warning(settings),
+        since=since,
+        stop_at=late,
+        last_activity_at=last,
+        recent=recent,
+        snoozed_until=snoozed,
+    )
+
+
+_TIMED = {"quiet_time": ("busy",), "snooze": ("held",), "telemetry": ("busy",)}
+"""Signals that time alone turns: a warning may come while only they keep the worker."""
+
+
+def _warning(settings: Idle) -> timedelta:
+    return timedelta(minutes=settings.warn_minutes)
+
+
+def _said(
+    name: str, verdict: SignalVerdict, value: object, told: str, at: datetime | None = None
+) -> IdleSignal:
+    return IdleSignal(name=name, verdict=verdict, value=str(value), told=told, at=at)
+
+
+# --- use ---------------------------------------------------------------------------------
+
+
+def _phase(worker: Worker) -> IdleSignal:
+    phase = worker.status.phase
+    if phase in _HOSTING:
+        return _said("phase", "quiet", phase, "it is up and serves")
+    return _said("phase", "busy", phase, f"only a worker that serves can be idle; it is {phase}")
+
+
+def _sessions(facts: Facts) -> IdleSignal:
+    count = facts.sessions
+    if count is None:
+        return _said("sessions", "unknown", "?", "its sessions could not be read")
+    if count > 0:
+        return _said("sessions", "busy", count, f"{count} sessions are placed here")
+    return _said("sessions", "quiet", 0, "no session is placed here")
+
+
+def _soon(facts: Facts, settings: Idle) -> IdleSignal:
+    count, lead = facts.soon, settings.soon_minutes
+    if count is None:
+        return _said("soon", "unknown", "?", "waiting sessions could not be read")
+    if count > 0:
+        told = f"{count} sessions that may come here begin within {lead} minutes"
+        return _said("soon", "busy", count, told)
+    return _said("soon", "quiet", 0, f"nobody who may come here begins within {lead} minutes")
+
+
+def _gap(facts: Facts, name: str, at: datetime | None, now: datetime) -> str | None:
+    """Return why a reading cannot be used, or None when it can."""
+    for found, why in facts.gaps:
+        if found == name:
+            return why
+    if at is None:
+        return "it was not read yet"
+    age = now - at
+    if age > facts.fresh:
+        return f"the last reading is {age.total_seconds() / 60:.0f} minutes old"
+    return None
+
+
+def _nodes(facts: Facts, now: datetime) -> IdleSignal:
+    why = _gap(facts, "nodes", facts.read_at, now)
+    if why is not None or facts.nodes is None:
+        told = f"what runs on the server is unknown: {why or 'not told'}"
+        return _said("nodes", "unknown", "?", told, facts.read_at)
+    if facts.nodes > 0:
+        told = f"{facts.nodes} nodes run on the server, ours or not"
+        return _said("nodes", "busy", facts.nodes, told, facts.read_at)
+    return _said("nodes", "quiet", 0, "no node runs on the server", facts.read_at)
+
+
+def _console(facts: Facts, now: datetime) -> IdleSignal:
+    """Consoles belong to running nodes; who only clicks in the web interface leaves events."""
+    if _gap(facts, "nodes", facts.read_at, now) is not None or facts.nodes is None:
+        told = "whether a console is open is unknown, because what runs is"
+        return _said("console", "unknown", "?", told, facts.read_at)
+    if facts.nodes > 0:
+        told = "a running node's console may be in use; CML does not tell"
+        return _said("console", "busy", "may be open", told, facts.read_at)
+    return _said("console", "quiet", "none", "no node runs, so no console is open", facts.read_at)
+
+
+def _telemetry(
+    facts: Facts, counted: tuple[ActivityEvent, ...], settings: Idle, now: datetime
+) -> IdleSignal:
+    at = facts.activity_at
+    why = _gap(facts, "telemetry", at, now)
+    if why is not None or facts.activity is None:
+        told = f"events of use are unknown: {why or 'not told'}"
+        return _said("telemetry", "unknown", "?", told, at)
+    if facts.activity.declined:
+        told = "telemetry is declined there, so its silence says nothing (cml.enableTelemetry)"
+        return _said("telemetry", "unknown", "declined", told, at)
+    undated = [each for each in counted if each.at is None]
+    if undated:
+        told = f"the time of a {undated[0].category[:40]} event cannot be read"
+        return _said("telemetry", "unknown", "no time", told, at)
+    if not counted:
+        return _said("telemetry", "quiet", "no event", "nobody's action is on record", at)
+    newest = counted[0]
+    age = now - (newest.at or now)
+    told = f"{newest.category[:40]} by {(newest.user or 'somebody')[:40]} {_ago(age)}"
+    busy = age < timedelta(minutes=settings.timeout_minutes)
+    return _said("telemetry", "busy" if busy else "quiet", newest.category[:40], told, at)
+
+
+def _cpu(facts: Facts, now: datetime) -> IdleSignal:
+    why = _gap(facts, "cpu", facts.read_at, now)
+    if why is not None or facts.cpu_percent is None:
+        told = f"CPU is unknown: {why or 'not told'}"
+        return _said("cpu", "unknown", "?", told, facts.read_at)
+    shown = f"{facts.cpu_percent:.0f} %"
+    # Written this way round so that a value that is no number keeps the worker.
+    if facts.cpu_percent < CPU_BUSY:
+        told = f"below {CPU_BUSY:.0f} %, which proves nothing and forbids nothing"
+        return _said("cpu", "quiet", shown, told, facts.read_at)
+    return _said("cpu", "busy", shown, f"something uses {CPU_BUSY:.0f} % or more", facts.read_at)
+
+
+def _pending(facts: Facts) -> IdleSignal:
+    if facts.pending:
+        told = "under way: " + ", ".join(facts.pending[:5])
+        return _said("pending", "busy", len(facts.pending), told)
+    return _said("pending", "quiet", 0, "nothing is under way")
+
+
+def _health(worker: Worker, facts: Facts, now: datetime) -> IdleSignal:
+    health = worker.status.health
+    if facts.maintenance:
+        told = "maintenance mode is on: somebody works on the server"
+        return _said("health", "busy", "maintenance", told, facts.read_at)
+    why = _gap(facts, "maintenance", facts.read_at, now)
+    if facts.maintenance is None or why is not None:
+        told = f"whether it is in maintenance is unknown: {why or 'not told'}"
+        return _said("health", "unknown", "?", told, facts.read_at)
+    if health is not Health.HEALTHY:
+        told = f"it is {health}, and what cannot be trusted proves nothing"
+        return _said("health", "unknown", health, told)
+    return _said("health", "quiet", health, "it answers and says that it is well")
+
+
+def _since(worker: Worker, last: datetime | None, now: datetime) -> datetime:
+    """Return since when nothing was used: the latest of all that may have been use.
+
+    The clock starts when the worker is ready, and again with each start (aws.md 5, 24 and 25).
+    """
+    status = worker.status
+    marks = [
+        status.idle.since or now,
+        status.ready_since or now,
+        status.empty_since or now,
+        *(each for each in (last, status.idle.last_resumed_at) if each is not None),
+    ]
+    return min(max(marks), now)
+
+
+def _quiet(
+    since: datetime | None, stop_at: datetime | None, settings: Idle, now: datetime
+) -> IdleSignal:
+    limit = settings.timeout_minutes
+    if since is None or stop_at is None:
+        return _said("quiet_time", "busy", "0 min", f"it is in use; {limit} min without are needed")
+    minutes = (now - since).total_seconds() / 60
+    told = f"nothing was used for {minutes:.0f} of {limit} minutes"
+    quiet = now >= stop_at
+    return _said("quiet_time", "quiet" if quiet else "busy", f"{minutes:.0f} min", told, since)
+
+
+# --- holds -------------------------------------------------------------------------------
+
+
+def _snoozed(worker: Worker, settings: Idle) -> datetime | None:
+    starts = (worker.status.ready_since, worker.status.idle.last_resumed_at)
+    begun = max((each for each in starts if each is not None), default=None)
+    return None if begun is None else begun + timedelta(minutes=settings.snooze_minutes)
+
+
+def _holds(
+    worker: Worker, facts: Facts, settings: Idle, snoozed: datetime | None, now: datetime
+) -> Iterator[IdleSignal]:
+    yield _switch("fleet_switch", on=settings.enabled, told="idle detection of the fleet")
+    yield _switch("worker_switch", on=worker.spec.idle_detection, told="idle detection here")
+    if snoozed is None:
+        yield _said("snooze", "held", "?", "when it became ready is unknown")
+    elif now < snoozed:
+        left = (snoozed - now).total_seconds() / 60
+        told = f"it was started a short while ago; left alone for {left:.0f} more minutes"
+        yield _said("snooze", "held", f"{left:.0f} min", told, snoozed)
+    else:
+        yield _said("snooze", "quiet", "over", "its start is long enough ago", snoozed)
+    yield _minimum(facts)
+    for name, told in facts.held:
+        yield _said(name, "held", "yes", told)
+
+
+def _switch(name: str, *, on: bool, told: str) -> IdleSignal:
+    if on:
+        return _said(name, "quiet", "on", f"{told} is on")
+    return _said(name, "held", "off", f"{told} is off")
+
+
+def _minimum(facts: Facts) -> IdleSignal:
+    if facts.serving is None:
+        if facts.least <= 0:
+            return _said("pool_minimum", "quiet", "none", "no pool needs it")
+        return _said("pool_minimum", "held", "?", "how many others serve is unknown")
+    shown = f"{facts.serving} of {facts.least}"
+    if facts.serving - 1 < facts.least:
+        told = f"its pool shall keep {facts.least} workers and has {facts.serving}"
+        return _said("pool_minimum", "held", shown, told)
+    return _said("pool_minimum", "quiet", shown, "its pool has enough without it")
+
+
+# --- events of use -----------------------------------------------------------------------
+
+
+def _counted(activity: Activity | None, settings: Idle, now: datetime) -> Iterator[ActivityEvent]:
+    """Yield the events that people's use makes, newest first, undated ones before all."""
+    if activity is None:
+        return
+    try:
+        system = re.compile(settings.system_users) if settings.system_users else None
+    except re.error:
+        system = None  # nobody is system then: more counts as use, never less
+    kept = []
+    for each in activity.events:
+        wanted = each.category in settings.activity_categories
+        if not wanted or each.category in settings.excluded_categories:
+            continue
+        if system is not None and each.user is not None and system.search(each.user):
+            continue
+        ahead = each.at is not None and each.at > now + CLOCKS_DIFFER
+        kept.append(msgspec.structs.replace(each, at=None) if ahead else each)
+    yield from sorted(kept, key=_newness)
+
+
+def _newness(event: ActivityEvent) -> float:
+    return float("-inf") if event.at is None else -event.at.timestamp()
+
+
+def _newest(events: tuple[ActivityEvent, ...]) -> tuple[ActivityEvent, ...]:
+    dated = {each for each in events if each.at is not None}
+    return tuple(sorted(dated, key=_order))[:RECENT]
+
+
+def _order(event: ActivityEvent) -> tuple[float, str, str]:
+    return (_newness(event), event.category, event.user or "")
+
+
+def _ago(age: timedelta) -> str:
+    minutes = max(age.total_seconds(), 0.0) / 60
+    return f"{minutes:.0f} minutes ago"
+
+
+# --- age ---------------------------------------------------------------------------------
+
+
+def too_old(worker: Worker, settings: Idle, now: datetime) -> str | None:
+    """Return why a worker has run for too long since its start, or None (an option)."""
+    begun = worker.status.ec2.launch_time or worker.status.ready_since
+    if settings.max_age_hours is None or begun is None or not worker.spec.idle_detection:
+        return None
+    if now - begun < timedelta(hours=settings.max_age_hours):
+        return None
+    return f"runs for more than {settings.max_age_hours} hours"
+
+
+def unused(verdict: Verdict) -> bool:
+    """Tell whether nothing runs or is placed there now, however short: what age needs to stop."""
+    names = {"sessions", "nodes", "console", "pending"}
+    return all(each.verdict == "quiet" for each in verdict.signals if each.name in names)
