@@ -1,10 +1,14 @@
 """Request buckets of the EC2 API per account, region and action: facts/aws.md section 6.3.
 
 Refilled in simulated time, because callers that follow the scaled clock ask at its pace. Off by
-default; the `tenth` preset is ten times smaller.
+default; the `tenth` preset is ten times smaller. Four mutations have a second bucket that counts
+instances; both must have tokens. A refused request takes nothing.
 """
 
 import dataclasses
+
+Limit = tuple[float, float]
+Key = tuple[str, str, str, str]
 
 UNFILTERED_LISTS = frozenset(
     {
@@ -17,7 +21,7 @@ UNFILTERED_LISTS = frozenset(
         "DescribeSpotInstanceRequests",
     },
 )
-MUTATING = {
+MUTATING: dict[str, Limit] = {
     "RunInstances": (5.0, 2.0),
     "StartInstances": (5.0, 2.0),
     "TerminateInstances": (100.0, 5.0),
@@ -30,9 +34,15 @@ MUTATING = {
     "ModifyInstanceMetadataOptions": (100.0, 5.0),
     "DeregisterImage": (100.0, 5.0),
 }
+RESOURCES: dict[str, Limit] = {
+    "RunInstances": (1000.0, 2.0),
+    "StartInstances": (1000.0, 2.0),
+    "StopInstances": (1000.0, 20.0),
+    "TerminateInstances": (1000.0, 20.0),
+}
 
 
-def limit(action: str, *, narrowed: bool) -> tuple[float, float]:
+def limit(action: str, *, narrowed: bool) -> Limit:
     """Return (maximum, refill per second) of an action; `narrowed` = with a filter or a page."""
     if action.startswith(("Describe", "Get")):
         return (50.0, 10.0) if action in UNFILTERED_LISTS and not narrowed else (100.0, 20.0)
@@ -43,9 +53,7 @@ def limit(action: str, *, narrowed: bool) -> tuple[float, float]:
 class Buckets:
     """Token buckets by key; `take` answers whether the request may pass."""
 
-    levels: dict[tuple[str, str, str, bool], tuple[float, float]] = dataclasses.field(
-        default_factory=dict,
-    )
+    levels: dict[Key, Limit] = dataclasses.field(default_factory=dict)
 
     def take(
         self,
@@ -56,13 +64,27 @@ class Buckets:
         narrowed: bool,
         now: float,
         scale: float = 1.0,
+        instances: int = 0,
+        own: Limit | None = None,
     ) -> bool:
-        """Take one token at a time (seconds); False means RequestLimitExceeded."""
-        maximum, refill = limit(action, narrowed=narrowed)
-        maximum, refill = max(1.0, maximum * scale), refill * scale
-        key = (account, region, action, narrowed)
-        level, last = self.levels.get(key, (maximum, now))
-        level = min(maximum, level + max(0.0, now - last) * refill)
-        passed = level >= 1.0
-        self.levels[key] = (level - 1.0 if passed else level, now)
-        return passed
+        """Take the tokens of a request at a time (seconds); False means RequestLimitExceeded.
+
+        `instances` is how many the request names or asks for; `own` replaces the table's limit.
+        """
+        kind = "narrowed" if narrowed else "whole"
+        wanted = [((account, region, action, kind), own or limit(action, narrowed=narrowed), 1.0)]
+        if action in RESOURCES and instances:
+            counted = (account, region, action, "instances")
+            wanted.append((counted, RESOURCES[action], float(instances)))
+        found = []
+        for key, (maximum, refill), cost in wanted:
+            largest, refilled = max(1.0, maximum * scale), refill * scale
+            level, last = self.levels.get(key, (largest, now))
+            level = min(largest, level + max(0.0, now - last) * refilled)
+            self.levels[key] = (level, now)
+            found.append((key, level, min(cost, largest)))
+        if any(level < cost for _, level, cost in found):
+            return False
+        for key, level, cost in found:
+            self.levels[key] = (level - cost, now)
+        return True

@@ -11,12 +11,27 @@ from xml.sax.saxutils import escape
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 BODY_LIMIT = 4 << 20
+FIELDS_LIMIT = 5000
+NAMING = frozenset(
+    {"InstanceId", "ResourceId", "VolumeId", "AllocationId", "NetworkInterfaceId", "SnapshotId"}
+)
 ACCOUNT = "123456789012"
+
+
+class Refusal(Exception):
+    """AWS says no: HTTP status, code, message."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """What is asked: service and region from the SigV4 scope, action and fields from the body."""
+    """What is asked: service and region from the SigV4 scope, action and fields from the body.
+
+    `key` is the caller's access key and `date` its X-Amz-Date; empty when the call is unsigned.
+    """
 
     service: str
     action: str
@@ -24,6 +39,8 @@ class Call:
     account: str
     form: dict[str, str]
     is_json: bool
+    key: str = ""
+    date: str = ""
 
     @property
     def token(self) -> str:
@@ -31,18 +48,41 @@ class Call:
         return self.form.get("ClientToken", "")
 
     @property
-    def ids(self) -> tuple[str, ...]:
-        """The instance ids that the request names."""
+    def instance_ids(self) -> tuple[str, ...]:
+        """The values of the parameters InstanceId and InstanceId.N."""
         return tuple(
             value
             for key, value in self.form.items()
-            if key.startswith(("InstanceId", "ResourceId")) and value.startswith("i-")
+            if key == "InstanceId" or key.startswith("InstanceId.")
         )
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The resources that the request names: instances, volumes, addresses and the like."""
+        return tuple(value for key, value in self.form.items() if key.split(".")[0] in NAMING)
+
+    @property
+    def instances(self) -> int:
+        """How many instances the request names or asks for."""
+        if self.action == "RunInstances":
+            count = self.form.get("MaxCount", "1")
+            return int(count) if count.isdecimal() else 1
+        return len(self.instance_ids)
+
+    @property
+    def dry_run(self) -> bool:
+        """Tell whether the caller only asks whether it might."""
+        return self.form.get("DryRun", "").lower() == "true"
 
     @property
     def narrowed(self) -> bool:
         """Tell whether a list call has a filter or a page size."""
         return any(key.startswith(("Filter", "MaxResults", "NextToken")) for key in self.form)
+
+    @property
+    def mutating(self) -> bool:
+        """Tell whether the call may change something."""
+        return not self.action.startswith(("Describe", "Get", "List"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,11 +112,13 @@ def read_call(environ: Environ) -> Call:
         raise ValueError("the request body is too large")
     body = environ["wsgi.input"].read(length) if length else b""
     environ["wsgi.input"] = io.BytesIO(body)
-    service, region = _scope(environ.get("HTTP_AUTHORIZATION", ""))
+    service, region = _scope(environ)
     target = environ.get("HTTP_X_AMZ_TARGET", "")
     form: dict[str, str] = {}
     if "x-www-form-urlencoded" in environ.get("CONTENT_TYPE", ""):
         form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    elif target:
+        form = _flat(body)
     last = environ.get("PATH_INFO", "").rsplit("/", 1)[-1]
     return Call(
         service=service,
@@ -85,13 +127,38 @@ def read_call(environ: Environ) -> Call:
         account=environ.get("HTTP_X_MOTO_ACCOUNT_ID", ACCOUNT),
         form=form,
         is_json=bool(target),
+        key=_credential(environ)[0],
+        date=environ.get("HTTP_X_AMZ_DATE", ""),
     )
 
 
-def _scope(authorization: str) -> tuple[str, str]:
+def _flat(body: bytes) -> dict[str, str]:
+    """Return a JSON body as the flat fields of the query protocol, so that rules match both."""
+    try:
+        left: list[tuple[str, Any]] = [("", json.loads(body or b"{}"))]
+    except ValueError:
+        return {}
+    form: dict[str, str] = {}
+    while left and len(form) < FIELDS_LIMIT:
+        name, value = left.pop()
+        if isinstance(value, dict):
+            left += [(f"{name}.{key}".lstrip("."), each) for key, each in value.items()]
+        elif isinstance(value, list):
+            left += [(f"{name}.{number}", each) for number, each in enumerate(value, 1)]
+        else:
+            form[name] = str(value)
+    return form
+
+
+def _credential(environ: Environ) -> list[str]:
+    """Return the parts of the SigV4 credential: key, date, region, service, terminator."""
+    _, _, rest = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")
+    return str(rest).split(",", 1)[0].split("/")
+
+
+def _scope(environ: Environ) -> tuple[str, str]:
     """Return (service, region) of a SigV4 credential scope; ec2 when unsigned."""
-    _, _, rest = authorization.partition("Credential=")
-    parts = rest.split(",", 1)[0].split("/")
+    parts = _credential(environ)
     return (parts[3], parts[2]) if len(parts) >= 5 else ("ec2", "us-east-1")
 
 

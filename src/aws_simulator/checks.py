@@ -1,4 +1,4 @@
-"""Request checks that EC2 makes and moto does not: tags, page sizes, user data, page tokens.
+"""Request checks that EC2 makes and moto does not: tags and user data.
 
 Each returns an error as (HTTP status, code, message); None when the request is fine.
 """
@@ -13,17 +13,8 @@ TAGGING = ("RunInstances", "CreateTags")
 
 def check(action: str, form: dict[str, str]) -> Error | None:
     """Return the first objection to a request, or None."""
-    if action == "DescribeInstances":
-        return _page(form)
     if action in TAGGING:
         return _tags(form) or _user_data(form)
-    return None
-
-
-def _page(form: dict[str, str]) -> Error | None:
-    size = form.get("MaxResults")
-    if size is not None and not 5 <= int(size) <= 1000:
-        return 400, "InvalidParameterValue", f"Value ( {size} ) for maxResults is not in 5..1000"
     return None
 
 

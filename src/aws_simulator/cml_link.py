@@ -12,7 +12,8 @@ import uuid
 from typing import Any
 
 DEADLINE = 5.0
-BODY_LIMIT = 1 << 20
+BODY_LIMIT = 4 << 20
+JOURNAL_READ = 200
 NAMESPACE = uuid.UUID("6f1c7a52-0a9e-5a43-8f5e-0d8a3b1c9e77")
 
 
@@ -37,18 +38,45 @@ class CmlLink:
         fine = () if verb == "boot" else (404,)
         return self._post(f"/_control/servers/{server}/{verb}", {}, fine=fine)
 
+    def facts(self, server: str) -> dict[str, Any]:
+        """Return what a server holds right now: labs running, licence, power; empty if unknown."""
+        found = self._ask(f"/_control/servers/{server}", None, fine=())
+        if not isinstance(found, dict) or not found:
+            return {}
+        labs = found.get("lab_list", [])
+        return {
+            "on": bool(found.get("running")),
+            "labs_running": sum(lab.get("state") == "STARTED" for lab in labs),
+            "nodes_running": int(found.get("nodes_running", 0)),
+            "licensed": found.get("registered") == "COMPLETED",
+            "checked_ago": self._checked_ago(server),
+        }
+
+    def _checked_ago(self, server: str) -> float | None:
+        """Return simulated seconds since somebody last read the server's labs; None if never."""
+        path = f"/_control/servers/{server}/journal?limit={JOURNAL_READ}"
+        entries, clock = self._ask(path, None, fine=()), self._ask("/_control/clock", None, fine=())
+        if not isinstance(entries, list) or not clock:
+            return None
+        reads = [
+            float(entry["at"])
+            for entry in entries
+            if entry["method"] == "GET" and entry["status"] == 200 and "/labs" in entry["path"]
+        ]
+        return float(clock["now"]) - max(reads) if reads else None
+
     def _post(
-        self,
-        path: str,
-        body: dict[str, Any],
-        *,
-        fine: tuple[int, ...],
+        self, path: str, body: dict[str, Any], *, fine: tuple[int, ...]
     ) -> dict[str, Any] | None:
+        found = self._ask(path, body, fine=fine)
+        return found if isinstance(found, dict) or found is None else {}
+
+    def _ask(self, path: str, body: dict[str, Any] | None, *, fine: tuple[int, ...]) -> Any:
         request = urllib.request.Request(  # noqa: S310 - the scheme is checked at start
             self.url.rstrip("/") + path,
-            data=json.dumps(body).encode(),
+            data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
-            method="POST",
+            method="GET" if body is None else "POST",
         )
         try:
             with urllib.request.urlopen(request, timeout=DEADLINE) as reply:  # noqa: S310
@@ -67,4 +95,4 @@ class CmlLink:
         except ValueError:
             self.last_error = f"{path}: not JSON"
             return None
-        return parsed if isinstance(parsed, dict) else {}
+        return parsed

@@ -1,6 +1,7 @@
-"""The control endpoint `/_fake`: settings, rules, journal, state, and the hand from outside.
+"""The control endpoint `/_control`: settings, rules, journal, state, and the hand from outside.
 
-JSON in and out; an objection is 400 with `{"error": ...}`. Paths and bodies are listed in ROUTES.
+`/_fake` is its older name. JSON in and out; an objection is 400 with `{"error": ...}`. Paths and
+bodies are listed in ROUTES and described in docs/reference/aws-simulator.md.
 """
 
 import dataclasses
@@ -9,30 +10,35 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
-from aws_simulator import faults, images, invariants, views
-from aws_simulator.calls import Environ, Reply, json_reply
-from aws_simulator.world import World
+from moto.moto_api._internal import mock_random
 
-BODY_LIMIT = 1 << 20
+from aws_simulator import faults, hand, images, invariants, views
+from aws_simulator.calls import Environ, Refusal, Reply, json_reply
+from aws_simulator.snapshots import Snapshots
+from aws_simulator.world import Deed, World
+
+BODY_LIMIT = 16 << 20
 PAGE = 1000
-VERBS = ("start", "stop", "terminate", "tag", "untag", "impair", "recover", "fail")
-Answer = Callable[["Control", dict[str, Any], dict[str, str]], Any]
+RULES_LIMIT = 1000
+JOURNAL_FIELDS = ("source", "service", "action", "region", "account", "key", "error", "fault")
+Answer = Callable[["Control", Any, dict[str, str]], Any]
 
 
 class Control:
-    """Answers `/_fake/...` for one world; `after_reset` puts the image and network back."""
+    """Answers `/_control/...` for one world; `after_reset` puts the image and network back."""
 
     def __init__(self, world: World, after_reset: Callable[[], dict[str, Any]]) -> None:
         """Serve a world."""
         self.world = world
         self.after_reset = after_reset
+        self.snapshots = Snapshots()
 
     def __call__(self, environ: Environ) -> Reply:
         """Answer one control request."""
-        path = environ["PATH_INFO"].removeprefix("/_fake").strip("/")
-        answer = ROUTES.get((environ["REQUEST_METHOD"], path))
+        path = environ["PATH_INFO"].split("/", 2)[2] if environ["PATH_INFO"].count("/") > 1 else ""
+        answer = ROUTES.get((environ["REQUEST_METHOD"], path.strip("/")))
         if answer is None:
-            known = sorted(f"{method} /_fake/{name}" for method, name in ROUTES)
+            known = sorted(f"{method} /_control/{name}" for method, name in ROUTES)
             return json_reply({"error": "no such route", "routes": known}, 404)
         query = {key: value[-1] for key, value in parse_qs(environ["QUERY_STRING"]).items()}
         length = int(environ.get("CONTENT_LENGTH") or 0)
@@ -41,7 +47,9 @@ class Control:
         try:
             body = json.loads(environ["wsgi.input"].read(length) or b"{}") if length else {}
             return json_reply(answer(self, body, query))
-        except (ValueError, TypeError, KeyError, LookupError) as error:
+        except Refusal as no:
+            return json_reply({"error": f"{no.code}: {no.message}"}, 400)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             return json_reply({"error": f"{type(error).__name__}: {error}"}, 400)
 
     def config(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
@@ -51,30 +59,34 @@ class Control:
             return self.world.config.as_dict()
 
     def rules(self, body: Any, _query: dict[str, str]) -> Any:
-        """Return the rules after appending those of the body (one or a list)."""
+        """Return the rules after appending those of the body (one or a list), all or none."""
+        wanted = body if isinstance(body, list) else [body] if body else []
         with self.world.lock:
-            added = []
-            for data in body if isinstance(body, list) else [body] if body else []:
-                self.world.rule_number += 1
-                added.append(faults.parse_rule(data, self.world.rule_number))
+            if len(self.world.rules) + len(wanted) > RULES_LIMIT:
+                raise ValueError(f"more than {RULES_LIMIT} rules")
+            first = self.world.rule_number + 1
+            added = [faults.parse_rule(data, first + index) for index, data in enumerate(wanted)]
+            self.world.rule_number += len(added)
             self.world.rules += added
             return [dataclasses.asdict(rule) for rule in self.world.rules]
 
-    def drop_rules(self, _body: Any, _query: dict[str, str]) -> Any:
-        """Forget all rules."""
+    def drop_rules(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
+        """Forget all rules, or those whose ids the body lists."""
         with self.world.lock:
-            self.world.rules.clear()
-        return []
+            ids = set(body.get("ids", [rule.id for rule in self.world.rules]))
+            self.world.rules[:] = [rule for rule in self.world.rules if rule.id not in ids]
+            return [dataclasses.asdict(rule) for rule in self.world.rules]
 
     def journal(self, _body: Any, query: dict[str, str]) -> Any:
-        """Return journal entries after a number, at most `limit`."""
+        """Return journal entries after a number, at most `limit`, that equal the given fields."""
         limit = min(int(query.get("limit", PAGE)), PAGE)
+        wanted = {name: query[name] for name in JOURNAL_FIELDS if name in query}
         with self.world.lock:
-            entries = self.world.journal.after(int(query.get("after", 0)), limit)
+            entries = self.world.journal.after(int(query.get("after", 0)), limit, **wanted)
             return {"entries": entries, "counts": dict(self.world.journal.counts)}
 
     def state(self, _body: Any, _query: dict[str, str]) -> Any:
-        """Return instances and volumes as they truly are."""
+        """Return instances, volumes and addresses as they truly are."""
         self.world.settle()
         with self.world.lock:
             return views.state(self.world)
@@ -85,70 +97,104 @@ class Control:
         with self.world.lock:
             return views.summary(self.world)
 
-    def invariants(self, _body: Any, _query: dict[str, str]) -> Any:
-        """Return the violations of the cloud-side invariants."""
+    def notices(self, _body: Any, _query: dict[str, str]) -> Any:
+        """Return what EventBridge would have carried: spot warnings and scheduled events."""
+        self.world.settle()
+        with self.world.lock:
+            return list(self.world.notices)
+
+    def invariants(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
+        """Return the violations of the invariants that the given facts allow to judge."""
+        facts = invariants.parse(body)
         self.world.settle()
         with self.world.lock:
             state = views.state(self.world)
-            return invariants.check(
-                self.world.journal.entries,
-                state["instances"],
-                state["volumes"],
-                list(self.world.doubles),
+            books = invariants.Books(
+                entries=self.world.journal.entries,
+                instances=state["instances"],
+                volumes=state["volumes"],
+                addresses=state["addresses"],
+                doubles=list(self.world.doubles),
+                minutes=self.world.journal.minutes,
+                now=self.world.clock.now(),
+                owner_tag=self.world.config.owner_tag,
             )
+            return invariants.check(books, facts)
 
     def hand(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
-        """Do something from the console: verb, ids, tags or keys; returns the true states."""
-        verb, ids = body["verb"], body["ids"]
-        if verb not in VERBS:
-            raise ValueError(f"verb: one of {', '.join(VERBS)}")
+        """Do something from the console, now or `after` seconds; returns the true states."""
+        verb, ids = body["verb"], list(body["ids"])
+        fields = {key: value for key, value in body.items() if key not in ("verb", "ids", "at")}
+        hand.check(verb, fields)
         self.world.settle()
         with self.world.lock:
-            instances = [self.world.instances[instance_id] for instance_id in ids]
-            for instance in instances:
-                _deed(self.world, instance, verb, body)
-            self._note(verb, ids)
+            unknown = [item for item in ids if item not in self.world.instances]
+            if unknown:
+                raise LookupError(f"unknown instances: {', '.join(unknown)}")
+            now = self.world.clock.now()
+            at = now + float(fields.get("after", 0))
+            for item in ids:
+                if at > now:
+                    self.world.plan(at, item, verb, {**fields, "at": at})
+                else:
+                    hand.perform(self.world, Deed(now, 0, item, verb, fields))
         self.world.settle()
         with self.world.lock:
             return {item: self.world.machines[item].state for item in ids}
 
-    def _note(self, verb: str, ids: list[str]) -> None:
-        self.world.journal.add(
-            time=self.world.clock.now(),
-            source="hand",
-            service="ec2",
-            action=verb,
-            region=self.world.region,
-            account="",
-            token="",
-            ids=tuple(ids),
-            result=(),
-            status=0,
-            error="",
-            fault="",
-        )
-
     def clock(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
-        """Return the simulated time after advancing it by `advance` seconds."""
-        advance = float(body.get("advance", 0))
+        """Return the simulated time after `advance`, a new `speed`, or a new wire `offset`."""
+        advance, clock = float(body.get("advance", 0)), self.world.clock
         if advance < 0:
             raise ValueError("advance: time runs forward only")
-        self.world.clock.advance(advance)
+        if float(body.get("speed", 1)) <= 0:
+            raise ValueError("speed: above 0")
+        with self.world.lock:
+            if "speed" in body:
+                clock.rescale(float(body["speed"]))
+            if "offset" in body:
+                self.world.config.clock_offset = float(body["offset"])
+            clock.advance(advance)
         self.world.settle()
-        return {"now": self.world.clock.now(), "speed": self.world.clock.speed}
+        offset = self.world.config.clock_offset
+        return {"now": clock.now(), "speed": clock.speed, "offset": offset}
 
-    def reset(self, _body: Any, _query: dict[str, str]) -> Any:
-        """Begin anew: no instances, no rules, an empty journal; returns the new image and nets."""
+    def reset(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
+        """Begin anew: no instances, no rules, an empty journal; returns the new image and nets.
+
+        With `seed` the dice and the ids begin anew too; with `config` true the defaults come back.
+        """
         servers = list(self.world.machines)
         if self.world.cml is not None:
             for server in servers:
                 self.world.cml.call(server, "destroy")
+        if body.get("config"):
+            self.world.config = type(self.world.config)()
+        if "seed" in body:
+            self._reseed(int(body["seed"]))
         return self.after_reset()
 
     def seed(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
-        """Seed the dice of faults and jitter."""
-        self.world.dice.seed(int(body["seed"]))
+        """Seed the dice of faults, jitter and ids."""
+        with self.world.lock:
+            self._reseed(int(body["seed"]))
         return {"seed": int(body["seed"])}
+
+    def _reseed(self, seed: int) -> None:
+        self.world.seed = seed
+        self.world.dice.seed(seed)
+        mock_random.seed(seed)
+
+    def snapshot(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
+        """Keep the whole state under `name`."""
+        self.world.settle()
+        with self.world.lock:
+            return self.snapshots.take(self.world, str(body.get("name", "")))
+
+    def restore(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
+        """Put the state kept under `name` back; the simulated time goes back with it."""
+        with self.world.lock:
+            return self.snapshots.restore(self.world, str(body.get("name", "")))
 
     def image(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
         """Register an image: name, owner (account id or alias), created, region."""
@@ -156,25 +202,7 @@ class Control:
 
     def drop_image(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
         """Deregister an image by `ami_id`."""
-        return images.deregister(self.world, body["ami_id"])
-
-
-def _deed(world: World, instance: Any, verb: str, body: dict[str, Any]) -> None:
-    machine = world.machines[instance.id]
-    if verb in ("start", "stop", "terminate"):
-        getattr(instance, verb)()
-    elif verb == "tag":
-        instance.ec2_backend.create_tags([instance.id], dict(body["tags"]))
-    elif verb == "untag":
-        for key in body["keys"]:
-            instance.ec2_backend.tags[instance.id].pop(key, None)
-    elif verb == "fail":
-        instance.terminate()
-        machine.due = world.clock.now()
-        instance.state_reason.code = body.get("code", "Server.InternalError")
-        instance.state_reason.message = f"{instance.state_reason.code}: launch failed"
-    else:
-        machine.impaired = verb == "impair"
+        return images.deregister(self.world, body["ami_id"], body.get("region"))
 
 
 ROUTES: dict[tuple[str, str], Answer] = {
@@ -186,12 +214,16 @@ ROUTES: dict[tuple[str, str], Answer] = {
     ("GET", "journal"): Control.journal,
     ("GET", "state"): Control.state,
     ("GET", "summary"): Control.summary,
+    ("GET", "notices"): Control.notices,
     ("GET", "invariants"): Control.invariants,
+    ("POST", "invariants"): Control.invariants,
     ("POST", "hand"): Control.hand,
     ("GET", "clock"): Control.clock,
     ("POST", "clock"): Control.clock,
     ("POST", "reset"): Control.reset,
     ("POST", "seed"): Control.seed,
+    ("POST", "snapshot"): Control.snapshot,
+    ("POST", "restore"): Control.restore,
     ("POST", "images"): Control.image,
     ("DELETE", "images"): Control.drop_image,
 }

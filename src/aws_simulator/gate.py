@@ -1,7 +1,8 @@
 """The WSGI gate before moto: control endpoint, faults, request buckets, checks and the journal.
 
-The order of a call: fault before → bucket → check → moto → fault after. Dropping a connection
-shuts the socket that werkzeug leaves in the environ, so the client sees a reset, not an error.
+The order of a call: fault before → caller → bucket → checks → our answer or moto's → fault after.
+Dropping a connection shuts the socket that werkzeug leaves in the environ, so the client sees a
+reset, not an error.
 """
 
 import re
@@ -11,10 +12,13 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from aws_simulator import checks, faults
+from moto.ec2.exceptions import EC2ClientError
+
+from aws_simulator import callers, checks, existence, faults, images, listing, stubs
 from aws_simulator.calls import (
     Call,
     Environ,
+    Refusal,
     Reply,
     StartResponse,
     error_reply,
@@ -26,9 +30,12 @@ from aws_simulator.journal import INSTANCE_ID
 from aws_simulator.world import Request, World
 
 MAX_DELAY = 120.0
+BASES = ("/_control", "/_fake")
 ERROR_CODE = re.compile(rb"<Code>([^<]+)</Code>")
+JSON_CODE = re.compile(rb'"__type"\s*:\s*"([^"]+)"')
 STATUS_500 = ("InsufficientInstanceCapacity",)
-IDS_KEPT = 50
+HAZARDS = ("StopInstances", "TerminateInstances")
+IDS_KEPT = 1000
 Control = Callable[[Environ], Reply]
 
 
@@ -36,7 +43,7 @@ class Gate:
     """The application that the server runs."""
 
     def __init__(self, world: World, inner: Any, control: Control) -> None:
-        """Stand before moto's application; `control` answers `/_fake`."""
+        """Stand before moto's application; `control` answers `/_control`."""
         self.world = world
         self.inner = inner
         self.control = control
@@ -44,25 +51,42 @@ class Gate:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        if environ.get("PATH_INFO", "").startswith("/_fake"):
+        if environ.get("PATH_INFO", "").startswith(BASES):
             return self.control(environ).send(start_response)
         try:
             call = read_call(environ)
         except ValueError as error:
             empty = Call("ec2", "", "", "", {}, is_json=False)
             return error_reply(empty, 413, "RequestEntityTooLarge", str(error)).send(start_response)
-        self.world.local.request = Request(action=call.action, form=call.form)
+        request = Request(action=call.action, form=call.form)
+        self.world.local.request = request
         try:
-            reply, fault = self._answer(call, environ)
+            noted = self._before(call)
+            reply, fault = self._answer(call, environ, request)
         finally:
             self.world.local.request = None
-        self._record(call, reply, fault)
-        if reply is None or fault == "drop_after":
+        self._record(call, reply, fault, noted)
+        if reply is None or fault in ("drop_after", "hang_after"):
             _drop(environ)
             return []
         return reply.send(start_response)
 
-    def _answer(self, call: Call, environ: Environ) -> tuple[Reply | None, str]:
+    def _before(self, call: Call) -> dict[str, Any]:
+        """Return what the journal says of the world before a call changes it."""
+        if call.service != "ec2" or not call.mutating or not call.ids:
+            return {}
+        self.world.settle()
+        with self.world.lock:
+            tags = images.backend_of(call.region, call.account).tags
+            name = self.world.config.owner_tag
+            owners = tuple(str(tags.get(each, {}).get(name, "")) for each in call.ids)
+        cml, facts = self.world.cml, dict[str, Any]()
+        if cml is not None and call.action in HAZARDS:
+            for each in call.instance_ids[:IDS_KEPT]:
+                facts[each] = cml.facts(each)
+        return {"owners": owners[:IDS_KEPT], "facts": facts}
+
+    def _answer(self, call: Call, environ: Environ, request: Request) -> tuple[Reply | None, str]:
         with self.world.lock:
             rule = faults.choose(
                 self.world.rules,
@@ -71,48 +95,102 @@ class Gate:
                 action=call.action,
                 region=call.region,
                 form=call.form,
+                key=call.key,
+                now=self.world.clock.now(),
             )
         if rule is not None:
-            time.sleep(min(rule.delay, MAX_DELAY))
+            request.rule = rule
+            if rule.fault == "hang_before":
+                self._wait(rule.delay or MAX_DELAY)
+                return None, rule.fault
+            if rule.fault not in faults.AFTER:
+                self._wait(rule.delay)
             if rule.fault == "drop_before":
                 return None, rule.fault
             if rule.fault == "html":
                 return html_reply(502), rule.fault
             if rule.fault == "error" or rule.fault in faults.ERRORS:
                 return error_reply(call, *rule.error()), rule.fault
-        refusal = self._refusal(call)
-        if refusal is not None:
-            return error_reply(call, *refusal), ""
         self.world.settle()
-        reply = self._moto(call, environ)
+        try:
+            reply = self._served(call, environ)
+        except Refusal as no:
+            reply = error_reply(call, no.status, no.code, no.message)
         self.world.settle()
         if rule is None:
             return reply, ""
-        if rule.fault == "empty":
-            return Reply(reply.status, reply.headers, b""), rule.fault
-        if rule.fault == "truncated":
-            return Reply(
-                reply.status, reply.headers, reply.body[: len(reply.body) // 2]
-            ), "truncated"
-        return reply, rule.fault
+        return self._after(rule, reply), rule.fault
 
-    def _refusal(self, call: Call) -> checks.Error | None:
+    def _after(self, rule: faults.Rule, reply: Reply) -> Reply:
+        if rule.fault == "hang_after":
+            self._wait(rule.delay or MAX_DELAY)
+        elif rule.fault in faults.AFTER:
+            self._wait(rule.delay)
+        if rule.fault == "empty":
+            return Reply(reply.status, reply.headers, b"")
+        if rule.fault == "truncated":
+            return Reply(reply.status, reply.headers, reply.body[: len(reply.body) // 2])
+        return reply
+
+    def _wait(self, seconds: float) -> None:
+        """Let real seconds pass, or less when the server stops."""
+        if seconds > 0:
+            self.world.closing.wait(min(seconds, MAX_DELAY))
+
+    def _served(self, call: Call, environ: Environ) -> Reply:
+        """Answer a call by ourselves where moto is slow or lacks it; Refusal for a no."""
+        turned_away = callers.check(self.world.config, call, time.time())
+        if turned_away is not None:
+            raise Refusal(*turned_away)
+        if not self._pass_bucket(call):
+            raise Refusal(*faults.ERRORS["throttle" if call.service == "ec2" else "throttling"])
+        if call.service == "servicequotas":
+            return stubs.service_quotas(self.world, call)
         if call.service != "ec2":
-            return None
-        preset = self.world.config.buckets
-        if preset != "off":
-            with self.world.lock:
-                passed = self.world.buckets.take(
-                    call.account,
-                    call.region,
-                    call.action,
-                    narrowed=call.narrowed,
-                    now=self.world.clock.now(),
-                    scale=0.1 if preset == "tenth" else 1.0,
-                )
-            if not passed:
-                return faults.ERRORS["throttle"]
-        return checks.check(call.action, call.form)
+            return self._moto(call, environ)
+        objection = checks.check(call.action, call.form)
+        if objection is not None:
+            raise Refusal(*objection)
+        backend = images.backend_of(call.region, call.account)
+        with self.world.lock:
+            existence.check(self.world, call, backend)
+        return self._ec2(call, environ, backend)
+
+    def _ec2(self, call: Call, environ: Environ, backend: Any) -> Reply:
+        ours = {
+            "DescribeInstances": lambda: listing.describe_instances(self.world, call, backend),
+            "DescribeInstanceStatus": lambda: listing.describe_status(self.world, call, backend),
+            "ModifyInstanceCpuOptions": lambda: stubs.modify_cpu_options(self.world, call),
+        }
+        answer = ours.get(call.action)
+        lists = call.action.startswith("Describe")
+        if answer is None or (lists and not self.world.config.own_writer):
+            return self._moto(call, environ)
+        if call.dry_run:
+            raise Refusal(
+                412, "DryRunOperation", "Request would have succeeded, but DryRun is set."
+            )
+        try:
+            return answer()
+        except EC2ClientError as error:
+            raise Refusal(400, error.code, str(error.message)) from error
+
+    def _pass_bucket(self, call: Call) -> bool:
+        config = self.world.config
+        own = config.bucket_limits.get(call.action)
+        if own is None and (config.buckets == "off" or call.service != "ec2"):
+            return True
+        with self.world.lock:
+            return self.world.buckets.take(
+                call.account,
+                call.region,
+                call.action,
+                narrowed=call.narrowed,
+                now=self.world.clock.now(),
+                scale=0.1 if config.buckets == "tenth" and own is None else 1.0,
+                instances=call.instances if own is None else 0,
+                own=(own[0], own[1]) if own is not None else None,
+            )
 
     def _moto(self, call: Call, environ: Environ) -> Reply:
         try:
@@ -133,9 +211,9 @@ class Gate:
         self.last_trace = "".join(traceback.format_exception(error))[-4000:]
         return error_reply(call, 500, "InternalError", f"{type(error).__name__}: {error}")
 
-    def _record(self, call: Call, reply: Reply | None, fault: str) -> None:
+    def _record(self, call: Call, reply: Reply | None, fault: str, noted: dict[str, Any]) -> None:
         found: list[str] = []
-        if reply is not None and not call.action.startswith("Describe"):
+        if reply is not None and call.mutating and call.service == "ec2":
             text = reply.body.decode("utf-8", "replace")
             found = list(dict.fromkeys(INSTANCE_ID.findall(text)))[:IDS_KEPT]
         with self.world.lock:
@@ -152,11 +230,15 @@ class Gate:
                 status=reply.code if reply is not None else 0,
                 error=_error_of(reply) if reply is not None and reply.code >= 400 else "",
                 fault=fault,
+                key=call.key,
+                narrowed=call.narrowed,
+                dry_run=call.dry_run,
+                **noted,
             )
 
 
 def _error_of(reply: Reply) -> str:
-    found = ERROR_CODE.search(reply.body)
+    found = ERROR_CODE.search(reply.body) or JSON_CODE.search(reply.body)
     return found.group(1).decode() if found else f"HTTP {reply.code}"
 
 

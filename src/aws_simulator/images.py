@@ -5,15 +5,18 @@ from typing import Any
 
 from moto.ec2.models import ec2_backends
 
-from aws_simulator.calls import ACCOUNT
+from aws_simulator.calls import ACCOUNT, Refusal
 from aws_simulator.world import World
 
 CML_IMAGE = "cisco-cml2.9.1-lab"
 
 
-def backend_of(region: str) -> Any:
-    """Return moto's EC2 of the fake account in a region."""
-    return ec2_backends[ACCOUNT][region]
+def backend_of(region: str, account: str = ACCOUNT) -> Any:
+    """Return moto's EC2 of an account in a region; Refusal for a region there is none of."""
+    try:
+        return ec2_backends[account][region]
+    except KeyError:
+        raise Refusal(400, "AuthFailure", f"There is no region {region!r}") from None
 
 
 def register(world: World, fields: dict[str, Any]) -> dict[str, Any]:
@@ -30,12 +33,13 @@ def register(world: World, fields: dict[str, Any]) -> dict[str, Any]:
     if "created" in fields:
         stamp = dt.datetime.fromisoformat(fields["created"])
         image.creation_date = stamp.replace(tzinfo=None)
-    return {"ami_id": image.id, "name": image.name, "owner": image.owner_id}
+    place = fields.get("region", world.region)
+    return {"ami_id": image.id, "name": image.name, "owner": image.owner_id, "region": place}
 
 
-def deregister(world: World, ami_id: str) -> dict[str, Any]:
+def deregister(world: World, ami_id: str, region: str | None = None) -> dict[str, Any]:
     """Deregister an image; running instances of it stay."""
-    backend_of(world.region).deregister_image(ami_id)
+    backend_of(region or world.region).deregister_image(ami_id)
     return {"ami_id": ami_id}
 
 

@@ -10,11 +10,18 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 from moto.ec2.models.instances import Instance
 
+from aws_simulator import addresses, hand
 from aws_simulator.active import ORIGINALS, world
+from aws_simulator.seen import NO_TOKEN
 from aws_simulator.world import Launch
 
-NO_TOKEN = "ABCDE"  # noqa: S105 - moto's value for a request without a client token
 IOPS_PER_GIB = {"io1": 50, "io2": 1000, "gp3": 500}
+# Least and most of GiB and of IOPS by volume type: facts/aws.md section 6.4.
+VOLUMES = {
+    "gp3": ((1, 65_536), (3_000, 80_000)),
+    "io1": ((4, 16_384), (100, 64_000)),
+    "io2": ((4, 65_536), (100, 256_000)),
+}
 ROOT_GIB = 32
 # What the guest sees of nominal memory (192 GiB are 202422902784 B, aws.md 5 case 43) and disk.
 SEEN_MEMORY = 202_422_902_784 / (192 * 2**30)
@@ -42,8 +49,14 @@ def run_instances(
         if known is not None:
             return _replay(known, digest, token)
         _check_type(kwargs["instance_type"], str(self.region_name), zone)
+        check_nesting(kwargs["instance_type"], here.request.form)
         number = _count(count, kwargs["instance_type"], zone or f"{self.region_name}a")
-        check_quota(self, [kwargs["instance_type"]] * number)
+        _check_subnet(_subnet(kwargs), number)
+        check_quota(
+            self,
+            [kwargs["instance_type"]] * number,
+            spot=kwargs.get("instance_market_options") == "spot",
+        )
         mappings = kwargs.get("block_device_mappings") or []
         here.request.mappings = {item["DeviceName"]: item.get("Ebs") or {} for item in mappings}
         _check_volumes(here.request.mappings)
@@ -51,7 +64,17 @@ def run_instances(
         if token != NO_TOKEN:
             here.tokens[key] = Launch(digest, reservation)
         here.note_doubles(tags_of)
+        fated(reservation.instances)
         return reservation
+
+
+def fated(instances: list[Any]) -> None:
+    """Give instances the fate that a rule has in store for this request."""
+    rule = world().request.rule
+    if rule is not None and rule.fault == "fate":
+        for instance in instances:
+            code = rule.code if "." in rule.code else ""
+            hand.give_fate(world(), instance, rule.fate, code)
 
 
 def _launch(  # noqa: PLR0917 - moto's own arguments
@@ -88,6 +111,7 @@ def _roll_back(self: Any, names: list[str]) -> None:
             ]:
                 self.volumes.pop(volume_id, None)
                 self.tags.pop(volume_id, None)
+            addresses.free(instance)
             for nic in instance.nics.values():
                 self.enis.pop(nic.id, None)
                 self.tags.pop(nic.id, None)
@@ -117,11 +141,44 @@ def _digest(form: dict[str, str]) -> str:
 
 def _zone(self: Any, kwargs: dict[str, Any]) -> str:
     """Return the zone a token is scoped to: zonal when a subnet or zone is named, else regional."""
-    subnets = [kwargs.get("subnet_id"), *(nic.get("SubnetId") for nic in kwargs.get("nics", []))]
-    named = next((subnet for subnet in subnets if subnet), None)
+    named = _subnet(kwargs)
     if named:
         return str(self.get_subnet(named).availability_zone)
     return str(kwargs.get("placement") or "")
+
+
+def _subnet(kwargs: dict[str, Any]) -> str | None:
+    subnets = [kwargs.get("subnet_id"), *(nic.get("SubnetId") for nic in kwargs.get("nics", []))]
+    return next((str(subnet) for subnet in subnets if subnet), None)
+
+
+def _check_subnet(subnet: str | None, number: int) -> None:
+    """Refuse when a subnet has fewer free addresses than were set for it."""
+    here = world()
+    limit = here.config.free_addresses.get(subnet or "")
+    if limit is None:
+        return
+    used = sum(
+        machine.state != "terminated" and here.instances[instance_id].subnet_id == subnet
+        for instance_id, machine in here.machines.items()
+    )
+    if used + number > limit:
+        raise EC2ClientError(
+            "InsufficientFreeAddressesInSubnet",
+            f"There are not enough free addresses in subnet '{subnet}'.",
+        )
+
+
+def check_nesting(instance_type: str, form: dict[str, str]) -> None:
+    """Refuse nested virtualisation on a type that lacks the feature."""
+    if form.get("CpuOptions.NestedVirtualization", form.get("NestedVirtualization")) != "enabled":
+        return
+    facts = INSTANCE_TYPES.get(instance_type, {}).get("ProcessorInfo", {})
+    if "nested-virtualization" not in facts.get("SupportedFeatures", []):
+        raise EC2ClientError(
+            "UnsupportedOperation",
+            f"The instance type {instance_type} does not support nested virtualization.",
+        )
 
 
 def _count(minimum: int, instance_type: str, zone: str) -> int:
@@ -166,18 +223,27 @@ def no_capacity(instance_type: str, zone: str) -> EC2ClientError:
     )
 
 
-def check_quota(self: Any, wanted: list[str]) -> None:
-    """Refuse when the vCPU of pending and running instances would pass the account's limit."""
-    limit = world().config.vcpu_limit
-    if limit is None or not wanted:
-        return
+def check_quota(self: Any, wanted: list[str], *, spot: bool = False) -> None:
+    """Refuse when the vCPU of pending and running instances would pass the account's limit.
+
+    Spot instances are counted, in instances, against a limit of their own.
+    """
     here = world()
     live = [
-        item.instance_type
+        item
         for item in here.instances.values()
-        if here.machines[item.id].state in LIVE and item.region_name == self.region_name
+        if here.machines[item.id].state in LIVE and item.ec2_backend is self
     ]
-    if sum(map(vcpus, [*live, *wanted])) > limit:
+    if spot:
+        taken = sum(item.lifecycle == "spot" for item in live) + len(wanted)
+        if here.config.spot_limit is not None and taken > here.config.spot_limit:
+            raise EC2ClientError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+        return
+    limit = here.config.vcpu_limit
+    if limit is None or not wanted:
+        return
+    running = [item.instance_type for item in live if item.lifecycle != "spot"]
+    if sum(map(vcpus, [*running, *wanted])) > limit:
         raise EC2ClientError(
             "VcpuLimitExceeded",
             f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows.",
@@ -219,9 +285,21 @@ def sizes(instance: Any) -> dict[str, Any]:
 
 def _check_volumes(mappings: dict[str, dict[str, Any]]) -> None:
     for ebs in mappings.values():
-        kind, iops, size = ebs.get("VolumeType"), ebs.get("Iops"), ebs.get("VolumeSize")
-        ratio = IOPS_PER_GIB.get(str(kind))
-        if ratio and iops and size and int(iops) > ratio * int(size):
+        kind, iops, size = str(ebs.get("VolumeType")), ebs.get("Iops"), ebs.get("VolumeSize")
+        if kind in ("io1", "io2") and not iops:
+            raise EC2ClientError("MissingParameter", f"{kind} volumes need the parameter iops")
+        if kind not in VOLUMES:
+            continue
+        for what, value, (least, most) in zip(
+            ("size", "iops"), (size, iops), VOLUMES[kind], strict=True
+        ):
+            if value and not least <= int(value) <= most:
+                raise EC2ClientError(
+                    "InvalidParameterValue",
+                    f"Volume {what} of {value} is invalid for {kind}: {least} to {most}",
+                )
+        ratio = IOPS_PER_GIB[kind]
+        if iops and size and int(iops) > ratio * int(size):
             raise EC2ClientError(
                 "InvalidParameterValue",
                 f"Iops to volume size ratio is too high; maximum is {ratio}",

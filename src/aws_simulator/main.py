@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("aws-simulator: --cml takes an http:// URL\n")
         return 2
     if options.speed <= 0:
-        sys.stderr.write("aws-simulator: --speed must be above 0\n")
+        sys.stderr.write("aws-simulator: --clock must be above 0\n")
         return 2
     os.environ.update(ENVIRONMENT)
     from aws_simulator import server  # moto reads the environment when it is imported
@@ -43,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             seed=options.seed,
             cml=options.cml,
         )
+    except server.PatchPointGoneError as error:
+        sys.stderr.write(f"aws-simulator: this moto cannot be mended: {error}\n")
+        return 3
     except OSError as error:
         sys.stderr.write(f"aws-simulator: cannot listen on port {options.port}: {error}\n")
         return 1
@@ -62,7 +65,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="labfleet aws-simulator", description=__doc__)
     parser.add_argument("--port", type=int, default=4566, help="0 takes a free one")
-    parser.add_argument("--speed", type=float, default=1.0, help="simulated seconds per second")
+    parser.add_argument(
+        "--clock",
+        "--speed",
+        dest="speed",
+        type=float,
+        default=1.0,
+        metavar="FACTOR",
+        help="simulated seconds per second",
+    )
     parser.add_argument("--epoch", type=float, help="Unix time where simulated = real")
     parser.add_argument("--cml", help="URL of the CML simulator that instances are servers of")
     parser.add_argument("--region", default="us-east-1", help="region of the image and the network")

@@ -10,16 +10,23 @@ import functools
 import inspect
 from typing import Any
 
+from moto.cloudwatch import models as cloudwatch_models
+from moto.cloudwatch.responses import CloudWatchResponse
 from moto.ec2 import utils as ec2_utils
 from moto.ec2.exceptions import EC2ClientError, InvalidInstanceIdError
 from moto.ec2.models import amis, elastic_block_store, instances
+from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.iam_instance_profile import IamInstanceProfileAssociationBackend
 from moto.ec2.models.instances import Instance, InstanceBackend, InstanceState, StateReason
+from moto.ec2.models.subnets import Subnet
+from moto.ec2.models.tags import TagBackend
 from moto.ec2.responses import instances as responses_instances
 
-from aws_simulator import launching
+from aws_simulator import addresses, hand, launching, metrics
 from aws_simulator.active import ORIGINALS, activate, machine_of, world
 from aws_simulator.machine import CODES, IllegalStateError
+from aws_simulator.seen import shown_tags
 from aws_simulator.world import World
 
 POINTS: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
@@ -40,17 +47,27 @@ POINTS: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (IamInstanceProfileAssociationBackend, "associate_iam_instance_profile", ("instance_id",)),
     (responses_instances, "filter_iam_instance_profiles", ("account_id", "partition")),
     (ec2_utils, "passes_filter_dict", ("instance", "filter_dict")),
+    (Instance, "__del__", ()),
+    (TagBackend, "create_tags", ("resource_ids", "tags")),
+    (TagBackend, "delete_tags", ("resource_ids", "tags")),
+    (CloudWatchResponse, "get_metric_data", ()),
+    (CloudWatchResponse, "get_metric_statistics", ()),
 )
 NAMES: tuple[tuple[Any, str], ...] = (
     (Instance, "instance_status"),
     (Instance, "system_status"),
-    (Instance, "get_tags"),
+    (TaggedEC2Resource, "get_tags"),
     (Instance, "private_ip_address"),
     (Instance, "public_ip_address"),
+    (Instance, "get_block_device_mapping"),
+    (NetworkInterface, "association"),
+    (Subnet, "get_available_subnet_ip"),
+    (Subnet, "del_subnet_ip"),
     (ec2_utils, "filter_dict_attribute_mapping"),
     (instances, "utcnow"),
     (elastic_block_store, "utcnow"),
     (amis, "utcnow"),
+    (cloudwatch_models, "utcnow"),
 )
 EXTRA_FILTERS = {
     "client-token": "client_token",
@@ -59,7 +76,6 @@ EXTRA_FILTERS = {
     "reason": "state_transition_reason",
     "root-device-type": "root_device_type",
 }
-PASSED = {"Details": [{"Name": "reachability", "Status": "passed"}], "Status": "ok"}
 
 
 class PatchPointGoneError(RuntimeError):
@@ -89,35 +105,21 @@ def install(new: World) -> None:
     activate(new)
     new.settled = settled
     new.sizes = launching.sizes
+    new.perform = functools.partial(hand.perform, new)
 
 
 def settled(instance: Any, step: str, facts: dict[str, Any]) -> None:
     """Do moto's own bookkeeping when a state was reached or a server booted."""
-    nics = list(instance.nics.values())
     if step == "boot" and facts.get("address"):
-        primary = instance.nics[0]
-        primary.private_ip_address = facts["address"]
-        primary.private_ip_addresses = [{"Primary": True, "PrivateIpAddress": facts["address"]}]
-        if primary.public_ip_auto_assign:
-            primary.public_ip = facts["address"]
+        addresses.booted(instance, facts["address"])
     if step == "stopped":
-        for nic in nics:
-            nic.stop()
+        addresses.rest(instance)
     if step == "terminated":
-        for nic in nics:
-            nic.stop()
-            if nic.delete_on_termination and nic.id in instance.ec2_backend.enis:
-                instance.ec2_backend.enis.pop(nic.id)
-        instance.teardown_defaults()
-        backend = instance.ec2_backend
-        association = backend.iam_instance_profile_associations.get(instance.id)
-        if association is not None:
-            backend.disassociate_iam_instance_profile(association_id=association.association_id)
+        addresses.release(instance)
 
 
 def _patch() -> None:
-    for name in ("__init__", "get_tags"):
-        ORIGINALS[name] = getattr(Instance, name)
+    ORIGINALS["__init__"] = Instance.__init__
     for name in ("all_reservations", "run_instances", "modify_instance_attribute"):
         ORIGINALS[name] = getattr(InstanceBackend, name)
     profiles: Any = IamInstanceProfileAssociationBackend
@@ -131,8 +133,10 @@ def _patch() -> None:
     patched.state_code_text = property(lambda self: str(self._state.code))
     patched.start, patched.stop = _start, _stop
     patched.terminate, patched.reboot = _terminate, _reboot
-    patched.get_tags = _get_tags
-    patched.instance_status = patched.system_status = property(_status)
+    tagged: Any = TaggedEC2Resource
+    tagged.get_tags = _get_tags
+    patched.instance_status = property(functools.partial(_status, "instance"))
+    patched.system_status = property(functools.partial(_status, "system"))
     patched.public_ip_address = property(functools.partial(_address, "public_ip"))
     patched.private_ip_address = property(functools.partial(_address, "private_ip_address"))
     backend: Any = InstanceBackend
@@ -145,10 +149,24 @@ def _patch() -> None:
     backend.stop_instances = _stop_instances
     backend.terminate_instances = _terminate_instances
     backend.modify_instance_attribute = _modify_attribute
+    _patch_tags_and_metrics()
     ec2_utils.filter_dict_attribute_mapping.update(EXTRA_FILTERS)
     ec2_utils.passes_filter_dict = _passes_filters
-    for module in (instances, elastic_block_store, amis):
+    for module in (instances, elastic_block_store, amis, cloudwatch_models):
         vars(module)["utcnow"] = _utcnow
+
+
+def _patch_tags_and_metrics() -> None:
+    tagging: Any = TagBackend
+    for name in ("create_tags", "delete_tags"):
+        ORIGINALS[name] = getattr(tagging, name)
+        setattr(tagging, name, functools.partialmethod(_tagging, name))
+    watching: Any = CloudWatchResponse
+    for name in ("get_metric_data", "get_metric_statistics"):
+        ORIGINALS[name] = getattr(watching, name)
+        setattr(watching, name, getattr(metrics, name))
+    dying: Any = Instance
+    dying.__del__ = lambda _self: None  # a snapshot that is dropped must not free live addresses
 
 
 def _utcnow() -> dt.datetime:
@@ -188,11 +206,12 @@ def _refuse(instance_id: str, state: str) -> EC2ClientError:
 def _start(self: Any) -> InstanceState:
     before, machine, now = _true_state(self), world().machines[self.id], world().clock.now()
     if _checked(self, lambda: machine.start(now, world().lasts(self, "pending"))):
-        for nic in self.nics.values():
-            if world().cml is None:
-                nic.start()
+        if world().cml is None:
+            addresses.wake(self)
         self.launch_time = world().clock.utc()
         self._reason, self.state_reason = "", StateReason()
+        machine.addresses_visible_at = now + world().config.lags.addresses
+        world().disturb()
     return before
 
 
@@ -202,6 +221,7 @@ def _stop(self: Any) -> InstanceState:
     lasts = world().lasts(self, "stopping")
     if _checked(self, lambda: machine.stop(now, lasts, force=force)):
         _user_reason(self, "Client.UserInitiatedShutdown")
+    world().disturb()
     return before
 
 
@@ -209,6 +229,7 @@ def _terminate(self: Any) -> InstanceState:
     before, machine, now = _true_state(self), world().machines[self.id], world().clock.now()
     if machine.terminate(now, world().lasts(self, "terminating")):
         _user_reason(self, "Client.UserInitiatedShutdown")
+        world().disturb()
     return before
 
 
@@ -232,26 +253,34 @@ def _user_reason(self: Any, code: str) -> None:
 
 
 def _get_tags(self: Any) -> list[dict[str, str]]:
-    machine = machine_of(self)
-    if machine and world().reading and world().clock.now() < machine.tags_visible_at:
-        return []
-    tags: list[dict[str, str]] = ORIGINALS["get_tags"](self)
-    return tags
+    """Return a resource's tags by its id: moto looks through those of all resources."""
+    true = self.ec2_backend.tags.get(self.id, {})
+    machine = world().machines.get(self.id)
+    tags = true if machine is None else shown_tags(world(), machine, true, world().clock.now())
+    return [{"key": key, "value": value, "resource_id": self.id} for key, value in tags.items()]
 
 
-def _status(self: Any) -> dict[str, Any]:
-    machine = world().machines[self.id]
-    if machine.state != "running" or machine.running_since is None:
-        return {"Status": "not-applicable"}
-    if machine.impaired:
-        return {"Details": [{"Name": "reachability", "Status": "failed"}], "Status": "impaired"}
-    up = world().clock.now() - machine.running_since
-    if up < world().config.times_for(self.instance_type).status:
-        return {
-            "Details": [{"Name": "reachability", "Status": "initializing"}],
-            "Status": "initializing",
-        }
-    return PASSED
+def _tagging(self: Any, name: str, resource_ids: list[str], tags: dict[str, Any]) -> Any:
+    """Change tags; until the lag is over, calls that read see the ones from before."""
+    now, lag = world().clock.now(), world().config.lags.tags
+    before = {each: dict(self.tags.get(each, {})) for each in resource_ids}
+    done = ORIGINALS[name](self, resource_ids, tags)
+    for each in resource_ids if lag and world().reading else ():
+        machine = world().machines.get(each)
+        if machine is not None:
+            if now >= machine.tags_visible_at:
+                machine.old_tags = before[each]
+            machine.tags_visible_at = now + lag
+    return done
+
+
+def _status(which: str, self: Any) -> dict[str, Any]:
+    initial = world().config.times_for(self.instance_type).status
+    word = world().machines[self.id].check_status(which, world().clock.now(), initial)
+    if word == "not-applicable":
+        return {"Status": word}
+    detail = {"ok": "passed", "impaired": "failed"}.get(word, word)
+    return {"Details": [{"Name": "reachability", "Status": detail}], "Status": word}
 
 
 def _address(which: str, self: Any) -> str | None:
@@ -263,10 +292,9 @@ def _address(which: str, self: Any) -> str | None:
 
 
 def _all_reservations(self: Any, filters: Any = None) -> list[Any]:
-    now, keep = world().clock.now(), world().config.terminated_visible
-    shown = []
+    now, shown = world().clock.now(), []
     for reservation in list(self.reservations.values()):
-        visible = [item for item in reservation.instances if _visible(item, now, keep)]
+        visible = [item for item in reservation.instances if _visible(item, now)]
         if visible:
             clone = copy.copy(reservation)
             clone.instances = visible
@@ -276,13 +304,11 @@ def _all_reservations(self: Any, filters: Any = None) -> list[Any]:
     return shown
 
 
-def _visible(instance: Any, now: float, keep: float) -> bool:
+def _visible(instance: Any, now: float) -> bool:
     machine = machine_of(instance)
     if machine is None or not world().reading:
         return True
-    if machine.terminated_at is not None and now - machine.terminated_at >= keep:
-        return False
-    return now >= machine.visible_at
+    return world().visible(machine, world().request.action, now)
 
 
 def _start_instances(self: Any, instance_ids: list[str]) -> list[Any]:
@@ -291,7 +317,9 @@ def _start_instances(self: Any, instance_ids: list[str]) -> list[Any]:
     waking = [item for item in found if world().machines[item.id].state == "stopped"]
     launching.check_quota(self, [item.instance_type for item in waking])
     launching.check_stock_to_start(waking)
-    return [(item, item.start()) for item in found]
+    done = [(item, item.start()) for item in found]
+    launching.fated(waking)
+    return done
 
 
 def _stop_instances(self: Any, instance_ids: list[str]) -> list[Any]:

@@ -5,6 +5,7 @@ import socket
 import threading
 from typing import Any
 
+from moto.cloudwatch.models import cloudwatch_backends
 from moto.ec2.models import ec2_backends
 from moto.moto_api._internal import mock_random
 from moto.moto_server.werkzeug_app import (
@@ -19,9 +20,11 @@ from aws_simulator.clock import ScaledClock
 from aws_simulator.cml_link import CmlLink
 from aws_simulator.control import Control
 from aws_simulator.gate import Gate
+from aws_simulator.patches import PatchPointGoneError
 from aws_simulator.world import World
 
 HOST = "127.0.0.1"
+__all__ = ["PatchPointGoneError", "Server"]
 
 
 class QuietRequests(MotoRequestHandler):
@@ -77,9 +80,11 @@ class Server:
         """Empty the world and moto's EC2; put the image and the default network in place."""
         with self.world.lock:
             self.world.clear()
-            for account in ec2_backends.values():
-                for backend in account.values():
-                    backend.reset()
+            services: tuple[Any, ...] = (ec2_backends, cloudwatch_backends)
+            for service in services:
+                for account in service.values():
+                    for backend in account.values():
+                        backend.reset()
             return images.furnish(self.world)
 
     def start(self) -> None:
@@ -88,6 +93,7 @@ class Server:
 
     def stop(self) -> None:
         """Stop serving and free the port."""
+        self.world.closing.set()
         self._http.shutdown()
         self._thread.join(timeout=5)
         self._http.server_close()

@@ -1,59 +1,83 @@
-"""Views of the true state for the control endpoint: instances, volumes, and the summary."""
+"""Views of the true state for the control endpoint: instances, volumes, addresses, the summary."""
 
 from typing import Any
 
 from moto.ec2.models import ec2_backends
 
 from aws_simulator.launching import tags_of
+from aws_simulator.seen import NO_TOKEN
 from aws_simulator.world import World
 
 
 def state(world: World) -> dict[str, list[dict[str, Any]]]:
-    """Return all instances ever launched, with their true state, and the volumes that exist."""
+    """Return all instances ever launched, with their true state, and what else exists."""
     return {
         "instances": [_instance(world, instance) for instance in world.instances.values()],
         "volumes": _volumes(),
+        "addresses": _addresses(),
     }
 
 
 def _instance(world: World, instance: Any) -> dict[str, Any]:
     machine = world.machines[instance.id]
     nic = instance.nics.get(0)
+    token = instance.client_token
     return {
         "id": instance.id,
         "state": machine.state,
         "since": machine.since,
+        "launched": machine.launched,
         "type": instance.instance_type,
         "zone": instance.availability_zone,
         "region": instance.region_name,
+        "account": instance.owner_id,
         "image": instance.image_id,
+        "lifecycle": instance.lifecycle or "normal",
         "tags": tags_of(instance),
-        "token": "" if instance.client_token in (None, "ABCDE") else instance.client_token,
+        "token": "" if token in (None, NO_TOKEN) else token,
         "public_ip": nic.public_ip if nic else None,
         "private_ip": nic.private_ip_address if nic else None,
         "launch_time": instance.launch_time.isoformat() + "Z",
+        "state_reason": instance.state_reason.code,
+        "nested": machine.nested,
+        "fate": machine.fate,
         "volumes": [device.volume_id for device in instance.block_device_mapping.values()],
         "cml_calls_open": list(machine.calls),
     }
 
 
+def _backends() -> list[Any]:
+    return [backend for account in list(ec2_backends.values()) for backend in account.values()]
+
+
 def _volumes() -> list[dict[str, Any]]:
-    found = []
-    for account in ec2_backends.values():
-        for backend in account.values():
-            for volume in backend.volumes.values():
-                attachment = volume.attachment
-                found.append(
-                    {
-                        "id": volume.id,
-                        "size": volume.size,
-                        "type": volume.volume_type,
-                        "iops": volume.iops,
-                        "instance": attachment.instance.id if attachment else None,
-                        "tags": dict(backend.tags.get(volume.id, {})),
-                    }
-                )
-    return found
+    return [
+        {
+            "id": volume.id,
+            "region": backend.region_name,
+            "size": volume.size,
+            "type": volume.volume_type,
+            "iops": volume.iops,
+            "instance": volume.attachment.instance.id if volume.attachment else None,
+            "tags": dict(backend.tags.get(volume.id, {})),
+        }
+        for backend in _backends()
+        for volume in backend.volumes.values()
+    ]
+
+
+def _addresses() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": address.allocation_id,
+            "region": backend.region_name,
+            "public_ip": address.public_ip,
+            "instance": address.eni.instance.id if address.eni and address.eni.instance else None,
+            "tags": dict(backend.tags.get(address.allocation_id, {})),
+        }
+        for backend in _backends()
+        for address in backend.addresses
+    ]
 
 
 def summary(world: World) -> dict[str, Any]:
@@ -63,8 +87,11 @@ def summary(world: World) -> dict[str, Any]:
         "instances_left": sum(state != "terminated" for state in states),
         "instances_total": len(states),
         "volumes_left": len(_volumes()),
+        "addresses_left": len(_addresses()),
         "run_instances_calls": world.journal.counts["RunInstances"],
         "double_launches": len(world.doubles),
         "calls": sum(world.journal.counts.values()),
+        "throttled": dict(world.journal.throttled),
+        "rules_fired": {str(rule.id): rule.fired for rule in world.rules},
         "cml_error": world.cml.last_error if world.cml else "",
     }

@@ -59,7 +59,7 @@ def test_io1_and_gp3_keep_their_iops(ec2, launch):
 
 def test_a_failed_launch_leaves_nothing_behind(fake, launch):
     """io1 without IOPS and 51 tags are refused, and no instance or volume stays."""
-    assert code_of(launch, BlockDeviceMappings=volume())[1] == "InvalidParameterDependency"
+    assert code_of(launch, BlockDeviceMappings=volume())[1] == "MissingParameter"
     tags = [{"Key": f"k{number}", "Value": "v"} for number in range(51)]
     specs = [{"ResourceType": "instance", "Tags": tags}]
     assert code_of(launch, TagSpecifications=specs)[1] == "TagLimitExceeded"

@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from aws_simulator import invariants
 from aws_simulator.buckets import Buckets
 from aws_simulator.clock import ScaledClock
 from aws_simulator.faults import choose, parse_rule
@@ -90,13 +89,3 @@ def test_metal_types_take_longer():
     config.merge({"times": {"m5zn.metal": {"pending": 9}}})
     assert config.times_for("m5zn.metal").pending == 9
     assert config.times_for("m5zn.metal").stopping == 300
-
-
-def test_invariants_name_what_is_wrong():
-    """Doubles, token reuse and forgotten volumes are each reported by name."""
-    live = {"id": "i-1", "state": "running", "zone": "a", "token": "t"}
-    twin = {"id": "i-2", "state": "running", "zone": "a", "token": "t"}
-    volume = {"id": "vol-1", "instance": None}
-    found = invariants.check([], [live, twin], [volume], ["w1"])
-    assert sorted(item["invariant"] for item in found) == ["I1", "I4", "I6"]
-    assert invariants.check([], [live], [{"id": "v", "instance": "i-1"}], []) == []

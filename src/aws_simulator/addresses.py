@@ -1,0 +1,86 @@
+"""Addresses over an instance's life: elastic ones stay over stop and start, the rest come anew.
+
+Also what a termination gives back: interfaces, private addresses, volumes and the profile.
+"""
+
+from typing import Any
+
+
+def elastic(nic: Any) -> Any:
+    """Return the elastic address of an interface, or None."""
+    found = (each for each in nic.ec2_backend.addresses if each.eni is nic)
+    return next(found, None)
+
+
+def rest(instance: Any) -> None:
+    """Drop the public addresses of a stopped instance, but for elastic ones."""
+    for nic in instance.nics.values():
+        if elastic(nic) is None:
+            nic.stop()
+
+
+def wake(instance: Any) -> None:
+    """Give a starting instance new public addresses where it has no elastic one."""
+    for nic in instance.nics.values():
+        if elastic(nic) is None:
+            nic.start()
+
+
+def booted(instance: Any, address: str) -> None:
+    """Give an instance the loopback address on which its CML server answers."""
+    primary = instance.nics[0]
+    primary.private_ip_address = address
+    primary.private_ip_addresses = [{"Primary": True, "PrivateIpAddress": address}]
+    if primary.public_ip_auto_assign and elastic(primary) is None:
+        primary.public_ip = address
+
+
+def release(instance: Any) -> None:
+    """Give back what a terminated instance had; an elastic address stays with the account."""
+    backend = instance.ec2_backend
+    for nic in instance.nics.values():
+        held = elastic(nic)
+        if held is not None:
+            held.eni = held.instance = held.association_id = None
+            nic.public_ip = None
+        nic.stop()
+        if nic.delete_on_termination and nic.id in backend.enis:
+            backend.enis.pop(nic.id)
+            backend.tags.pop(nic.id, None)
+    instance.teardown_defaults()
+    free(instance)
+    association = backend.iam_instance_profile_associations.get(instance.id)
+    if association is not None:
+        backend.disassociate_iam_instance_profile(association_id=association.association_id)
+
+
+class Freed(dict[str, None]):
+    """Free private addresses, first freed first given: moto's set has another order each run."""
+
+    def add(self, address: str) -> None:
+        """Take an address back."""
+        self[address] = None
+
+    def remove(self, address: str) -> None:
+        """Give a certain address out; KeyError when it is not free."""
+        del self[address]
+
+    def pop(self, *_: Any) -> str:  # type: ignore[override]
+        """Give the oldest address out; KeyError when there is none."""
+        for address in self:
+            del self[address]
+            return address
+        raise KeyError
+
+
+def free(instance: Any) -> None:
+    """Return an instance's private addresses to its subnet."""
+    nics = list(instance.nics.values())
+    if not nics:
+        return
+    subnet = nics[0].subnet
+    if not isinstance(subnet._unused_ips, Freed):
+        subnet._unused_ips = Freed.fromkeys(sorted(subnet._unused_ips))
+    held = [address for address, holder in subnet._subnet_ips.items() if holder in nics]
+    for address in held:
+        subnet.del_subnet_ip(address)

@@ -1,0 +1,129 @@
+"""DescribeInstances and DescribeInstanceStatus in our own words: pages of instances, all filters.
+
+A page counts instances, in the order of their launch; its token names the last one, so a page
+after a change is neither doubled nor torn. Callers hold no lock; the world is locked here.
+"""
+
+import base64
+import binascii
+from typing import Any
+
+from aws_simulator import filters, writer
+from aws_simulator.calls import Call, Refusal, Reply
+from aws_simulator.seen import Seen, see
+from aws_simulator.world import World
+
+PAGE = 1000
+LEAST = 5
+STATUS_IDS = 100
+PREFIX = "after-"
+
+
+def describe_instances(world: World, call: Call, backend: Any) -> Reply:
+    """Answer DescribeInstances; Refusal for what EC2 refuses."""
+    chosen = filters.parse(call.form, filters.INSTANCES)
+    with world.lock:
+        page, token = _page(world, call, backend, chosen)
+        return _reply(call.action, writer.instances(page), token)
+
+
+def describe_status(world: World, call: Call, backend: Any) -> Reply:
+    """Answer DescribeInstanceStatus: running ones only unless all are asked for."""
+    if len(call.instance_ids) > STATUS_IDS:
+        raise Refusal(400, "InvalidParameterValue", "At most 100 instance ids may be named")
+    chosen = filters.parse(call.form, filters.STATUSES)
+    if call.form.get("IncludeAllInstances", "false").lower() != "true":
+        chosen.append(((lambda seen: (seen.state,)), filters.matcher(["running"])))
+    with world.lock:
+        page, token = _page(world, call, backend, chosen)
+        return _reply(call.action, writer.statuses(page), token)
+
+
+def _reply(action: str, inner: str, token: str | None) -> Reply:
+    body = writer.document(action, inner, token)
+    return Reply("200 OK", [("Content-Type", "text/xml;charset=UTF-8")], body)
+
+
+def _page(
+    world: World, call: Call, backend: Any, chosen: list[filters.Filter]
+) -> tuple[list[Seen], str | None]:
+    size, after = _bounds(call)
+    now = world.clock.now()
+    found = _named(world, call, backend, now) if call.instance_ids else _all(world, backend, now)
+    rule = world.request.rule
+    if rule is not None and rule.fault == "empty_page":
+        return [], _token(after)
+    page: list[Seen] = []
+    for seen in found:
+        if seen.machine.number <= after or not filters.passes(seen, chosen):
+            continue
+        if len(page) == size:
+            return _unsteady(world, page), _token(page[-1].machine.number)
+        page.append(seen)
+    return _unsteady(world, page), None
+
+
+def _bounds(call: Call) -> tuple[int, int]:
+    text = call.form.get("MaxResults")
+    if text is not None and call.instance_ids:
+        message = "The parameter instancesSet cannot be used with the parameter maxResults"
+        raise Refusal(400, "InvalidParameterCombination", message)
+    if text is not None and not (text.isdecimal() and LEAST <= int(text) <= PAGE):
+        message = f"Value ( {text} ) for parameter maxResults is invalid: 5..1000"
+        raise Refusal(400, "InvalidParameterValue", message)
+    return (int(text) if text else PAGE), _number(call.form.get("NextToken"))
+
+
+def _token(number: int) -> str:
+    return base64.urlsafe_b64encode(f"{PREFIX}{number}".encode()).decode()
+
+
+def _number(token: str | None) -> int:
+    if not token:
+        return 0
+    try:
+        text = base64.urlsafe_b64decode(token.encode()).decode()
+    except (binascii.Error, ValueError):
+        text = ""
+    if not text.startswith(PREFIX) or not text.removeprefix(PREFIX).isdecimal():
+        raise Refusal(400, "InvalidNextToken", "The page token is not valid.")
+    return int(text.removeprefix(PREFIX))
+
+
+def _all(
+    world: World, backend: Any, now: float, wanted: frozenset[str] | None = None
+) -> list[Seen]:
+    action = world.request.action
+    found = [
+        see(world, instance, reservation.id, now)
+        for reservation in list(backend.reservations.values())
+        for instance in reservation.instances
+        if (wanted is None or instance.id in wanted)
+        and world.visible(world.machines[instance.id], action, now)
+    ]
+    found.sort(key=lambda seen: seen.machine.number)
+    return found
+
+
+def _named(world: World, call: Call, backend: Any, now: float) -> list[Seen]:
+    wanted = frozenset(call.instance_ids)
+    found = _all(world, backend, now, wanted)
+    lost = sorted(wanted - {seen.instance.id for seen in found})
+    if lost:
+        word = "IDs" if len(lost) > 1 else "ID"
+        text = (
+            f"The instance {word} '{', '.join(lost)}' do{'' if len(lost) > 1 else 'es'} not exist"
+        )
+        raise Refusal(400, "InvalidInstanceID.NotFound", text)
+    return found
+
+
+def _unsteady(world: World, page: list[Seen]) -> list[Seen]:
+    """Leave out what this page happens to miss, and mix the order when that is switched on."""
+    flap = world.config.lags.flap
+    if flap:
+        page = [seen for seen in page if world.dice.random() >= flap]
+    if world.config.shuffled:
+        page = list(page)
+        world.dice.shuffle(page)
+    return page

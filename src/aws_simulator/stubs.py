@@ -1,0 +1,72 @@
+"""Calls that moto lacks and a fleet needs: the vCPU quota, and nested virtualisation of a type.
+
+Each takes a call and returns a whole reply; Refusal for what AWS refuses.
+"""
+
+import json
+from typing import Any
+
+from aws_simulator import launching
+from aws_simulator.calls import Call, Refusal, Reply
+from aws_simulator.world import World
+
+QUOTAS = {
+    "L-1216C47A": "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+    "L-34B43A08": "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
+}
+NO_LIMIT = 100_000.0
+
+
+def service_quotas(world: World, call: Call) -> Reply:
+    """Answer GetServiceQuota, ListServiceQuotas and their defaults for EC2."""
+    if call.form.get("ServiceCode") != "ec2":
+        raise Refusal(400, "NoSuchResourceException", "Only the quotas of ec2 are simulated")
+    if call.action in ("ListServiceQuotas", "ListAWSDefaultServiceQuotas"):
+        return _json({"Quotas": [_quota(world, call, code) for code in QUOTAS]})
+    if call.action in ("GetServiceQuota", "GetAWSDefaultServiceQuota"):
+        return _json({"Quota": _quota(world, call, call.form.get("QuotaCode", ""))})
+    raise Refusal(400, "InvalidAction", f"{call.action} is not simulated")
+
+
+def _quota(world: World, call: Call, code: str) -> dict[str, Any]:
+    if code not in QUOTAS:
+        raise Refusal(400, "NoSuchResourceException", f"There is no quota {code}")
+    spot = code != "L-1216C47A"
+    limit = world.config.spot_limit if spot else world.config.vcpu_limit
+    return {
+        "ServiceCode": "ec2",
+        "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
+        "QuotaArn": f"arn:aws:servicequotas:{call.region}:{call.account}:ec2/{code}",
+        "QuotaCode": code,
+        "QuotaName": QUOTAS[code],
+        "Value": NO_LIMIT if limit is None else float(limit),
+        "Unit": "None",
+        "Adjustable": True,
+        "GlobalQuota": False,
+    }
+
+
+def _json(data: dict[str, Any]) -> Reply:
+    body = json.dumps(data).encode()
+    return Reply("200 OK", [("Content-Type", "application/x-amz-json-1.1")], body)
+
+
+def modify_cpu_options(world: World, call: Call) -> Reply:
+    """Switch nested virtualisation of a stopped instance."""
+    instance_id = call.form.get("InstanceId", "")
+    with world.lock:
+        machine = world.machines.get(instance_id)
+        if machine is None or not world.visible(machine, call.action, world.clock.now()):
+            text = f"The instance ID '{instance_id}' does not exist"
+            raise Refusal(400, "InvalidInstanceID.NotFound", text)
+        if machine.state != "stopped":
+            raise Refusal(400, "IncorrectInstanceState", f"'{instance_id}' is not stopped")
+        wanted = call.form.get("NestedVirtualization", "disabled")
+        launching.check_nesting(world.instances[instance_id].instance_type, call.form)
+        machine.nested = wanted == "enabled"
+    body = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<ModifyInstanceCpuOptionsResponse>'
+        f"<requestId>simulated</requestId><instanceId>{instance_id}</instanceId>"
+        f"<nestedVirtualization>{wanted}</nestedVirtualization></ModifyInstanceCpuOptionsResponse>"
+    )
+    return Reply("200 OK", [("Content-Type", "text/xml;charset=UTF-8")], body.encode())
