@@ -31,6 +31,7 @@ class Outcome:
     returned: bool = False
     telemetry: bool | None = None
     telemetry_refused: str | None = None
+    claimed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Actions:
             "stop_labs": self._stop_labs,
             "renew": self._renew,
             "telemetry": self._telemetry,
+            "claim": self._claim,
         }
         effect = worker.status.effect
         if effect is None:
@@ -80,6 +82,20 @@ class Actions:
         await self.context.compute.terminate(machine.aws.region, _instance(worker))
         self.inventory.forget(machine.aws.region)
         return Outcome()
+
+    async def _claim(self, worker: Worker, machine: Machine) -> Outcome:
+        """Put our owner tags on the instance; it is ours to stop and end from then on."""
+        region = machine.aws.region
+        try:
+            await self.context.compute.claim(
+                region, _instance(worker), worker.name, worker.metadata.uid
+            )
+        except errors.Denied as problem:
+            if problem.reason != "NotOurs":
+                raise  # our credentials, not its owner
+            return Outcome(refused=problem.message)
+        self.inventory.forget(region)
+        return Outcome(claimed=True)
 
     async def _register(self, worker: Worker, machine: Machine) -> Outcome:
         if machine.licence.token is None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from labfleet.decisions.discovery import OWNER_TAG
 from labfleet.interfaces.compute import Compute, Instance
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 
 MAX_AGE = 8.0
 FAILURE_AGE = 4.0
+WATCHED_LIMIT = 5000
 
 
 @dataclass(slots=True)
@@ -25,6 +27,9 @@ class _Region:
     failed_at: float | None = None
     failure: str = ""
     instances: dict[str, Instance] = field(default_factory=dict)
+    watched: dict[str, str] = field(default_factory=dict)
+    others: dict[str, Instance] = field(default_factory=dict)
+    others_at: float | None = None
 
 
 class Inventory:
@@ -38,10 +43,32 @@ class Inventory:
     async def find(self, region: str, instance_id: str) -> Instance | None:
         """Return the machine, or None when the provider says by id that there is none.
 
-        Not in the list means only: ask by id (terminated ones and listing lag).
+        Not in the list means only: ask by id (terminated ones and listing lag). Machines of
+        others that are only observed are listed together, by their images.
         """
         listed = (await self.all(region)).get(instance_id)
-        return listed or await self._compute.describe(region, instance_id)
+        kept = self._regions[region]
+        if listed is None and instance_id in kept.watched:
+            listed = (await self._others(region, kept)).get(instance_id)
+        if listed is not None:
+            return listed
+        found = await self._compute.describe(region, instance_id)
+        kept.watched.pop(instance_id, None)
+        if found is not None and found.image_id and OWNER_TAG not in found.tags:
+            kept.watched[instance_id] = found.image_id
+            while len(kept.watched) > WATCHED_LIMIT:
+                del kept.watched[next(iter(kept.watched))]
+        return found
+
+    async def _others(self, region: str, kept: _Region) -> dict[str, Instance]:
+        async with kept.lock:
+            now = self._clock.monotonic()
+            if kept.others_at is None or now - kept.others_at > MAX_AGE:
+                images = tuple(dict.fromkeys(kept.watched.values()))
+                found = await self._compute.candidates(region, images)
+                kept.others = {each.id: each for each in found}
+                kept.others_at = self._clock.monotonic()
+        return kept.others
 
     async def all(self, region: str) -> dict[str, Instance]:
         """Return the region's machines by id, at most `MAX_AGE` fleet seconds old.
@@ -74,4 +101,5 @@ class Inventory:
         """Read anew next time: we just changed something there."""
         if region in self._regions:
             self._regions[region].read_at = None
+            self._regions[region].others_at = None
             self._regions[region].changes += 1

@@ -58,9 +58,9 @@ class Look:
         if machine is None:
             return seen
         seen = await self._machine(worker, machine, seen)
-        running = seen.ec2 is not None and seen.ec2.state == "running"
-        if worker.status.phase in SERVED and running and seen.ec2 is not None:
-            seen = await self._server(worker, machine, seen.ec2, seen)
+        ec2 = _reached(worker, seen)
+        if worker.status.phase in SERVED and ec2 is not None:
+            seen = await self._server(worker, machine, ec2, seen)
         return seen
 
     async def _machine(self, worker: Worker, machine: Machine, seen: Seen) -> Seen:
@@ -149,6 +149,20 @@ class Look:
         ]
 
 
+def _reached(worker: Worker, seen: Seen) -> Ec2Status | None:
+    """Return the machine whose server can be asked, None when there is none.
+
+    One that EC2 does not show is asked at its last address: while its CML answers, its absence
+    is not believed (aws.md 7.4). An external server has no machine.
+    """
+    origin, last = worker.spec.origin, worker.status.ec2
+    if origin is not None and origin.kind == "external":
+        return Ec2Status()
+    if seen.absent and last.state == "running":
+        return last
+    return seen.ec2 if seen.ec2 is not None and seen.ec2.state == "running" else None
+
+
 def _has_token(worker: Worker) -> bool:
     return worker.spec.machine is not None and worker.spec.machine.licence.token is not None
 
@@ -218,7 +232,7 @@ def address_of(
     host = ec2.public_ip or ec2.private_ip
     if host is None and machine.cml.api_base_url is None:
         return None
-    boot = f"{ec2.instance_id}@{ec2.launch_time}"
+    boot = "external" if ec2.instance_id is None else f"{ec2.instance_id}@{ec2.launch_time}"
     known = worker.status.cml.tls_fingerprint if worker.status.cml.boot == boot else None
     tls = machine.cml.tls
     return HostAddress(

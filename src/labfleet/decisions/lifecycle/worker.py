@@ -17,8 +17,12 @@ from datetime import datetime
 
 import msgspec
 
+from labfleet.decisions.lifecycle import worker_alerts as alerts
 from labfleet.decisions.lifecycle import worker_down as down
+from labfleet.decisions.lifecycle import worker_external as external
 from labfleet.decisions.lifecycle import worker_hosting as hosting
+from labfleet.decisions.lifecycle import worker_observed as observed
+from labfleet.decisions.lifecycle import worker_outside as outside
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.decisions.lifecycle import worker_up as up
 from labfleet.decisions.lifecycle.worker_draft import (
@@ -43,6 +47,12 @@ def decide(worker: Worker, seen: Seen, now: datetime) -> Step:
     if worker.status.phase_since is None:
         draft.set(phase_since=now)
     _note_machine(draft)
+    alerts.note(draft)
+    origin = worker.spec.origin
+    if origin is not None and phases.observed(worker):
+        return observed.decide(draft, origin)
+    if origin is not None and origin.kind == "external":
+        return external.decide(draft)
     lost = _lost(draft)
     if lost is not None:
         return lost
@@ -59,6 +69,7 @@ def _note_machine(draft: Draft) -> None:
         draft.fact("EC2Provisioned", "True" if running else "False", reason, seen.ec2.state or "")
     elif seen.absent and ec2.absent_since is None:
         draft.set(ec2=msgspec.structs.replace(ec2, absent_since=draft.now))
+        draft.fact("EC2Provisioned", "Unknown", "NotListed", "EC2 does not show it: looking again")
 
 
 _EXPECT_MACHINE = frozenset(P) - {P.PENDING, P.TERMINATING_EC2, P.TERMINATED, P.FAILED}
@@ -71,10 +82,12 @@ def _lost(draft: Draft) -> Step | None:
         return None
     if gone(draft) or (draft.seen.ec2 is not None and ec2.state == "shutting-down"):
         why = draft.seen.state_reason or "not by Labfleet"
+        outside.terminated(draft)
         leak(draft, "the instance ended before the licence was returned")
         return draft.fail("InstanceTerminated", f"instance {ec2.instance_id} ended: {why}")
     halted = ec2.state in {"stopping", "stopped"} and draft.seen.ec2 is not None
     if halted and phase in phases.HOSTING | {P.DRAINING, P.LICENSING, P.UNLICENSING}:
+        outside.stopped(draft)
         return draft.fail("StoppedOutside", f"instance {ec2.instance_id} was stopped from outside")
     return None
 

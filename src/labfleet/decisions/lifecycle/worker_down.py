@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labfleet.decisions.lifecycle import worker_outside
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.decisions.lifecycle.worker_draft import (
     CHECK,
@@ -82,6 +83,7 @@ def stopped(draft: Draft) -> Step:
     if want == "Terminated":
         return draft.go(P.TERMINATING_EC2, "terminating")
     if draft.seen.ec2 is not None and draft.status.ec2.state == "running":
+        worker_outside.started(draft)
         return draft.stay("started from outside: stopping again", again=10.0, do=_stop(draft))
     return draft.stay("stopped", again=CHECK * 2)
 
@@ -133,6 +135,8 @@ def failed(draft: Draft) -> Step:
         return draft.stay(again=CHECK * 2)
     if alive:
         return draft.go(P.STARTING, "trying again")
+    if draft.worker.spec.origin is not None:
+        return draft.stay("the instance that was adopted is gone", again=CHECK * 2)
     draft.set(ec2=Ec2Status())
     return draft.go(P.PENDING, "trying again")
 

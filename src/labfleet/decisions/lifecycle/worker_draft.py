@@ -14,8 +14,9 @@ import msgspec
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
+from labfleet.resources.fleet_settings import Thresholds
 from labfleet.resources.machine import TimeLimits
-from labfleet.resources.telemetry import Sample
+from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
     CmlStatus,
@@ -29,7 +30,7 @@ from labfleet.resources.worker import (
 P = WorkerPhase
 Action = Literal[
     "launch", "start", "stop", "terminate", "register", "deregister", "stop_labs", "renew",
-    "telemetry",
+    "telemetry", "claim",
 ]  # fmt: skip
 
 ABSENCE_PATIENCE = timedelta(seconds=60)
@@ -43,12 +44,13 @@ class Seen:
 
     `ec2` is the instance as described; `absent` means that the provider said NotFound.
     `stage` is how far CML answers; `licence` what it says of its licence. `refused` carries
-    the text of a launch or registration refused for good, `nodes_running` a deregistration
+    the text of a launch, registration or claim refused for good, `nodes_running` a deregistration
     refused because nodes run, `cloud_told` False one that only happened locally. `sessions`
     counts live sessions bound here. `wanted_nodes` is the node capacity to ask the licence
     for. `samples` are the newest of this worker, oldest first, none when this look brought none;
-    `duplicate_of` is an older worker with the same product_uuid. `trouble` says why
-    something could not be looked at.
+    `duplicate_of` is an older worker with the same product_uuid. `points` are CloudWatch's
+    newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
+    this moment. `trouble` says why something could not be looked at.
     """
 
     ec2: Ec2Status | None = None
@@ -70,6 +72,10 @@ class Seen:
     booked: Amounts | None = None
     samples: tuple[Sample, ...] = ()
     duplicate_of: str | None = None
+    claimed: bool = False
+    points: tuple[ProviderPoint, ...] = ()
+    thresholds: Thresholds = Thresholds()
+    poll: float = CHECK
     trouble: str = ""
 
 
@@ -131,10 +137,13 @@ class Draft:
 
     def late(self, limit: int) -> bool:
         """Tell whether the phase lasts too long, counting only time in which somebody watched."""
-        since = self.status.phase_since or self.now
+        return self.overdue(self.status.phase_since or self.now, timedelta(seconds=limit))
+
+    def overdue(self, since: datetime, limit: timedelta) -> bool:
+        """Tell whether more than `limit` went by, counting only time that somebody watched."""
         if self.seen.watched_since is not None:
             since = max(since, self.seen.watched_since)
-        return self.now - since > timedelta(seconds=limit)
+        return self.now - since > limit
 
     def go(
         self,
@@ -146,7 +155,7 @@ class Draft:
     ) -> Step:
         """Enter a phase (or stay) and end the decision."""
         if phase is not self.status.phase:
-            if phase not in phases.EDGES[self.status.phase]:
+            if phase not in phases.edges(self.worker, self.status.phase):
                 raise AssertionError(f"no edge {self.status.phase} -> {phase}")
             self._leave(phase)
             self.set(phase=phase, phase_since=self.now, summary=phases.coarse(phase))
@@ -155,7 +164,8 @@ class Draft:
 
     def _leave(self, phase: WorkerPhase) -> None:
         """Take back what was true of the old phase only."""
-        self.set(conditions=conditions.drop(self.status.conditions, "Late"))
+        for name in ("Late", "PhaseStuck"):
+            self.set(conditions=conditions.drop(self.status.conditions, name))
         if self.status.phase is P.FAILED:
             self.fact("Failed", "False", "Left", f"went on to {phase}")
 

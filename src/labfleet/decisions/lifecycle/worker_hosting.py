@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from labfleet.decisions import ledger, wording
+from labfleet.decisions import ledger, parking, wording
 from labfleet.decisions.lifecycle import worker_health
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.decisions.lifecycle.worker_draft import (
-    CHECK,
     TOLERATED_CHECKS,
     Action,
     Draft,
@@ -29,8 +28,11 @@ RENEW_EVERY = timedelta(days=1)
 def _check_health(draft: Draft) -> None:
     """Judge health with patience; a failed check never changes the phase."""
     if draft.seen.stage == "ready" and not draft.seen.trouble:
-        sick = conditions.find(draft.status.conditions, "CmlHealthy")
-        degraded = sick is not None and sick.status == "False"
+        degraded = any(
+            (fact := conditions.find(draft.status.conditions, name)) is not None
+            and fact.status == "False"
+            for name in ("CmlHealthy", "InstanceChecksPassed")
+        )
         draft.set(health=Health.DEGRADED if degraded else Health.HEALTHY, failed_checks=0)
         draft.fact("HealthCheckPassed", "True", "Answering")
         return
@@ -64,14 +66,16 @@ def hosting(draft: Draft) -> Step:
         draft.set(empty_since=draft.now)
     if seen.sessions > 0 and status.empty_since is not None:
         draft.set(empty_since=None)
+    if phases.interrupted(draft.status.conditions):
+        return draft.go(P.DRAINING, "draining at once: EC2 takes the machine back")
     if phases.drain_wanted(draft.worker):
         return draft.go(P.DRAINING, "draining")
     chore = _chore(draft)
     if seen.sessions > 0:
         plural = "" if seen.sessions == 1 else "s"
         told = f"hosts {seen.sessions} session{plural}"
-        return draft.go(P.ACTIVE, told, again=CHECK, do=chore)
-    return draft.go(resting(draft), "ready", again=CHECK, do=chore)
+        return draft.go(P.ACTIVE, told, again=draft.seen.poll, do=chore)
+    return draft.go(resting(draft), "ready", again=draft.seen.poll, do=chore)
 
 
 def _chore(draft: Draft) -> Action | None:
@@ -106,7 +110,9 @@ def resting(draft: Draft) -> WorkerPhase:
     """Return the phase of a hosting worker without sessions."""
     if draft.status.phase in {P.READY, P.READY_UNLICENSED}:
         return draft.status.phase
-    return P.READY if draft.licence_held else P.READY_UNLICENSED
+    origin = draft.worker.spec.origin
+    theirs = origin is not None and origin.kind == "external" and draft.status.licence.licensed
+    return P.READY if draft.licence_held or theirs else P.READY_UNLICENSED
 
 
 def unlicensed(draft: Draft) -> Step:
@@ -137,7 +143,17 @@ def draining(draft: Draft) -> Step:
         return draft.stay(message, again=10.0)
     draft.fact("Drained", "True", "Empty")
     if phases.desire(draft.worker) == "Ready":
-        return draft.stay("drained", again=CHECK)
+        return draft.stay("drained", again=draft.seen.poll)
+    if parking.auto_stopped(draft.worker) and not _still_unused(draft):
+        return draft.stay("an idle stop waits until the server says that nothing runs", again=5.0)
     if must_return_licence(draft):
         return draft.go(P.UNLICENSING, "returning the licence")
     return draft.go(P.STOPPING, "stopping")
+
+
+def _still_unused(draft: Draft) -> bool:
+    """Tell whether this very look shows that nothing runs (aws.md 5, 27)."""
+    newest = draft.seen.samples[-1] if draft.seen.samples else None
+    if draft.seen.stage != "ready" or draft.seen.trouble or newest is None or newest.stats is None:
+        return False
+    return newest.stats.running_nodes == 0 and not newest.stats.running_orphans

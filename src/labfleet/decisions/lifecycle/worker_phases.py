@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -34,6 +36,31 @@ EDGES: dict[WorkerPhase, frozenset[WorkerPhase]] = {
     P.FAILED: frozenset({P.STOPPING, P.TERMINATING_EC2, P.PENDING, P.STARTING}),
     P.TERMINATED: frozenset(),
 }  # fmt: skip
+
+FOLLOWING = frozenset(
+    {
+        P.PROVISIONING_EC2, P.STARTING, P.READY, P.READY_UNLICENSED, P.STOPPING, P.STOPPED,
+        P.TERMINATING_EC2, P.TERMINATED,
+    },
+)  # fmt: skip
+"""Phases that a worker we did not launch may enter from any live one: it follows what is seen."""
+
+
+def edges(worker: Worker, phase: WorkerPhase) -> frozenset[WorkerPhase]:
+    """Return which phases may follow: the table's, and more for a worker we did not launch."""
+    if worker.spec.origin is None or phase is P.TERMINATED:
+        return EDGES[phase]
+    return EDGES[phase] | FOLLOWING
+
+
+def observed(worker: Worker) -> bool:
+    """Tell whether the worker is only looked at: not adopted, or not claimed yet."""
+    origin = worker.spec.origin
+    if origin is None:
+        return False
+    claimed = origin.kind == "external" or conditions.is_true(worker.status.conditions, "Adopted")
+    return not (origin.managed and claimed)
+
 
 HOSTING = frozenset({P.READY, P.ACTIVE, P.READY_UNLICENSED})
 """Phases in which new sessions may be placed."""
@@ -76,7 +103,33 @@ def desire(worker: Worker) -> str:
 
 def drain_wanted(worker: Worker) -> bool:
     """Tell whether the worker is to be emptied: asked for, or on the way out."""
-    return worker.spec.drain is not None or desire(worker) != "Ready"
+    asked = worker.spec.drain is not None or desire(worker) != "Ready"
+    serves = worker.status.phase in HOSTING | {P.DRAINING}
+    return asked or (serves and interrupted(worker.status.conditions))
+
+
+def interrupted(facts: tuple[Condition, ...]) -> bool:
+    """Tell whether the provider takes the machine back now: there are two minutes to leave."""
+    fact = conditions.find(facts, "ScheduledEvent")
+    return fact is not None and fact.status == "True" and fact.reason == "SpotInterruption"
+
+
+CLOSING_EVENTS = frozenset(
+    {"instance-retirement", "instance-stop", "instance-reboot", "system-reboot"}
+)
+"""Codes of scheduled events that end or restart what runs on the machine."""
+
+
+def closes_at(worker: Worker) -> datetime | None:
+    """Return from when on the worker can host nothing: what would still run then stays away.
+
+    None when nothing is planned. An event without a date has no place to fit before it: then
+    it is the beginning of time.
+    """
+    events = [each for each in worker.status.ec2.events if each.code in CLOSING_EVENTS]
+    if not events:
+        return None
+    return min(each.not_before or datetime.min.replace(tzinfo=UTC) for each in events)
 
 
 QUARANTINE = frozenset(
@@ -91,6 +144,9 @@ def closed_by(facts: tuple[Condition, ...]) -> Condition | None:
         fact = conditions.find(facts, name)
         if fact is not None and fact.status == "True":
             return fact
+    fact = conditions.find(facts, "Adopted")
+    if fact is not None and fact.status == "False":
+        return fact
     fact = conditions.find(facts, "CmlHealthy")
     sick = fact is not None and fact.status == "False" and fact.reason in QUARANTINE
     return fact if sick else None
@@ -101,6 +157,8 @@ def closed_word(facts: tuple[Condition, ...]) -> str | None:
     fact = closed_by(facts)
     if fact is None:
         return None
+    if fact.type == "Adopted":
+        return "NotAdopted"
     return fact.reason if fact.type == "CmlHealthy" else fact.type
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labfleet.decisions.lifecycle import worker_health
+from labfleet.decisions.lifecycle import worker_health, worker_outside
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.decisions.lifecycle.worker_draft import (
     CHECK,
@@ -110,6 +110,7 @@ def _started(draft: Draft) -> Step:
     """CML answers: take over what it has, then license, host, or return what it holds."""
     note_server(draft)
     worker_health.note(draft)
+    worker_outside.settled(draft)
     draft.fact("CMLReady", "True", "Ready", f"CML {draft.status.cml.version}")
     licence = draft.status.licence
     if licence.registered and not seen_twice(draft):

@@ -1,0 +1,73 @@
+"""Keep licence leaks beyond their workers: an object of its own, in the worker's own commit.
+
+Decides nothing: what is a leak stands in the condition LicenceLeaked.
+"""
+
+from __future__ import annotations
+
+from labfleet.controllers.context import Context
+from labfleet.interfaces import store as stores
+from labfleet.kernel import ids
+from labfleet.resources import conditions, kinds
+from labfleet.resources.leak import KEPT, Leak, LeakSpec
+from labfleet.resources.meta import Metadata
+from labfleet.resources.worker import Worker, WorkerStatus
+
+
+def writes(context: Context, before: Worker, after: WorkerStatus) -> tuple[stores.Write, ...]:
+    """Return what to write with a worker's new status: a leak that appeared, or one less."""
+    was, now = _told(before.status), _told(after)
+    if was == now:
+        return ()
+    name = leak_name(before)
+    known = context.cache.get(Leak, name)
+    if now is None:
+        return () if known is None else (stores.Delete(known.key),)
+    made = _leak(context, before, after, name, certain=now == "True")
+    put = stores.Put(made.key, made.metadata.uid, kinds.encode(made))
+    kept = context.cache.all(Leak)
+    if known is None and len(kept) >= KEPT:
+        return (put, stores.Delete(min(kept, key=_age).key))
+    return (put,)
+
+
+def leak_name(worker: Worker) -> str:
+    """Return the one name of a worker's leak."""
+    return ids.slug(f"{worker.name[:50]}-{worker.metadata.uid[:8]}")
+
+
+def _told(status: WorkerStatus) -> str | None:
+    found = conditions.find(status.conditions, "LicenceLeaked")
+    return None if found is None or found.status == "False" else found.status
+
+
+def _leak(
+    context: Context, worker: Worker, status: WorkerStatus, name: str, *, certain: bool
+) -> Leak:
+    found = conditions.find(status.conditions, "LicenceLeaked")
+    machine, now = worker.spec.machine, context.clock.now()
+    return Leak(
+        metadata=Metadata(
+            name=name,
+            namespace=worker.metadata.namespace,
+            uid=context.ids.uid(),
+            generation=1,
+            creation_timestamp=now,
+        ),
+        spec=LeakSpec(
+            worker=worker.name,
+            worker_uid=worker.metadata.uid,
+            instance_id=status.ec2.instance_id,
+            region=None if machine is None else machine.aws.region,
+            product_uuid=status.cml.product_uuid,
+            hostname=status.cml.hostname,
+            product=status.licence.product,
+            since=now,
+            why=(status.licence.leak or "") if found is None else found.message,
+            certain=certain,
+        ),
+    )
+
+
+def _age(leak: Leak) -> tuple[str, str]:
+    return leak.spec.since.isoformat(), leak.name
