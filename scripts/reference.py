@@ -29,6 +29,7 @@ from labfleet.app import settings
 from labfleet.cli import main as cli
 from labfleet.kernel import errors
 from labfleet.resources import kinds
+from labfleet.service import event_types
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "labfleet"
@@ -46,6 +47,12 @@ CONDITIONS: dict[str, dict[str, str]] = {
         "LicenceExpiring": "A licence date is near or past: its automatic renewals fail.",
         "DuplicateIdentity": "An older worker has the same product_uuid: this one hosts nothing.",
         "CmlHealthy": "What CML says of its controller and computes, the worst first.",
+        "CpuHigh": "CPU is over its threshold in two measurements; back below the eased one.",
+        "MemoryHigh": "Used memory is over its threshold, by the same rule.",
+        "Silent": "Nothing good was heard of CML; raised after thresholds.silentSeconds.",
+        "PhaseStuck": "The phase lasts longer than its limit times thresholds.stuckFactor.",
+        "InstanceChecksPassed": "EC2's own checks of host and instance; two minutes of patience.",
+        "ScheduledEvent": "AWS will reboot, stop or retire the machine, or takes it back now.",
         "OrphansOnHost": "Machines run there that CML does not know; capacity is less.",
         "DiskAlmostFull": "A disk is over its watermark: no new labs.",
         "MaintenanceMode": "CML is in maintenance mode: closed for new sessions.",
@@ -63,6 +70,9 @@ CONDITIONS: dict[str, dict[str, str]] = {
     },
     "Definition": {
         "NodesKnown": "Every node definition of the topology is known, so its demand is.",
+    },
+    "Webhook": {
+        "Delivering": "Events reach the receiver; False says why not, and when it is tried again.",
     },
     "Session": {
         "StartTurn": "It is the lab's turn to boot: so many of a worker boot at once.",
@@ -193,7 +203,8 @@ def _condition(
 
 
 def _kind_of(module: str) -> str:
-    for word, kind in (("worker", "Worker"), ("definition", "Definition"), ("pool", "Pool")):
+    words = ("worker", "definition", "pool", "webhook")
+    for word, kind in ((each, each.title()) for each in words):
         if word in module:
             return kind
     return "Session"
@@ -203,7 +214,7 @@ def session_reasons() -> dict[str, set[str]]:
     """Return reason -> phases, as the session's lifecycle gives them."""
     found: dict[str, set[str]] = defaultdict(set)
     for node in calls(modules()["labfleet.decisions.lifecycle.session"]):
-        if called(node) in {"go", "teardown", "_collect"}:
+        if called(node) in {"go", "teardown", "_collect", "_place_again", "_lose_worker"}:
             phases = {
                 each.attr
                 for argument in node.args
@@ -505,6 +516,17 @@ def page_metrics() -> str:
     return f"# Metrics\n\nRead them at `/metrics`.\n\n{table(*rows)}"
 
 
+def page_events() -> str:
+    """Return the page of named events."""
+    rows = [("type", "what happened")]
+    rows += [(f"`{name}`", text) for name, text in event_types.TYPES.items()]
+    return (
+        "# Events\n\nWhat changes of objects are called: the `type` of a webhook's CloudEvents and "
+        "the event names of `/api/events/stream`, which puts `lablet.` before those of sessions "
+        f"and definitions as the seeds do.\n\n{table(*rows)}"
+    )
+
+
 def pages() -> dict[str, str]:
     """Return every page by file name."""
     made = {
@@ -514,6 +536,7 @@ def pages() -> dict[str, str]:
         "settings.md": page_settings(),
         "commands.md": page_commands(),
         "metrics.md": page_metrics(),
+        "events.md": page_events(),
     }
     return {name: f"{WRITTEN}\n\n{text.rstrip()}\n" for name, text in made.items()}
 

@@ -17,7 +17,7 @@ import msgspec
 from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
-from labfleet.decisions import placement, port_numbers
+from labfleet.decisions import parking, placement, port_numbers
 from labfleet.decisions.lifecycle import session as lifecycle
 from labfleet.decisions.lifecycle import worker_phases
 from labfleet.engine.controller import Again, Done
@@ -246,7 +246,7 @@ class Scheduler:
                 shapes.append(shape)
         for worker in self.context.cache.all(Worker):
             live = worker.status.phase in worker_phases.HOSTING | worker_phases.BOOTING
-            if live and worker.status.capacity is not None:
+            if (live or parking.auto_stopped(worker)) and worker.status.capacity is not None:
                 shapes.append(
                     placement.Shape(
                         name=worker.name,
@@ -321,6 +321,7 @@ def _candidate(
         overcommitted=conditions.is_true(worker.status.conditions, "OverCommitted"),
         health=worker.status.health,
         closed=worker_phases.closed_word(worker.status.conditions),
+        closes_at=worker_phases.closes_at(worker),
         licensed=bool(licence.licensed),
         product=licence.product,
         unlicensed_nodes=5 if machine is None else machine.cml.max_nodes_unlicensed,

@@ -40,7 +40,7 @@ _SERVES = {
 }
 # How far a candidate came through the filters: what decides who missed by least.
 _STAGE = {
-    "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2,
+    "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "ScheduledEvent": 2,
     "ControllerDown": 2, "KvmMissing": 2, "NoComputeReady": 2, "NoCompute": 2, "Overloaded": 2,
     "DuplicateIdentity": 2, "MaintenanceMode": 2, "DiskAlmostFull": 2, "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
 }  # fmt: skip
@@ -68,7 +68,8 @@ class Candidate:
 
     `capacity` None means not seen yet. `free_ports` is what neither our sessions nor
     quarantined claims hold of the port range now; None when that was not looked up.
-    `closed` names the fact of CML's own health that closes it (worker_phases.closed_by).
+    `closed` names the fact of CML's own health that closes it (worker_phases.closed_by);
+    from `closes_at` on the provider takes the machine, so nothing is placed beyond it.
     `overcommitted`: reservations pass a capacity that has shrunk, so nothing more comes here.
     Computed: `booked` is the sum of all reservations, `real` the capacity with the node limit
     of the licence state, `room` what `real` has beyond `booked`, `fill` the mean share of CPU and
@@ -84,6 +85,7 @@ class Candidate:
     overcommitted: bool = False
     health: Health = Health.UNKNOWN
     closed: str | None = None
+    closes_at: datetime | None = None
     licensed: bool = False
     product: str | None = None
     unlicensed_nodes: int = UNLICENSED_NODES
@@ -291,6 +293,9 @@ def _closed(request: PlacementRequest, candidate: Candidate) -> str | None:
         return "Unreachable"
     if candidate.closed is not None:
         return candidate.closed
+    limit = candidate.closes_at
+    if limit is not None and (request.end is None or request.end > limit):
+        return "ScheduledEvent"
     if request.track not in {None, candidate.track}:
         return "TrackMismatch"
     return None
@@ -375,6 +380,7 @@ _SAYS = {
     "DuplicateIdentity": "its product_uuid is another worker's",
     "MaintenanceMode": "it is in maintenance mode",
     "DiskAlmostFull": "its disk is almost full",
+    "ScheduledEvent": "EC2 takes its machine before the session would end",
     "TrackMismatch": "it serves another track",
     "LicenceMismatch": "its licence is of another class",
     "CapacityUnknown": "its capacity is not known yet",

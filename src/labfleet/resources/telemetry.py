@@ -175,3 +175,31 @@ class Sample(Record, frozen=True, kw_only=True):
     health: SystemHealth | None = None
     licence: Licensing | None = None
     gaps: dict[str, str] = {}
+
+
+class ProviderPoint(Record, frozen=True, kw_only=True):
+    """What the provider (CloudWatch) measured of a machine over `seconds` that begin at `at`.
+
+    `cpu_percent` 0-100, average; network in bytes a second (CloudWatch sends bytes over the
+    period: aws.md 5, case 29). It has no memory and no disk without an agent.
+    """
+
+    at: datetime
+    seconds: int
+    cpu_percent: float | None = None
+    network_in_bytes_per_second: float | None = None
+    network_out_bytes_per_second: float | None = None
+
+
+class Change(Record, frozen=True, kw_only=True):
+    """A worker's numbers moved by more than the setting: one step of the feed of changes.
+
+    `number` counts up by one within a process. `values` are all numbers by the names of
+    `resources.series.METRICS`, null when unknown; `moved` names those that made the change.
+    """
+
+    number: int
+    worker: str
+    at: datetime
+    values: dict[str, float | None]
+    moved: tuple[str, ...]

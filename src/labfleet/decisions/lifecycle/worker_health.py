@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
+from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.worker_draft import Draft
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, Status
-from labfleet.resources.telemetry import ComputeHealth, Licensing, Room, Sample, SystemStats
+from labfleet.resources.telemetry import ComputeHealth, Licensing, Sample, SystemStats
 from labfleet.resources.worker import FINALIZER_LICENCE
 
 CONFIRM = 2
-DISK_FULL, DISK_EASED = 0.90, 0.85
-"""Shares of a disk: from the first no lab is added, below the second again (F45)."""
-EXPIRY_NOTICE = timedelta(days=14)
 ORPHAN_CPU_MILLI, ORPHAN_MEMORY_MIB = 1000, 2048
 """What an orphan is believed to hold when nothing tells: one vCPU and 2 GiB (estimate)."""
 
@@ -114,12 +112,18 @@ def _healthy(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
         if each.lld_connected is False or key not in told
     )
     if gone:
-        return "False", "ComputeMissing", f"computes not connected: {', '.join(gone[:3])}"
+        return "False", "ComputeMissing", _gone_text(gone)
     failing = _failing(sample)
     if failing:
         return "False", "CheckFailed", f"CML says no to {', '.join(failing[:8])}"
+    if health.valid is False:
+        return "False", "CheckFailed", "CML says valid: false, and no flag of it says why"
     flags = [each.kvm_vmx_enabled for each in computes] + [health.controller.core_connected]
     return None if all(flag is None for flag in flags) else ("True", "Healthy", "")
+
+
+def _gone_text(gone: Sequence[str]) -> str:
+    return f"computes not connected: {', '.join(gone[:3])}; nodes there are DISCONNECTED"
 
 
 def _no_room(computes: Sequence[ComputeHealth]) -> Found | None:
@@ -177,12 +181,13 @@ def _orphans(draft: Draft, samples: Sequence[Sample]) -> None:
 def _disk(draft: Draft, samples: Sequence[Sample]) -> None:
     before = _before(draft, "DiskAlmostFull")
     full = before is not None and before.status == "True"
+    limits = draft.seen.thresholds
 
     def read(sample: Sample) -> Found | None:
-        share = fullest(sample)
-        if share is None:
+        used = vitals.fullest_disk(sample)
+        if used is None:
             return None
-        if share >= (DISK_EASED if full else DISK_FULL):
+        if used >= (limits.disk_eased_percent if full else limits.disk_percent):
             return "True", "Watermark", "a disk is almost full: no new labs until it is freed"
         return "False", "BelowWatermark", ""
 
@@ -193,28 +198,6 @@ def _disk(draft: Draft, samples: Sequence[Sample]) -> None:
         draft.fact("DiskAlmostFull", "True", "Watermark", found[2])
     else:
         draft.fact("DiskAlmostFull", "False", "BelowWatermark", found[2])
-
-
-def fullest(sample: Sample) -> float | None:
-    """Return the used share of the fullest disk; None when none is told."""
-    if sample.health is not None and any(
-        each.disk_overload for each in sample.health.computes.values()
-    ):
-        return 1.0
-    if sample.stats is None:
-        return None
-    rooms = [sample.stats.controller_disk, sample.stats.disk]
-    rooms += [each.disk for each in sample.stats.computes.values()]
-    shares = [share for room in rooms if (share := _share(room)) is not None]
-    return max(shares, default=None)
-
-
-def _share(room: Room) -> float | None:
-    if not room.total:
-        return None
-    if room.free is not None:
-        return 1 - room.free / room.total
-    return None if room.used is None else room.used / room.total
 
 
 def _complete(draft: Draft, samples: Sequence[Sample]) -> None:
@@ -265,7 +248,7 @@ def _expiry(draft: Draft, licence: Licensing) -> None:
     told = f"{name} ends {raw[name]} (no zone told: taken as UTC)"
     if left < timedelta(0):
         draft.fact("LicenceExpiring", "True", "Expired", told)
-    elif left <= EXPIRY_NOTICE:
+    elif left <= timedelta(days=draft.seen.thresholds.licence_days):
         days = f"{told}, {left.days} days left; it renews by itself only with a way to the cloud"
         draft.fact("LicenceExpiring", "True", "Soon", days)
     else:

@@ -17,6 +17,7 @@ from labfleet.decisions.lifecycle.worker_draft import (
     surely_unregistered,
     wants_licence,
 )
+from labfleet.resources import conditions
 from labfleet.resources.worker import FINALIZER_INSTANCE, FINALIZER_LICENCE
 
 
@@ -79,7 +80,9 @@ def starting(draft: Draft) -> Step:
     settled = ec2.state in {"running", "stopped"} and not seen.sessions
     if want == "Stopped" and settled and not must_return_licence(draft):
         return draft.go(P.STOPPING, "stopped while CML was starting")
-    late = draft.late(draft.limits.boot)
+    # A start that the provider has no room for is no boot that takes too long.
+    held = conditions.find(draft.status.conditions, "EC2Started") is not None
+    late = draft.late(draft.limits.boot) and not (held and ec2.state == "stopped")
     if ec2.state == "stopped" and not late:
         return draft.stay("starting the instance", again=5.0, do="start")
     if seen.stage == "ready" and seen.licence is not None:

@@ -1,0 +1,204 @@
+"""A worker's numbers out of what was measured: which source counts, named with each number.
+
+Pure. CML comes first: it is free, fresher, and has memory and disk; CloudWatch is the second
+opinion, and all there is of a server that does not answer (aws.md 6.5, upstream.md 2.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from labfleet.resources.meta import Record
+from labfleet.resources.telemetry import ProviderPoint, Room, Sample
+
+CLOUDWATCH_LATE = timedelta(minutes=15)
+"""CloudWatch's points come 3 to 15 minutes late (aws.md 3.1, F11): fresh beyond their period."""
+
+FRESH_LOOKS = 3
+"""Looks that a number may be old and still be fresh."""
+
+
+class Number(Record, frozen=True, kw_only=True):
+    """One number: from where, when it was measured, how old, and why it is null when it is."""
+
+    value: float | None = None
+    unit: str = ""
+    source: str | None = None
+    at: datetime | None = None
+    age_seconds: float | None = None
+    fresh: bool = False
+    reason: str = ""
+
+
+def share(room: Room) -> float | None:
+    """Return the used percent of memory or a disk; None when it is not told."""
+    if not room.total:
+        return None
+    if room.used is not None:
+        return 100.0 * room.used / room.total
+    return None if room.free is None else 100.0 * (1 - room.free / room.total)
+
+
+def cml_cpu(sample: Sample) -> tuple[float | None, str]:
+    """Return CPU percent and its source: of the whole server, else of its first compute."""
+    stats = sample.stats
+    if stats is None:
+        return None, "cml"
+    if stats.cpu_percent is not None:
+        return stats.cpu_percent, "cml"
+    told = (each.cpu_percent for each in stats.computes.values() if each.cpu_percent is not None)
+    return next(told, None), "cml-compute"
+
+
+def cml_memory(sample: Sample) -> tuple[float | None, str]:
+    """Return used memory in percent and its source: of all, else of the first compute."""
+    stats = sample.stats
+    if stats is None:
+        return None, "cml"
+    whole = share(stats.memory)
+    if whole is not None:
+        return whole, "cml"
+    told = (part for each in stats.computes.values() if (part := share(each.memory)) is not None)
+    return next(told, None), "cml-compute"
+
+
+def fullest_disk(sample: Sample) -> float | None:
+    """Return the used percent of the fullest disk; None when none is told.
+
+    A full disk is judged by what is free: reserved blocks are not ours to use.
+    """
+    health = sample.health
+    if health is not None and any(each.disk_overload for each in health.computes.values()):
+        return 100.0
+    if sample.stats is None:
+        return None
+    rooms = [sample.stats.controller_disk, sample.stats.disk]
+    rooms += [each.disk for each in sample.stats.computes.values()]
+    return max((part for room in rooms if (part := _taken(room)) is not None), default=None)
+
+
+def _taken(room: Room) -> float | None:
+    if not room.total:
+        return None
+    if room.free is not None:
+        return 100.0 * (1 - room.free / room.total)
+    return None if room.used is None else 100.0 * room.used / room.total
+
+
+def of_sample(sample: Sample) -> dict[str, float | None]:
+    """Return what a look at CML tells, by the names of `resources.series.METRICS`."""
+    stats = sample.stats
+    return {
+        "cpu": cml_cpu(sample)[0],
+        "memory": cml_memory(sample)[0],
+        "disk": fullest_disk(sample),
+        "nodes": None if stats is None else stats.running_nodes,
+        "labs": sample.labs_count,
+    }
+
+
+def of_point(point: ProviderPoint) -> dict[str, float | None]:
+    """Return what CloudWatch tells, by the same names."""
+    return {
+        "ec2Cpu": point.cpu_percent,
+        "networkIn": point.network_in_bytes_per_second,
+        "networkOut": point.network_out_bytes_per_second,
+    }
+
+
+def moved(
+    before: Mapping[str, float | None], after: Mapping[str, float | None], percent: float
+) -> tuple[str, ...]:
+    """Return which numbers moved by `percent` or more.
+
+    Percentages by so many points; counts by one, rates relative to the former value. From or
+    to unknown is a move.
+    """
+    return tuple(name for name in after if _moved(name, before.get(name), after[name], percent))
+
+
+def _moved(name: str, before: float | None, after: float | None, percent: float) -> bool:
+    if before is None or after is None:
+        return before is not after
+    if name in {"cpu", "memory", "disk", "ec2Cpu"}:
+        return abs(after - before) >= percent
+    if name in {"nodes", "labs", "sessions"}:
+        return before != after
+    return abs(after - before) >= abs(before) * percent / 100 and before != after
+
+
+def numbers(
+    sample: Sample | None,
+    points: Sequence[ProviderPoint],
+    now: datetime,
+    *,
+    poll: float,
+    missing: str,
+) -> dict[str, Number]:
+    """Return every number with source, age and freshness; null ones say why.
+
+    `poll` is how many seconds apart looks are, `missing` why there is no sample.
+    """
+    made: dict[str, Number] = {}
+    late = timedelta(seconds=FRESH_LOOKS * poll)
+    for name, unit, value, source in _told(sample):
+        reason = missing if sample is None else _gap(sample, name)
+        at = None if sample is None else sample.at
+        made[name] = _aged(
+            Number(value=value, unit=unit, source=source, at=at, reason=reason), now, late
+        )
+    for name, unit in (("networkIn", "bytes/s"), ("networkOut", "bytes/s"), ("ec2Cpu", "percent")):
+        made[name] = _provided(name, unit, points, now)
+    return {**made, "cpu": _better(made["cpu"], made["ec2Cpu"])}
+
+
+def _gap(sample: Sample, name: str) -> str:
+    path = "labs_count" if name == "labs" else "stats"
+    return sample.gaps.get(path) or "CML does not tell"
+
+
+def _told(sample: Sample | None) -> list[tuple[str, str, float | None, str]]:
+    units = {"cpu": "percent", "memory": "percent", "disk": "percent", "nodes": "nodes",
+             "labs": "labs"}  # fmt: skip
+    if sample is None:
+        return [(name, unit, None, "cml") for name, unit in units.items()]
+    told = of_sample(sample)
+    sources = {"cpu": cml_cpu(sample)[1], "memory": cml_memory(sample)[1]}
+    return [(name, unit, told[name], sources.get(name, "cml")) for name, unit in units.items()]
+
+
+def _provided(name: str, unit: str, points: Sequence[ProviderPoint], now: datetime) -> Number:
+    found = [each for each in points if of_point(each)[name] is not None]
+    if not found:
+        why = "CloudWatch has no points" if points else "CloudWatch is not asked, or has no points"
+        return Number(unit=unit, source="cloudwatch", reason=why)
+    newest = found[-1]
+    end = newest.at + timedelta(seconds=newest.seconds)
+    late = CLOUDWATCH_LATE + timedelta(seconds=newest.seconds)
+    value = of_point(newest)[name]
+    return _aged(Number(value=value, unit=unit, source="cloudwatch", at=end), now, late)
+
+
+def _aged(number: Number, now: datetime, late: timedelta) -> Number:
+    """Return the number with age and freshness; one without value is neither fresh nor old."""
+    if number.value is None or number.at is None:
+        return number
+    age = max((now - number.at).total_seconds(), 0.0)
+    fresh = age <= late.total_seconds()
+    return Number(
+        value=round(number.value, 3),
+        unit=number.unit,
+        source=number.source,
+        at=number.at,
+        age_seconds=round(age, 1),
+        fresh=fresh,
+        reason="" if fresh else f"last measured {age:.0f} s ago",
+    )
+
+
+def _better(cml: Number, cloudwatch: Number) -> Number:
+    """Return CML's number, unless only CloudWatch has a fresh one, or any at all."""
+    if cml.value is not None and (cml.fresh or not cloudwatch.fresh):
+        return cml
+    return cml if cloudwatch.value is None else cloudwatch

@@ -1,0 +1,223 @@
+"""Alerts: which conditions of a worker ask for somebody, with cause, command and fix.
+
+One table for `labfleet explain`, the list of raised alerts, the gauges and the runbook. It says
+nothing about when a condition is set: that is `decisions/lifecycle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal
+
+from labfleet.resources import conditions as facts
+from labfleet.resources.conditions import Condition, Status
+from labfleet.resources.meta import Record
+
+Severity = Literal["critical", "warning", "info"]
+
+
+class Alert(Record, frozen=True, kw_only=True):
+    """One row of the runbook: raised while the condition has status `when`.
+
+    `command` shows more, with NAME for the worker; `fix` is what a person does.
+    """
+
+    condition: str
+    when: Status = "True"
+    severity: Severity = "warning"
+    cause: str
+    command: str
+    fix: str
+
+
+class Raised(Record, frozen=True, kw_only=True):
+    """An alert of one worker now: the row, and the condition's own words."""
+
+    worker: str
+    condition: str
+    severity: Severity
+    since: datetime
+    reason: str
+    message: str
+    cause: str
+    command: str
+    fix: str
+
+
+_ROWS = (
+    Alert(
+        condition="Failed",
+        severity="critical",
+        cause="The worker cannot go on by itself: its launch, boot or licence failed, or its "
+        "instance ended.",
+        command="labfleet explain worker NAME; labfleet logs worker/NAME",
+        fix="Mend what the message names (template, image, licence, quota), then change the "
+        "worker's spec to try again, or delete it.",
+    ),
+    Alert(
+        condition="Silent",
+        severity="critical",
+        cause="CML has not answered for longer than thresholds.silentSeconds: the server hangs, "
+        "its network or security group changed, or the host is ill.",
+        command="labfleet describe worker NAME; labfleet top worker NAME --since 6h",
+        fix="Compare the instance's checks and CloudWatch's CPU. Restart the instance when no "
+        "lab matters; else drain it, and delete it once it is empty.",
+    ),
+    Alert(
+        condition="PhaseStuck",
+        cause="A phase lasts longer than its limit times thresholds.stuckFactor.",
+        command="labfleet explain worker NAME; labfleet events worker NAME",
+        fix="See what the phase waits for. Raise the template's limit when the machine type is "
+        "that slow; else delete the worker, or stop its instance by hand.",
+    ),
+    Alert(
+        condition="ScheduledEvent",
+        severity="critical",
+        cause="AWS will reboot, stop or retire the machine under the worker.",
+        command="labfleet explain worker NAME",
+        fix="Drain the worker in time. For a retirement stop and start it, which moves it to "
+        "another host; a reboot can be awaited when it is empty.",
+    ),
+    Alert(
+        condition="InstanceChecksPassed",
+        when="False",
+        severity="critical",
+        cause="EC2's own checks of the host or of the instance fail.",
+        command="labfleet explain worker NAME; labfleet logs worker/NAME",
+        fix="A failing system check is AWS's host: stop and start the worker. A failing "
+        "instance check is the operating system: read its console, then restart it.",
+    ),
+    Alert(
+        condition="CpuHigh",
+        cause="The host's CPU is at or over thresholds.cpuPercent.",
+        command="labfleet top worker NAME --since 6h",
+        fix="See which labs run; cordon the worker, or raise what the definitions ask for so "
+        "that fewer fit.",
+    ),
+    Alert(
+        condition="MemoryHigh",
+        cause="Used memory is at or over thresholds.memoryPercent.",
+        command="labfleet top worker NAME --since 6h",
+        fix="As for CPU; machines that CML does not know (OrphansOnHost) hold memory too.",
+    ),
+    Alert(
+        condition="DiskAlmostFull",
+        cause="A disk of CML is over its watermark; no new labs are placed there.",
+        command="labfleet top worker NAME --since 35d",
+        fix="Wipe or delete labs, remove images that no definition uses, or make a template "
+        "with a larger volume and replace the worker.",
+    ),
+    Alert(
+        condition="LicenceExpiring",
+        cause="A licence date is near: its automatic renewals fail.",
+        command="labfleet describe worker NAME",
+        fix="Let the worker reach the licence cloud on port 443, or register a new token.",
+    ),
+    Alert(
+        condition="LicenceLeaked",
+        cause="A licence could not be given back before the machine ended.",
+        command="labfleet explain worker NAME",
+        fix="Remove the product instance in the Smart Account by its hostname.",
+    ),
+    Alert(
+        condition="CmlHealthy",
+        when="False",
+        severity="critical",
+        cause="CML says that its controller or a compute is not well.",
+        command="labfleet explain worker NAME",
+        fix="Restart the services of CML, or the instance once its labs have ended; without "
+        "KVM choose a metal or nested-virtualisation type.",
+    ),
+    Alert(
+        condition="OrphansOnHost",
+        cause="Machines run on the host that CML does not know; they hold CPU and memory.",
+        command="labfleet describe worker NAME",
+        fix="Drain the worker, then restart it: CML cleans up when it starts.",
+    ),
+    Alert(
+        condition="MaintenanceMode",
+        severity="info",
+        cause="Somebody switched CML into maintenance mode.",
+        command="labfleet describe worker NAME",
+        fix="Switch it off in CML when the work is done; the worker opens by itself.",
+    ),
+    Alert(
+        condition="DuplicateIdentity",
+        severity="critical",
+        cause="Two servers have one product_uuid: an image was made of a registered server.",
+        command="labfleet explain worker NAME",
+        fix="Delete the worker; deregister a server before an image is made of it.",
+    ),
+    Alert(
+        condition="OverCommitted",
+        cause="More is reserved on the worker than it has: its real capacity is smaller.",
+        command="labfleet explain worker NAME",
+        fix="Nothing runs worse by itself. Correct the template's capacity.",
+    ),
+    Alert(
+        condition="TelemetryComplete",
+        when="False",
+        severity="info",
+        cause="A part of CML's telemetry cannot be read.",
+        command="labfleet describe worker NAME",
+        fix="See which part fails, and whether the account is an admin of that CML.",
+    ),
+    Alert(
+        condition="Late",
+        cause="Stopping or terminating takes longer than its limit; it goes on.",
+        command="labfleet explain worker NAME",
+        fix="Metal takes 10 minutes and more. After an hour stop it by force in the AWS console.",
+    ),
+)
+
+ALERTS: dict[str, Alert] = {row.condition: row for row in _ROWS}
+"""Condition -> its row, the gravest first among what is listed."""
+
+_ORDER = {"critical": 0, "warning": 1, "info": 2}
+
+
+def is_raised(condition: Condition) -> bool:
+    """Tell whether a condition asks for somebody."""
+    row = ALERTS.get(condition.type)
+    return row is not None and condition.status == row.when
+
+
+def raised(worker: str, conditions: Iterable[Condition]) -> tuple[Raised, ...]:
+    """Return a worker's raised alerts, the gravest first, then the oldest."""
+    found = [_raised(worker, each) for each in conditions if is_raised(each)]
+    return tuple(sorted(found, key=_gravity))
+
+
+def changes(
+    before: Iterable[Condition], after: Iterable[Condition]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which alerts a write raised and which it took back; a fact dropped is taken back."""
+    old = {each.type for each in before if is_raised(each)}
+    new = {each.type for each in after if is_raised(each)}
+    return tuple(sorted(new - old)), tuple(sorted(old - new))
+
+
+def _raised(worker: str, condition: Condition) -> Raised:
+    row = ALERTS[condition.type]
+    return Raised(
+        worker=worker,
+        condition=condition.type,
+        severity=row.severity,
+        since=condition.last_transition_time,
+        reason=condition.reason,
+        message=condition.message,
+        cause=row.cause,
+        command=row.command.replace("NAME", worker),
+        fix=row.fix,
+    )
+
+
+def _gravity(each: Raised) -> tuple[int, datetime, str]:
+    return _ORDER[each.severity], each.since, each.condition
+
+
+def of(conditions: Iterable[Condition], name: str) -> Condition | None:
+    """Return the condition when it is raised."""
+    found = facts.find(conditions, name)
+    return found if found is not None and is_raised(found) else None
