@@ -41,6 +41,7 @@ WORD = re.compile(r"[A-Z][A-Za-z0-9]+")
 CONDITIONS: dict[str, dict[str, str]] = {
     "Worker": {
         "EC2Provisioned": "The instance runs, as EC2 says.",
+        "EC2Started": "False while EC2 has no room to start the worker's own machine again.",
         "CMLReady": "CML on it answers and is ready.",
         "Licensed": "CML is registered and in compliance.",
         "LicenceLeaked": "A licence could not be given back; a person must free it.",

@@ -56,6 +56,7 @@ class FakeCompute:
         self.images = {"ami-1"}
         self.stock: dict[tuple[str, str | None], int] = {}
         self.quota: int | None = None
+        self.no_start: errors.LabfleetError | None = None
         self.invalid = ""
         self.lag = 0.0
         self.pending = 30.0
@@ -170,6 +171,8 @@ class FakeCompute:
 
     async def start(self, region: str, instance_id: str) -> None:
         machine = await self._mine(instance_id, "start")
+        if self.no_start is not None:
+            raise self.no_start
         state = machine.state(self.now)
         if state == "stopped":
             machine.launched = self.now

@@ -63,7 +63,7 @@ def test_a_round_of_noes_backs_off_and_ends_at_the_limit() -> None:
             begun = w.clock.now()
             await w.until(w.is_("w1", "FAILED"))
             assert w.clock.now() - begun < timedelta(seconds=1800 + 130)
-            assert "no m" in w.w().status.message
+            assert "no capacity: m1 in sub-a" in w.w().status.message
             assert await w.events("Worker", "w1") < 500
             await ended(w)
             await w.check_empty()
@@ -554,5 +554,78 @@ def test_a_gone_machine_in_an_action_is_looked_into_at_once() -> None:
             await w.until(w.is_("w1", "FAILED"))
             assert w.clock.now() - begun < timedelta(seconds=120)
             assert msgspec.to_builtins(w.w().status)["effect"] is None
+
+    play(story)
+
+
+def test_a_full_fleet_of_workers_asks_each_place_once_in_a_while() -> None:
+    """Eight workers without stock anywhere share what they learned: few calls, all told why."""
+
+    async def story() -> None:
+        async with world() as w:
+            w.compute.stock = {(t, s): 0 for t in ("m1", "m2") for s in ("sub-a", "sub-b")}
+            await w.start()
+            for number in range(8):
+                await w.worker(f"w{number}")
+            await w.pass_(170)
+            launches = [each for each in w.compute.calls if each.startswith("launch")]
+            assert len(launches) <= 4 * 2
+            for number in range(8):
+                found = conditions.find(w.w(f"w{number}").status.conditions, "EC2Provisioned")
+                assert found is not None
+                assert found.reason == "OutOfCapacity"
+                assert "asked again at" in found.message
+
+    play(story)
+
+
+def test_a_limit_stops_all_workers_of_a_template_with_one_question() -> None:
+    """Of eight workers few ask in four minutes, and each says that it is the account's limit."""
+
+    async def story() -> None:
+        async with world() as w:
+            w.compute.quota = 0
+            await w.start()
+            for number in range(8):
+                await w.worker(f"w{number}")
+            await w.pass_(240)
+            launches = [each for each in w.compute.calls if each.startswith("launch")]
+            assert len(launches) <= 4
+            told = [
+                conditions.find(w.w(f"w{number}").status.conditions, "EC2Provisioned")
+                for number in range(8)
+            ]
+            assert all(each is not None and each.reason == "QuotaExceeded" for each in told)
+
+    play(story)
+
+
+def test_a_start_without_room_waits_for_its_own_machine() -> None:
+    """Refused starts are told and backed off; nothing else is launched, nobody else is held."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            await w.desire("w1", "Stopped")
+            await w.until(w.is_("w1", "STOPPED"))
+            w.compute.no_start = errors.OutOfCapacity("none", reason="InsufficientInstanceCapacity")
+            before = list(w.compute.machines)
+            await w.desire("w1", "Ready")
+            await w.pass_(1700)
+            starts = [each for each in w.compute.calls if each.startswith("start")]
+            assert 3 <= len(starts) <= 7
+            found = conditions.find(w.w().status.conditions, "EC2Started")
+            assert found is not None
+            assert (found.status, found.reason) == ("False", "InsufficientInstanceCapacity")
+            assert "asked again at" in found.message
+            assert w.w().status.phase != "FAILED"
+            await w.worker("w2")
+            await w.until(w.is_("w2", "READY"))
+            w.compute.no_start = None
+            await w.until(w.is_("w1", "READY"), hours=1.0)
+            assert list(w.compute.machines)[: len(before)] == before
+            assert w.w().status.ec2.instance_id == before[0]
+            assert conditions.find(w.w().status.conditions, "EC2Started") is None
+            w.check()
 
     play(story)

@@ -2,7 +2,8 @@
 
 The client token is a digest of installation, worker and attempt. The attempt moves only when
 the provider said a definite no (no capacity here), because a token is zonal: another zone with
-the same token would be a second machine (aws.md 7.1).
+the same token would be a second machine (aws.md 7.1). Where it said no, `offers` remembers for
+all workers of the process.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.look import ec2_status
+from labfleet.controllers.worker.offers import Offers, Option
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
 from labfleet.resources import conditions
@@ -23,7 +25,8 @@ from labfleet.resources.worker import Worker
 
 DEADLINE = 15.0
 VISIBILITY = timedelta(seconds=60)
-ROUND_LIMIT = 120.0
+HELD_SECONDS = 60.0
+"""How long at most until a held worker is looked at again: its deadlines go on meanwhile."""
 ACTOR = "worker-controller"
 LAUNCHES_AT_ONCE, LAUNCHES_A_SECOND = 4, 1.6
 
@@ -56,27 +59,45 @@ class Launcher:
 
     context: Context
     turnstile: Turnstile = field(default_factory=Turnstile)
+    offers: Offers = field(default_factory=Offers)
 
     def turn(self) -> float:
         """Take a turn to launch and return 0, or the fleet seconds to wait for one."""
         clock = self.context.clock
         return self.turnstile.wait(clock.monotonic() / clock.rate) * clock.rate
 
+    async def held(self, worker: Worker, machine: Machine) -> float:
+        """Return 0, or how many fleet seconds to wait because nothing can be asked for now.
+
+        A launch whose outcome is open is never held: the same request has to be sent again.
+        """
+        effect = worker.status.effect
+        if effect is not None and not self.context.effects.mine(effect):
+            return 0.0
+        problem = self.offers.held(machine, self.context.clock.now())
+        if problem is None:
+            return 0.0
+        await self._say(worker, problem)
+        return min(problem.retry_after or HELD_SECONDS, HELD_SECONDS)
+
     async def prepare(self, worker: Worker, machine: Machine) -> Effect:
         """Return the intent to commit: image, type, subnet and token.
 
         An intent that was settled as not done is opened again with the same parameters, so
-        that a late first try and the second are one machine.
+        that a late first try and the second are one machine. One under which surely nothing
+        happened is left for a new one when others found out that its place is full.
         """
         before = worker.status.effect
-        if before is not None:
-            if self.context.effects.fits(before, deadline=DEADLINE):
-                return before
-            return self.context.effects.reopen(before, deadline=DEADLINE)
         attempt = max(worker.status.attempt, 1)
-        options = _options(machine)
-        instance_type, subnet = options[(attempt - 1) % len(options)]
+        effects, now = self.context.effects, self.context.clock.now()
+        if before is not None:
+            if not effects.mine(before) or self.offers.may(machine, _option(before), now):
+                if effects.fits(before, deadline=DEADLINE):
+                    return before
+                return effects.reopen(before, deadline=DEADLINE)
+            attempt = max(attempt, int(before.parameters["attempt"])) + 1
         image = await self.context.compute.find_image(machine.aws.region, machine.aws)
+        instance_type, subnet = self.offers.choose(machine, self.context.clock.now())
         token = ids.digest(self.context.installation, worker.metadata.uid, str(attempt))
         parameters = {
             "attempt": str(attempt),
@@ -86,17 +107,7 @@ class Launcher:
         }
         if subnet is not None:
             parameters["subnet"] = subnet
-        return self.context.effects.open("launch", deadline=DEADLINE, parameters=parameters)
-
-    def pause(self, worker: Worker, machine: Machine) -> float:
-        """Return how long to wait after a no for capacity (fleet seconds).
-
-        What is full here need not be full there: only a whole round of noes is waited out,
-        each round longer than the one before.
-        """
-        fresh = self.context.cache.get(Worker, worker.name, worker.metadata.namespace) or worker
-        rounds, within = divmod(fresh.status.attempt - 1, len(_options(machine)))
-        return 1.0 if within or not rounds else min(5.0 * 2 ** min(rounds, 10), ROUND_LIMIT)
+        return effects.open("launch", deadline=DEADLINE, parameters=parameters)
 
     def request(self, worker: Worker, machine: Machine, effect: Effect) -> LaunchRequest:
         """Return the call that the intent stands for, the same each time."""
@@ -121,6 +132,7 @@ class Launcher:
                 effect, lambda: self.context.compute.launch(request), deadline=DEADLINE
             )
         except (errors.OutOfCapacity, errors.QuotaExceeded) as problem:
+            self.offers.refused(machine, _option(effect), problem, self.context.clock.now())
             await self._refused_here(worker, effect, problem)
             raise
         except errors.Gone as problem:
@@ -133,6 +145,7 @@ class Launcher:
         except errors.Invalid:
             await self._close(worker)
             raise
+        self.offers.worked(machine, _option(effect))
         return await self.adopt(worker, found)
 
     async def settle(self, worker: Worker, machine: Machine, effect: Effect) -> Worker | None:
@@ -155,7 +168,13 @@ class Launcher:
 
     async def adopt(self, worker: Worker, found: Instance) -> Worker:
         """Record the machine as this worker's and close the intent."""
-        status = msgspec.structs.replace(worker.status, ec2=ec2_status(found), effect=None)
+        effect = worker.status.effect
+        attempt = worker.status.attempt
+        if effect is not None:
+            attempt = max(attempt, int(effect.parameters["attempt"]))
+        status = msgspec.structs.replace(
+            worker.status, ec2=ec2_status(found), effect=None, attempt=attempt
+        )
         return await self.context.record(
             worker, status=status, actor=ACTOR, reason=f"instance {found.id} launched"
         )
@@ -178,15 +197,69 @@ class Launcher:
         )
         await self.context.record(worker, status=status, actor=ACTOR, reason=told)
 
+    def start_held(self, worker: Worker) -> float:
+        """Return 0, or the fleet seconds until a start that was refused is asked for again."""
+        now = self.context.clock.now()
+        at = self.offers.starts.opens(worker.metadata.uid, now)
+        return 0.0 if at is None else min((at - now).total_seconds(), HELD_SECONDS)
+
+    async def start_refused(
+        self, worker: Worker, problem: errors.OutOfCapacity | errors.QuotaExceeded
+    ) -> float:
+        """Say that this worker's own machine cannot start now; return when to look again.
+
+        Never another machine instead: its disk and its licence are this one's
+        (aws.md 5, cases 19 and 22).
+        """
+        now = self.context.clock.now()
+        block = self.offers.starts.refused(worker.metadata.uid, problem, now)
+        fresh = self._fresh(worker)
+        told = f"{problem.message[:400]}; asked again at {block.until:%H:%M:%S} UTC"
+        facts = conditions.put(
+            fresh.status.conditions, "EC2Started", "False", problem.reason, told, now=now
+        )
+        status = msgspec.structs.replace(fresh.status, conditions=facts, message=told)
+        await self.context.record(fresh, status=status, actor=ACTOR, reason=told)
+        return self.start_held(worker)
+
+    def started(self, worker: Worker) -> Worker:
+        """Return the worker after a start that was taken: its boot's time counts from here."""
+        self.offers.starts.worked(worker.metadata.uid)
+        if conditions.find(worker.status.conditions, "EC2Started") is None:
+            return worker
+        status = msgspec.structs.replace(
+            worker.status,
+            conditions=conditions.drop(worker.status.conditions, "EC2Started"),
+            phase_since=self.context.clock.now(),
+        )
+        return msgspec.structs.replace(worker, status=status)
+
+    async def _say(self, worker: Worker, problem: errors.Temporary) -> None:
+        """Say why nothing is asked for; the same words are written once."""
+        fresh = self._fresh(worker)
+        facts = conditions.put(
+            fresh.status.conditions,
+            "EC2Provisioned",
+            "False",
+            problem.reason,
+            problem.message,
+            now=self.context.clock.now(),
+        )
+        status = msgspec.structs.replace(
+            fresh.status, conditions=facts, message=problem.message, effect=None
+        )
+        await self.context.record(fresh, status=status, actor=ACTOR, reason=problem.message)
+
+    def _fresh(self, worker: Worker) -> Worker:
+        return self.context.cache.get(Worker, worker.name, worker.metadata.namespace) or worker
+
     async def _close(self, worker: Worker) -> None:
         status = msgspec.structs.replace(worker.status, effect=None)
         await self.context.record(worker, status=status, actor=ACTOR, reason="launch refused")
 
 
-def _options(machine: Machine) -> list[tuple[str, str | None]]:
-    """Return every type and subnet that may be asked for, in order of preference."""
-    subnets = machine.aws.subnet_ids or (None,)
-    return [(kind, subnet) for kind in machine.aws.instance_types for subnet in subnets]
+def _option(effect: Effect) -> Option:
+    return effect.parameters["type"], effect.parameters.get("subnet")
 
 
 def _age(found: Instance) -> tuple[str, str]:

@@ -164,7 +164,7 @@ class Draft:
 
     def _leave(self, phase: WorkerPhase) -> None:
         """Take back what was true of the old phase only."""
-        for name in ("Late", "PhaseStuck"):
+        for name in ("Late", "PhaseStuck", "EC2Started"):
             self.set(conditions=conditions.drop(self.status.conditions, name))
         if self.status.phase is P.FAILED:
             self.fact("Failed", "False", "Left", f"went on to {phase}")

@@ -1,0 +1,195 @@
+"""What the provider said no to, and until when nobody here asks again.
+
+One memory for all workers of a process (aws.md 4, 7.6): a type that is out of stock in one
+subnet is not asked for there by the next worker, an account limit holds every worker of the
+same settings, and a start that was refused waits by itself. It forgets on restart, which costs
+a call or two. Times are arguments; the memory is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import msgspec
+
+from labfleet.kernel import errors, ids
+from labfleet.resources.machine import AwsSettings, Machine
+
+CAPACITY = (timedelta(minutes=3), timedelta(minutes=30))
+QUOTA = (timedelta(minutes=5), timedelta(minutes=30))
+START = (timedelta(minutes=1), timedelta(minutes=30))
+TRIAL = timedelta(seconds=60)
+"""How long everybody else waits for the one who asks again first."""
+FORGET = timedelta(hours=1)
+LIMIT = 10_000
+
+Option = tuple[str, str | None]
+"""An instance type and a subnet; None lets the provider choose the zone."""
+
+
+@dataclass(slots=True)
+class Block:
+    """A no: until when it holds, how often in a row it was said, and in which words."""
+
+    until: datetime
+    hits: int
+    reason: str
+    message: str
+    tried_until: datetime | None = None
+
+    def opens(self, now: datetime) -> datetime | None:
+        """Return when it may be asked again; None when it may be now."""
+        until = max(self.until, self.tried_until or self.until)
+        return until if until > now else None
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Noes by key: the first lasts `first`, each one after it twice as long, up to `longest`."""
+
+    first: timedelta
+    longest: timedelta
+    _rows: dict[Hashable, Block] = field(default_factory=dict)
+
+    def refused(self, key: Hashable, problem: errors.LabfleetError, now: datetime) -> Block:
+        """Note a no; while one holds, another (from a call that was under way) renews it."""
+        known = self.get(key, now)
+        hits = 0
+        if known is not None:
+            hits = known.hits if known.until > now else known.hits + 1
+        span = min(self.first * 2 ** min(hits, 20), self.longest)
+        block = Block(now + span, hits, problem.reason, problem.message)
+        self._rows.pop(key, None)
+        self._rows[key] = block
+        while len(self._rows) > LIMIT:
+            del self._rows[next(iter(self._rows))]
+        return block
+
+    def worked(self, key: Hashable) -> None:
+        """Forget the noes: it was a yes."""
+        self._rows.pop(key, None)
+
+    def get(self, key: Hashable, now: datetime) -> Block | None:
+        """Return the last no, also one that is over, unless it is long ago."""
+        known = self._rows.get(key)
+        if known is not None and now >= known.until + FORGET:
+            del self._rows[key]
+            return None
+        return known
+
+    def opens(self, key: Hashable, now: datetime) -> datetime | None:
+        """Return when it may be asked again; None when it may be now."""
+        known = self.get(key, now)
+        return None if known is None else known.opens(now)
+
+    def trial(self, key: Hashable, now: datetime) -> None:
+        """Let one ask again while the others still wait; nothing when there was no no."""
+        known = self.get(key, now)
+        if known is not None:
+            known.tried_until = now + TRIAL
+
+
+@dataclass(slots=True)
+class Offers:
+    """What may be launched and started now."""
+
+    capacity: Blocks = field(default_factory=lambda: Blocks(*CAPACITY))
+    quota: Blocks = field(default_factory=lambda: Blocks(*QUOTA))
+    starts: Blocks = field(default_factory=lambda: Blocks(*START))
+
+    def choose(self, machine: Machine, now: datetime) -> Option:
+        """Return the first option in order of preference that nothing speaks against.
+
+        QuotaExceeded or OutOfCapacity (with `retry_after` in fleet seconds) when there is none.
+        """
+        limit = quota_key(machine.aws)
+        at = self.quota.opens(limit, now)
+        if at is not None:
+            raise self._limited(machine, limit, at, now)
+        for option in options(machine):
+            if self.capacity.opens(_place(machine, option), now) is None:
+                self.quota.trial(limit, now)
+                self.capacity.trial(_place(machine, option), now)
+                return option
+        raise self._empty(machine, now)
+
+    def may(self, machine: Machine, option: Option, now: datetime) -> bool:
+        """Tell whether nothing speaks against an option now."""
+        limited = self.quota.opens(quota_key(machine.aws), now)
+        return limited is None and self.capacity.opens(_place(machine, option), now) is None
+
+    def held(self, machine: Machine, now: datetime) -> errors.Temporary | None:
+        """Return why there is nothing to choose from; None when there is."""
+        limit = quota_key(machine.aws)
+        at = self.quota.opens(limit, now)
+        if at is not None:
+            return self._limited(machine, limit, at, now)
+        if any(self.may(machine, option, now) for option in options(machine)):
+            return None
+        return self._empty(machine, now)
+
+    def refused(
+        self, machine: Machine, option: Option, problem: errors.LabfleetError, now: datetime
+    ) -> None:
+        """Remember a definite no to a launch."""
+        if isinstance(problem, errors.QuotaExceeded):
+            self.quota.refused(quota_key(machine.aws), problem, now)
+        elif isinstance(problem, errors.OutOfCapacity):
+            self.capacity.refused(_place(machine, option), problem, now)
+
+    def worked(self, machine: Machine, option: Option) -> None:
+        """Remember a launch: there is room, and the account's limit is not reached."""
+        self.quota.worked(quota_key(machine.aws))
+        self.capacity.worked(_place(machine, option))
+
+    def _limited(
+        self, machine: Machine, limit: str, at: datetime, now: datetime
+    ) -> errors.QuotaExceeded:
+        block = self.quota.get(limit, now)
+        told, reason = ("", "") if block is None else (block.message, block.reason)
+        message = (
+            f"an account limit in {machine.aws.region} stops every worker with these settings: "
+            f"{told}; asked again at {_clock(at)}, or at once for a changed template"
+        )
+        return errors.QuotaExceeded(
+            message[:500], reason=reason or None, retry_after=(at - now).total_seconds()
+        )
+
+    def _empty(self, machine: Machine, now: datetime) -> errors.OutOfCapacity:
+        rows = list(self._closed(machine, now))
+        first = min(at for _, at, _ in rows)
+        told = "; ".join(
+            f"{kind} in {subnet or 'any zone'}: {reason}" for (kind, subnet), _, reason in rows[:8]
+        )
+        more = f" and {len(rows) - 8} more" if len(rows) > 8 else ""
+        message = f"no capacity: {told}{more}; asked again at {_clock(first)}"
+        return errors.OutOfCapacity(
+            message, reason="OutOfCapacity", retry_after=(first - now).total_seconds()
+        )
+
+    def _closed(self, machine: Machine, now: datetime) -> Iterator[tuple[Option, datetime, str]]:
+        for option in options(machine):
+            block = self.capacity.get(_place(machine, option), now)
+            if block is not None:
+                yield option, block.opens(now) or now, block.reason
+
+
+def options(machine: Machine) -> Sequence[Option]:
+    """Return every type and subnet that may be asked for, in order of preference."""
+    subnets = machine.aws.subnet_ids or (None,)
+    return [(kind, subnet) for kind in machine.aws.instance_types for subnet in subnets]
+
+
+def quota_key(aws: AwsSettings) -> str:
+    """Return what a limit holds for: workers with the same settings; a change asks anew."""
+    return ids.digest(msgspec.json.encode(aws, order="sorted").decode())
+
+
+def _place(machine: Machine, option: Option) -> Hashable:
+    return (machine.aws.region, *option)
+
+
+def _clock(at: datetime) -> str:
+    return f"{at:%H:%M:%S} UTC"
