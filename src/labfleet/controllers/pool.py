@@ -15,9 +15,10 @@ import msgspec
 from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
-from labfleet.decisions import parking, scaling
+from labfleet.decisions import parking, pausing, scaling
 from labfleet.decisions.lifecycle import worker_phases
 from labfleet.engine.controller import Again, Done
+from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import conditions, meta
 from labfleet.resources.amounts import Reservation
@@ -51,6 +52,7 @@ class PoolController:
         self.context = context
         self._requests = Requests(context)
         self._kept: dict[str, _Kept] = {}
+        self._guards: dict[str, tuple[stores.Precondition, ...]] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the pool of this key."""
@@ -59,14 +61,30 @@ class PoolController:
             return Done()
         revision, now = self.context.cache.revision, self.context.clock.now()
         view = self._view(pool, now)
-        decision = scaling.decide_pool(view, now)
+        paused = self.context.settings.paused(pool.name)
+        decision = pausing.held(
+            scaling.decide_pool(view, now),
+            paused,
+            before=pool.status.phase,
+            made=pool.status.created_workers,
+        )
+        self._guards[pool.name] = self._guard(pool, decision)
         # Retirements first: an event of the pool's history says only what really happened.
         decision = await self._shrink(pool, decision, revision)
         decision = await self._wake(decision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
-        await self._grow(pool, decision, len(view.waiting), now)
+        await self._grow(pool, decision, len(view.waiting), now, paused)
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
         return Done() if ended else Again(EVERY)
+
+    def _guard(self, pool: Pool, decision: scaling.PoolDecision) -> tuple[stores.Precondition, ...]:
+        """Return what must hold in a commit that acts by itself: nobody paused it meanwhile."""
+        if decision.phase in pausing.ASKED_FOR:
+            return ()
+        return (
+            self.context.settings.unchanged(),
+            stores.AtRevision(pool.key, pool.revision),
+        )
 
     def _view(self, pool: Pool, now: datetime) -> scaling.PoolView:
         template = self.context.cache.get(Template, pool.spec.template)
@@ -103,12 +121,17 @@ class PoolController:
         return tuple(found)
 
     async def _grow(
-        self, pool: Pool, decision: scaling.PoolDecision, waiting: int, now: datetime
+        self,
+        pool: Pool,
+        decision: scaling.PoolDecision,
+        waiting: int,
+        now: datetime,
+        paused: str | None,
     ) -> None:
         """Write the pool's status and its new workers in one commit."""
         template = self.context.cache.get(Template, pool.spec.template)
         made = [self._made(pool, template, name, now) for name in decision.create if template]
-        status = _status(pool.status, decision, waiting, now)
+        status = _paused(_status(pool.status, decision, waiting, now), paused, now)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
         if decision.phase is PoolPhase.TERMINATED:
             metadata = meta.without_finalizer(metadata, FINALIZER_WORKERS)
@@ -117,7 +140,12 @@ class PoolController:
         status = msgspec.structs.replace(status, observed_generation=metadata.generation)
         new = msgspec.structs.replace(pool, metadata=metadata, status=status)
         objects: tuple[meta.Resource, ...] = (new, *made)
-        await self.context.write(*objects, actor=ACTOR, reason=decision.message)
+        await self.context.write(
+            *objects,
+            actor=ACTOR,
+            reason=decision.message,
+            preconditions=self._guards.get(pool.name, ()) if made else (),
+        )
 
     def _made(self, pool: Pool, template: Template | None, name: str, now: datetime) -> Worker:
         if template is None:
@@ -175,7 +203,12 @@ class PoolController:
                 continue
             again = parking.resumed(worker, now, auto=True)
             try:
-                await self.context.write(again, actor=ACTOR, reason="started: it was parked")
+                await self.context.write(
+                    again,
+                    actor=ACTOR,
+                    reason="started: it was parked",
+                    preconditions=self._guards.get(worker.spec.pool or "", ()),
+                )
             except errors.Conflict as problem:
                 if isinstance(problem, errors.Fenced):
                     raise
@@ -206,11 +239,12 @@ class PoolController:
             return True
         wanted = msgspec.structs.replace(worker.spec, desired="Terminated", cordoned=True)
         told = f"retired: {reason}"
+        guards = self._guards.get(worker.spec.pool or "", ())
         if reason in SURPLUS:
             # The idle rule takes from the same pool: of two, one must see the other's.
             pool = ledger_rows.row("Pool", worker.spec.pool or "", worker.metadata.namespace)
-            return await self._want(worker, wanted, told, revision, beside=(pool,))
-        return await self._want(worker, wanted, told, revision)
+            return await self._want(worker, wanted, told, revision, beside=(pool,), guards=guards)
+        return await self._want(worker, wanted, told, revision, guards=guards)
 
     async def _want(
         self,
@@ -220,6 +254,7 @@ class PoolController:
         revision: int,
         *,
         beside: tuple[str, ...] = (),
+        guards: tuple[stores.Precondition, ...] = (),
     ) -> bool:
         """Change what is wanted of a worker if its ledger is as it was in the snapshot."""
         marks = dict(worker.metadata.annotations)
@@ -236,7 +271,10 @@ class PoolController:
                 new,
                 actor=ACTOR,
                 reason=reason,
-                preconditions=tuple(ledger_rows.untouched(row, revision) for row in rows),
+                preconditions=(
+                    *(ledger_rows.untouched(row, revision) for row in rows),
+                    *guards,
+                ),
                 writes=tuple(ledger_rows.touch(row) for row in rows),
             )
         except errors.Conflict as problem:
@@ -261,6 +299,21 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
         unreachable=worker.status.health is Health.UNREACHABLE
         or worker_phases.closed_by(worker.status.conditions) is not None,
     )
+
+
+def _paused(status: PoolStatus, paused: str | None, now: datetime) -> PoolStatus:
+    """Return the status with the fact of a pause; a pool that never was paused has none."""
+    if paused is None and conditions.find(status.conditions, "Paused") is None:
+        return status
+    fact = conditions.put(
+        status.conditions,
+        "Paused",
+        "False" if paused is None else "True",
+        "Resumed" if paused is None else "PausedByPeople",
+        paused or "",
+        now=now,
+    )
+    return msgspec.structs.replace(status, conditions=fact)
 
 
 def _status(

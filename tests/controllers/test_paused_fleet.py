@@ -1,0 +1,105 @@
+"""Pausing and resuming while the controllers run: what stops, what goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from virtual_time import play
+from world import ADMIN, World, world
+
+from labfleet.resources import conditions
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.pool import Pool
+from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service import objects, settings_verbs
+
+
+def pool(w: World) -> Pool:
+    found = w.cache.get(Pool, "p1")
+    assert found is not None
+    return found
+
+
+def workers(w: World) -> list[Worker]:
+    return list(w.cache.all(Worker))
+
+
+def test_a_paused_pool_makes_no_worker_until_it_is_resumed() -> None:
+    """The pool says since when and why, keeps its condition, and acts soon after the resume."""
+
+    async def story() -> None:
+        async with world() as w:
+            await settings_verbs.pause(w.parts, ADMIN, reason="network work")
+            await w.start()
+            await w.pool(scaling={"minWorkers": 1})
+            await w.pass_(1800)
+            assert workers(w) == []
+            assert "network work" in pool(w).status.message
+            assert "0 of at least 1 workers" in pool(w).status.message
+            assert conditions.is_true(pool(w).status.conditions, "Paused")
+            await settings_verbs.resume(w.parts, ADMIN)
+            await w.until(lambda: len(workers(w)) == 1, hours=0.1)
+            await w.until(
+                lambda: not conditions.is_true(pool(w).status.conditions, "Paused"), hours=0.1
+            )
+
+    play(story)
+
+
+def test_a_pause_survives_a_restart() -> None:
+    """A process that starts while the pool is paused acts no more than the one before."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.pool(scaling={"minWorkers": 0})
+            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", reason="firmware")
+            await set_minimum(w, 2)
+            await w.start()
+            await w.pass_(900)
+            assert workers(w) == []
+            assert "firmware" in pool(w).status.message
+
+    play(story)
+
+
+def test_workers_on_their_way_and_running_ones_go_on() -> None:
+    """A worker that was asked for before the pause becomes READY; a failed one is not replaced."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.pool(scaling={"minWorkers": 1})
+            await w.until(lambda: len(workers(w)) == 1)
+            await settings_verbs.pause(w.parts, ADMIN)
+            await w.until(lambda: workers(w)[0].status.phase is WorkerPhase.READY)
+            await w.status(workers(w)[0], phase=WorkerPhase.FAILED, message="broken by hand")
+            await w.pass_(120)
+            assert len(workers(w)) == 1
+            assert workers(w)[0].spec.desired == "Ready"
+
+    play(story)
+
+
+def test_an_asked_end_of_a_pool_goes_on_while_paused() -> None:
+    """Deleting a pool is a person's word: its workers leave although everything is paused."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.pool(scaling={"minWorkers": 1})
+            await w.until(lambda: [each.status.phase for each in workers(w)] == ["READY"])
+            await settings_verbs.pause(w.parts, ADMIN)
+            await w.delete("Pool", "p1")
+            await w.until(lambda: w.cache.all(Pool) == [])
+            assert not any(each.spec.desired == "Ready" for each in workers(w))
+
+    play(story)
+
+
+async def set_minimum(w: World, count: int) -> None:
+    """Change the pool's minimum, as a person would."""
+    body: dict[str, Any] = {"spec": {"scaling": {"minWorkers": count}}}
+    changed = await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", body)
+    assert msgspec.to_builtins(changed)["spec"]["scaling"]["minWorkers"] == count

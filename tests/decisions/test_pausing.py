@@ -1,0 +1,55 @@
+"""What a pause leaves of a pool's decision."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from labfleet.decisions import pausing
+from labfleet.decisions.scaling import PoolDecision, Retirement
+from labfleet.resources.pool import PoolPhase, ScalingEvent
+
+EVENT = ScalingEvent(
+    at=datetime(2026, 11, 27, tzinfo=UTC), kind="scale_up", reason="BelowMinimum", before=0,
+    after=1, worker="w-1",
+)  # fmt: skip
+ACTS = PoolDecision(
+    phase=PoolPhase.SCALING_UP,
+    message="0 of at least 1 workers; adding 1",
+    create=("w-1",),
+    start=("w-2",),
+    retire=(Retirement(name="w-3", reason="Failed"),),
+    created_workers=1,
+    events=(EVENT,),
+    failed=1,
+)
+
+
+def test_nothing_is_made_started_retired_or_replaced() -> None:
+    """A paused pool keeps its workers, its phase and its counter, and says what it would do."""
+    held = pausing.held(ACTS, "pool p is paused by ada", before=PoolPhase.READY, made=0)
+    assert (held.create, held.start, held.retire, held.events) == ((), (), (), ())
+    assert (held.phase, held.created_workers, held.failed) == (PoolPhase.READY, 0, 1)
+    assert held.message == (
+        "Pool p is paused by ada. Without it: 0 of at least 1 workers; adding 1"
+    )
+
+
+def test_without_a_pause_the_decision_is_the_same() -> None:
+    """None is not paused."""
+    assert pausing.held(ACTS, None, before=PoolPhase.READY, made=0) is ACTS
+
+
+@pytest.mark.parametrize("phase", sorted(pausing.ASKED_FOR))
+def test_what_people_asked_for_goes_on(phase: PoolPhase) -> None:
+    """Draining or ending a pool was somebody's word and is not stopped by a pause."""
+    asked = PoolDecision(phase=phase, message="terminating", retire=ACTS.retire)
+    assert pausing.held(asked, "paused", before=PoolPhase.READY, made=0) is asked
+
+
+def test_a_quiet_pool_says_that_it_is_paused() -> None:
+    """With nothing to do the phase goes on and the message still shows the pause."""
+    quiet = PoolDecision(phase=PoolPhase.READY, message="2 ready", ready=2)
+    held = pausing.held(quiet, "paused", before=PoolPhase.SCALING_UP, made=2)
+    assert (held.phase, held.message) == (PoolPhase.READY, "Paused. Without it: 2 ready")
