@@ -25,10 +25,10 @@ from msgspec import inspect
 
 from labfleet import entry
 from labfleet.api import problems
-from labfleet.app import settings
+from labfleet.app import aliases, settings
 from labfleet.cli import main as cli
 from labfleet.kernel import errors
-from labfleet.resources import kinds
+from labfleet.resources import fleet_settings, kinds
 from labfleet.service import event_types
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,6 +68,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
     },
     "Pool": {
         "Ready": "The pool has what its policy asks for.",
+        "Paused": "People have paused automatic actions on it; False since they were resumed.",
     },
     "Definition": {
         "NodesKnown": "Every node definition of the topology is known, so its demand is.",
@@ -307,10 +308,62 @@ def page_settings() -> str:
         variable = f"`{settings.PREFIX}{field.name.upper()}`"
         rows.append((f"`{field.name}`", variable, f"`{default}`", told.get(field.name, "")))
     return (
-        "# Settings of the server\n\n"
+        "# Settings\n\n## Settings of the server\n\n"
         "A TOML file (`--config`, or `LABFLEET_SERVER_CONFIG`), then variables, then options of "
         "the command line; the last one that says something wins. Unknown keys are refused.\n\n"
-        f"{table(*rows)}"
+        f"{table(*rows)}\n{_fleet_settings()}\n{_aliases()}"
+    )
+
+
+def _fleet_settings() -> str:
+    """Return the section of what people change while the server runs."""
+    rows = [("setting", "type", "unit", "default")]
+    described = {
+        f"{name}.{field.encode_name}": field.type
+        for name, section in fleet_settings.SECTIONS.items()
+        for field in inspect.type_info(section).fields  # type: ignore[attr-defined]  # structs
+    }
+    for path, _, field in fleet_settings.settings_fields():
+        default = msgspec.json.encode(field.default).decode()
+        unit = fleet_settings.unit_of(path)
+        rows.append((f"`{path}`", _type(described[path]), unit, f"`{default}`"))
+    told = [f"- `{name}`: {' '.join(_paragraph(each))}" for name, each in _sections()]
+    return (
+        "## Settings of the fleet\n\n"
+        "Changed while the server runs, in force at the next round, and written into the log with "
+        "who, what and why: `labfleet settings` shows each with its value and where that is from, "
+        "`labfleet settings set idle.timeoutMinutes=30 --reason TEXT` and `labfleet settings unset "
+        "idle.timeoutMinutes` change them (admins only). They are one object, `settings/fleet`, "
+        "which `labfleet apply` takes too. What nobody has set falls back to the environment "
+        "(below), then to the default. Durations are fleet time.\n\n"
+        + "\n".join(told)
+        + f"\n\n{table(*rows)}"
+    )
+
+
+def _sections() -> list[tuple[str, Any]]:
+    return list(fleet_settings.SECTIONS.items())
+
+
+def _paragraph(thing: Any) -> list[str]:
+    return [line.strip() for line in (thing.__doc__ or "").strip().splitlines() if line.strip()]
+
+
+def _aliases() -> str:
+    """Return the section of the seeds' environment variables."""
+    rows = [("variable", "default or example there", "what it sets here")]
+    rows += [
+        (f"`{each.variable}`", f"`{each.there}`", aliases.told(each)) for each in aliases.TABLE
+    ]
+    return (
+        "## Variables of the seeds\n\n"
+        "The variables that the seed documents 001 and 002 name are read as other names for "
+        "settings of ours. An empty one counts as not set; a wrong value stops the start and names "
+        "the variable. Our own settings win over them: `LABFLEET_*` and the command line over the "
+        "server's, `labfleet settings set` over the fleet's, a template or pool over what it would "
+        "get. They are read once, at the start. Defaults are those of the table above, not those "
+        "there: nothing is discovered, stopped for idleness or measured at a price before somebody "
+        f"says so.\n\n{table(*rows)}"
     )
 
 

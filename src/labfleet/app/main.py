@@ -109,6 +109,8 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
     finally:
         await outside.hosts.close()
         await outside.compute.close()
+        if outside.deliveries is not None:
+            await outside.deliveries.close()
         await outside.store.close()
     return 0
 

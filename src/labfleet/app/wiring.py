@@ -18,6 +18,7 @@ from labfleet.adapters.cml import http_transport
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import Connect
 from labfleet.adapters.probe import TcpProbe
+from labfleet.adapters.webhooks import HttpDeliveries
 from labfleet.app.metrics import Metrics
 from labfleet.app.settings import Settings
 from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
@@ -35,7 +36,7 @@ from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
-from labfleet.interfaces.outside import PortProbe, Secrets
+from labfleet.interfaces.outside import Deliveries, PortProbe, Secrets
 from labfleet.interfaces.store import Store
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
@@ -58,6 +59,7 @@ class Outside:
     hosts: LabHosts
     secrets: Secrets
     probe: PortProbe
+    deliveries: Deliveries | None = None
 
 
 @dataclass(slots=True)
@@ -105,6 +107,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         hosts=CmlHosts(_network(settings)),
         secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
         probe=TcpProbe(),
+        deliveries=HttpDeliveries(),
     )
     return outside, installation
 
@@ -199,6 +202,7 @@ def _add_role(
         hosts=outside.hosts,
         secrets=outside.secrets,
         probe=outside.probe,
+        deliveries=outside.deliveries,
         since=outside.clock.now(),
         samples=system.parts.samples,
     )

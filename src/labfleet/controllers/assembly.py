@@ -20,6 +20,7 @@ from labfleet.controllers.session.look import hour_of
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.upkeep import KEY as UPKEEP
 from labfleet.controllers.upkeep import Upkeep
+from labfleet.controllers.webhooks import WebhookController
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.reconcile import WorkerController
 from labfleet.decisions.lifecycle import session_phases
@@ -27,13 +28,17 @@ from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
 from labfleet.engine.queue import EVENT, USER, KeyQueue
 from labfleet.kernel.rng import Rng
+from labfleet.resources import kinds
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
 from labfleet.service.parts import Parts
 
 RESYNC_SECONDS = 300.0
+GATHER_SECONDS = 0.5
+"""How long changes are gathered before webhooks look at the log (fleet seconds)."""
 CONCURRENCY = 32
 ROLES = ("scheduler", "worker-controller", "lab-controller")
 
@@ -112,7 +117,25 @@ class Assembly:
         cache.on_change(Session, session_changed)
         cache.on_change(Worker, worker_changed)
         cache.on_change(Pool, _on_asked(pools.queue))
-        return [scheduler, pools, upkeep]
+        return [scheduler, pools, upkeep, *self._webhooks(context)]
+
+    def _webhooks(self, context: Context) -> list[Controller]:
+        """Return who delivers events, where there is a way to deliver them."""
+        if context.deliveries is None:
+            return []
+        cache = context.cache
+        deliver = WebhookController(context, context.deliveries, self.rng).reconcile
+        hooks = self._controller(context, "webhook", deliver, 8)
+        hooks.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Webhook)])
+
+        def changed(old: Resource | None, new: Resource | None) -> None:
+            del old, new
+            for hook in cache.all(Webhook):
+                hooks.queue.add(hook.key, after=GATHER_SECONDS, priority=EVENT)
+
+        for row in kinds.KINDS.values():
+            cache.on_change(row.type, _on_asked(hooks.queue) if row.type is Webhook else changed)
+        return [hooks]
 
     def workers(self, context: Context, inventory: Inventory) -> list[Controller]:
         """Return who leads workers through their lives and finds orphans."""

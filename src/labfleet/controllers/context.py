@@ -18,7 +18,7 @@ from labfleet.engine.samples import SampleRing
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
-from labfleet.interfaces.outside import PortProbe, Secrets
+from labfleet.interfaces.outside import Deliveries, PortProbe, Secrets
 from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
@@ -40,7 +40,7 @@ class Context:
 
     `installation` is the owner tag of our machines. `since` is when this process was built
     (fleet time): deadlines count only time in which somebody watched. `samples` is where
-    measurements go, shared with who shows them. `environment` is the environment's layer of
+    measurements go, shared with who shows them. `deliveries` None: webhooks are not served. `environment` is the environment's layer of
     settings, which the roof has read.
     """
 
@@ -57,6 +57,7 @@ class Context:
     probe: PortProbe
     since: datetime | None = None
     samples: Samples = field(default_factory=SampleRing)
+    deliveries: Deliveries | None = None
     environment: Layer = field(default_factory=dict)
     settings: SettingsReader = field(init=False)
 

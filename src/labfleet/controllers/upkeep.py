@@ -10,12 +10,14 @@ from datetime import timedelta
 
 import msgspec
 
+from labfleet.controllers import webhooks
 from labfleet.controllers.context import Context
 from labfleet.engine.controller import Again, Done
 from labfleet.kernel import errors
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.meta import Key
 from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service import access, admission
 from labfleet.service.parts import Caller, Parts
@@ -24,6 +26,8 @@ KEY = Key("Session", "", "upkeep")
 EVERY = 60.0
 AUDIT_AGE = timedelta(days=90)
 EVENTS_KEPT = 200_000
+EVENTS_HELD = 2_000_000
+"""The most events that are kept for a webhook that does not take them."""
 RETENTION = timedelta(days=30)
 ROUND_LIMIT = 200
 RETIRE_EVERY = 900.0
@@ -48,8 +52,18 @@ class Upkeep:
         if now >= self._retire_at and not await self._retire():
             self._retire_at = now + RETIRE_EVERY
         before = self.context.clock.now() - AUDIT_AGE
-        await self.context.objects.store.compact(before, keep=EVENTS_KEPT)
+        await self.context.objects.store.compact(before, keep=await self._kept())
         return Again(EVERY)
+
+    async def _kept(self) -> int:
+        """Return how many events stay: no webhook's due ones go, within a bound."""
+        oldest = webhooks.oldest_cursor(
+            [each for each in self.context.cache.all(Webhook) if each.spec.enabled]
+        )
+        if oldest is None:
+            return EVENTS_KEPT
+        head = await self.context.objects.store.head()
+        return max(EVENTS_KEPT, min(head.revision - oldest.revision, EVENTS_HELD))
 
     async def _retire(self) -> bool:
         """Remove records whose retention is over; tell whether some are left for the next round."""

@@ -1,7 +1,8 @@
-"""Two small windows to the outside: secrets and port probes."""
+"""Three small windows to the outside: secrets, port probes, and deliveries to webhooks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from labfleet.resources.meta import SecretRef
@@ -20,4 +21,29 @@ class PortProbe(Protocol):
 
     async def answers(self, address: str, port: int) -> bool:
         """Tell whether a TCP connection is accepted within the probe's own deadline."""
+        ...
+
+
+class Deliveries(Protocol):
+    """Posts to addresses that users named, so it trusts none of them (ux.md T45)."""
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        allow_private: bool,
+    ) -> int:
+        """Return the HTTP status of one POST; `seconds` is machine time for all of it.
+
+        Denied (reason PrivateAddress) when the host's address is not a public one, judged on
+        the very address that is connected to. Unreachable or Temporary when it did not get
+        through. Redirects are not followed and the reply's body is not read.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
         ...

@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from labfleet.resources.meta import Resource
-from labfleet.service import definition_rules, machine_rules, session_rules, settings_rules
+from labfleet.service import (
+    definition_rules,
+    machine_rules,
+    session_rules,
+    settings_rules,
+    webhook_rules,
+)
 from labfleet.service.parts import Caller, Parts
 from labfleet.service.ruled import Ruled
 
@@ -21,6 +27,7 @@ _CREATE: dict[str, Any] = {
     "Definition": definition_rules.create_definition,
     "Session": session_rules.create_session,
     "Settings": settings_rules.create_settings,
+    "Webhook": webhook_rules.create_webhook,
 }
 _UPDATE: dict[str, Any] = {
     "Pool": machine_rules.update_pool,
@@ -28,6 +35,7 @@ _UPDATE: dict[str, Any] = {
     "Definition": definition_rules.update_definition,
     "Session": session_rules.update_session,
     "Settings": settings_rules.update_settings,
+    "Webhook": webhook_rules.update_webhook,
 }
 _DELETE: dict[str, Any] = {
     "Pool": machine_rules.delete_pool,

@@ -1,0 +1,134 @@
+"""Posts events to addresses that users named: the Deliveries interface over aiohttp.
+
+It knows HTTP and addresses, not events. Every connection is made to an address that was judged
+right before, by the resolver that aiohttp itself asks: a name that answers differently the
+second time (DNS rebinding) gains nothing. No redirects, no proxies of the environment, no
+cookies, and no byte of the reply's body is read (ux.md T45).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from labfleet.kernel import errors
+
+Resolve = AbstractResolver
+
+
+def is_public(text: str) -> bool:
+    """Tell whether an address is one that anybody on the internet could mean."""
+    address = ipaddress.ip_address(text.split("%", 1)[0])
+    mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
+    judged = address if mapped is None else mapped
+    return judged.is_global and not judged.is_multicast and not judged.is_reserved
+
+
+class PublicOnly(AbstractResolver):
+    """Resolves names, and refuses a name of which any address is not public."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Return the addresses; OSError when there are none, Denied for a private one."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+        made: list[ResolveResult] = []
+        for kind, _, proto, _, place in found:
+            address = str(place[0])
+            if not is_public(address):
+                raise errors.Denied(_refusal(host, address), reason="PrivateAddress")
+            made.append(
+                {
+                    "hostname": host, "host": address, "port": int(place[1]), "family": kind,
+                    "proto": proto, "flags": socket.AI_NUMERICHOST,
+                }
+            )  # fmt: skip
+        return made
+
+    async def close(self) -> None:
+        """Hold nothing."""
+
+
+def _refusal(host: str, address: str) -> str:
+    return (
+        f"{host} is at {address}, which is not a public address;"
+        " an admin may set spec.allowPrivate for a receiver inside"
+    )
+
+
+class HttpDeliveries:
+    """Two sessions, made on first use: one for public addresses only, one for all."""
+
+    def __init__(self, resolver: AbstractResolver | None = None) -> None:
+        """Take another resolver for the public addresses only in tests."""
+        self._resolver = resolver or PublicOnly()
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        allow_private: bool,
+    ) -> int:
+        """Return the status of one POST, as the interface says."""
+        if not allow_private:
+            _judge_literal(url)
+        limits = aiohttp.ClientTimeout(total=seconds)
+        try:
+            async with self._session(allow_private).post(
+                url, data=body, headers=dict(headers), timeout=limits, allow_redirects=False
+            ) as reply:
+                return reply.status
+        except errors.Denied:
+            raise
+        except TimeoutError:
+            told = f"no answer within {seconds:g} s"
+            raise errors.Temporary(told, reason="Timeout") from None
+        except aiohttp.InvalidURL:
+            raise errors.Invalid("the URL is not one that can be called") from None
+        except (aiohttp.ClientError, OSError) as problem:
+            inner = problem.__cause__ or problem.__context__
+            if isinstance(inner, errors.Denied):
+                raise inner from None
+            told = f"{type(problem).__name__}: {problem}"[:300]
+            raise errors.Unreachable(told) from None
+
+    async def close(self) -> None:
+        """Close both sessions."""
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
+
+    def _session(self, allow_private: bool) -> aiohttp.ClientSession:  # noqa: FBT001 - a key
+        found = self._sessions.get(allow_private)
+        if found is None:
+            resolver = None if allow_private else self._resolver
+            connector = aiohttp.TCPConnector(
+                resolver=resolver, use_dns_cache=False, limit=32, limit_per_host=4
+            )
+            found = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+            )
+            self._sessions[allow_private] = found
+        return found
+
+
+def _judge_literal(url: str) -> None:
+    """Refuse an address written into the URL, which no resolver is asked for."""
+    host = urlsplit(url).hostname or ""
+    try:
+        public = is_public(host)
+    except ValueError:
+        return
+    if not public:
+        raise errors.Denied(_refusal(host, host), reason="PrivateAddress")

@@ -1,0 +1,309 @@
+"""Deliver the log's events to webhooks: in order, at least once, signed, each wait bounded.
+
+A webhook's cursor is a place in the log; the log keeps what no cursor has passed (within a
+bound). Only the newest place of a delivery that worked moves it, so a crash repeats events
+with the same id and loses none. A receiver that fails for a day loses the oldest event and
+is told so. Events about webhooks themselves are not delivered: they would feed themselves.
+"""
+
+from __future__ import annotations
+
+import base64
+import fnmatch
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.engine.controller import Again, Done
+from labfleet.interfaces import store as stores
+from labfleet.interfaces.outside import Deliveries
+from labfleet.kernel import backoff, clock, errors
+from labfleet.kernel.rng import Rng
+from labfleet.resources import conditions, kinds
+from labfleet.resources.meta import Key, Resource
+from labfleet.resources.webhook import Webhook, WebhookStatus
+from labfleet.service import event_types
+from labfleet.service.event_types import Change
+
+ACTOR = "webhooks"
+POLL = 30.0
+"""Fleet seconds between looks at a log that nobody said has grown."""
+PAGE, ROUND = 200, 50
+"""Events read and deliveries made in one round, so that one webhook never holds the others."""
+GIVE_UP = timedelta(hours=24)
+SAVE_EVERY = timedelta(seconds=60)
+SAVE_AFTER = 5000
+"""Events that a stored place may be behind although nothing was delivered."""
+RETRY_BASE, RETRY_LIMIT = 5.0, 3600.0
+SOURCE = "/labfleet/"
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a webhook is, in this process: ahead of what is stored."""
+
+    cursor: stores.Cursor
+    done: int = 0
+    delivered: int = 0
+    dropped: int = 0
+    status: int | None = None
+
+
+@dataclass(slots=True)
+class _Failed(Exception):
+    """One delivery did not work."""
+
+    message: str
+    status: int | None = None
+    reason: str = field(default="Failed")
+
+
+class WebhookController:
+    """Reconciles webhooks: each round delivers a bounded number of events of one of them."""
+
+    def __init__(self, context: Context, deliveries: Deliveries, rng: Rng) -> None:
+        self.context = context
+        self._deliveries = deliveries
+        self._rng = rng.stream("webhooks")
+        self._places: dict[str, _Place] = {}
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Deliver what the webhook of this key has not got yet."""
+        hook = self.context.cache.get(Webhook, key.name, key.namespace)
+        if hook is None or hook.deleting:
+            self._places.pop(str(key), None)
+            return Done()
+        if not hook.spec.enabled:
+            return Done()
+        now = self.context.clock.now()
+        place = await self._place(hook)
+        retry = hook.status.retry_at
+        asked = hook.metadata.generation > hook.status.observed_generation
+        if retry is not None and retry > now and not asked:
+            return Again((retry - now).total_seconds())
+        try:
+            page = await self.context.objects.store.events(place.cursor, limit=PAGE)
+        except errors.TooOld:
+            return await self._behind(hook, place)
+        try:
+            more = await self._deliver(hook, place, page)
+        except _Failed as problem:
+            return await self._failed(hook, place, problem)
+        await self._save(hook, place)
+        return Again(0.0 if more else POLL)
+
+    async def _place(self, hook: Webhook) -> _Place:
+        known = self._places.get(str(hook.key))
+        if known is not None:
+            return known
+        head = await self.context.objects.store.head()
+        try:
+            cursor = stores.Cursor.parse(hook.status.cursor)
+        except ValueError:
+            cursor = head  # a new webhook hears of what happens from now on
+        made = _Place(cursor=cursor)
+        self._places[str(hook.key)] = made
+        return made
+
+    async def _deliver(self, hook: Webhook, place: _Place, page: stores.EventPage) -> bool:
+        """Deliver in order; return whether there may be more to do at once."""
+        made = 0
+        for event in page.events:
+            for number, change in enumerate(await self._changes(event)):
+                if number < place.done or not _wanted(hook, change.type):
+                    continue
+                if made >= ROUND:
+                    return True
+                await self._one(hook, place, event, number, change)
+                place.done = number + 1
+                made += 1
+            place.cursor = stores.Cursor(page.cursor.epoch, event.revision)
+            place.done = 0
+        place.cursor = page.cursor
+        return len(page.events) >= PAGE
+
+    async def _changes(self, event: stores.Event) -> tuple[Change, ...]:
+        """Return what an event means, by the object's last event before it."""
+        if event.key.kind == "Webhook" or event.key.kind not in kinds.KINDS:
+            return ()
+        new = kinds.decode(event.key.kind, event.doc, event.revision)
+        if event.type == "DELETED":
+            return event_types.changes(new, None)
+        old: Resource | None = None
+        if event.type == "MODIFIED":
+            before = await self.context.objects.store.events_of(
+                event.key, before=event.revision, limit=1
+            )
+            same = [each for each in before if each.uid == event.uid]
+            if not same:
+                return ()  # what it was before is not known any more: nothing is made up
+            old = kinds.decode(event.key.kind, same[0].doc, same[0].revision)
+        return event_types.changes(old, new)
+
+    async def _one(
+        self, hook: Webhook, place: _Place, event: stores.Event, number: int, change: Change
+    ) -> None:
+        if self.context.clock.now() - event.at > GIVE_UP and hook.status.failures:
+            place.dropped += 1
+            return
+        identity = f"{place.cursor.epoch}.{event.revision}.{number}"
+        body = _cloud_event(self.context.installation, identity, event, change)
+        headers = {
+            "content-type": "application/cloudevents+json",
+            "user-agent": "labfleet-webhooks",
+            **self._signature(hook, identity, body),
+        }
+        try:
+            status = await self._deliveries.post(
+                hook.spec.url,
+                body,
+                headers,
+                seconds=float(hook.spec.timeout_seconds),
+                allow_private=hook.spec.allow_private,
+            )
+        except errors.LabfleetError as problem:
+            raise _Failed(problem.message, None, problem.reason) from None
+        place.status = status
+        if not 200 <= status < 300:
+            raise _Failed(f"the receiver answered {status}", status, "Refused")
+        place.delivered += 1
+
+    def _signature(self, hook: Webhook, identity: str, body: bytes) -> dict[str, str]:
+        """Return the headers of the Standard Webhooks scheme; none without a secret."""
+        at = str(int(self.context.clock.now().timestamp()))
+        named = {"webhook-id": identity, "webhook-timestamp": at}
+        if hook.spec.secret is None:
+            return named
+        try:
+            secret = self.context.secrets.resolve(hook.spec.secret)
+        except errors.LabfleetError as problem:
+            raise _Failed(problem.message, None, problem.reason) from None
+        signed = f"{identity}.{at}.".encode() + body
+        digest = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
+        return {**named, "webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
+
+    # --- what is stored ----------------------------------------------------------------------
+
+    async def _save(self, hook: Webhook, place: _Place) -> None:
+        """Store the place when something for people changed, or now and then."""
+        status = hook.status
+        now = self.context.clock.now()
+        recovered = status.failures > 0 or not conditions.is_true(status.conditions, "Delivering")
+        fresh = place.delivered > 0 or place.dropped > 0
+        last = status.last_delivered_at
+        due = fresh and (last is None or now - last >= SAVE_EVERY)
+        first = not status.cursor
+        asked = hook.metadata.generation > status.observed_generation
+        # Who drops old events waits for the stored place, so it must not stay far behind.
+        stale = first or place.cursor.revision - _stored(hook) > SAVE_AFTER
+        if not (asked or due or stale or (recovered and fresh)):
+            return
+        await self._record(
+            hook,
+            place,
+            failures=0,
+            retry_at=None,
+            last_error="",
+            last_status=place.status if place.status is not None else status.last_status,
+            last_delivered_at=now if place.delivered else status.last_delivered_at,
+            conditions=conditions.put(
+                status.conditions, "Delivering", "True", "Delivering", now=now
+            ),
+        )
+
+    async def _failed(self, hook: Webhook, place: _Place, problem: _Failed) -> Again:
+        failures = hook.status.failures + 1
+        wait = backoff.delay(failures, self._rng.random(), base=RETRY_BASE, limit=RETRY_LIMIT)
+        now = self.context.clock.now()
+        await self._record(
+            hook,
+            place,
+            failures=failures,
+            retry_at=now + timedelta(seconds=wait),
+            last_error=problem.message[:500],
+            last_status=problem.status,
+            conditions=conditions.put(
+                hook.status.conditions,
+                "Delivering",
+                "False",
+                problem.reason,
+                problem.message[:500],
+                now=now,
+            ),
+        )
+        return Again(wait)
+
+    async def _behind(self, hook: Webhook, place: _Place) -> Again:
+        """Go on from the log's end, and say that events were missed."""
+        place.cursor, place.done = await self.context.objects.store.head(), 0
+        told = "the log no longer holds what was due; it goes on from now"
+        await self._record(
+            hook,
+            place,
+            conditions=conditions.put(
+                hook.status.conditions, "Delivering", "False", "EventsMissed", told,
+                now=self.context.clock.now(),
+            ),
+        )  # fmt: skip
+        return Again(1.0)
+
+    async def _record(self, hook: Webhook, place: _Place, **changes: object) -> None:
+        status: WebhookStatus = msgspec.structs.replace(
+            hook.status,
+            cursor=str(place.cursor),
+            delivered=hook.status.delivered + place.delivered,
+            dropped=hook.status.dropped + place.dropped,
+            observed_generation=hook.metadata.generation,
+            **changes,
+        )
+        await self.context.record(hook, status=status, actor=ACTOR, reason="delivery")
+        place.delivered = place.dropped = 0
+
+
+def _stored(hook: Webhook) -> int:
+    try:
+        return stores.Cursor.parse(hook.status.cursor).revision
+    except ValueError:
+        return 0
+
+
+def oldest_cursor(hooks: list[Webhook]) -> stores.Cursor | None:
+    """Return the place that no enabled webhook is behind, for who drops old events."""
+    found = []
+    for hook in hooks:
+        try:
+            found.append(stores.Cursor.parse(hook.status.cursor))
+        except ValueError:
+            continue
+    return min(found, key=lambda each: each.revision, default=None)
+
+
+def _wanted(hook: Webhook, name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in hook.spec.types)
+
+
+def _cloud_event(installation: str, identity: str, event: stores.Event, change: Change) -> bytes:
+    """Return a CloudEvents 1.0 body in structured mode."""
+    plural = kinds.KINDS[event.key.kind].plural
+    return msgspec.json.encode(
+        {
+            "specversion": "1.0",
+            "id": identity,
+            "source": SOURCE + installation,
+            "type": change.type,
+            "subject": f"{plural}/{event.key.name}",
+            "time": clock.format_instant(event.at),
+            "datacontenttype": "application/json",
+            "data": {
+                **change.data,
+                "actor": event.actor,
+                "reason": event.reason,
+                "requestId": event.request_id,
+                "object": msgspec.Raw(event.doc),
+            },
+        }
+    )

@@ -1,0 +1,138 @@
+"""Posting to addresses that users named: nothing inside is reached, whatever the name says."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labfleet.adapters.webhooks import HttpDeliveries, is_public
+from labfleet.kernel import errors
+
+
+@asynccontextmanager
+async def receiver(reply: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A server on loopback that keeps what it got and answers one thing."""
+    got: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(
+            int(line.split(b":")[1])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length")
+        )
+        got.append(head + await reader.readexactly(length))
+        writer.write(reply)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/hook", got
+
+
+def answer(status: str, headers: str = "") -> bytes:
+    """Return a whole reply."""
+    return f"HTTP/1.1 {status}\r\n{headers}content-length: 0\r\nconnection: close\r\n\r\n".encode()
+
+
+async def post(deliveries: HttpDeliveries, url: str, *, inside: bool, seconds: float = 5.0) -> int:
+    """Post a small body."""
+    return await deliveries.post(
+        url, b"{}", {"webhook-id": "1"}, seconds=seconds, allow_private=inside
+    )
+
+
+@pytest.mark.asyncio
+async def test_a_body_with_its_headers_arrives_and_the_status_comes_back() -> None:
+    """Where an admin allowed addresses inside, a POST is an ordinary POST."""
+    deliveries = HttpDeliveries()
+    async with receiver(answer("204 No Content")) as (url, got):
+        assert await post(deliveries, url, inside=True) == 204
+    await deliveries.close()
+    assert got[0].startswith(b"POST /hook HTTP/1.1")
+    assert b"webhook-id: 1" in got[0]
+    assert got[0].endswith(b"{}")
+
+
+@pytest.mark.asyncio
+async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
+    """A receiver cannot send us on to an address inside."""
+    deliveries = HttpDeliveries()
+    there = answer("302 Found", "location: http://169.254.169.254/latest\r\n")
+    async with receiver(there) as (url, _):
+        assert await post(deliveries, url, inside=True) == 302
+    await deliveries.close()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1",
+        "0.0.0.0", "[::1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "[fe80::1]",
+        "[2002:7f00:1::]", "224.0.0.1", "localhost", "127.1", "0x7f000001", "2130706433",
+    ],
+)  # fmt: skip
+@pytest.mark.asyncio
+async def test_nothing_inside_is_reached(host: str) -> None:
+    """Literals in every spelling and names of this machine are refused before a connection."""
+    deliveries = HttpDeliveries()
+    with pytest.raises(errors.LabfleetError) as caught:
+        await post(deliveries, f"http://{host}:9/hook", inside=False)
+    await deliveries.close()
+    assert caught.value.reason in {"PrivateAddress", "Unreachable", "Invalid"}
+    assert isinstance(caught.value, (errors.Denied, errors.Unreachable, errors.Invalid))
+
+
+@pytest.mark.asyncio
+async def test_a_name_that_flips_to_an_address_inside_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The address is judged where it is resolved for the connection, so rebinding gains nothing."""
+    async with receiver(answer("200 OK")) as (url, got):
+        port = int(url.split(":")[2].split("/")[0])
+
+        async def flips(*_: object, **__: object) -> list[object]:
+            kind = socket.SOCK_STREAM
+            return [(socket.AF_INET, kind, 6, "", ("127.0.0.1", port))]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", flips, raising=False)
+        deliveries = HttpDeliveries()
+        with pytest.raises(errors.Denied, match="not a public address"):
+            await post(deliveries, f"http://hooks.example.com:{port}/", inside=False)
+        await deliveries.close()
+    assert got == []
+
+
+@pytest.mark.asyncio
+async def test_a_receiver_that_hangs_or_is_away_costs_its_deadline_only() -> None:
+    """Silence is Temporary after the deadline, a closed port is Unreachable."""
+    deliveries = HttpDeliveries()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(errors.Temporary):
+        await post(deliveries, f"http://127.0.0.1:{port}/", inside=True, seconds=0.05)
+    await deliveries.close()
+    server.close()
+    await server.wait_closed()
+    with pytest.raises(errors.Unreachable):
+        await post(deliveries, f"http://127.0.0.1:{port}/", inside=True)
+    await deliveries.close()
+
+
+@given(st.ip_addresses(v=4))
+def test_a_mapped_address_is_judged_as_what_it_means(address: object) -> None:
+    """Writing an IPv4 address as an IPv6 one changes nothing."""
+    assert is_public(str(address)) == is_public(f"::ffff:{address}")

@@ -1,0 +1,257 @@
+"""Webhooks: in order, at least once, signed, bounded, and never fed by themselves."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from virtual_time import play
+from world import World, world
+
+from labfleet.controllers import upkeep, webhooks
+from labfleet.controllers.webhooks import WebhookController
+from labfleet.engine.controller import Again
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources.meta import Key
+from labfleet.resources.webhook import Webhook
+from labfleet.service import verbs
+from labfleet.service.access import Principal, Role
+from labfleet.service.parts import Caller
+
+ADMIN = Caller(Principal("ada", Role.ADMIN, "ada"))
+KEY = Key("Webhook", "default", "h")
+
+
+class FakeDeliveries:
+    """Keeps what was posted; answers what the test says."""
+
+    def __init__(self) -> None:
+        self.posts: list[tuple[str, dict[str, Any], Mapping[str, str], bytes]] = []
+        self.answers: list[int | errors.LabfleetError] = []
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        allow_private: bool,
+    ) -> int:
+        """Answer the next thing, 200 when there is none."""
+        assert seconds > 0
+        assert not allow_private
+        answer = self.answers.pop(0) if self.answers else 200
+        if isinstance(answer, errors.LabfleetError):
+            raise answer
+        self.posts.append((url, json.loads(body), headers, body))
+        return answer
+
+    async def close(self) -> None:
+        """Hold nothing."""
+
+    def types(self) -> list[str]:
+        """Return the types of what arrived with a good answer."""
+        return [each[1]["type"] for each in self.posts]
+
+
+async def begun(w: World, **spec: Any) -> tuple[WebhookController, FakeDeliveries]:
+    """Return a controller whose webhook has its place in the log."""
+    process = await w.start(run=())
+    await w.make("Webhook", "h", {"url": "https://hooks.example.com/x", **spec})
+    sender = FakeDeliveries()
+    made = WebhookController(process.contexts["scheduler"], sender, w.dice)
+    await rounds(w, made, 1)
+    return made, sender
+
+
+async def rounds(w: World, controller: WebhookController, count: int = 3) -> float:
+    """Let the controller do some rounds; return when it wants to look again."""
+    again = 0.0
+    for _ in range(count):
+        await w.parts.fresh()
+        done = await controller.reconcile(KEY)
+        again = done.after if isinstance(done, Again) else -1.0
+    return again
+
+
+def hook(w: World) -> Webhook:
+    """Return the webhook as stored."""
+    found = w.cache.get(Webhook, "h")
+    assert found is not None
+    return found
+
+
+def test_events_arrive_in_order_as_cloudevents() -> None:
+    """A worker's making, cordon and phase are three named events with their object."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            made = await w.worker("w1")
+            await verbs.cordon(w.parts, ADMIN, "w1")
+            await w.status(made, phase="FAILED", summary="failed")
+            await rounds(w, controller)
+            assert sender.types() == ["worker.created", "worker.cordoned", "worker.status.updated"]
+            _, first, headers, _ = sender.posts[0]
+            assert (first["specversion"], first["subject"]) == ("1.0", "workers/w1")
+            assert first["data"]["object"]["metadata"]["name"] == "w1"
+            assert headers["content-type"] == "application/cloudevents+json"
+            assert "webhook-signature" not in headers
+            ids = [each[1]["id"] for each in sender.posts]
+            assert len(set(ids)) == 3
+            assert sender.posts[2][1]["data"]["new_phase"] == "FAILED"
+
+    play(story)
+
+
+def test_only_what_was_subscribed_is_sent() -> None:
+    """Types are globs; webhooks' own writes are never events."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w, types=["worker.cordon*"])
+            await w.worker("w1")
+            await verbs.cordon(w.parts, ADMIN, "w1")
+            await rounds(w, controller, 6)
+            assert sender.types() == ["worker.cordoned"]
+
+    play(story)
+
+
+def test_a_secret_signs_the_body() -> None:
+    """The signature is that of the Standard Webhooks scheme, over id, time and body."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w, secret={"env": "HOOK"})
+            w.secrets.values["HOOK"] = "s3cret"
+            await w.worker("w1")
+            await rounds(w, controller)
+            _, _, headers, body = sender.posts[0]
+            signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+            digest = hmac.new(b"s3cret", signed, hashlib.sha256).digest()
+            assert headers["webhook-signature"] == "v1," + base64.b64encode(digest).decode()
+            assert b"s3cret" not in body
+
+    play(story)
+
+
+@pytest.mark.parametrize("bad", [500, 302, errors.Unreachable("away"), errors.Denied("private")])
+def test_a_failed_delivery_is_repeated_with_the_same_id(bad: int | errors.LabfleetError) -> None:
+    """It backs off, says why, and goes on at the same event; nothing is skipped."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            await w.worker("w1")
+            sender.answers = [bad]
+            again = await rounds(w, controller, 1)
+            assert 2.5 <= again <= 5.0
+            status = hook(w).status
+            assert (status.failures, status.conditions[0].status) == (1, "False")
+            assert status.last_error
+            assert await rounds(w, controller, 1) > 0  # still waiting: nothing is sent
+            good = [each for each in sender.posts if each[1]["type"] == "worker.created"]
+            before = len(good)
+            await w.clock.sleep(again + 1)
+            await rounds(w, controller)
+            assert [each[1]["type"] for each in sender.posts][before:] == ["worker.created"]
+            assert hook(w).status.failures == 0
+            assert len({each[1]["id"] for each in sender.posts}) == 1
+
+    play(story)
+
+
+def test_a_changed_url_is_tried_at_once() -> None:
+    """Nobody waits an hour for a back-off that belonged to the wrong address."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            await w.worker("w1")
+            sender.answers = [500] * 6
+            for _ in range(6):
+                await w.clock.sleep(await rounds(w, controller, 1))
+            fresh = await w.parts.objects.get(Webhook, "h")
+            assert fresh is not None
+            spec = msgspec.structs.replace(fresh.spec, url="https://other.example.com/")
+            metadata = msgspec.structs.replace(
+                fresh.metadata, generation=fresh.metadata.generation + 1
+            )
+            changed = msgspec.structs.replace(fresh, spec=spec, metadata=metadata)
+            await w.parts.objects.save(changed, cause=stores.Cause("ada", w.clock.now()))
+            await rounds(w, controller)
+            assert sender.posts[-1][0] == "https://other.example.com/"
+
+    play(story)
+
+
+def test_a_new_process_repeats_and_loses_nothing() -> None:
+    """What was delivered after the last stored place comes again, with the same id."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            for name in ("w1", "w2", "w3"):
+                await w.worker(name)
+                await rounds(w, controller)
+            again = FakeDeliveries()
+            process = await w.start(run=())
+            reborn = WebhookController(process.contexts["scheduler"], again, w.dice)
+            await w.worker("w4")
+            await rounds(w, reborn, 4)
+            names = [each[1]["subject"] for each in sender.posts + again.posts]
+            assert set(names) == {f"workers/w{n}" for n in range(1, 5)}
+            first = {each[1]["subject"]: each[1]["id"] for each in sender.posts}
+            for each in again.posts:
+                assert first.get(each[1]["subject"], each[1]["id"]) == each[1]["id"]
+
+    play(story)
+
+
+def test_a_receiver_away_for_a_day_loses_the_oldest_and_is_told() -> None:
+    """Events older than a day are dropped and counted; the young ones arrive."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            await w.worker("w1")
+            sender.answers = [errors.Unreachable("away")]
+            await rounds(w, controller, 1)
+            await w.clock.sleep(25 * 3600.0)
+            await w.worker("w2")
+            await rounds(w, controller)
+            assert [each[1]["subject"] for each in sender.posts] == ["workers/w2"]
+            assert (hook(w).status.dropped, hook(w).status.delivered) == (1, 1)
+
+    play(story)
+
+
+def test_the_log_waits_for_webhooks_within_a_bound() -> None:
+    """Compaction keeps what a webhook has not got, and never more than its bound."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            place = webhooks.oldest_cursor([hook(w)])
+            assert place is not None
+            assert upkeep.EVENTS_HELD > upkeep.EVENTS_KEPT
+            for name in ("w1", "w2"):
+                await w.worker(name)
+            await w.store.compact(w.clock.now(), keep=0)
+            await rounds(w, controller)
+            told = [each.reason for each in hook(w).status.conditions]
+            assert told == ["EventsMissed"]
+            await w.worker("w3")
+            await rounds(w, controller)
+            assert sender.posts[-1][1]["subject"] == "workers/w3"
+
+    play(story)

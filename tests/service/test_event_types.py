@@ -1,0 +1,141 @@
+"""What changes are called: every name is documented, and nothing is said of nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from fleet_world import World
+
+from labfleet.kernel import errors
+from labfleet.resources import conditions
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Metadata
+from labfleet.resources.session import Session, SessionPhase, SessionSpec
+from labfleet.resources.worker import (
+    CmlStatus,
+    Ec2Status,
+    Health,
+    IdleStatus,
+    LicenceStatus,
+    Worker,
+    WorkerPhase,
+    WorkerSpec,
+)
+from labfleet.service import objects
+from labfleet.service.access import Principal, Role
+from labfleet.service.event_types import GOOD_WHEN_TRUE, TYPES, changes
+from labfleet.service.parts import Caller
+from labfleet.service.webhook_rules import url_problem
+
+NOW = datetime(2026, 11, 28, 9, tzinfo=UTC)
+BASE = Worker(metadata=Metadata(name="w"), spec=WorkerSpec())
+
+
+def worker(**status: object) -> Worker:
+    """Return the base worker with these status fields."""
+    return msgspec.structs.replace(BASE, status=msgspec.structs.replace(BASE.status, **status))
+
+
+def spec(**fields: object) -> Worker:
+    """Return the base worker with these spec fields."""
+    return msgspec.structs.replace(BASE, spec=msgspec.structs.replace(BASE.spec, **fields))
+
+
+@pytest.mark.parametrize(
+    ("new", "name"),
+    [
+        (worker(phase=WorkerPhase.READY), "worker.status.updated"),
+        (worker(phase=WorkerPhase.TERMINATED), "worker.terminated"),
+        (worker(phase=WorkerPhase.DRAINING), "worker.draining"),
+        (worker(phase=WorkerPhase.LICENSING), "worker.license.registration.started"),
+        (worker(health=Health.DEGRADED), "worker.health.changed"),
+        (worker(cml=CmlStatus(url="https://a")), "worker.endpoint.updated"),
+        (worker(cml=CmlStatus(labs=3)), "worker.labs.updated"),
+        (worker(ec2=Ec2Status(public_ip="1.2.3.4")), "worker.ec2_details.updated"),
+        (worker(licence=LicenceStatus(registered=True)), "worker.license.registration.completed"),
+        (worker(licence=LicenceStatus(leak="x")), "worker.license.leaked"),
+        (worker(idle=IdleStatus(auto_pauses=1)), "worker.paused"),
+        (worker(idle=IdleStatus(manual_resumes=1)), "worker.resumed"),
+        (worker(idle=IdleStatus(warned_at=NOW)), "worker.idle.warning"),
+        (worker(idle=IdleStatus(last_activity_at=NOW)), "worker.activity.updated"),
+        (spec(cordoned=True), "worker.cordoned"),
+        (spec(desired="Stopped"), "worker.desired_status.changed"),
+        (spec(idle_detection=False), "worker.idle_detection.toggled"),
+    ],
+)
+def test_each_change_of_a_worker_has_its_name(new: Worker, name: str) -> None:
+    """The seeds' names, and every one of them is in the table."""
+    found = [each.type for each in changes(BASE, new)]
+    assert name in found
+    assert set(found) <= set(TYPES)
+
+
+def test_the_life_of_a_record_is_told() -> None:
+    """Made, imported, deleted; nothing when nothing changed."""
+    assert [each.type for each in changes(None, BASE)] == ["worker.created"]
+    assert [each.type for each in changes(BASE, None)] == ["worker.deleted"]
+    assert changes(BASE, BASE) == ()
+
+
+def test_raised_is_always_the_bad_news() -> None:
+    """A condition that should hold is raised when it turns False, the others when True."""
+    for name in ("CmlHealthy", "DiskAlmostFull"):
+        bad, good = ("False", "True") if name in GOOD_WHEN_TRUE else ("True", "False")
+        sick = worker(conditions=conditions.put((), name, bad, "R", now=NOW))
+        well = worker(conditions=conditions.put((), name, good, "R", now=NOW))
+        assert [each.type for each in changes(BASE, sick)] == ["condition.raised"]
+        assert [each.type for each in changes(sick, well)] == ["condition.cleared"]
+        assert [each.type for each in changes(BASE, well)] == []
+
+
+def test_a_sessions_phase_end_and_extension_are_told() -> None:
+    """Generic status change, the end, and the new end of its slot."""
+    base = Session(metadata=Metadata(name="s"), spec=SessionSpec(definition="d"))
+
+    def made(**status: object) -> Session:
+        return msgspec.structs.replace(base, status=msgspec.structs.replace(base.status, **status))
+
+    ended = [each.type for each in changes(base, made(phase=SessionPhase.FAILED))]
+    assert ended == ["session.status.changed", "session.terminated"]
+    later = changes(made(end=NOW), made(end=NOW + timedelta(hours=1)))
+    assert [each.type for each in later] == ["session.timeslot.extended"]
+
+
+ADMIN = Caller(Principal("ada", Role.ADMIN, "ada"))
+OPERATOR = Caller(Principal("olga", Role.OPERATOR, "olga"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com/", "ftp://example.com/", "https://", "https://u:p@example.com/",
+        "https://127.0.0.1/", "https://10.1.2.3/", "https://169.254.169.254/", "https://[::1]/",
+        "https://[::ffff:169.254.169.254]/", "https://localhost/", "https://x.internal/",
+        "https://2130706433/", "https://0x7f.1/", "https://a b/", "https://[bad/",
+    ],
+)  # fmt: skip
+def test_an_address_inside_is_refused_when_it_is_named(url: str) -> None:
+    """What can be told from the text alone is told at once (ux.md T45)."""
+    assert url_problem(url, allow_private=False)
+
+
+@pytest.mark.asyncio
+async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
+    """An operator makes webhooks to the outside only, and cannot move one that looks inside."""
+    body = {"metadata": {"name": "h"}, "spec": {"url": "http://10.0.0.1/", "allowPrivate": True}}
+    row = KINDS["Webhook"]
+    with pytest.raises(errors.Denied):
+        await objects.create(world.parts, OPERATOR, row, body)
+    made = await objects.create(world.parts, ADMIN, row, body)
+    moved = {**body, "metadata": {"name": "h", "resourceVersion": made.metadata.resource_version}}
+    moved["spec"] = {**body["spec"], "url": "http://10.0.0.2/"}
+    with pytest.raises(errors.Denied):
+        await objects.replace(world.parts, OPERATOR, row, "h", moved)
+    wrong = {
+        "metadata": {"name": "h2"},
+        "spec": {"url": "https://example.com/", "types": ["wrk.*"]},
+    }
+    with pytest.raises(errors.Invalid, match="no event type matches"):
+        await objects.create(world.parts, ADMIN, row, wrong)
