@@ -1,8 +1,13 @@
 """The rest of the API: sharing, drawings, links, captures, notices, bridges, people, keys, samples."""
 
 import json
+from dataclasses import replace
 
 import pytest
+
+from cml_simulator.core.outside import PERSON, Edit, act
+from cml_simulator.core.server import ADMIN_ID
+from cml_simulator.core.world import set_rules
 
 PAIR = ({"id": "a"}, {"id": "b"})
 
@@ -264,12 +269,58 @@ def test_telemetry_and_feedback(box, lab):
     """Events tell of logins, labs and starts unless declined; feedback is taken (201)."""
     box.ask("PUT", f"/labs/{lab}/start", want=204)
     kinds = {event["category"] for event in box.get("/telemetry/events")}
-    assert kinds == {"user_login", "lab_create", "lab_start"}
+    assert kinds == {"user_activity", "import_lab", "start_lab"}
     box.ask("PUT", "/telemetry", {"opt_in": False})
     count = len(box.get("/telemetry/events"))
     box.login()
     assert len(box.get("/telemetry/events")) == count
     assert box.send("POST", "/feedback", {"score": 5}).status == 201
+
+
+def test_events_name_the_deed_and_who_did_it(box, lab):
+    """Each deed of a person is on record with the user's id; looking is no deed."""
+    box.server.telemetry.clear()
+    node = one(box, "nodes")
+    path = f"/labs/{lab}/nodes/{node}/state"
+    for verb, where in (("PUT", f"{path}/start"), ("PUT", f"{path}/stop"), ("GET", f"/labs/{lab}")):
+        box.send(verb, where)
+    box.clock.forward(60)
+    for verb, where in (("PUT", f"/labs/{lab}/stop"), ("PUT", f"/labs/{lab}/wipe")):
+        box.ask(verb, where, want=204)
+    box.send("GET", f"/labs/{lab}/download")
+    box.ask("DELETE", f"/labs/{lab}", want=204)
+    told = box.get("/telemetry/events")
+    assert [each["category"] for each in told] == [
+        "start_node", "stop_node", "stop_lab", "wipe_lab", "export_lab", "delete_lab",
+    ]  # fmt: skip
+    assert {each["data"]["user_id"] for each in told} == {ADMIN_ID}
+    assert told[0]["data"]["node_id"] == node
+
+
+@pytest.mark.parametrize(
+    ("form", "stamp"),
+    [
+        ("offset", "2027-01-15T08:00:00+00:00"),
+        ("zulu", "2027-01-15T08:00:00.000000Z"),
+        ("plain", "2027-01-15 08:00:00"),
+        ("seconds", 1_800_000_000.0),
+    ],
+)
+def test_event_stamps_come_in_the_form_of_the_rule(box, form, stamp):
+    """Releases and exporters differ; a manager has to read all four."""
+    set_rules(box.server, replace(box.server.config.rules, telemetry_stamp=form))
+    act(box.server, Edit(action="use"), 1_800_000_000.0)
+    assert box.get("/telemetry/events")[-1]["timestamp"] == stamp
+
+
+def test_what_others_do_is_on_record_until_it_is_wiped(box, lab):
+    """A deed from outside carries another user than CML's administrator, or the one named."""
+    act(box.server, Edit(action="start_lab", lab_id=lab), box.clock.now)
+    act(box.server, Edit(action="use", text="import_lab", tag="u-7"), box.clock.now)
+    told = [(e["category"], e["data"]["user_id"]) for e in box.get("/telemetry/events")[-2:]]
+    assert told == [("start_lab", PERSON), ("import_lab", "u-7")]
+    act(box.server, Edit(action="clear_telemetry"), box.clock.now)
+    assert box.get("/telemetry/events") == []
 
 
 def test_login_settings_keep_no_secret(box):

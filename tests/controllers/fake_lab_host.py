@@ -21,6 +21,7 @@ from labfleet.interfaces.lab_host import (
 )
 from labfleet.kernel import errors
 from labfleet.resources import port_tags, topology
+from labfleet.resources.idle import Activity, ActivityEvent
 from labfleet.resources.telemetry import (
     ComputeHealth,
     ComputeStats,
@@ -110,6 +111,10 @@ class FakeLabHosts:
         self.identity: str | None = None
         self.expires: str | None = None
         self.lose_tags = 0
+        self.events: dict[str, list[ActivityEvent]] = {}
+        self.declined = False
+        self.cpu = 1.0
+        self.at_activity: Callable[[str], None] | None = None
         self.most_starting = 0
 
     @property
@@ -232,7 +237,7 @@ class FakeLabHost:
         self._may("system_stats")
         return SystemStats(
             cpu_count=self.hosts.cpus,
-            cpu_percent=1.0,
+            cpu_percent=self.hosts.cpu,
             memory=Room(total=188 * 2**30, free=187 * 2**30, used=2**30),
             disk=self.hosts.disk,
             controller_disk=self.hosts.disk,
@@ -308,6 +313,15 @@ class FakeLabHost:
 
     async def set_telemetry(self, *, enabled: bool) -> None:
         self.hosts.calls.append(f"telemetry {self._server().worker} {enabled}")
+
+    async def activity(self) -> Activity:
+        server = self._server()
+        self._may("activity")
+        told = tuple(reversed(self.hosts.events.get(server.worker, [])))
+        self.hosts.calls.append(f"activity {server.worker}")
+        if self.hosts.at_activity is not None:
+            self.hosts.at_activity(server.worker)
+        return Activity(events=told, declined=self.hosts.declined)
 
     # --- labs ----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from cml_simulator.core.errors import refused
 from cml_simulator.core.inputs import iso
 from cml_simulator.core.model import Interface, Lab, Link, Node
 from cml_simulator.core.topology import NodeSpec, Topology
-from cml_simulator.core.world import Server, note, record, tell
+from cml_simulator.core.world import Server, note, tell
 
 
 def new_lab(server: Server, owner: str, now: float, title: str | None = None) -> Lab:
@@ -20,7 +20,6 @@ def new_lab(server: Server, owner: str, now: float, title: str | None = None) ->
     server.revision += 1
     note(lab, "ADD", ("LAB", lab.id), now, {"title": text})
     tell(server, "created", lab.id, {"title": text}, now)
-    record(server, "lab_create", {"lab_id": lab.id}, now)
     return lab
 
 

@@ -15,7 +15,6 @@ from cml_simulator.core.world import (
     note,
     note_clashes,
     note_state,
-    record,
     settle,
     tell,
 )
@@ -26,8 +25,6 @@ def start_lab(server: Server, lab: Lab, now: float) -> None:
     settle(server, now)
     idle = [n for n in lab.nodes.values() if n.phase in {State.DEFINED, State.STOPPED}]
     idle = _check_start(server, idle)
-    if lab.intent is not State.STARTED:
-        record(server, "lab_start", {"lab_id": lab.id, "nodes": len(idle)}, now)
     lab.intent = State.STARTED
     tell(server, "state", lab.id, {"state": "STARTED"}, now)
     _queue(server, idle, now)

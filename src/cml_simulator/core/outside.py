@@ -11,9 +11,11 @@ from cml_simulator.core import builder, licensing, lifecycle
 from cml_simulator.core.errors import not_found, refused
 from cml_simulator.core.model import Lab, Node
 from cml_simulator.core.server import ADMIN_ID, Server
-from cml_simulator.core.world import settle
+from cml_simulator.core.world import record, settle
 
 Answer = dict[str, Any]
+PERSON = "5c1f9d6a-3b52-4e0c-9a77-0d2f6be1c3a4"
+"""Whose deeds these are: somebody who is not CML's own administrator."""
 
 
 class Edit(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -65,21 +67,39 @@ def _notes(server: Server, edit: Edit, now: float) -> Answer:
 
 def _start_lab(server: Server, edit: Edit, now: float) -> Answer:
     lifecycle.start_lab(server, _lab(server, edit), now)
-    return {}
+    return _deed(server, "start_lab", edit, now)
 
 
 def _stop_lab(server: Server, edit: Edit, now: float) -> Answer:
     lifecycle.stop_lab(server, _lab(server, edit), now)
-    return {}
+    return _deed(server, "stop_lab", edit, now)
 
 
 def _start_node(server: Server, edit: Edit, now: float) -> Answer:
     lifecycle.start_node(server, _node(server, edit), now)
-    return {}
+    return _deed(server, "start_node", edit, now)
 
 
 def _stop_node(server: Server, edit: Edit, now: float) -> Answer:
     lifecycle.stop_node(server, _node(server, edit), now)
+    return _deed(server, "stop_node", edit, now)
+
+
+def _use(server: Server, edit: Edit, now: float) -> Answer:
+    """Do something that only telemetry shows; `text` is its category, `tag` another user's id."""
+    return _deed(server, edit.text or "user_activity", edit, now)
+
+
+def _clear_telemetry(server: Server, edit: Edit, now: float) -> Answer:
+    """Lose the events, as a server does whose disk was wiped."""
+    _ = edit, now
+    server.telemetry.clear()
+    return {}
+
+
+def _deed(server: Server, category: str, edit: Edit, now: float) -> Answer:
+    data = {"user_id": edit.tag or PERSON, "lab_id": edit.lab_id, "node_id": edit.node_id}
+    record(server, category, {key: value for key, value in data.items() if value}, now)
     return {}
 
 
@@ -134,6 +154,8 @@ ACTIONS = {
     "stop_lab": _stop_lab,
     "start_node": _start_node,
     "stop_node": _stop_node,
+    "use": _use,
+    "clear_telemetry": _clear_telemetry,
     "delete_node": _delete_node,
     "break_node": _break_node,
     "add_tag": _add_tag,

@@ -197,6 +197,7 @@ class Rules:
     boot_factor: float = 1.0
     boot_seconds: dict[str, float] = field(default_factory=dict)
     starting_seconds: float = 1.0
+    telemetry_stamp: Literal["offset", "zulu", "plain", "seconds"] = "offset"
 
 
 @dataclass(frozen=True, slots=True)

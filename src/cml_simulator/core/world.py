@@ -272,8 +272,19 @@ def tell(server: Server, event: str, lab_id: str, data: dict[str, Any], at: floa
 def record(server: Server, category: str, data: dict[str, Any], at: float) -> None:
     """Keep a telemetry event, unless people have declined telemetry."""
     if server.opt_in is not False:
-        stamp = server.stamp(at)
+        stamp = telemetry_stamp(server, at)
         server.telemetry.append({"category": category, "timestamp": stamp, "data": data})
+
+
+def telemetry_stamp(server: Server, at: float) -> str | float:
+    """Return a stamp in the form that this server's rule names (upstream.md 2.4 reads four)."""
+    iso = server.stamp(at)
+    form = server.config.rules.telemetry_stamp
+    if form == "seconds":
+        return at + server.weather.clock_skew
+    plain = iso[:19]
+    forms = {"offset": iso, "zulu": f"{plain}.000000Z", "plain": plain.replace("T", " ")}
+    return forms[form]
 
 
 def note_clashes(server: Server, node: Node, at: float) -> None:

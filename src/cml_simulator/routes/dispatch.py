@@ -8,7 +8,7 @@ from typing import Any
 
 from cml_simulator.core.errors import CmlError
 from cml_simulator.core.profile import RELEASES
-from cml_simulator.core.world import Server, settle
+from cml_simulator.core.world import Server, record, settle
 from cml_simulator.routes import (
     annotations,
     definitions,
@@ -72,9 +72,33 @@ def _answer(server: Server, request: Request, now: float) -> Reply:
         call = Call(server, now, request, params)
         if route.access is not Access.PUBLIC:
             _log_in(call, route.access)
-        return _reply(route.handler(call))
+        reply = _reply(route.handler(call))
     except CmlError as error:
         return error_reply(error)
+    _note_deed(call, route)
+    return reply
+
+
+DEEDS = {
+    ("POST", "/labs"): "create_lab",
+    ("POST", "/import"): "import_lab",
+    ("DELETE", "/labs/{lab_id}"): "delete_lab",
+    ("PUT", "/labs/{lab_id}/start"): "start_lab",
+    ("PUT", "/labs/{lab_id}/stop"): "stop_lab",
+    ("PUT", "/labs/{lab_id}/wipe"): "wipe_lab",
+    ("GET", "/labs/{lab_id}/download"): "export_lab",
+    ("PUT", "/labs/{lab_id}/nodes/{node_id}/state/start"): "start_node",
+    ("PUT", "/labs/{lab_id}/nodes/{node_id}/state/stop"): "stop_node",
+    ("GET", "/labs/{lab_id}/nodes/{node_id}/keys/console"): "user_activity",
+}
+"""What a person did, in the words of telemetry (upstream.md 2.4); looking is no deed."""
+
+
+def _note_deed(call: Call, route: Route) -> None:
+    """Put what was done on record, with who did it."""
+    category = DEEDS.get((route.method, route.template))
+    if category is not None and call.user is not None:
+        record(call.server, category, {**call.params, "user_id": call.user.id}, call.now)
 
 
 def _reply(value: Any) -> Reply:

@@ -23,7 +23,7 @@ def _login(call: Call) -> tuple[User, str]:
         raise CmlError(403, "Authentication failed!")
     now = call.now + call.server.weather.clock_skew
     token = call.server.sessions.issue(user.id, call.server.new_id(), now)
-    record(call.server, "user_login", {"user_id": user.id}, call.now)
+    record(call.server, "user_activity", {"user_id": user.id, "action": "login"}, call.now)
     return user, token
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from labfleet.resources.idle import Activity
 from labfleet.resources.machine import TlsSettings
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
@@ -139,6 +140,10 @@ class LabHost(Protocol):
 
     async def set_telemetry(self, *, enabled: bool) -> None:
         """Opt in or out of telemetry (seed 001's enable_telemetry)."""
+        ...
+
+    async def activity(self) -> Activity:
+        """Return what people did on the server, as its telemetry tells; newest first."""
         ...
 
     async def labs(self) -> tuple[Lab, ...]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 from urllib.parse import quote
 
+from labfleet.adapters.cml import activity, lanes, licensing, parsing, telemetry, waiting
 from labfleet.adapters.cml import errors as translate
-from labfleet.adapters.cml import lanes, licensing, parsing, telemetry, waiting
 from labfleet.adapters.cml.client import Call, Client
 from labfleet.adapters.cml.observation import NODES_QUERY, Look
 from labfleet.adapters.cml.transport import Reply
@@ -23,6 +23,7 @@ from labfleet.interfaces.lab_host import (
     Stage,
 )
 from labfleet.kernel import errors
+from labfleet.resources.idle import Activity
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 STAGES: dict[str, Stage] = {
@@ -119,6 +120,10 @@ class CmlHost:
             wanted = "accepted" if enabled else "declined"
         if now != wanted:
             await self._client.change("PUT", "telemetry", {"opt_in": wanted})
+
+    async def activity(self) -> Activity:
+        """Return the telemetry events, in two requests."""
+        return await activity.read(self._client)
 
     async def labs(self) -> tuple[Lab, ...]:
         """Return every lab with its notes; complete or an error, never a part."""

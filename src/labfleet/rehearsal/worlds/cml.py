@@ -39,9 +39,9 @@ from cml_simulator.core.world import (
     settle,
     why_waiting,
 )  # fmt: skip
+from labfleet.adapters.cml import activity, parsing, telemetry
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml import licensing as licences
-from labfleet.adapters.cml import parsing, telemetry
 from labfleet.adapters.cml.transport import Reply
 from labfleet.interfaces.lab_host import (
     HostAddress,
@@ -58,6 +58,7 @@ from labfleet.rehearsal.dice import EPOCH, SECRET, Dice
 from labfleet.rehearsal.faults import Luck
 from labfleet.rehearsal.loop import Loop
 from labfleet.rehearsal.worlds.wire import Manners, Repeat, Wire
+from labfleet.resources.idle import Activity
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 T = TypeVar("T")
@@ -282,6 +283,12 @@ class DirectHost:
             server.opt_in = enabled
 
         await self._ask("telemetry", verb, repeat="safe")
+
+    async def activity(self) -> Activity:
+        return await self._ask(
+            "telemetry/events",
+            lambda server, _: activity.parse(list(server.telemetry), server.opt_in),
+        )
 
     async def labs(self) -> tuple[Lab, ...]:
         return await self._ask(

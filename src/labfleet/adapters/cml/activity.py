@@ -1,0 +1,70 @@
+"""Reads CML's telemetry events: who did what and when, as far as the server tells.
+
+The server gives every event it has, with no filter and no paging (cml-api.md 1). Which of them
+count as use is decided elsewhere. A time that cannot be read stays None, for whoever decides to
+be careful with; it is never taken for a long time ago.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from labfleet.adapters.cml import parsing
+from labfleet.adapters.cml.client import Client
+from labfleet.kernel import errors
+from labfleet.resources.idle import Activity, ActivityEvent
+
+KEPT = 1000
+"""How many events are handed on, the newest; undated ones come first."""
+_USER_KEYS = ("user_id", "user", "username", "owner")
+
+
+async def read(client: Client) -> Activity:
+    """Return the events and whether people declined them; two requests.
+
+    The order matters: events first, so that somebody who opts out in between is seen.
+    """
+    events = await client.get("telemetry/events")
+    return parse(events, parsing.mapping(await client.get("telemetry")).get("opt_in"))
+
+
+def parse(events: Any, opt_in: Any) -> Activity:
+    """Return both answers' meaning; Protocol when the events are no list."""
+    if not isinstance(events, list):
+        raise errors.Protocol("telemetry/events: not a list")
+    found = [event(each) for each in events if isinstance(each, dict)]
+    found.sort(key=_newness)
+    declined = opt_in is False or (isinstance(opt_in, str) and opt_in.lower() == "declined")
+    return Activity(events=tuple(found[:KEPT]), declined=declined)
+
+
+def event(raw: dict[str, Any]) -> ActivityEvent:
+    """Return one event; a category that is missing is the word `unknown`."""
+    data = parsing.mapping(raw.get("data"))
+    users = (parsing.text(place.get(key)) for place in (data, raw) for key in _USER_KEYS)
+    return ActivityEvent(
+        category=(parsing.text(raw.get("category")) or "unknown")[:100],
+        at=instant(raw.get("timestamp")),
+        user=next((each[:100] for each in users if each), None),
+    )
+
+
+def instant(value: Any) -> datetime | None:
+    """Return the instant of a stamp, None when it is none.
+
+    Four forms (upstream.md 2.4): ISO 8601 with an offset, with Z and fractions, without a zone
+    (UTC then, with T or a space), and seconds since 1970.
+    """
+    try:
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value.strip())
+            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        seconds = parsing.number(value)
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _newness(event: ActivityEvent) -> float:
+    return float("-inf") if event.at is None else -event.at.timestamp()
