@@ -12,6 +12,7 @@ from labfleet.resources.meta import Resource
 from labfleet.service import (
     definition_rules,
     machine_rules,
+    origin_rules,
     session_rules,
     settings_rules,
     webhook_rules,
@@ -30,6 +31,7 @@ _CREATE: dict[str, Any] = {
     "Webhook": webhook_rules.create_webhook,
 }
 _UPDATE: dict[str, Any] = {
+    "Worker": machine_rules.update_worker,
     "Pool": machine_rules.update_pool,
     "Template": machine_rules.update_template,
     "Definition": definition_rules.update_definition,
@@ -38,6 +40,7 @@ _UPDATE: dict[str, Any] = {
     "Webhook": webhook_rules.update_webhook,
 }
 _DELETE: dict[str, Any] = {
+    "Worker": origin_rules.delete_worker,
     "Pool": machine_rules.delete_pool,
     "Template": machine_rules.delete_template,
     "Definition": definition_rules.delete_definition,

@@ -16,7 +16,7 @@ from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Drain, Worker, WorkerPhase
-from labfleet.service import access, idempotency, intake, session_rules
+from labfleet.service import access, idempotency, intake, origin_rules, session_rules
 from labfleet.service.parts import Caller, Parts, Refused, retried
 from labfleet.service.ruled import Ruled, with_spec
 
@@ -185,6 +185,7 @@ async def desire(
     async def change(old: Worker) -> Ruled:
         if old.spec.desired == "Terminated" and desired != "Terminated":
             raise Refused(f"worker {name!r} is being terminated", reason="WorkerEnding")
+        origin_rules.may_become(old, desired)
         again = desired == "Ready" and old.status.phase is WorkerPhase.FAILED
         counted = _counted(old, desired, caller.principal.name, parts.clock.now())
         return Ruled(with_spec(counted, desired=desired, retries=old.spec.retries + again))

@@ -1,0 +1,224 @@
+"""Importing and adopting servers: once each, never another's, and gone without a trace of harm."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from fleet_world import ADMIN, World, who, world
+
+from labfleet.interfaces.compute import Instance
+from labfleet.kernel import errors
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.leak import Leak, LeakSpec
+from labfleet.resources.meta import Metadata, SecretRef
+from labfleet.resources.region import Region
+from labfleet.resources.worker import Worker
+from labfleet.service import adoption, objects, regions, verbs
+from labfleet.service.parts import Refused
+
+REGION = "us-east-1"
+WORKER = KINDS["Worker"]
+
+
+def found(count: int, **tags: str) -> list[Instance]:
+    return [Instance(f"i-{n:017x}", "running", tags=tags) for n in range(1, count + 1)]
+
+
+async def ready(w: World) -> None:
+    await w.template()
+    spec = {"discovery": {"enabled": True, "template": "metal"}}
+    await w.make("Settings", "fleet", spec)
+
+
+async def take(w: World, some: list[Instance], **how: Any) -> adoption.Imported:
+    return await adoption.bulk_import(
+        w.parts, who("internal"), some, region=REGION, source="test", **how
+    )
+
+
+@pytest.mark.asyncio
+async def test_what_was_found_becomes_observed_workers_once() -> None:
+    """A second import of the same instances, in another order, makes nothing."""
+    async with world() as w:
+        await ready(w)
+        made = await take(w, found(3, Name="lab"))
+        assert made.names == ("lab", "lab-00000002", "lab-00000003")
+        again = await take(w, found(3)[::-1])
+        assert (again.names, again.known) == ((), 3)
+        worker = await w.parts.objects.get(Worker, "lab")
+        assert worker is not None
+        assert worker.spec.origin is not None
+        assert worker.spec.origin.managed is False
+        assert worker.status.ec2.instance_id == "i-00000000000000001"
+        assert worker.metadata.finalizers == ()
+
+
+@pytest.mark.asyncio
+async def test_imports_that_race_make_each_worker_once() -> None:
+    """Eight scans at once of the same hundred and fifty instances make as many workers."""
+    async with world() as w:
+        await ready(w)
+        await asyncio.gather(*(take(w, found(150)) for _ in range(8)))
+        ids = [each.status.ec2.instance_id for each in w.parts.cache.all(Worker)]
+        assert len(ids) == len(set(ids)) == 150
+
+
+@pytest.mark.asyncio
+async def test_an_owned_instance_is_never_imported() -> None:
+    """Whoever's owner tag it is: ours is garbage's affair, another's is reported."""
+    async with world() as w:
+        await ready(w)
+        tagged = [
+            Instance("i-0000000a", "running", tags={"labfleet:owner": "us"}),
+            Instance("i-0000000b", "running", tags={"labfleet:owner": "them"}),
+        ]
+        made = await take(w, tagged, installation="us")
+        assert (made.names, made.ours, made.foreign) == ((), ("i-0000000a",), ("i-0000000b",))
+        assert (await take(w, tagged)).foreign == ("i-0000000a", "i-0000000b")
+
+
+@pytest.mark.asyncio
+async def test_importing_needs_a_template() -> None:
+    """Without a template nobody knows how to log in, so nothing is imported and it says so."""
+    async with world() as w:
+        with pytest.raises(errors.Invalid, match="template"):
+            await take(w, found(1))
+        assert w.parts.cache.all(Worker) == []
+
+
+@pytest.mark.asyncio
+async def test_deleting_an_observed_worker_leaves_the_machine_and_is_remembered() -> None:
+    """The record goes at once and says so; discovery does not bring it back, adopting does."""
+    async with world() as w:
+        await ready(w)
+        await take(w, found(1, Name="lab"))
+        gone = await objects.delete(w.parts, ADMIN, WORKER, "lab")
+        assert "left alone" in gone.status.message
+        assert gone.metadata.finalizers == ()
+        made = await take(w, found(1, Name="lab"))
+        assert (made.names, made.ignored) == ((), ("i-00000000000000001",))
+        back = await adoption.adopt_instance(
+            w.parts, ADMIN, "i-00000000000000001", region=REGION, template="metal"
+        )
+        assert back.spec.origin is not None
+        assert back.spec.origin.managed
+        region = await w.parts.objects.get(Region, REGION)
+        assert region is not None
+        assert region.status.ignored == ()
+
+
+@pytest.mark.asyncio
+async def test_an_observed_worker_is_not_told_what_to_become() -> None:
+    """Stop, end and the same by patch are refused until it is adopted."""
+    async with world() as w:
+        await ready(w)
+        await take(w, found(1, Name="lab"))
+        for desired in ("Stopped", "Terminated"):
+            with pytest.raises(Refused, match="only observed"):
+                await verbs.desire(w.parts, ADMIN, "lab", desired=desired)
+            with pytest.raises(Refused, match="only observed"):
+                await objects.patch(w.parts, ADMIN, WORKER, "lab", {"spec": {"desired": desired}})
+        with pytest.raises(errors.Invalid, match="origin"):
+            await objects.patch(
+                w.parts, ADMIN, WORKER, "lab", {"spec": {"origin": {"kind": "external"}}}
+            )
+
+
+@pytest.mark.asyncio
+async def test_adopting_makes_it_managed_once() -> None:
+    """By name or by instance id it is the same worker; a second time changes nothing."""
+    async with world() as w:
+        await ready(w)
+        await take(w, found(1, Name="lab"))
+        first = await adoption.adopt(w.parts, ADMIN, "lab")
+        assert first.spec.origin is not None
+        assert first.spec.origin.managed
+        same = await adoption.adopt_instance(
+            w.parts, ADMIN, "i-00000000000000001", region=REGION, template="metal"
+        )
+        assert same.metadata.uid == first.metadata.uid
+        with pytest.raises(errors.Denied):
+            await adoption.adopt(w.parts, who("user", "bob"), "lab")
+
+
+@pytest.mark.asyncio
+async def test_a_worker_that_we_launched_is_not_adopted() -> None:
+    """Adopting is for what others launched."""
+    async with world() as w:
+        await w.template()
+        await w.make("Worker", "w1", {"template": "metal"})
+        with pytest.raises(Refused, match="launched by us"):
+            await adoption.adopt(w.parts, ADMIN, "w1")
+
+
+@pytest.mark.asyncio
+async def test_an_external_server_has_a_login_and_no_stop() -> None:
+    """One worker for one address; it is reached there, and Stopped is refused in words."""
+    async with world() as w:
+        ref = SecretRef(env="CML_PASSWORD")
+        made = await adoption.adopt_server(
+            w.parts, ADMIN, "https://cml.example/", username="ann", password=ref
+        )
+        assert made.spec.machine is not None
+        assert made.spec.machine.cml.api_base_url == "https://cml.example"
+        assert made.spec.machine.cml.admin_username == "ann"
+        same = await adoption.adopt_server(w.parts, ADMIN, "https://cml.example", password=ref)
+        assert same.metadata.uid == made.metadata.uid
+        with pytest.raises(Refused, match="nothing here can stop"):
+            await verbs.desire(w.parts, ADMIN, made.name, desired="Stopped")
+        assert (await verbs.desire(w.parts, ADMIN, made.name, desired="Terminated")).name
+        for url in ("http://169.254.169.254", "ftp://cml.example", "https://a:b@cml.example"):
+            with pytest.raises(errors.Invalid, match=r"CML|http|password"):
+                await adoption.adopt_server(w.parts, ADMIN, url, password=ref, name="x")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("origin", "spec", "where"),
+    [
+        ({"kind": "imported", "region": "eu-west-1"}, {}, "instanceId"),
+        ({"kind": "imported", "instanceId": "i-0000000a"}, {}, "region"),
+        ({"kind": "external"}, {}, "url"),
+        ({"kind": "external", "url": "https://x"}, {"desired": "Stopped"}, "desired"),
+        ({"kind": "imported", "instanceId": "../../etc", "region": "eu-west-1"}, {}, "instanceId"),
+    ],
+)
+async def test_a_manifest_with_a_bad_origin_is_refused(
+    origin: dict[str, Any], spec: dict[str, Any], where: str
+) -> None:
+    """What apply sends is judged like a verb."""
+    async with world() as w:
+        await w.template()
+        with pytest.raises(errors.Invalid, match=where):
+            await w.make("Worker", "x", {"template": "metal", "origin": origin, **spec})
+
+
+@pytest.mark.asyncio
+async def test_two_manifests_cannot_name_one_instance() -> None:
+    """The second is refused and names the first."""
+    async with world() as w:
+        await w.template()
+        origin = {"kind": "imported", "instanceId": "i-0000000a", "region": "eu-west-1"}
+        made = await w.make("Worker", "a", {"template": "metal", "origin": origin})
+        assert made.spec.machine.aws.region == "eu-west-1"
+        with pytest.raises(Refused, match="'a' is i-0000000a already"):
+            await w.make("Worker", "b", {"template": "metal", "origin": origin})
+
+
+@pytest.mark.asyncio
+async def test_a_leak_is_resolved_with_a_note() -> None:
+    """Resolving removes it and keeps who and why in its last event."""
+    async with world() as w:
+        leak = Leak(
+            metadata=Metadata(name="w1-abc", uid=w.ids.uid()),
+            spec=LeakSpec(worker="w1", since=w.clock.now()),
+        )
+        await w.parts.objects.save(leak, cause=w.parts.cause(ADMIN, "x"))
+        await regions.resolve(w.parts, ADMIN, "w1-abc", note="freed in CSSM")
+        assert await w.parts.objects.get(Leak, "w1-abc") is None
+        [last, *_] = await objects.events(w.parts, ADMIN, KINDS["Leak"], "w1-abc")
+        assert (last.type, last.reason, last.actor) == ("DELETED", "Resolved: freed in CSSM", "ada")
+        with pytest.raises(errors.Gone):
+            await regions.resolve(w.parts, ADMIN, "w1-abc")
