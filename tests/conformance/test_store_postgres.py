@@ -204,15 +204,15 @@ async def test_migrations_make_the_schema(place: Place, postgres_server: Postgre
 
 async def test_forward_and_failed_steps(place: Place, store: s.Store) -> None:
     """A later step is applied once; one that fails leaves the schema before it."""
-    good = Migration(2, "more", "d2", "CREATE TABLE more (x int);")
-    bad = Migration(3, "bad", "d3", "CREATE TABLE yet (x int); CREATE TABLE yet (x int);")
+    good = Migration(900, "more", "d2", "CREATE TABLE more (x int);")
+    bad = Migration(901, "bad", "d3", "CREATE TABLE yet (x int); CREATE TABLE yet (x int);")
     with psycopg.connect(place.url, autocommit=True) as connection:
         for _ in range(2):
             with connection.transaction():
                 migrate(connection, (*migrations("postgres"), good))
         with pytest.raises(psycopg.Error), connection.transaction():
             migrate(connection, (*migrations("postgres"), good, bad))
-    assert run(place.url, "SELECT max(number), to_regclass('yet') FROM migrations") == [(2, None)]
+    assert run(place.url, "SELECT max(number), to_regclass('yet') FROM migrations") == [(900, None)]
 
 
 async def test_newer_schema(place: Place) -> None:

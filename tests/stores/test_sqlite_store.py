@@ -32,7 +32,7 @@ async def test_full_disk(tmp_path: Path) -> None:
     """A full disk is OutOfCapacity, nothing is half done, and the store goes on with space."""
     store, database = opened(tmp_path / "store.db")
     await store.commit(commit(put("w1", bytes(1000))))
-    database._writer.execute("PRAGMA max_page_count=40")
+    database._writer.execute("PRAGMA max_page_count=41")
     results = await asyncio.gather(
         *(store.commit(commit(put(f"big{n}", bytes(40_000)))) for n in range(9)),
         return_exceptions=True,
@@ -126,7 +126,7 @@ def test_forward_step() -> None:
 def test_failed_step(tmp_path: Path) -> None:
     """A step that fails in the middle leaves the store at the schema before it."""
     _, database = opened(tmp_path / "store.db")
-    bad = Migration(2, "bad", "d2", "CREATE TABLE more (x);\nCREATE TABLE more (x);")
+    bad = Migration(900, "bad", "d2", "CREATE TABLE more (x);\nCREATE TABLE more (x);")
     with pytest.raises(sqlite3.Error), database._transaction():
         sqlite.migrate(database._writer, (*migrations("sqlite"), bad))
     tables = database._writer.execute("SELECT name FROM sqlite_master").fetchall()

@@ -5,7 +5,7 @@ appends its event in the same transaction. Revisions are positive, growing, one 
 an object's version is the revision of its last event. No event that a reader has passed is
 ever inserted behind it (style.md 2.7: a plain sequence on PostgreSQL loses 8-14 %).
 
-Leases, tokens and remembered replies are not objects and append no event.
+Leases, tokens, remembered replies and series are not objects and append no event.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from labfleet.resources.meta import Key
 
 PAGE_LIMIT = 1000
 COMMIT_LIMIT = 256
+SERIES_LIMIT = 5000
 
 
 class Cursor(NamedTuple):
@@ -256,6 +257,19 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesRow:
+    """One bucket of a worker's numbers: of `step` seconds, from `at` on.
+
+    `data` is the packed form of `resources.series`, whose tiers say how many are kept.
+    """
+
+    worker: str
+    step: int
+    at: datetime
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
 class TokenRow:
     """An API token: only its hash is kept. `expires` None means never."""
 
@@ -357,6 +371,26 @@ class Store(Protocol):
 
     async def tokens(self) -> tuple[TokenRow, ...]:
         """Return all token rows."""
+        ...
+
+    async def merge_series(self, rows: Sequence[SeriesRow]) -> None:
+        """Merge buckets into what is kept of their instants, at most `SERIES_LIMIT` at once.
+
+        The same bucket written twice holds both. A bucket takes the place of the one a whole
+        ring older; one whose place is taken by a newer one is dropped without a word.
+        """
+        ...
+
+    async def series(self, worker: str, step: int, since: datetime) -> tuple[SeriesRow, ...]:
+        """Return a worker's buckets of this step that begin at `since` or later, oldest first."""
+        ...
+
+    async def series_workers(self) -> tuple[str, ...]:
+        """Return the names of the workers that have series."""
+        ...
+
+    async def drop_series(self, workers: Sequence[str]) -> int:
+        """Drop all buckets of these workers; return how many went."""
         ...
 
     async def compact(self, before: datetime, *, keep: int) -> int:

@@ -16,7 +16,7 @@ from labfleet.interfaces import store
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.resources.meta import Key
-from labfleet.stores import rules
+from labfleet.stores import rules, series
 from labfleet.stores.database import Database, Rows, Run
 from labfleet.stores.group_commit import GroupCommit, commit_each
 from labfleet.stores.instants import from_micros, to_micros
@@ -167,6 +167,26 @@ class FleetStore:
     async def tokens(self) -> tuple[store.TokenRow, ...]:
         rows = await self._read(partial(self._db.rows, self._sql["tokens"]))
         return tuple(_token(row) for row in rows)
+
+    # --- series: no events either --------------------------------------------------------
+
+    async def merge_series(self, rows: Sequence[store.SeriesRow]) -> None:
+        series.check(rows)
+        if rows:
+            await self._write(partial(series.merge, self._sql, self._db.listed, rows))
+
+    async def series(self, worker: str, step: int, since: datetime) -> tuple[store.SeriesRow, ...]:
+        parameters = series.parameters(worker, step, since)
+        return series.read(
+            await self._read(partial(self._db.rows, self._sql["series"], parameters))
+        )
+
+    async def series_workers(self) -> tuple[str, ...]:
+        rows = await self._read(partial(self._db.rows, self._sql["series_workers"]))
+        return tuple(row[0] for row in rows)
+
+    async def drop_series(self, workers: Sequence[str]) -> int:
+        return await self._write(partial(series.drop, self._sql, tuple(workers)))
 
     # --- keeping house -------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ TABLES = {
     "leases": ("name", "holder", "token", "version"),
     "tokens": ("id", "hash", "role", "owner", "created", "expires", "revoked"),
     "replies": ("key", "digest", "reply", "until"),
+    "series": ("worker", "step", "slot", "at", "data"),
 }  # fmt: skip
 _BYTES = {"doc", "reply"}
 _encode = msgspec.json.encode

@@ -288,3 +288,36 @@ SET digest = excluded.digest, reply = excluded.reply, until = excluded.until;
 -- name: announce
 -- Only wakes those who wait; they read the log themselves, and look now and then anyway.
 SELECT pg_notify('labfleet_log', %s);
+
+-- Series: a batch is a list of texts, each a JSON array, so both databases take the same.
+
+-- name: load_series
+-- What lies in the slots of a batch now: [worker, step, slot].
+SELECT s.worker, s.step, s.slot, s.at, s.data
+FROM unnest(%s::text[]) AS r CROSS JOIN LATERAL (SELECT r::jsonb AS row) AS j
+JOIN series AS s ON s.worker = j.row ->> 0 AND s.step = (j.row ->> 1)::bigint
+ AND s.slot = (j.row ->> 2)::bigint;
+
+-- name: save_series
+INSERT INTO series (worker, step, slot, at, data)
+SELECT j.row ->> 0, (j.row ->> 1)::bigint, (j.row ->> 2)::bigint, (j.row ->> 3)::bigint,
+       j.row ->> 4
+FROM unnest(%s::text[]) AS r CROSS JOIN LATERAL (SELECT r::jsonb AS row) AS j
+ON CONFLICT (worker, step, slot) DO UPDATE SET at = excluded.at, data = excluded.data;
+
+-- name: series
+SELECT worker, step, at, data FROM series
+WHERE worker = %s AND step = %s AND at >= %s ORDER BY at;
+
+-- name: series_workers
+-- From one name to the next: the rows between are not read.
+WITH RECURSIVE names (worker) AS (
+    SELECT min(worker) FROM series
+    UNION ALL
+    SELECT (SELECT min(s.worker) FROM series AS s WHERE s.worker > n.worker)
+    FROM names AS n WHERE n.worker IS NOT NULL
+)
+SELECT worker FROM names WHERE worker IS NOT NULL ORDER BY worker;
+
+-- name: drop_series
+DELETE FROM series WHERE worker = %s RETURNING 1;

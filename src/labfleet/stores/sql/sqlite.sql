@@ -275,3 +275,38 @@ ON CONFLICT (owner) DO UPDATE SET version = excluded.version;
 INSERT INTO replies (key, digest, reply, until) VALUES (?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE
 SET digest = excluded.digest, reply = excluded.reply, until = excluded.until;
+
+-- Series: a batch is a list of texts, each a JSON array, so both databases take the same.
+
+-- name: load_series
+-- What lies in the slots of a batch now: [worker, step, slot].
+SELECT s.worker, s.step, s.slot, s.at, s.data
+FROM json_each(?) AS j CROSS JOIN series AS s
+WHERE s.worker = json_extract(j.value, '$[0]')
+  AND s.step = json_extract(j.value, '$[1]')
+  AND s.slot = json_extract(j.value, '$[2]');
+
+-- name: save_series
+INSERT INTO series (worker, step, slot, at, data)
+SELECT json_extract(j.value, '$[0]'), json_extract(j.value, '$[1]'),
+       json_extract(j.value, '$[2]'), json_extract(j.value, '$[3]'),
+       json_extract(j.value, '$[4]')
+FROM json_each(?) AS j WHERE TRUE
+ON CONFLICT (worker, step, slot) DO UPDATE SET at = excluded.at, data = excluded.data;
+
+-- name: series
+SELECT worker, step, at, data FROM series
+WHERE worker = ? AND step = ? AND at >= ? ORDER BY at;
+
+-- name: series_workers
+-- From one name to the next: the rows between are not read.
+WITH RECURSIVE names (worker) AS (
+    SELECT min(worker) FROM series
+    UNION ALL
+    SELECT (SELECT min(s.worker) FROM series AS s WHERE s.worker > n.worker)
+    FROM names AS n WHERE n.worker IS NOT NULL
+)
+SELECT worker FROM names WHERE worker IS NOT NULL ORDER BY worker;
+
+-- name: drop_series
+DELETE FROM series WHERE worker = ? RETURNING 1;

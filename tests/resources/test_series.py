@@ -1,0 +1,84 @@
+"""Buckets: packed and read back, merged in any order, resampled, bounded."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labfleet.resources import series
+
+START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
+VALUES = st.dictionaries(
+    st.sampled_from(series.NAMES), st.one_of(st.none(), st.floats(0, 1e12)), max_size=9
+)
+
+
+@given(VALUES, VALUES)
+def test_a_packed_bucket_is_read_back_and_merging_has_no_order(
+    one: dict[str, float | None], other: dict[str, float | None]
+) -> None:
+    """Counts and extremes are kept, to the width that is stored."""
+    whole = series.merged(series.single(one), series.single(other))
+    again = series.merged(series.single(other), series.single(one))
+    read = series.unpack(series.pack(whole))
+    assert whole.keys() == again.keys() == read.keys()
+    for name, spread in whole.items():
+        assert (spread.count, spread.low, spread.high) == (
+            again[name].count, again[name].low, again[name].high,
+        )  # fmt: skip
+        assert read[name].count == spread.count
+        assert read[name].high == pytest.approx(spread.high, rel=1e-6)
+        assert read[name].mean == pytest.approx(spread.mean, rel=1e-5)
+        assert read[name].low <= read[name].high
+
+
+def test_what_nobody_measured_is_absent_and_never_zero() -> None:
+    """None and what is no number leave no trace."""
+    assert series.single({"cpu": None, "memory": float("nan"), "other": 1.0}) == {}
+    assert series.unpack(series.pack({})) == {}
+
+
+@pytest.mark.parametrize("text", ["", "A", "!!!!", "/////w==", "AQA="])
+def test_a_text_that_cannot_be_read_is_an_empty_bucket(text: str) -> None:
+    """A damaged row costs a point and nothing else."""
+    assert series.unpack(text) == {}
+
+
+def test_a_bucket_is_small() -> None:
+    """A busy minute with everything but CloudWatch takes less than 100 characters."""
+    first = {"cpu": 10.0, "memory": 20.0, "disk": 30.0, "nodes": 5, "labs": 2, "sessions": 2}
+    second = {**first, "cpu": 11.0, "memory": 21.0, "disk": 30.5}
+    text = series.pack(series.merged(series.single(first), series.single(second)))
+    assert len(text) < 100
+
+
+@pytest.mark.parametrize(
+    ("hours", "step", "expected"),
+    [(1, None, 60), (6, None, 60), (7, None, 600), (72, None, 600), (73, None, 3600),
+     (9999, None, 3600), (1, 600, 600), (1, 900, 600), (1, 7200, 3600), (100, 60, 3600)],
+)  # fmt: skip
+def test_the_finest_tier_that_reaches_back_is_read(
+    hours: int, step: int | None, expected: int
+) -> None:
+    """No finer than asked, and never one that has forgotten the beginning."""
+    now = START
+    assert series.tier_for(now - timedelta(hours=hours), step, now).step == expected
+
+
+def test_coarser_buckets_are_made_of_finer_ones() -> None:
+    """Ten minutes out of minutes: the mean is weighted by the counts."""
+    rows = [(START + timedelta(minutes=n), series.single({"cpu": float(n)})) for n in range(20)]
+    made = series.resampled(rows, 600)
+    assert [at for at, _ in made] == [START, START + timedelta(minutes=10)]
+    assert (made[0][1]["cpu"].mean, made[1][1]["cpu"].low) == (4.5, 10)
+
+
+def test_slots_are_the_rings_places() -> None:
+    """A bucket and the one a whole ring later share their place; neighbours do not."""
+    tier = series.TIERS[0]
+    assert series.slot(START, tier) == series.slot(START + tier.window, tier)
+    assert series.slot(START, tier) != series.slot(START + timedelta(seconds=60), tier)
+    assert series.ROWS == 1632
