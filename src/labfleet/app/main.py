@@ -14,7 +14,7 @@ import uvloop
 
 from labfleet.api import application
 from labfleet.api.ring import Ring
-from labfleet.app import logs, serving, wiring
+from labfleet.app import logs, notifying, serving, wiring
 from labfleet.app.settings import ROLES, Settings, load
 from labfleet.app.system import SystemIds
 from labfleet.engine.feed import Feed
@@ -91,6 +91,7 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
         system = wiring.build(outside, settings, installation, holder=ids.uid())
         tokens = Tokens(outside.store, outside.clock, ids)
         await _first_token(tokens, token_file)
+        await _surroundings(system)
         base = list(system.feeds)
         url = ""
         if bound is not None:
@@ -113,6 +114,17 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
             await outside.deliveries.close()
         await outside.store.close()
     return 0
+
+
+async def _surroundings(system: wiring.System) -> None:
+    """Say which of the seeds' variables do nothing here, and make the webhooks they ask for."""
+    log = logs.get("app")
+    environment = system.outside.environment
+    if environment.ignored:
+        detail = "see docs/reference/settings.md, Variables of the seeds"
+        log.info("environment.ignored", variables=",".join(environment.ignored), detail=detail)
+    for refused in await notifying.ensure(system.parts, environment.webhooks):
+        log.warning("environment.webhook", detail=refused)
 
 
 async def _run(system: wiring.System, ground: Supervisor, told: dict[str, str]) -> None:

@@ -1,6 +1,8 @@
-"""Settings: a TOML file, then LABFLEET_* variables, then the command line; unknown keys refused.
+"""Settings: a TOML file, the seeds' variables, LABFLEET_* variables, then the command line.
 
-This is the only reader of the environment. Secrets are never settings: they are files or
+The last one that says something wins; unknown keys are refused. What people change while the
+server runs is another thing (`resources.fleet_settings`); the seeds' variables are one layer of
+it. This is the only reader of the environment. Secrets are never settings: they are files or
 variables named by secretRefs.
 """
 
@@ -15,6 +17,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from labfleet.app import aliases
 from labfleet.kernel import errors
 
 PREFIX = "LABFLEET_"
@@ -82,6 +85,7 @@ def load(
     path = file or env.get(PREFIX + "SERVER_CONFIG")
     if path:
         raw.update(_from_file(path))
+    raw.update(aliases.read(env).server)
     raw.update(_from_environment(env))
     raw.update({key: value for key, value in arguments.items() if value is not None})
     try:
@@ -99,6 +103,11 @@ def load(
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise errors.Invalid("settings: tls_cert and tls_key go together")
     return settings
+
+
+def surroundings(environment: Mapping[str, str] | None = None) -> aliases.Environment:
+    """Return what the seeds' variables say; Invalid names the variable with a wrong value."""
+    return aliases.read(os.environ if environment is None else environment)
 
 
 def _bounded(settings: Settings) -> None:

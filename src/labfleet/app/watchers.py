@@ -11,6 +11,7 @@ from labfleet.engine.controller import Controller, Outcome
 from labfleet.engine.supervisor import State
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key
+from labfleet.service.fleet_settings import SettingsReader
 
 _USUAL = frozenset({Outcome.DONE, Outcome.AGAIN, Outcome.CANCELLED})
 _EXPECTED = frozenset({Outcome.CONFLICT, Outcome.FENCED, Outcome.GONE})
@@ -73,3 +74,21 @@ def add_gauges(metrics: Metrics, cache: Cache, controllers: list[Controller]) ->
 
     metrics.gauge("labfleet_objects", "Objects by kind and phase.", ("kind", "phase"), objects)
     metrics.gauge("labfleet_queue_depth", "Keys in a controller's queue.", ("controller",), depths)
+
+
+def add_pauses(metrics: Metrics, settings: SettingsReader) -> None:
+    """Add what is paused: one row for everything, one for each pool that is paused alone."""
+
+    def paused() -> Iterable[Sample]:
+        pauses = settings.pauses()
+        yield ("*",), float(any(each.pool is None for each in pauses))
+        for each in pauses:
+            if each.pool is not None:
+                yield (each.pool,), 1.0
+
+    metrics.gauge(
+        "labfleet_paused",
+        "1 while automatic actions are paused; pool * is everything.",
+        ("pool",),
+        paused,
+    )

@@ -19,10 +19,11 @@ from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import Connect
 from labfleet.adapters.probe import TcpProbe
 from labfleet.adapters.webhooks import HttpDeliveries
+from labfleet.app.aliases import Environment
 from labfleet.app.metrics import Metrics
-from labfleet.app.settings import Settings
+from labfleet.app.settings import Settings, surroundings
 from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
-from labfleet.app.watchers import Watcher, add_gauges
+from labfleet.app.watchers import Watcher, add_gauges, add_pauses
 from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
@@ -59,6 +60,7 @@ class Outside:
     hosts: LabHosts
     secrets: Secrets
     probe: PortProbe
+    environment: Environment = field(default_factory=Environment)
     deliveries: Deliveries | None = None
 
 
@@ -107,6 +109,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         hosts=CmlHosts(_network(settings)),
         secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
         probe=TcpProbe(),
+        environment=surroundings(),
         deliveries=HttpDeliveries(),
     )
     return outside, installation
@@ -159,7 +162,13 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         outside=outside,
         cache=cache,
         parts=Parts(
-            objects=Objects(outside.store), cache=cache, clock=outside.clock, ids=outside.ids
+            objects=Objects(outside.store),
+            cache=cache,
+            clock=outside.clock,
+            ids=outside.ids,
+            environment=outside.environment.layer,
+            variables=outside.environment.variables,
+            defaults=outside.environment.defaults,
         ),
         metrics=metrics,
         watcher=Watcher(metrics),
@@ -170,6 +179,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
     add_gauges(metrics, cache, system.controllers)
+    add_pauses(metrics, system.parts.settings)
     add_worker_gauges(metrics, system.parts.samples, outside.clock)
     return system
 
@@ -205,6 +215,7 @@ def _add_role(
         deliveries=outside.deliveries,
         since=outside.clock.now(),
         samples=system.parts.samples,
+        environment=outside.environment.layer,
     )
     maker = assembly.Assembly(outside.rng, system.parts, system.watcher)
     if role == "scheduler":

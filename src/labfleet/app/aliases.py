@@ -1,0 +1,259 @@
+"""The environment variables of seeds 001 and 002, each as a row: what it sets here.
+
+One table; `settings` reads the environment by it and docs/reference/settings.md shows it. A
+variable sets one of the server's own settings, one of the fleet's, or what a new template or
+pool gets where it leaves something out; it may be left to the AWS SDK, or have no counterpart
+here, which its row explains. Of rows for one thing the first that is set wins.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from labfleet.kernel import errors
+from labfleet.resources import fleet_settings
+
+Place = Literal["settings", "server", "Template", "Pool", "webhooks", "sdk", "fixed", "ignored"]
+LEASE_LEAST = 30.0
+_REGION = re.compile(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}")
+_URL = re.compile(r"https?://[^\s/]+(/\S*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """One variable. `there` is its default or example in the seeds; `path` what it sets here."""
+
+    variable: str
+    there: str
+    place: Place
+    path: str = ""
+    read: Callable[[str], Any] = str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the variables say.
+
+    `layer` and `variables` are for the fleet's settings, `server` for the server's own,
+    `defaults` for new objects by kind. `ignored` names those that are set and do nothing.
+    """
+
+    layer: dict[str, dict[str, Any]] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    server: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, dict[str, Any]] = field(default_factory=dict)
+    webhooks: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+def read(env: Mapping[str, str]) -> Environment:
+    """Return what the environment says; Invalid names the variable with a wrong value.
+
+    An empty variable counts as not set.
+    """
+    made = Environment(ignored=tuple(_ignored(env)))
+    hooks: tuple[str, ...] = ()
+    for row in TABLE:
+        text = env.get(row.variable, "").strip()
+        if not text or row.place in {"sdk", "ignored"}:
+            continue
+        try:
+            value = row.read(text)
+        except ValueError as problem:
+            raise errors.Invalid(f"environment variable {row.variable}: {problem}") from None
+        if row.place == "settings":
+            if row.path not in made.variables:
+                made.variables[row.path] = row.variable
+                _put(made.layer, row.path.split("."), value)
+        elif row.place == "server":
+            made.server.setdefault(row.path, value)
+        elif row.place == "webhooks":
+            hooks = value
+        elif row.place != "fixed":
+            _put(made.defaults.setdefault(row.place, {}), row.path.split("."), value)
+    return Environment(made.layer, made.variables, made.server, made.defaults, hooks, made.ignored)
+
+
+def _ignored(env: Mapping[str, str]) -> Iterator[str]:
+    for row in TABLE:
+        if row.place == "ignored" and env.get(row.variable, "").strip():
+            yield row.variable
+
+
+def _put(block: dict[str, Any], steps: list[str], value: Any) -> None:
+    for step in steps[:-1]:
+        block = block.setdefault(step, {})
+    block.setdefault(steps[-1], value)
+
+
+def _number(low: int, high: int) -> Callable[[str], int]:
+    def read_(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,12}", text) or not low <= int(text) <= high:
+            raise ValueError(f"{text[:80]!r} is no whole number from {low} to {high}")
+        return int(text)
+
+    return read_
+
+
+def _lease(text: str) -> float:
+    """Return seconds; fewer than 30 are read as 30, which a leader here needs."""
+    return max(LEASE_LEAST, float(_number(1, 86_400)(text)))
+
+
+def _words(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _region(text: str) -> str:
+    if not _REGION.fullmatch(text):
+        raise ValueError(f"{text[:80]!r} is no region, for example us-east-1")
+    return text
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    found = tuple(_words(text))
+    if any(not _URL.fullmatch(each) for each in found):
+        # Not the value: such addresses often hold a secret.
+        raise ValueError("is no list of http(s) addresses, separated by commas")
+    return found
+
+
+def _only(word: str) -> Callable[[str], str]:
+    def read_(text: str) -> str:
+        if re.sub("[^a-z]", "", text.lower()) != word.lower():
+            raise ValueError(f"{text[:80]!r} is not built; the only one so far is {word}")
+        return text
+
+    return read_
+
+
+def _secret(variable: str) -> Callable[[str], dict[str, str]]:
+    """Return a reference: the value itself is read when it is used, and kept nowhere."""
+    return lambda _: {"env": variable}
+
+
+def _setting(variable: str, there: str, path: str, note: str = "") -> Alias:
+    read_ = functools.partial(fleet_settings.from_text, path)
+    return Alias(variable, there, "settings", path, read_, note)
+
+
+def _template(
+    variable: str, there: str, path: str, read_: Callable[[str], Any] = str, note: str = ""
+) -> Alias:
+    return Alias(variable, there, "Template", f"machine.{path}", read_, note)
+
+
+def _pool(variable: str, there: str, path: str, high: int) -> Alias:
+    return Alias(variable, there, "Pool", f"scaling.{path}", _number(0, high))
+
+
+def _nothing(variable: str, there: str, note: str) -> Alias:
+    return Alias(variable, there, "ignored", note=note)
+
+
+_ETCD = "leaders are elected in the store of labfleet itself; there is no etcd"
+_ONE_SERVER = "controllers run in the server, or reach the store; there is no second service"
+_LOOKS = (
+    "a worker is looked at when something of it changes and at each poll "
+    "(`monitoring.pollIntervalSeconds`); there is no second interval"
+)
+_BY_LOAD = "pools follow what waits (NEED_BASED); scaling by load is not built"
+_SDK = "the AWS SDK's own chain reads it, unless `aws_access_key_env` names other variables"
+
+TABLE: tuple[Alias, ...] = (
+    _setting("WORKER_DISCOVERY_ENABLED", "true", "discovery.enabled"),
+    _setting("WORKER_DISCOVERY_INTERVAL", "300", "discovery.scanIntervalSeconds"),
+    _setting("WORKER_DISCOVERY_AMI_NAME", "CML-*", "discovery.amiNamePattern"),
+    _setting("WORKER_DISCOVERY_REGIONS", "us-east-1,us-west-2", "discovery.regions"),
+    _setting("AWS_REGION", "us-east-1; us-west-2 in seed 001", "discovery.regions",
+             "when WORKER_DISCOVERY_REGIONS is not set"),
+    _template("AWS_REGION", "us-east-1; us-west-2 in seed 001", "aws.region", _region),
+    _setting("METRICS_POLL_INTERVAL", "60", "monitoring.pollIntervalSeconds"),
+    _setting("WORKER_METRICS_POLL_INTERVAL", "300", "monitoring.pollIntervalSeconds",
+             "when METRICS_POLL_INTERVAL is not set"),
+    _setting("WORKER_MONITORING_ENABLED", "true", "monitoring.cloudwatch",
+             "seed 002's monitoring is CloudWatch, which costs money per metric; health and "
+             "CML's own figures are always on"),
+    _setting("METRICS_CHANGE_THRESHOLD_PERCENT", "5", "monitoring.metricsChangePercent"),
+    _setting("IDLE_CHECK_INTERVAL", "60", "idle.checkIntervalSeconds"),
+    _setting("IDLE_THRESHOLD_MINUTES", "30", "idle.timeoutMinutes"),
+    _setting("CLEANUP_RETENTION_DAYS", "30", "garbage.retentionDays"),
+    Alias("WORKER_CONTROLLER_LEADER_LEASE_TTL", "15", "server", "lease_seconds", _lease,
+          "fewer than 30 are read as 30"),
+    Alias("LEADER_LEASE_TTL", "15", "server", "lease_seconds", _lease,
+          "fewer than 30 are read as 30"),
+    Alias("APP_PORT", "8083", "server", "port", _number(0, 65535)),
+    _template("EC2_AMI_ID", "ami-xxxxxxxxx", "aws.amiId"),
+    _template("EC2_INSTANCE_TYPE", "m5zn.metal", "aws.instanceTypes", _words,
+              "several with commas, in order of preference"),
+    _template("EC2_VPC_ID", "vpc-xxxxxxxxx", "aws.vpcId"),
+    _template("EC2_SUBNET_ID", "subnet-xxxxxxxxx", "aws.subnetIds", _words,
+              "several with commas, in order of preference"),
+    _template("EC2_SECURITY_GROUP_IDS", "sg-xxxxxxxxx", "aws.securityGroupIds", _words),
+    _template("EC2_IAM_INSTANCE_PROFILE", "<profile-name>", "aws.iamInstanceProfile"),
+    _template("CML_ADMIN_USERNAME", "admin", "cml.adminUsername"),
+    _template("CML_WORKER_API_USERNAME", "admin", "cml.adminUsername", str,
+              "when CML_ADMIN_USERNAME is not set"),
+    _template("CML_ADMIN_PASSWORD", "<password>", "cml.adminPassword",
+              _secret("CML_ADMIN_PASSWORD"), "as a secretRef to the variable"),
+    _template("CML_WORKER_API_PASSWORD", "xxx", "cml.adminPassword",
+              _secret("CML_WORKER_API_PASSWORD"),
+              "as a secretRef to the variable, when CML_ADMIN_PASSWORD is not set"),
+    _template("CML_LICENSE_TOKEN", "<token>", "licence.token",
+              _secret("CML_LICENSE_TOKEN"), "as a secretRef to the variable"),
+    _template("PROVISIONING_TIMEOUT_SECONDS", "900", "limits.launch", _number(1, 86_400)),
+    _template("DRAIN_TIMEOUT_SECONDS", "600", "limits.drain", _number(1, 2_592_000)),
+    _pool("MIN_WORKERS_PER_POOL", "1", "minWorkers", 1000),
+    _pool("MIN_WORKERS", "0", "minWorkers", 1000),
+    _pool("MAX_WORKERS_PER_POOL", "10", "maxWorkers", 1000),
+    _pool("SCALE_UP_COOLDOWN_SECONDS", "300", "cooldownUpSeconds", 86_400),
+    _pool("SCALE_DOWN_COOLDOWN_SECONDS", "600", "cooldownDownSeconds", 86_400),
+    Alias("WORKER_NOTIFICATION_WEBHOOKS", "https://hooks.slack.com/services/xxx", "webhooks",
+          "one Webhook for each", _urls, "made at start, for `worker.*`, when not there yet"),
+    Alias("AWS_ACCESS_KEY_ID", "<key>", "sdk", note=_SDK),
+    Alias("AWS_SECRET_ACCESS_KEY", "<secret>", "sdk", note=_SDK),
+    Alias("SCHEDULER_STRATEGY", "BestFit", "fixed", read=_only("BestFit"),
+          note="placement is best fit; any other word is refused at start"),
+    _nothing("REQUIRE_LICENSED_FOR_CML", "true",
+             "whether a session needs a licensed worker follows from its definition"),
+    _nothing("SCALE_UP_THRESHOLD_CPU", "0.75", _BY_LOAD),
+    _nothing("SCALE_DOWN_THRESHOLD_CPU", "0.30", _BY_LOAD),
+    _nothing("SCALE_DOWN_ENABLED", "false",
+             "a pool's `scaling.enabled` says whether it shrinks"),
+    _nothing("MAX_WORKERS_PER_REGION", "10", "the maximum is a pool's: `scaling.maxWorkers`"),
+    _nothing("WORKER_CONTROLLER_RECONCILE_INTERVAL", "30", _LOOKS),
+    _nothing("RECONCILE_INTERVAL", "30", _LOOKS),
+    _nothing("RECONCILE_POLLING_ENABLED", "true", "polling is always on, beside the events"),
+    _nothing("LABS_SYNC_INTERVAL", "300", "labs are read with each poll of their worker"),
+    _nothing("ETCD_HOST", "etcd", _ETCD),
+    _nothing("ETCD_PORT", "2379", _ETCD),
+    _nothing("ETCD_WATCH_ENABLED", "true", _ETCD),
+    _nothing("ETCD_KEY_PREFIX", "/lcm", _ETCD),
+    _nothing("CONTROL_PLANE_API_URL", "http://control-plane-api:8030", _ONE_SERVER),
+    _nothing("CONTROL_PLANE_API_KEY", "xxx",
+             "programs sign in with a token of role internal (`labfleet token create`)"),
+    _nothing("BACKGROUND_JOB_STORE", "a Redis", "no job is kept outside the store"),
+)  # fmt: skip
+
+
+def told(row: Alias) -> str:
+    """Return in words what a row sets here, for the docs."""
+    match row.place:
+        case "settings":
+            said = f"`{row.path}`"
+        case "server":
+            said = f"`{row.path}` of the server"
+        case "Template" | "Pool":
+            said = f"`{row.path}` of a new {row.place.lower()} that leaves it out"
+        case "webhooks":
+            said = row.path
+        case "sdk":
+            said = "the credentials"
+        case _:
+            said = "nothing"
+    return said + (f"; {row.note}" if row.note else "")

@@ -1,0 +1,39 @@
+"""The webhooks that the environment asks for (WORKER_NOTIFICATION_WEBHOOKS of seed 002).
+
+Made once, at the start, as ordinary Webhook objects, so that people see, change and delete
+them as any other; one that is there is never changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from labfleet.kernel import errors
+from labfleet.resources.kinds import KINDS
+from labfleet.service import objects
+from labfleet.service.access import Principal, Role
+from labfleet.service.parts import Caller, Parts
+
+TYPES = ("worker.*",)
+WHO = Caller(Principal("environment", Role.ADMIN))
+
+
+async def ensure(parts: Parts, urls: Sequence[str]) -> tuple[str, ...]:
+    """Make a Webhook for each address that has none; return what was refused, in sentences.
+
+    The sentences name the object, never the address: that often holds a secret.
+    """
+    refused = []
+    for url in urls:
+        name = f"notify-{hashlib.sha256(url.encode()).hexdigest()[:12]}"
+        if await parts.objects.get(KINDS["Webhook"].type, name) is not None:
+            continue
+        body = {"metadata": {"name": name}, "spec": {"url": url, "types": list(TYPES)}}
+        try:
+            await objects.create(parts, WHO, KINDS["Webhook"], body)
+        except errors.Conflict:
+            continue  # another process was first
+        except errors.Invalid as problem:
+            refused.append(f"webhook {name}: {problem.message}".replace(url, "its address"))
+    return tuple(refused)
