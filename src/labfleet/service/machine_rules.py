@@ -7,13 +7,13 @@ import re
 from urllib.parse import urlsplit
 
 from labfleet.interfaces import store as stores
-from labfleet.resources import meta
+from labfleet.resources import aws_limits, meta
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.resources.machine import Machine
 from labfleet.resources.pool import FINALIZER_WORKERS, Pool, PoolPhase, ScalingPolicy
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import intake, ledger_rows
+from labfleet.service import intake, ledger_rows, origin_rules
 from labfleet.service.parts import Caller, Parts, Refused
 from labfleet.service.ruled import Ruled, referred, with_spec, with_status
 
@@ -44,9 +44,29 @@ async def create_worker(parts: Parts, caller: Caller, new: Worker) -> Ruled:
             raise intake.invalid(("spec.template", what))
         template = await _open_template(parts, new.spec.template, space)
         new = with_spec(new, machine=template.spec.machine)
+    _tags(new)
+    origin = new.spec.origin
+    new = new if origin is None else origin_rules.filled(new, origin)
     assert new.spec.machine is not None  # noqa: S101 - filled just above, for the type checker
-    _machine(new.spec.machine, "spec.machine")
-    return Ruled(with_status(new, phase_since=parts.clock.now()), tuple(conditions))
+    _machine(new.spec.machine, "spec.machine", launched=origin is None)
+    ruled = Ruled(with_status(new, phase_since=parts.clock.now()), tuple(conditions))
+    return ruled if origin is None else await origin_rules.create(parts, ruled)
+
+
+async def update_worker(parts: Parts, caller: Caller, old: Worker, new: Worker) -> Ruled:
+    """Ask for tags that EC2 takes and that are not ours, and for what its origin can become."""
+    del parts, caller
+    if new.spec.desired != old.spec.desired:
+        origin_rules.may_become(old, new.spec.desired)
+    if new.spec.tags != old.spec.tags:
+        _tags(new)
+    return Ruled(new)
+
+
+def _tags(worker: Worker) -> None:
+    wrong = aws_limits.tags(worker.spec.tags, "spec.tags")
+    if wrong:
+        raise intake.invalid(*wrong)
 
 
 async def create_pool(parts: Parts, caller: Caller, new: Pool) -> Ruled:
@@ -158,10 +178,13 @@ async def _open_template(parts: Parts, name: str, namespace: str) -> Template:
     return template
 
 
-def _machine(machine: Machine, where: str) -> None:
+def _machine(machine: Machine, where: str, *, launched: bool = True) -> None:
     aws, url = machine.aws, machine.cml.api_base_url
-    if aws.ami_id is None and aws.ami_name_pattern is None:
+    if launched and aws.ami_id is None and aws.ami_name_pattern is None:
         raise intake.invalid((f"{where}.aws", "give amiId or amiNamePattern"))
+    wrong = aws_limits.problems(aws) if launched else ()
+    if wrong:
+        raise intake.invalid(*((f"{where}.aws.{field}", what) for field, what in wrong))
     if url is not None:
         problem = _url_problem(url)
         if problem is not None:
