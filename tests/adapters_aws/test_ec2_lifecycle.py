@@ -162,3 +162,21 @@ async def test_profile_network_and_key_reach_ec2(cloud, ec2):
     with pytest.raises(errors.Invalid):
         await ec2.launch(cloud.request("w-3", subnet_id="subnet-0123456789abcdef0"))
     assert cloud.summary()["instances_total"] == 1
+
+
+@pytest.mark.asyncio
+async def test_nested_virtualisation_is_checked_with_ec2_before_the_launch(cloud, ec2):
+    """A type that EC2 says cannot nest is refused by name; one that can is launched with it."""
+    flat = cloud.request(
+        instance_type="m6a.large",
+        aws={"instance_types": ("x99.large",), "nested_virtualization": True},
+    )
+    with pytest.raises(errors.Invalid) as caught:
+        await ec2.launch(flat)
+    assert caught.value.reason == "NestedUnsupported"
+    nested = cloud.request(
+        instance_type="m8i.12xlarge",
+        aws={"instance_types": ("m8i.12xlarge",), "nested_virtualization": True},
+    )
+    await ec2.launch(nested)
+    assert cloud.calls("DescribeInstanceTypes") == 2

@@ -64,7 +64,12 @@ def test_options_appear_only_when_asked_for():
     """Key, profile and nested virtualisation are sent when the template names them."""
     plain = parameters()
     assert not {"KeyName", "IamInstanceProfile", "CpuOptions"} & set(plain)
-    full = parameters(key_name="k", iam_instance_profile="arn:aws:x", nested_virtualization=True)
+    full = parameters(
+        key_name="k",
+        iam_instance_profile="arn:aws:x",
+        instance_types=("m8i.12xlarge",),
+        nested_virtualization=True,
+    )
     assert full["IamInstanceProfile"] == {"Arn": "arn:aws:x"}
     assert full["CpuOptions"] == {"NestedVirtualization": "enabled"}
 
@@ -236,3 +241,79 @@ async def test_the_loop_lives_while_a_call_blocks():
         gate.set()
     assert task.result() is True
     runner.close()
+
+
+def test_volume_and_user_data_options_are_sent():
+    """Throughput of gp3 and user data go out as they were given."""
+    plain = parameters()
+    assert "Throughput" not in plain["BlockDeviceMappings"][0]["Ebs"]
+    full = parameters(volume_type="gp3", volume_throughput_mibps=500, user_data="#!/bin/sh\n")
+    assert full["BlockDeviceMappings"][0]["Ebs"]["Throughput"] == 500
+    assert full["UserData"] == "#!/bin/sh\n"
+
+
+@pytest.mark.asyncio
+async def test_a_full_line_is_an_answer():
+    """When threads and line are taken, the next call is Throttled and never run."""
+    runner = ThreadRunner(1, 1, line=1)
+    gate = threading.Event()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(runner.run(lambda: gate.wait(5))) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(errors.Throttled) as caught:
+            await runner.run(lambda: True)
+        assert caught.value.reason == "QueueFull"
+        assert await runner.run(lambda: True, change=True) is True, "changes have a pool apart"
+        gate.set()
+    assert [task.result() for task in tasks] == [True, True]
+    assert await runner.run(lambda: True) is True
+    runner.close()
+
+
+@pytest.mark.asyncio
+async def test_a_call_that_was_given_up_in_line_is_never_sent():
+    """Cancelled while waiting: not run. Cancelled under way: its result goes to nobody."""
+    runner = ThreadRunner(1, 1, line=2)
+    gate, begun, ran = threading.Event(), threading.Event(), []
+
+    def slow():
+        begun.set()
+        gate.wait(5)
+        ran.append("slow")
+
+    first = asyncio.ensure_future(runner.run(slow, change=True))
+    second = asyncio.ensure_future(runner.run(lambda: ran.append("second"), change=True))
+    await asyncio.sleep(0)
+    begun.wait(5)
+    for task in (second, first):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    gate.set()
+    await runner.run(lambda: ran.append("third"), change=True)
+    assert ran == ["slow", "third"]
+    runner.close()
+
+
+@pytest.mark.asyncio
+async def test_a_read_ends_by_its_own_deadline():
+    """A read that hangs is Unreachable, whatever the SDK is doing."""
+    runner = ThreadRunner(1, 1, read_seconds=0.01)
+    gate = threading.Event()
+    with pytest.raises(errors.Unreachable):
+        await runner.run(lambda: gate.wait(5))
+    gate.set()
+    runner.close()
+
+
+def test_requests_are_counted_by_region_and_action():
+    """Each request that goes out counts, the SDK's repeats included."""
+    clients = Clients(credentials=Credentials("a", "b"), before_send=_refuse)
+    for region in ("eu-west-1", "eu-west-1", "us-east-1"):
+        with pytest.raises(sdk.EndpointConnectionError):
+            clients.get(region, "change").stop_instances(InstanceIds=["i-1"])
+    assert clients.sent() == {
+        ("eu-west-1", "StopInstances"): 2,
+        ("us-east-1", "StopInstances"): 1,
+    }
+    clients.close()

@@ -82,6 +82,7 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
 
     `machine` is filled from `template` when the worker is created. `desired` is reachable
     from every live phase; Terminated and Stopped imply a drain first, unless `drain.force`.
+    `tags` are kept on the live instance as they are here, beside the template's and ours.
     `origin` None means that we launched it. `idle_detection` False: never stopped for idleness.
     `retries` moves when somebody asks a FAILED worker to try again.
     """
@@ -95,14 +96,15 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     drain: Drain | None = None
     origin: Origin | None = None
     idle_detection: bool = True
+    tags: Annotated[dict[str, str], msgspec.Meta(max_length=30)] = {}
     retries: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Ec2Status(Record, frozen=True, kw_only=True):
     """The instance as last seen; None means not seen, never a guess.
 
-    `absent_since` and `absent_listings` hold the patience of aws.md 7.4: an instance is gone
-    only after two complete looks a minute apart say so.
+    `absent_since` holds the patience of aws.md 7.4: an instance is gone only after two
+    complete looks a minute apart say so. `tags` are the keys of `spec.tags` that we set.
     """
 
     instance_id: str | None = None
@@ -119,6 +121,7 @@ class Ec2Status(Record, frozen=True, kw_only=True):
     instance_check: str | None = None
     events: tuple[ScheduledEvent, ...] = ()
     state_reason: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class ScheduledEvent(Record, frozen=True, kw_only=True):

@@ -76,6 +76,7 @@ class Ec2(Compute):
         self._clients = clients
         self._calls = Calls(clients, runner)
         self._root_devices: dict[tuple[str, str], str] = {}
+        self._nests: dict[tuple[str, str], str] = {}
 
     async def find_image(self, region: str, aws: AwsSettings) -> Image:
         """Return the image by id, or the newest by creation date whose name matches."""
@@ -103,6 +104,8 @@ class Ec2(Compute):
         root = self._root_devices.get(key)
         if root is None:
             raise errors.Invalid(f"no image {request.image_id} in {request.region}")
+        if request.aws.nested_virtualization:
+            await self._refuse_flat(request.region, request.instance_type)
         wanted = launches.parameters(request, owner=self._owner, root_device=root)
         reply = await self._calls.ask(request.region, "change", "run_instances", wanted)
         try:
@@ -317,6 +320,17 @@ class Ec2(Compute):
         if used:
             message = f"{leftover.kind} {leftover.id} is in use again"
             raise errors.Conflict(message, reason="InUse")
+
+    async def _refuse_flat(self, region: str, name: str) -> None:
+        """Raise Invalid for a type that cannot nest, as EC2 tells it (aws.md 6.2)."""
+        key = (region, name)
+        if key not in self._nests:
+            asked = {"InstanceTypes": [name]}
+            reply = await self._calls.ask(region, "read", "describe_instance_types", asked)
+            self._nests[key] = reading.flat(reply, name)
+        if self._nests[key]:
+            field = ("aws.nestedVirtualization", self._nests[key])
+            raise errors.Invalid(self._nests[key], reason="NestedUnsupported", problems=(field,))
 
     async def _images(self, region: str, wanted: dict[str, Any]) -> list[Image]:
         try:

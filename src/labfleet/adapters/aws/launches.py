@@ -11,6 +11,7 @@ from typing import Any
 
 from labfleet.interfaces.compute import LaunchRequest
 from labfleet.kernel.errors import Invalid
+from labfleet.resources import aws_limits
 
 PREFIX = "labfleet:"
 OWNER = "labfleet:owner"
@@ -23,8 +24,6 @@ CREATED_BY = "labfleet:created-by"
 PROTECTED = frozenset({OWNER, WORKER, WORKER_UID, ATTEMPT, POOL, CREATED_BY})
 TAGGED = ("instance", "volume", "network-interface")
 TOKEN_LIMIT = 64
-IOPS_PER_GIB = {"io1": 50, "io2": 1000, "gp3": 500}
-GP3_LEAST_IOPS = 3000
 _SAFE_VALUE = re.compile(r"[A-Za-z0-9+=,.@:_ -]{0,256}")
 
 
@@ -64,6 +63,8 @@ def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[
     if aws.iam_instance_profile is not None:
         kind = "Arn" if aws.iam_instance_profile.startswith("arn:") else "Name"
         wanted["IamInstanceProfile"] = {kind: aws.iam_instance_profile}
+    if aws.user_data is not None:
+        wanted["UserData"] = aws.user_data
     if aws.nested_virtualization:
         wanted["CpuOptions"] = {"NestedVirtualization": "enabled"}
     return wanted
@@ -92,12 +93,15 @@ def claim_tags(owner: str, worker: str, worker_uid: str) -> dict[str, str]:
 def _volume(request: LaunchRequest) -> dict[str, Any]:
     """Return the root volume; it ends with its instance (aws.md 5 case 45)."""
     aws = request.aws
-    return {
+    volume: dict[str, Any] = {
         "VolumeSize": aws.volume_size_gib,
         "VolumeType": aws.volume_type,
         "Iops": aws.volume_iops,
         "DeleteOnTermination": True,
     }
+    if aws.volume_throughput_mibps is not None:
+        volume["Throughput"] = aws.volume_throughput_mibps
+    return volume
 
 
 def _check(request: LaunchRequest, owner: str) -> None:
@@ -105,16 +109,10 @@ def _check(request: LaunchRequest, owner: str) -> None:
     problems: list[tuple[str, str]] = []
     if not 1 <= len(request.token) <= TOKEN_LIMIT or not request.token.isascii():
         problems.append(("token", f"1 to {TOKEN_LIMIT} ASCII characters"))
-    most = IOPS_PER_GIB[aws.volume_type] * aws.volume_size_gib
-    if aws.volume_iops > most:
-        problems.append(("aws.volumeIops", f"at most {most} for {aws.volume_size_gib} GiB"))
-    if aws.volume_type == "gp3" and aws.volume_iops < GP3_LEAST_IOPS:
-        problems.append(("aws.volumeIops", f"at least {GP3_LEAST_IOPS} for gp3"))
-    for key, value in aws.tags.items():
-        if key.startswith(("aws:", PREFIX)) or not 1 <= len(key) <= 128 or len(value) > 256:
-            problems.append((f"aws.tags.{key}", "reserved prefix, or too long"))
+    problems += [(f"aws.{field}", what) for field, what in aws_limits.problems(aws)]
     for key, value in tags_of(request, owner).items():
         if key.startswith(PREFIX) and not _SAFE_VALUE.fullmatch(value):
             problems.append((key, "a tag value with letters, digits and +=,.@:_- only"))
     if problems:
-        raise Invalid("the launch request would be refused by EC2", problems=tuple(problems))
+        told = "; ".join(f"{field}: {what}" for field, what in problems[:5])
+        raise Invalid(f"EC2 would refuse the launch: {told}", problems=tuple(problems))

@@ -96,6 +96,17 @@ def _open(item: Data) -> bool:
     return not str(item.get("Description", "")).startswith(("[Completed]", "[Canceled]"))
 
 
+def flat(reply: Data, name: str) -> str:
+    """Return why an instance type cannot run KVM in its machine; empty when it can."""
+    for item in rows(reply, "InstanceTypes"):
+        if item.get("InstanceType") == name:
+            if item.get("BareMetal"):
+                return f"{name} is bare metal: it takes no nested virtualisation"
+            features = item.get("ProcessorInfo", {}).get("SupportedFeatures", [])
+            return "" if "nested-virtualization" in features else f"{name} cannot nest, EC2 says"
+    raise Protocol(f"EC2's reply about {name} is about something else")
+
+
 def volume(item: Data, region: str) -> Leftover:
     """Return a volume that is attached to nothing."""
     created = _moment(item.get("CreateTime"))
