@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import pytest
 
@@ -48,6 +48,7 @@ class Stub:
     revision: int = 10
     url: str = ""
     on_stream_end: Any = None
+    paused: str = ""
 
     def put(self, kind: str, name: str, **parts: Any) -> dict[str, Any]:
         """Keep an object as the server would."""
@@ -192,6 +193,8 @@ class _Asked(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
         self.send_header("X-Request-Id", "req-header")
+        if self.stub.paused:
+            self.send_header("Labfleet-Paused", quote(self.stub.paused))
         self.end_headers()
         self.wfile.write(raw)
 

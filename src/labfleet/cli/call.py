@@ -26,6 +26,18 @@ class Call:
     settings: settings.Settings
     out: output.Output
     api: client.Client
+    muted: bool = False
+
+    def mute_pause(self) -> None:
+        """Say nothing of a pause: the command itself is about it."""
+        self.muted = True
+
+    def tell_pause(self) -> None:
+        """Say once, on stderr, that automatic actions are paused, wherever actions are shown."""
+        if self.api.paused and not self.muted and not self.out.structured:
+            said = words.printable(self.api.paused)
+            self.out.note(f"{said[:1].upper()}{said[1:]}. It ends with: labfleet resume")
+            self.muted = True
 
     def now(self) -> datetime:
         """Return the fleet's time."""
@@ -48,17 +60,23 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         context = click.get_current_context()
         flags = {key: kwargs.pop(key, None) for key in options.SHARED}
-        return command(make(context, flags, kwargs.pop("no_headers", False)), *args, **kwargs)
+        call = make(context, flags, kwargs.pop("no_headers", False))
+        try:
+            return command(call, *args, **kwargs)
+        finally:
+            call.tell_pause()
 
     return options.shared(run)
 
 
 def make(context: click.Context, flags: dict[str, Any], no_headers: bool = False) -> Call:  # noqa: FBT001, FBT002 - click hands it over by position
-    """Return the call for flags given at the command, then at the root."""
-    root = context.find_root()
-    for key in options.SHARED:
-        if flags.get(key) is None:
-            flags[key] = root.params.get(key)
+    """Return the call for flags given at the command, then at a command above it."""
+    root, above = context.find_root(), context.parent
+    while above is not None:
+        for key in options.SHARED:
+            if flags.get(key) is None:
+                flags[key] = above.params.get(key)
+        above = above.parent
     ground = root.obj if isinstance(root.obj, Ground) else Ground()
     chosen = settings.resolve(ground, flags)
     api = client.Client(chosen, ground)

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from labfleet.cli import exits, sse
 from labfleet.cli.ground import Ground
@@ -24,6 +24,7 @@ BODY_LIMIT = 64 << 20
 PAGE = 500
 PAGES = 400
 STREAM_PATIENCE = 45.0
+PAUSED_HEADER = "labfleet-paused"
 _AGAIN = frozenset({502, 503, 504})
 
 
@@ -44,6 +45,8 @@ class Client:
     ground: Ground
     seconds: float = 30.0
     attempts: int = ATTEMPTS
+    paused: str = ""
+    """What the server last said is paused: each reply to operators carries it."""
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the decoded body of a read."""
@@ -141,6 +144,7 @@ class Client:
             connection.request(method, target, body=content, headers=headers)
             answer = connection.getresponse()
             raw = answer.read(BODY_LIMIT + 1)
+            self.paused = unquote(answer.getheader(PAUSED_HEADER) or "")
             return answer.status, {k.lower(): v for k, v in answer.getheaders()}, raw
         finally:
             connection.close()

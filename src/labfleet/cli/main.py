@@ -54,6 +54,17 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "uncordon": ("labfleet.cli.verbs", "uncordon", "Place sessions on a worker again."),
     "stop": ("labfleet.cli.verbs", "stop", "Stop a worker once it is empty; its disk stays."),
     "start": ("labfleet.cli.verbs", "start", "Start a stopped worker."),
+    "settings": (
+        "labfleet.cli.fleet_settings",
+        "settings",
+        "Show and change what holds for the whole fleet.",
+    ),
+    "pause": (
+        "labfleet.cli.fleet_settings",
+        "pause",
+        "Stop every automatic action, of the fleet or of a pool.",
+    ),
+    "resume": ("labfleet.cli.fleet_settings", "resume", "Let automatic actions go on."),
     "token": ("labfleet.cli.tokens", "token", "Make, list and revoke API tokens."),
     "context": ("labfleet.cli.contexts", "context", "Choose among servers."),
     "version": ("labfleet.cli.about", "version", "Show the versions of client and server."),
