@@ -90,6 +90,7 @@ def follow(call: Call, scope: Scope) -> int:
             _print(call, scope, change, headers=headers)
             headers = False
         output.flush()
+        call.tell_pause()
     return exits.OK
 
 

@@ -1,0 +1,122 @@
+"""`settings`, `pause`, `resume`, and a pause that is shown wherever actions are."""
+
+from __future__ import annotations
+
+import pytest
+
+ROWS = [
+    {"setting": "idle.timeoutMinutes", "value": 30, "unit": "minutes", "source": "settings",
+     "variable": None, "default": 60},
+    {"setting": "discovery.regions", "value": ["us-east-1", "us-west-2"], "unit": "",
+     "source": "environment", "variable": "WORKER_DISCOVERY_REGIONS", "default": ["us-east-1"]},
+    {"setting": "discovery.template", "value": None, "unit": "", "source": "default",
+     "variable": None, "default": None},
+]  # fmt: skip
+EFFECTIVE = {"settings": ROWS, "pauses": []}
+OBJECT = {"kind": "Settings", "metadata": {"name": "fleet"}, "spec": {}, "status": {}}
+
+
+@pytest.fixture
+def fleet(stub):
+    """A server with settings."""
+    stub.answers["GET /api/v1/settings/effective"] = (200, EFFECTIVE)
+    stub.answers["POST /api/v1/settings/change"] = (200, OBJECT)
+    stub.answers["POST /api/v1/settings/pause"] = (200, OBJECT)
+    stub.answers["POST /api/v1/settings/resume"] = (200, OBJECT)
+    return stub
+
+
+def test_settings_shows_value_unit_and_source(run, fleet):
+    """One row each; the environment's name its variable."""
+    lines = [line.split() for line in run("settings").out.splitlines()]
+    assert lines == [
+        ["SETTING", "VALUE", "UNIT", "SOURCE"],
+        ["idle.timeoutMinutes", "30", "minutes", "settings"],
+        ["discovery.regions", "us-east-1,us-west-2", "-", "environment",
+         "WORKER_DISCOVERY_REGIONS"],
+        ["discovery.template", "-", "-", "default"],
+    ]  # fmt: skip
+    assert run("settings", "-o", "json").json == EFFECTIVE
+    assert run("settings", "-o", "wide").out.splitlines()[1].split()[-1] == "60"
+    assert run("settings", "-q").out.split() == [each["setting"] for each in ROWS]
+
+
+def test_set_sends_typed_values_and_the_reason(run, fleet):
+    """Numbers, words and lists are what their setting asks for."""
+    said = run(
+        "settings", "set", "idle.timeoutMinutes=30", "discovery.regions=us-east-1, us-west-2",
+        "idle.enabled=true", "--reason", "exam week",
+    )  # fmt: skip
+    assert said.code == 0
+    assert "idle.timeoutMinutes=30" in said.out
+    assert fleet.calls("POST")[0].body == {
+        "set": {
+            "idle.timeoutMinutes": 30,
+            "discovery.regions": ["us-east-1", "us-west-2"],
+            "idle.enabled": True,
+        },
+        "reason": "exam week",
+    }
+
+
+def test_unset_names_what_falls_back(run, fleet):
+    """The body names the settings."""
+    assert run("settings", "unset", "idle.timeoutMinutes").code == 0
+    assert fleet.calls("POST")[0].body == {"unset": ["idle.timeoutMinutes"], "reason": ""}
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("set", "idle.timoutMinutes=3"), "did you mean idle.timeoutMinutes"),
+        (("set", "idle.timeoutMinutes=soon"), "expected"),
+        (("set", "idle.timeoutMinutes"), "SETTING=VALUE"),
+        (("unset", "idel.enabled"), "did you mean idle.enabled"),
+    ],
+)
+def test_a_wrong_setting_is_a_usage_error_and_sends_nothing(run, fleet, words, hint):
+    """Exit 2 with a hint, before anything is sent."""
+    said = run("settings", *words)
+    assert said.code == 2
+    assert hint in said.err
+    assert fleet.seen == []
+
+
+def test_options_may_stand_before_the_last_word(run, fleet):
+    """`settings -o json set` is `settings set -o json`."""
+    assert run("settings", "-o", "json", "set", "idle.enabled=true").json == OBJECT
+
+
+def test_pause_and_resume_of_the_fleet_and_of_a_pool(run, fleet):
+    """Each is one call with the reason; people hear what goes on and how it ends."""
+    fleet.put("Pool", "exam")
+    said = run("pause", "--reason", "network work")
+    assert (said.code, said.out) == (0, "automatic actions paused\n")
+    assert "labfleet resume" in said.err
+    assert run("pause", "--pool", "exam").out == "pool/exam paused\n"
+    assert run("resume", "--pool", "exam").out == "pool/exam resumed\n"
+    assert run("resume").out == "automatic actions resumed\n"
+    assert [(each.path, each.body) for each in fleet.calls("POST")] == [
+        ("/api/v1/settings/pause", {"reason": "network work"}),
+        ("/api/v1/pools/exam/pause", {"reason": ""}),
+        ("/api/v1/pools/exam/resume", {"reason": ""}),
+        ("/api/v1/settings/resume", {"reason": ""}),
+    ]
+
+
+def test_a_pause_is_told_wherever_actions_are_shown(run, stub):
+    """Tables and verbs say it once on stderr; programs read only their answer."""
+    stub.paused = "automatic actions are paused by ada: Wartung\x1b[1m über Nacht"
+    stub.put("Worker", "w-1")
+    for words in (("get", "workers"), ("get", "pools"), ("cordon", "w-1"), ("get", "worker/x")):
+        said = run(*words)
+        assert said.err.count("Automatic actions are paused by ada") == 1, words
+        assert "\x1b" not in said.err
+    assert "paused" not in run("get", "workers", "-o", "json").err
+    assert "paused" not in run("get", "workers", "-q").err
+
+
+def test_the_verbs_of_a_pause_do_not_say_it_twice(run, fleet):
+    """`resume` may still see the header of the pause that it ends."""
+    fleet.paused = "automatic actions are paused"
+    assert "are paused" not in run("resume").err
