@@ -272,14 +272,6 @@ async def test_each_event_is_encoded_once_for_all_clients(api: Api):
 
 
 @pytest.mark.asyncio
-async def test_the_seeds_stream_begins_with_connected(api: Api):
-    """The old name gives the same stream after its own first event."""
-    async with api.stream("/api/events/stream?kinds=worker") as events:
-        assert (await events.next())[0] == "connected"
-        assert (await events.next())[0] == "snapshot"
-
-
-@pytest.mark.asyncio
 async def test_the_status_stream_tells_simulations_and_clusters(api: Api):
     """Seed 004's events: whole state on connect, again after a change."""
     await cluster(api, "default")

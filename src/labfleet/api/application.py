@@ -58,7 +58,7 @@ def build(
     that is not the API's. `credentials` finds a token in a request without an Authorization
     header (a cookie), for safe methods only. `done` hears of each answered request,
     `on_defect` of each exception that no table knows, with the request id. Call
-    `events.shutdown()` of the answer before the server ends.
+    `shutdown()` of the answer before the server ends.
     """
     described: list[bytes] = []
 

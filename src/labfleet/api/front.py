@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from labfleet.api import problems, stream
+from labfleet.api import problems, seed_stream, stream
 from labfleet.api.endpoints import CALLER
+from labfleet.api.seed_stream import SeedStream
 from labfleet.api.status_stream import StatusStream
 from labfleet.api.stream import Receive, Scope, Send, Stream
 from labfleet.kernel import clock, errors
@@ -81,9 +82,15 @@ class Front:
         self._tokens = tokens
         self.events = events
         self._status = StatusStream(parts, events)
+        self._seeds = SeedStream(parts)
         self._web = web
         self._credentials = credentials
         self._done = done
+
+    def shutdown(self) -> None:
+        """Tell every client of every stream that the server ends, and let them go."""
+        self.events.shutdown()
+        self._seeds.shutdown()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -129,13 +136,13 @@ class Front:
         async def again() -> Principal:
             return await self._principal(scope, "GET") or principal
 
-        if path in {STREAM_PATH, SEED_STREAM_PATH}:
+        if path == STREAM_PATH:
             wish = stream.wish_of(principal, scope)
-            greeting = b""
-            if path == SEED_STREAM_PATH:
-                # The seeds' first event; what follows is the one stream that there is.
-                greeting = b'event: connected\ndata: {"stream":"/api/v1/events"}\n\n'
-            await self.events.serve(wish, receive, call.send, again, greeting=greeting)
+            await self.events.serve(wish, receive, call.send, again)
+            return True
+        if path == SEED_STREAM_PATH:
+            wanted = seed_stream.wish_of(principal, scope)
+            await self._seeds.serve(wanted, receive, call.send, again)
             return True
         if path == STATUS_STREAM_PATH:
             await self._status.serve(principal, receive, call.send, again)

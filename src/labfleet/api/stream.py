@@ -80,13 +80,11 @@ class Stream:
         """Tell whether the server ends."""
         return self._closing
 
-    async def serve(
-        self, wish: Wish, receive: Receive, send: Send, again: Again, *, greeting: bytes = b""
-    ) -> None:
+    async def serve(self, wish: Wish, receive: Receive, send: Send, again: Again) -> None:
         """Serve one client until it goes, the server ends or its token does.
 
         Temporary (TooManyStreams, Starting) before anything was sent. `again` authenticates
-        anew; `greeting` is sent first, for the streams under the seeds' names.
+        anew.
         """
         if self._closing or len(self._clients) >= self._limit:
             message = "too many streams are open here" if not self._closing else "the server ends"
@@ -97,7 +95,7 @@ class Stream:
         self._clients.add(client)
         self.ring.listen(client.wake)
         try:
-            await client.begin(greeting)
+            await client.begin()
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(client.disconnected(receive))
                 await client.run()
@@ -149,10 +147,10 @@ class Client:
         """Drop the timer."""
         self._timer.cancel()
 
-    async def begin(self, greeting: bytes) -> None:
+    async def begin(self) -> None:
         """Send the head, and where the client starts."""
         await self._bounded({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        await self._write(b"retry: 1000\n\n" + greeting)
+        await self._write(b"retry: 1000\n\n")
         wish = self._wish
         if wish.since is None and not wish.bad_place:
             await self._restart()

@@ -185,7 +185,7 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         await listener.serve(sockets=[bound])  # type: ignore[list-item]
 
     def stop() -> None:
-        app.events.shutdown()
+        app.shutdown()
         listener.should_exit = True
 
     return [Role("stream", ring_feed.run), Role("api", serve, stop=stop)]

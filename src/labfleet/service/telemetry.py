@@ -49,7 +49,11 @@ class Reading(Record, frozen=True, kw_only=True):
 async def newest(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> Reading:
     """Return a worker's newest sample; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
-    worker = await verbs.found(parts, caller, Worker, name, namespace)
+    return of(parts, await verbs.found(parts, caller, Worker, name, namespace))
+
+
+def of(parts: Parts, worker: Worker) -> Reading:
+    """Return the newest sample of a worker as this process has it."""
     sample = parts.samples.newest(worker.name)
     if sample is None:
         told = (

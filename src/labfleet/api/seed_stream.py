@@ -1,0 +1,399 @@
+"""GET /api/events/stream: the one feed under the seeds' names and filters (upstream.md 2.14).
+
+`connected`, then a snapshot of each active worker, session and definition, then named events;
+each event about a worker is followed by its snapshot; metrics of many come in batches.
+`heartbeat` every 30 s of machine time, `system.sse.shutdown` before an orderly end,
+`auth.session.expired` when the token ended. Not resumable, as upstream's is not: a client that
+comes again, or was too slow, gets snapshots again. What can be resumed is /api/v1/events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from labfleet.api import seed_views
+from labfleet.api.stream import CLIENTS, HEADERS, SEND_SECONDS, Again, Receive, Scope, Send
+from labfleet.kernel import clock, errors
+from labfleet.resources.definition import Definition
+from labfleet.resources.meta import Resource
+from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.telemetry import Sample
+from labfleet.resources.template import Template
+from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service import access, event_types
+from labfleet.service.access import Principal
+from labfleet.service.intake import invalid
+from labfleet.service.parts import Parts
+
+HEARTBEAT_SECONDS = 30.0
+METRICS_SECONDS = 1.0
+BATCH = 50
+LENGTH = 4096
+FILTERS = 100
+KINDS: tuple[type[Resource], ...] = (Worker, Session, Definition, Template)
+_PREFIX = {"Session": "lablet.", "Definition": "lablet.", "Template": "worker."}
+_SYSTEM = frozenset({"connected", "heartbeat", "system.sse.shutdown", "auth.session.expired"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a client asked for; empty means all. Types match by prefix (ADR-013)."""
+
+    principal: Principal
+    workers: frozenset[str] = frozenset()
+    types: tuple[str, ...] = ()
+    system: bool = True
+
+    def passes(self, said: Said) -> bool:
+        """Tell whether an event is for this client."""
+        if said.name in _SYSTEM:
+            return self.system or said.name != "heartbeat"
+        if self.types and not any(said.name.startswith(word) for word in self.types):
+            return False
+        if self.workers and not (said.workers & self.workers):
+            return False
+        return said.obj is None or access.sees(self.principal, said.obj)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One event: its name, whom it is about (for filters), its frame."""
+
+    name: str
+    obj: Resource | None
+    workers: frozenset[str]
+    frame: bytes
+
+
+class SeedStream:
+    """All clients of the seeds' stream in one process."""
+
+    def __init__(self, parts: Parts, *, clients: int = CLIENTS) -> None:
+        self._parts = parts
+        self._limit = clients
+        self._clients: set[_Client] = set()
+        self._ring: deque[Said] = deque(maxlen=LENGTH)
+        self._end = 0
+        self._closing = False
+        self._measured: dict[str, Sample] = {}
+        self._holds: dict[str, str] = {}
+        self._held: dict[str, set[str]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._batches = 0
+        for kind in KINDS:
+            parts.cache.on_change(kind, self._changed)
+
+    @property
+    def clients(self) -> int:
+        """Return how many clients are connected, for metrics."""
+        return len(self._clients)
+
+    def shutdown(self) -> None:
+        """Tell every client that the server ends, and let them go."""
+        self._closing = True
+        self._wake()
+
+    async def serve(self, wish: Wish, receive: Receive, send: Send, again: Again) -> None:
+        """Serve one client until it goes, the server ends or its token does."""
+        if self._closing or len(self._clients) >= self._limit:
+            message = "the server ends" if self._closing else "too many streams are open here"
+            raise errors.Temporary(message, reason="TooManyStreams", retry_after=2)
+        if self._parts.cache.cursor is None:
+            raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
+        client = _Client(self, wish, send, again)
+        self._clients.add(client)
+        if self._timer is None:
+            self._measure()
+        try:
+            async with asyncio.TaskGroup() as group:
+                watch = group.create_task(client.disconnected(receive))
+                await client.run()
+                watch.cancel()
+        finally:
+            self._clients.discard(client)
+            client.close()
+            if not self._clients and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    # --- what is said ------------------------------------------------------------------------
+
+    def snapshots(self, wish: Wish) -> list[Said]:
+        """Return what an open client begins with: everything active that it may see."""
+        cache = self._parts.cache
+        ended = WorkerPhase.TERMINATED
+        shown: list[Resource] = [x for x in cache.all(Worker) if x.status.phase is not ended]
+        shown += [each for each in cache.all(Session) if each.status.phase not in TERMINAL]
+        shown += [each for each in cache.all(Definition) if not each.spec.deprecated]
+        said = (self._snapshot(each) for each in shown if access.sees(wish.principal, each))
+        return [each for each in said if wish.passes(each)]
+
+    def since(self, index: int) -> list[Said] | None:
+        """Return what was said from an index on; None when some of it was dropped."""
+        start = self._end - len(self._ring)
+        if index < start:
+            return None
+        return [self._ring[at - start] for at in range(index, self._end)]
+
+    @property
+    def end(self) -> int:
+        """Return the index of the next event."""
+        return self._end
+
+    @property
+    def closing(self) -> bool:
+        """Tell whether the server ends."""
+        return self._closing
+
+    def said(self, name: str, data: Mapping[str, Any], obj: Resource | None = None) -> Said:
+        """Return an event as every client gets it."""
+        stamped = {**data, "timestamp": clock.format_instant(self._parts.clock.now())}
+        body = msgspec.json.encode(stamped)
+        return Said(name, obj, _workers(obj), b"event: %s\ndata: %s\n\n" % (name.encode(), body))
+
+    def _changed(self, old: Resource | None, new: Resource | None) -> None:
+        """Hear of a change from the cache; nothing is rendered while nobody listens."""
+        obj = new or old
+        if isinstance(obj, Session):
+            self._count(obj, new)
+        if not self._clients or obj is None:
+            return
+        shown = False
+        for change in event_types.changes(old, new):
+            name = change.type
+            if name.startswith(("condition.", "object.")):
+                continue  # not names of the seeds; /api/v1/events and webhooks have them
+            self._say(self.said(_PREFIX.get(obj.kind, "") + name, _about(obj) | change.data, obj))
+            shown = True
+        if shown and isinstance(new, Worker):
+            self._say(self._snapshot(new))
+
+    def _count(self, session: Session, new: Resource | None) -> None:
+        """Keep who holds something on which worker, because snapshots name them."""
+        uid = session.metadata.uid
+        before = self._holds.pop(uid, None)
+        if before is not None:
+            self._held[before].discard(uid)
+        name = session.status.worker
+        if new is None or name is None or session.status.phase in TERMINAL:
+            return
+        self._holds[uid] = name
+        self._held.setdefault(name, set()).add(uid)
+
+    def _snapshot(self, obj: Resource) -> Said:
+        if isinstance(obj, Worker):
+            view = seed_views.worker(self._parts, obj, self._held.get(obj.name, ()))
+            return self.said("worker.snapshot", view, obj)
+        if isinstance(obj, Session):
+            return self.said("lablet.session.snapshot", seed_views.session(obj), obj)
+        assert isinstance(obj, Definition)  # noqa: S101 - the three kinds with snapshots
+        return self.said("lablet.definition.snapshot", seed_views.definition(obj), obj)
+
+    def _say(self, said: Said) -> None:
+        self._ring.append(said)
+        self._end += 1
+        self._wake()
+
+    def _wake(self) -> None:
+        for client in self._clients:
+            client.wake()
+
+    # --- metrics -----------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        """Say which measurements moved since they were last said, in batches."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(METRICS_SECONDS, self._measure)
+        moved = []
+        for name in self._parts.samples.workers():
+            sample = self._parts.samples.newest(name)
+            worker = self._parts.cache.get(Worker, name)
+            if sample is None or worker is None:
+                self._measured.pop(name, None)
+                continue
+            before = self._measured.get(name)
+            if before is not None and before.at == sample.at:
+                continue
+            if before is None or self._far(worker, before, sample):
+                moved.append(worker)
+            elif (before.health, before.licence) != (sample.health, sample.licence):
+                self._say(self.said("worker.data.refreshed", _about(worker), worker))
+                self._say(self._snapshot(worker))
+            else:
+                continue
+            self._measured[name] = sample
+        self._tell(moved)
+
+    def _far(self, worker: Worker, before: Sample, sample: Sample) -> bool:
+        """Tell whether a number moved by the set share (METRICS_CHANGE_THRESHOLD_PERCENT)."""
+        was, now = seed_views.metrics(worker, before), seed_views.metrics(worker, sample)
+        limit = self._parts.settings.now().monitoring.metrics_change_percent
+        for name in ("cpu_utilization", "memory_utilization", "disk_utilization"):
+            if (was[name] is None) != (now[name] is None):
+                return True
+            if now[name] is not None and abs(now[name] - was[name]) >= limit:
+                return True
+        return any(was[name] != now[name] for name in ("labs_count", "running_nodes"))
+
+    def _tell(self, moved: list[Worker]) -> None:
+        """Say one by one what stands alone, and many as batches of one name; then the snapshots."""
+        told = [
+            (worker, seed_views.metrics(worker, self._measured[worker.name])) for worker in moved
+        ]
+        if len(told) == 1:
+            worker, data = told[0]
+            self._say(self.said("worker.metrics.updated", data, worker))
+        else:
+            for start in range(0, len(told), BATCH):
+                self._batch(told[start : start + BATCH])
+        for worker in moved:
+            self._say(self._snapshot(worker))
+
+    def _batch(self, part: list[tuple[Worker, dict[str, Any]]]) -> None:
+        self._batches += 1
+        events = [data for _, data in part]
+        data = {"batch_id": self._batches, "count": len(part), "events": events}
+        said = self.said("worker.metrics.updated.batch", data, part[0][0])
+        about = frozenset[str]().union(*(_workers(worker) for worker, _ in part))
+        self._say(Said(said.name, said.obj, about, said.frame))
+
+
+class _Client:
+    """One open stream: an index into the ring and nothing queued."""
+
+    def __init__(self, stream: SeedStream, wish: Wish, send: Send, again: Again) -> None:
+        self._stream = stream
+        self._wish = wish
+        self._send = send
+        self._again = again
+        self._gone = False
+        self._due = False
+        self._index = stream.end
+        self._waiting: asyncio.Future[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
+
+    def wake(self) -> None:
+        """Look again."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def close(self) -> None:
+        """Drop the timer."""
+        self._timer.cancel()
+
+    async def run(self) -> None:
+        """Send until the client is gone or the stream ends."""
+        await self._bounded({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        await self._write([self._stream.said("connected", {"stream": "/api/v1/events"})])
+        await self._begin()
+        while not self._gone:
+            if self._stream.closing:
+                await self._write([self._stream.said("system.sse.shutdown", {})])
+                break
+            if self._due and not await self._heartbeat():
+                break
+            if await self._more() or self._stream.closing:
+                continue
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+            self._waiting = None
+        if not self._gone:
+            await self._bounded({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def disconnected(self, receive: Receive) -> None:
+        """Notice that the client went away."""
+        while True:
+            if (await receive())["type"] == "http.disconnect":
+                self._gone = True
+                self.wake()
+                return
+
+    async def _begin(self) -> None:
+        self._index = self._stream.end
+        await self._write(self._stream.snapshots(self._wish))
+
+    async def _more(self) -> bool:
+        said = self._stream.since(self._index)
+        if said is None:
+            await self._begin()  # too slow for the ring: the whole state again
+            return True
+        if not said:
+            return False
+        self._index += len(said)
+        await self._write([each for each in said if self._wish.passes(each)])
+        return True
+
+    async def _heartbeat(self) -> bool:
+        self._due = False
+        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
+        try:
+            await self._again()
+        except errors.Denied:
+            await self._write([self._stream.said("auth.session.expired", {})])
+            return False
+        except errors.Temporary:
+            pass  # the store is away for a moment; the token was good 30 seconds ago
+        said = self._stream.said("heartbeat", {})
+        await self._write([said] if self._wish.passes(said) else [])
+        return True
+
+    def _beat(self) -> None:
+        self._due = True
+        self.wake()
+
+    async def _write(self, said: list[Said]) -> None:
+        if said:
+            body = b"".join(each.frame for each in said)
+            await self._bounded({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def _bounded(self, message: dict[str, Any]) -> None:
+        """Send, and give up on a client that takes nothing for half a minute."""
+        if self._gone:
+            return
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self._send(message)
+        except (TimeoutError, OSError):
+            self._gone = True
+
+
+def _workers(obj: Resource | None) -> frozenset[str]:
+    """Return the names and ids of the worker an object is about, for filters."""
+    if isinstance(obj, Worker):
+        return frozenset({obj.name, obj.metadata.uid})
+    if isinstance(obj, Session) and obj.status.worker is not None:
+        return frozenset({obj.status.worker})
+    return frozenset()
+
+
+def _about(obj: Resource) -> dict[str, Any]:
+    kind = obj.kind.lower()
+    return {f"{kind}_id": obj.metadata.uid, f"{kind}_name": obj.name}
+
+
+def wish_of(principal: Principal, scope: Scope) -> Wish:
+    """Return what a request asks for; Invalid names the parameter."""
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+
+    def words(name: str) -> tuple[str, ...]:
+        found = [w.strip() for value in query.get(name, []) for w in value.split(",")]
+        if len(found) > FILTERS:
+            raise invalid((name, f"at most {FILTERS} values"))
+        return tuple(word for word in found if word)
+
+    system = query.get("include_system", ["true"])[-1].lower()
+    if system not in {"true", "false"}:
+        raise invalid(("include_system", "true or false"))
+    return Wish(
+        principal=principal,
+        workers=frozenset(words("worker_ids")),
+        types=words("event_types"),
+        system=system == "true",
+    )
