@@ -272,11 +272,15 @@ def metrics() -> dict[str, tuple[str, str, tuple[str, ...]]]:
         for node in calls(tree):
             verb = called(node)
             given = texts(ast.Tuple(elts=node.args))
-            if verb in {"Counter", "Gauge", "Histogram", "gauge"} and given:
+            if verb in {"Counter", "Gauge", "Histogram", "gauge", "counted"} and given:
                 if not given[0].startswith("labfleet_"):
                     continue
-                shown = given[0] + ("_total" if verb == "Counter" else "")
-                found[shown] = (verb.lower(), given[1], tuple(given[2:]))
+                shown = given[0] + ("_total" if verb in {"Counter", "counted"} else "")
+                found[shown] = (
+                    "counter" if verb == "counted" else verb.lower(),
+                    given[1],
+                    tuple(given[2:]),
+                )
     return found
 
 

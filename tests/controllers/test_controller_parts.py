@@ -14,7 +14,9 @@ from labfleet.controllers.worker import act as worker_act
 from labfleet.controllers.worker import launch
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.engine import effects, election
+from labfleet.interfaces.compute import Checks
 from labfleet.kernel import errors
+from labfleet.resources.worker import ScheduledEvent
 
 
 def test_every_call_fits_into_the_lease_that_is_sure() -> None:
@@ -54,8 +56,8 @@ def test_a_region_that_is_down_is_asked_once_for_many_workers() -> None:
     play(story)
 
 
-def test_a_list_that_was_read_while_we_changed_something_is_read_again() -> None:
-    """What a listing under way cannot have seen is not kept for the next look."""
+def test_a_machine_that_we_changed_is_asked_for_by_id_until_the_next_list() -> None:
+    """What a listing cannot have seen is not believed, and costs no new list of everything."""
 
     async def story() -> None:
         async with world() as w:
@@ -69,14 +71,72 @@ def test_a_list_that_was_read_while_we_changed_something_is_read_again() -> None
                 return listed
 
             w.compute.list_owned = slow  # type: ignore[method-assign]
+            machine = w.compute.foreign(tags={"labfleet:worker": "u"})
+            await asyncio.sleep(w.compute.pending)
             inventory = Inventory(w.compute, w.clock)
             async with asyncio.TaskGroup() as group:
                 group.create_task(inventory.all("us-east-1"))
                 await asyncio.sleep(0.5)
-                inventory.forget("us-east-1")
-            await inventory.all("us-east-1")
-            await inventory.all("us-east-1")
+                w.compute.halt(machine)
+                inventory.forget("us-east-1", machine.id)
+            found = await inventory.find("us-east-1", machine.id)
+            assert found is not None
+            assert found.state == "stopping"
+            assert len(calls) == 1
+            await asyncio.sleep(w.compute.stopping)
+            found = await inventory.find("us-east-1", machine.id)
+            assert found is not None
+            assert found.state == "stopped"
             assert len(calls) == 2
+
+    play(story)
+
+
+def test_checks_are_asked_for_once_for_everybody_and_end_in_unknown() -> None:
+    """One question each half minute; without answers the last are told for three minutes."""
+
+    async def story() -> None:
+        async with world() as w:
+            asked = []
+            told = {"i-1": Checks("i-1", "ok", "impaired")}
+            down = False
+
+            async def checks(region: str) -> dict[str, Checks]:
+                asked.append(region)
+                if down:
+                    raise errors.Throttled("slow down")
+                return told
+
+            w.compute.checks = checks  # type: ignore[method-assign]
+            inventory = Inventory(w.compute, w.clock)
+            for _ in range(30):
+                assert await inventory.checks("us-east-1") == told
+            assert len(asked) == 1
+            down = True
+            await asyncio.sleep(60)
+            assert await inventory.checks("us-east-1") == told
+            await asyncio.sleep(150)
+            assert await inventory.checks("us-east-1") is None
+            assert len(asked) == 3
+
+    play(story)
+
+
+def test_checks_and_plans_come_into_the_workers_status() -> None:
+    """A running machine is ok unless told; impaired and scheduled things are taken over."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.worker()
+            await w.until(w.is_("w1", "READY"))
+            assert w.w().status.ec2.system_check == "ok"
+            name = w.w().status.ec2.instance_id or ""
+            plan = ScheduledEvent(code="instance-retirement")
+            w.compute.shown_checks = {name: Checks(name, "ok", "impaired", (plan,))}
+            await w.pass_(120)
+            assert w.w().status.ec2.instance_check == "impaired"
+            assert [each.code for each in w.w().status.ec2.events] == ["instance-retirement"]
 
     play(story)
 

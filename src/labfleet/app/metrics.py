@@ -11,7 +11,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
@@ -47,7 +47,13 @@ class Metrics:
         self, name: str, text: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]
     ) -> None:
         """Add a gauge whose samples are read at each scrape."""
-        self.registry.register(_Read(name, text, labels, read))
+        self.registry.register(_Read(GaugeMetricFamily(name, text, labels=labels), read))
+
+    def counted(
+        self, name: str, text: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]
+    ) -> None:
+        """Add a counter that somebody else counts; the exposition adds `_total` to its name."""
+        self.registry.register(_Read(CounterMetricFamily(name, text, labels=labels), read))
 
     def text(self) -> tuple[bytes, str]:
         """Return the exposition and its media type."""
@@ -55,15 +61,15 @@ class Metrics:
 
 
 class _Read(Collector):
-    """A gauge that asks for its samples."""
+    """A family that asks for its samples."""
 
     def __init__(
-        self, name: str, text: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]
+        self, family: GaugeMetricFamily | CounterMetricFamily, read: Callable[[], Iterable[Sample]]
     ) -> None:
-        self._name, self._text, self._labels, self._read = name, text, labels, read
+        self._family, self._read = family, read
 
     def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
+        self._family.samples.clear()
         for labels, value in self._read():
-            family.add_metric(labels, value)
-        yield family
+            self._family.add_metric(labels, value)
+        yield self._family

@@ -20,6 +20,7 @@ from labfleet.adapters.cml.transport import Connect
 from labfleet.adapters.probe import TcpProbe
 from labfleet.adapters.webhooks import HttpDeliveries
 from labfleet.app.aliases import Environment
+from labfleet.app.aws_requests import add_aws_requests
 from labfleet.app.metrics import Metrics
 from labfleet.app.settings import Settings, surroundings
 from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
@@ -181,6 +182,8 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_gauges(metrics, cache, system.controllers)
     add_pauses(metrics, system.parts.settings)
     add_worker_gauges(metrics, system.parts.samples, outside.clock)
+    if isinstance(outside.compute, compute.Ec2):
+        add_aws_requests(metrics, outside.compute.sent)
     return system
 
 

@@ -70,17 +70,17 @@ class Actions:
 
     async def _start(self, worker: Worker, machine: Machine) -> Outcome:
         await self.context.compute.start(machine.aws.region, _instance(worker))
-        self.inventory.forget(machine.aws.region)
+        self.inventory.forget(machine.aws.region, _instance(worker))
         return Outcome()
 
     async def _stop(self, worker: Worker, machine: Machine) -> Outcome:
         await self.context.compute.stop(machine.aws.region, _instance(worker))
-        self.inventory.forget(machine.aws.region)
+        self.inventory.forget(machine.aws.region, _instance(worker))
         return Outcome()
 
     async def _terminate(self, worker: Worker, machine: Machine) -> Outcome:
         await self.context.compute.terminate(machine.aws.region, _instance(worker))
-        self.inventory.forget(machine.aws.region)
+        self.inventory.forget(machine.aws.region, _instance(worker))
         return Outcome()
 
     async def _claim(self, worker: Worker, machine: Machine) -> Outcome:
@@ -94,7 +94,7 @@ class Actions:
             if problem.reason != "NotOurs":
                 raise  # our credentials, not its owner
             return Outcome(refused=problem.message)
-        self.inventory.forget(region)
+        self.inventory.forget(region, _instance(worker))
         return Outcome(claimed=True)
 
     async def _register(self, worker: Worker, machine: Machine) -> Outcome:

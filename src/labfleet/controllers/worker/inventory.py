@@ -1,21 +1,27 @@
 """One list of our machines per region and moment, shared by all workers' reconciles.
 
 A single-id Describe per worker would throttle an account for good at 200 workers (aws.md 6.3);
-one paged list per region and a few seconds is a handful of calls a minute.
+one paged list per region and a few seconds is a handful of calls a minute. So are the
+provider's checks, which are asked for by filter. A machine that we just changed is asked for by
+its id until the next list, instead of listing everything anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from labfleet.decisions.discovery import OWNER_TAG
-from labfleet.interfaces.compute import Compute, Instance
+from labfleet.interfaces.compute import Checks, Compute, Instance
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 
 MAX_AGE = 8.0
 FAILURE_AGE = 4.0
+CHECKS_AGE = 30.0
+CHECKS_BELIEVED = 180.0
+"""How long the last checks are told when they cannot be asked for; then they are unknown."""
 WATCHED_LIMIT = 5000
 
 
@@ -23,13 +29,17 @@ WATCHED_LIMIT = 5000
 class _Region:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     read_at: float | None = None
-    changes: int = 0
+    changed: dict[str, float] = field(default_factory=dict)
     failed_at: float | None = None
     failure: str = ""
     instances: dict[str, Instance] = field(default_factory=dict)
     watched: dict[str, str] = field(default_factory=dict)
     others: dict[str, Instance] = field(default_factory=dict)
     others_at: float | None = None
+    checks_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    checks: Mapping[str, Checks] | None = None
+    checks_at: float | None = None
+    checks_asked: float | None = None
 
 
 class Inventory:
@@ -48,6 +58,8 @@ class Inventory:
         """
         listed = (await self.all(region)).get(instance_id)
         kept = self._regions[region]
+        if instance_id in kept.changed:
+            return await self._compute.describe(region, instance_id)
         if listed is None and instance_id in kept.watched:
             listed = (await self._others(region, kept)).get(instance_id)
         if listed is not None:
@@ -85,8 +97,27 @@ class Inventory:
                 await self._read(region, kept)
         return kept.instances
 
+    async def checks(self, region: str) -> Mapping[str, Checks] | None:
+        """Return what is not ok by the provider's checks, or None when that is not known.
+
+        At most `CHECKS_AGE` old; a running machine that is not in it is ok. Trouble with the
+        checks is no trouble with the machines: it raises nothing.
+        """
+        kept = self._regions.setdefault(region, _Region())
+        async with kept.checks_lock:
+            now = self._clock.monotonic()
+            if kept.checks_asked is None or now - kept.checks_asked > CHECKS_AGE:
+                kept.checks_asked = now
+                try:
+                    kept.checks = await self._compute.checks(region)
+                    kept.checks_at = self._clock.monotonic()
+                except errors.LabfleetError:
+                    if kept.checks_at is None or now - kept.checks_at > CHECKS_BELIEVED:
+                        kept.checks = None
+        return kept.checks
+
     async def _read(self, region: str, kept: _Region) -> None:
-        changes = kept.changes
+        begun = self._clock.monotonic()
         try:
             listed = await self._compute.list_owned(region)
         except errors.LabfleetError as problem:
@@ -94,12 +125,12 @@ class Inventory:
             raise
         kept.failed_at = None
         kept.instances = {each.id: each for each in listed}
+        kept.read_at = self._clock.monotonic()
         # What was changed while we listed may not be in the list.
-        kept.read_at = self._clock.monotonic() if kept.changes == changes else None
+        kept.changed = {name: at for name, at in kept.changed.items() if at >= begun}
 
-    def forget(self, region: str) -> None:
-        """Read anew next time: we just changed something there."""
-        if region in self._regions:
-            self._regions[region].read_at = None
-            self._regions[region].others_at = None
-            self._regions[region].changes += 1
+    def forget(self, region: str, instance_id: str) -> None:
+        """Ask for this machine by its id until the next list: we just changed it."""
+        kept = self._regions.setdefault(region, _Region())
+        kept.changed[instance_id] = self._clock.monotonic()
+        kept.others_at = None

@@ -6,7 +6,7 @@ different things.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -17,7 +17,7 @@ from labfleet.controllers.worker.inventory import Inventory
 from labfleet.decisions import ledger, port_numbers
 from labfleet.decisions.lifecycle import session_phases, worker_health
 from labfleet.decisions.lifecycle.worker import Seen
-from labfleet.interfaces.compute import Instance
+from labfleet.interfaces.compute import Checks, Instance
 from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.resources import conditions
@@ -47,7 +47,11 @@ class Look:
 
     async def at(self, worker: Worker) -> Seen:
         """Return what can be seen of a worker now; never raises for the outside's trouble."""
+        settings = self.context.settings.now()
         seen = Seen(
+            points=tuple(self.context.samples.points(worker.name)),
+            thresholds=settings.thresholds,
+            poll=float(settings.monitoring.poll_interval_seconds),
             sessions=live_sessions(self.context, worker),
             has_token=_has_token(worker),
             wanted_nodes=_wanted_nodes(worker),
@@ -76,7 +80,15 @@ class Look:
             return replace(seen, trouble=f"EC2: {problem.message}")
         if described is None:
             return replace(seen, absent=True)
-        return replace(seen, ec2=ec2_status(described), state_reason=described.state_reason)
+        checks = None
+        asked = self.context.settings.now().monitoring.instance_checks
+        if described.state == "running" and asked:
+            checks = await self.inventory.checks(machine.aws.region)
+        ec2 = checked(ec2_status(described), checks)
+        if checks is None and asked:  # a plan that was told is not forgotten for want of an answer
+            ec2 = msgspec.structs.replace(ec2, events=worker.status.ec2.events)
+        ec2 = msgspec.structs.replace(ec2, tags=worker.status.ec2.tags)
+        return replace(seen, ec2=ec2, state_reason=described.state_reason)
 
     async def _server(self, worker: Worker, machine: Machine, ec2: Ec2Status, seen: Seen) -> Seen:
         try:
@@ -118,7 +130,8 @@ class Look:
         cml = seen.cml or worker.status.cml
         survey = await measure.survey(host, nodes=hosting)
         sample = survey.sample(worker, cml, self.context.clock.now())
-        self.context.samples.put(sample)
+        percent = self.context.settings.now().monitoring.metrics_change_percent
+        self.context.samples.put(sample, change_percent=percent)
         stats, licence, nodes = survey.stats, survey.licence, survey.nodes
         if licence is not None:
             cml = msgspec.structs.replace(
@@ -158,7 +171,8 @@ def _reached(worker: Worker, seen: Seen) -> Ec2Status | None:
     origin, last = worker.spec.origin, worker.status.ec2
     if origin is not None and origin.kind == "external":
         return Ec2Status()
-    if seen.absent and last.state == "running":
+    if seen.ec2 is None and last.state == "running":
+        # Nor is a provider that cannot be asked a reason to call its servers silent.
         return last
     return seen.ec2 if seen.ec2 is not None and seen.ec2.state == "running" else None
 
@@ -206,6 +220,19 @@ def ec2_status(found: Instance) -> Ec2Status:
         private_ip=found.private_ip,
         launch_time=found.launch_time,
         root_volume_id=found.root_volume_id,
+        state_reason=found.state_reason,
+    )
+
+
+def checked(ec2: Ec2Status, checks: Mapping[str, Checks] | None) -> Ec2Status:
+    """Return the machine with the provider's checks: ok unless told, None when not known."""
+    if checks is None:
+        return ec2
+    told = checks.get(ec2.instance_id or "")
+    if told is None:
+        return msgspec.structs.replace(ec2, system_check="ok", instance_check="ok")
+    return msgspec.structs.replace(
+        ec2, system_check=told.system, instance_check=told.instance, events=told.events
     )
 
 

@@ -36,6 +36,7 @@ class WorkerController:
         if worker is None:
             await self.context.hosts.forget(key.name)
             self.context.samples.forget(key.name)
+            await self.context.objects.store.drop_series([key.name])
             return Done()
         machine = worker.spec.machine
         effect = worker.status.effect
