@@ -13,10 +13,12 @@ import pytest_asyncio
 from browser import Browser
 from chromium import Chromium, Tab
 from chromium import chromium as started
+from fleet_world import ADMIN
 
 from labfleet.app import serving
 from labfleet.app.settings import Settings
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
+from labfleet.service import settings_verbs
 
 pytestmark = pytest.mark.real
 EVIL = "<img src=x onerror=document.title='broken'>"
@@ -94,6 +96,30 @@ async def test_the_page_follows_the_fleet(screen: Screen, tmp_path: Path) -> Non
     shown, drawn = await tab.run(COMPARE)
     assert drawn == shown
     assert len(await tab.picture(tmp_path / "page.png")) > 10_000
+
+
+@pytest.mark.asyncio
+async def test_a_pause_comes_and_goes_by_itself(screen: Screen, tmp_path: Path) -> None:
+    """The banner appears with the pause, also a pool's own, and leaves with the resume."""
+    world = screen.browser.world
+    await world.template()
+    await world.make("Pool", "exam", {"template": "metal"})
+    tab = await screen.signed_in()
+    shown = "[...document.querySelectorAll('.banner')].map((each) => each.innerText)"
+    assert await tab.run(shown) == []
+    await settings_verbs.pause(world.parts, ADMIN, reason="network work")
+    await tab.until(f"{shown}.length === 1")
+    await settings_verbs.pause_pool(world.parts, ADMIN, "exam", reason="firmware")
+    await tab.until(f"{shown}.length === 2")
+    both = await tab.run(shown)
+    assert "network work" in both[0]
+    assert "firmware" in both[1]
+    for theme in ("light", "dark"):
+        await tab.run(f"document.documentElement.dataset.theme = '{theme}'")
+        assert len(await tab.picture(tmp_path / f"paused-{theme}.png")) > 10_000
+    await settings_verbs.resume(world.parts, ADMIN)
+    await settings_verbs.pause_pool(world.parts, ADMIN, "exam", paused=False)
+    await tab.until(f"{shown}.length === 0")
 
 
 @pytest.mark.asyncio

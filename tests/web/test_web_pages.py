@@ -14,7 +14,7 @@ from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
-from labfleet.service import objects
+from labfleet.service import objects, settings_verbs
 from labfleet.web import application as pages
 from labfleet.web import words
 
@@ -277,3 +277,19 @@ def contrast(one: str, other: str) -> float:
 
     bright, dim = sorted((light(one), light(other)), reverse=True)
     return (bright + 0.05) / (dim + 0.05)
+
+
+@pytest.mark.asyncio
+async def test_a_pause_stands_on_every_page(browser: Browser) -> None:
+    """Operators see who paused what, why and how it ends, on each page; users see nothing."""
+    await browser.world.template()
+    await browser.world.make("Pool", "exam", {"template": "metal"})
+    assert "banner" not in plain(await browser.get("/"))
+    await settings_verbs.pause(browser.world.parts, who("operator", "otto"), reason=EVIL)
+    await settings_verbs.pause_pool(browser.world.parts, who("operator", "otto"), "exam")
+    for path in ("/", "/pools/exam", "/settings/fleet"):
+        text = plain(await browser.get(path, "operator"))
+        assert "Automatic actions are paused since 2026-11-27 09:00Z by otto: &lt;img" in text
+        assert "labfleet resume --pool exam" in text
+        assert EVIL not in text
+    assert "paused" not in plain(await browser.get("/", "user", "kim"))

@@ -28,7 +28,6 @@ AUDIT_AGE = timedelta(days=90)
 EVENTS_KEPT = 200_000
 EVENTS_HELD = 2_000_000
 """The most events that are kept for a webhook that does not take them."""
-RETENTION = timedelta(days=30)
 ROUND_LIMIT = 200
 RETIRE_EVERY = 900.0
 ACTOR = "upkeep"
@@ -67,7 +66,8 @@ class Upkeep:
 
     async def _retire(self) -> bool:
         """Remove records whose retention is over; tell whether some are left for the next round."""
-        limit = self.context.clock.now() - RETENTION
+        days = self.context.settings.now().garbage.retention_days
+        limit = self.context.clock.now() - timedelta(days=days)
         old: list[Session | Simulation | Worker] = [
             each
             for each in self.context.cache.all(Session)

@@ -20,6 +20,7 @@ import jinja2
 from labfleet.kernel import clock, errors
 from labfleet.resources.kinds import KINDS
 from labfleet.service import access
+from labfleet.service.fleet_settings import Pause
 from labfleet.service.parts import Caller, Parts
 from labfleet.service.tokens import Tokens
 from labfleet.web import details, doors, overview, words
@@ -217,9 +218,16 @@ class Pages:
             base=f"{scope.get('scheme', 'http')}://{doors.header(scope, b'host')}",
             now=clock.format_instant(self._parts.clock.now()),
             rate=self._parts.clock.rate,
+            pauses=self._pauses(caller),
             **values,
         )
         return Answer(status, made.encode("utf-8", "replace"))
+
+    def _pauses(self, caller: Caller | None) -> tuple[Pause, ...]:
+        """Return what is paused, for those who may know of it."""
+        if caller is None or not access.may(caller.principal, "read", "Settings"):
+            return ()
+        return self._parts.settings.pauses()
 
 
 def _redirect(where: str, cookie: tuple[bytes, bytes] | None = None) -> Answer:

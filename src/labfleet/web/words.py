@@ -159,8 +159,13 @@ SECTIONS = (
     ), since="status.decidedAt"),
 )  # fmt: skip
 BY_KIND = {section.kind: section for section in SECTIONS}
-# What the list of events tells of: the tables' kinds, and pools, whose decisions move them.
-FOLLOWED = {**{section.kind: section.plural for section in SECTIONS}, "Pool": "pools"}
+# What the list of events tells of: the tables' kinds, pools, whose decisions move them, and
+# settings, by which everything may be paused.
+FOLLOWED = {
+    **{section.kind: section.plural for section in SECTIONS},
+    "Pool": "pools",
+    "Settings": "settings",
+}
 CHANGES = {"ADDED": "created", "MODIFIED": "changed", "DELETED": "deleted"}
 UNITS = {"cpuMilli": 1000, "memoryMib": 1024, "nodes": 1}
 FLAGS = {True: "licensed", False: "not licensed"}

@@ -466,12 +466,14 @@ function take(message) {
     whole = true;
     for (const kind of [...KINDS, "Event"]) touch(kind);
     reloadDetail(null);
+    reloadBanner();
   }
   for (const each of message.changes ?? []) change(each);
 }
 
-function change({ row, gone, happening }) {
+function change({ row, gone, happening, pausing }) {
   if (row) changeRow(row, gone);
+  if (pausing) reloadBanner();
   if (!happenings.some((each) => each.key === happening.key)) {
     happenings = [happening, ...happenings].slice(0, WORDS.events);
     touch("Event");
@@ -508,6 +510,7 @@ function hear(name, data) {
   queued.push({
     row: objects.has(kind) ? project(data.object) : null,
     gone: name === "DELETED",
+    pausing: pausing(data.object),
     happening: {
       key: String(data.revision), at: data.at, what: WORDS.changes[name], kind,
       name: metadata.name, phase: status.phase ?? null,
@@ -553,6 +556,36 @@ function reloadDetail(key) {
       }
     } catch {
       // The mark says that the server is away; the next change or snapshot tries again.
+    }
+  }, 2 * PACE);
+}
+
+// ---- what is paused -----------------------------------------------------------------------
+
+const banner = { node: document.getElementById("paused"), timer: 0 };
+
+// A pool's own pause is told by its object; the list of the server says which are shown.
+function pausing({ kind, metadata, spec }) {
+  if (kind === "Settings") return true;
+  if (kind !== "Pool" || !banner.node) return false;
+  return banner.node.dataset.pools.includes(` ${metadata.name} `) !== Boolean(spec.paused);
+}
+
+function reloadBanner() {
+  if (!banner.node || banner.timer) return;
+  banner.timer = setTimeout(async () => {
+    banner.timer = 0;
+    try {
+      // The smallest page that has the banner.
+      const reply = await fetch("/logout", { cache: "no-store" });
+      if (!reply.ok) return;
+      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+      const fresh = page.getElementById("paused");
+      if (!fresh || fresh.innerHTML === banner.node.innerHTML) return;
+      banner.node.dataset.pools = fresh.dataset.pools;
+      banner.node.replaceChildren(...document.adoptNode(fresh).childNodes);
+    } catch {
+      // The mark says that the server is away; the next snapshot tries again.
     }
   }, 2 * PACE);
 }
