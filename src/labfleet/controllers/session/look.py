@@ -260,7 +260,9 @@ def _of_worker(seen: Seen, session: Session, worker: Worker | None, context: Con
     ended = failed is not None and failed.reason == "InstanceTerminated"
     dead = phase is P.TERMINATED or ec2.state == "terminated" or (phase is P.FAILED and ended)
     drain = worker.spec.drain
-    forced = drain is not None and drain.force and context.clock.now() >= drain.deadline
+    late = drain is not None and drain.force and context.clock.now() >= drain.deadline
+    # A pause stops what a deadline would do by itself; what runs goes on.
+    forced = late and context.settings.paused(worker.spec.pool) is None
     return replace(
         seen,
         host_lost=phase in _LOST,

@@ -52,6 +52,7 @@ class Look:
             points=tuple(self.context.samples.points(worker.name)),
             thresholds=settings.thresholds,
             poll=float(settings.monitoring.poll_interval_seconds),
+            paused=self.context.settings.paused(worker.spec.pool) is not None,
             sessions=live_sessions(self.context, worker),
             has_token=_has_token(worker),
             wanted_nodes=_wanted_nodes(worker),

@@ -50,7 +50,7 @@ class Seen:
     for. `samples` are the newest of this worker, oldest first, none when this look brought none;
     `duplicate_of` is an older worker with the same product_uuid. `points` are CloudWatch's
     newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
-    this moment. `trouble` says why something could not be looked at.
+    this moment; `paused`: nothing is done that nobody asked for. `trouble` says why something could not be looked at.
     """
 
     ec2: Ec2Status | None = None
@@ -76,6 +76,7 @@ class Seen:
     points: tuple[ProviderPoint, ...] = ()
     thresholds: Thresholds = Thresholds()
     poll: float = CHECK
+    paused: bool = False
     trouble: str = ""
 
 

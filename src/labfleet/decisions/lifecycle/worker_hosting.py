@@ -86,6 +86,8 @@ def _chore(draft: Draft) -> Action | None:
     known = draft.status.cml
     if known.boot is not None and known.telemetry is not machine.cml.enable_telemetry:
         return "telemetry"
+    if draft.seen.paused:
+        return None
     expiring = conditions.is_true(draft.status.conditions, "LicenceExpiring")
     asked = licence.renewed_at
     if expiring and draft.licence_held and (asked is None or draft.now - asked >= RENEW_EVERY):
