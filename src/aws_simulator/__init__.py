@@ -2,3 +2,5 @@
 
 It knows nothing of labfleet. What it does not do: IAM enforcement, billing, real networking.
 """
+
+FOR_TESTS = "aws_simulator.fixture"

@@ -75,12 +75,11 @@ class Freed(dict[str, None]):
 
 def free(instance: Any) -> None:
     """Return an instance's private addresses to its subnet."""
-    nics = list(instance.nics.values())
-    if not nics:
+    if not instance._private_ips:
         return
-    subnet = nics[0].subnet
+    subnet = instance.ec2_backend.get_subnet(instance.subnet_id)
     if not isinstance(subnet._unused_ips, Freed):
         subnet._unused_ips = Freed.fromkeys(sorted(subnet._unused_ips))
-    held = [address for address, holder in subnet._subnet_ips.items() if holder in nics]
-    for address in held:
+    for address in sorted(instance._private_ips):
         subnet.del_subnet_ip(address)
+    instance._private_ips = set()

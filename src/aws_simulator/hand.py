@@ -178,7 +178,7 @@ def _hide(world: World, instance: Any, fields: dict[str, Any]) -> None:
     world.machines[instance.id].visible_at = until
 
 
-def _event(world: World, instance: Any, fields: dict[str, Any]) -> None:
+def _schedule(world: World, instance: Any, fields: dict[str, Any]) -> None:
     """Announce a maintenance `lead` seconds ahead; what it says is done when its time comes."""
     code = fields["code"]
     if code not in EVENT_CODES:
@@ -197,7 +197,7 @@ def _event(world: World, instance: Any, fields: dict[str, Any]) -> None:
     world.plan(at, instance.id, "maintain", {"event": event.id, "at": at})
 
 
-def _cancel_event(world: World, instance: Any, _fields: dict[str, Any]) -> None:
+def _unschedule(world: World, instance: Any, _fields: dict[str, Any]) -> None:
     world.machines[instance.id].events.clear()
 
 
@@ -264,8 +264,8 @@ VERBS: dict[str, Verb] = {
     "fate": _fate,
     "load": _load,
     "hide": _hide,
-    "event": _event,
-    "cancel_event": _cancel_event,
+    "schedule": _schedule,
+    "unschedule": _unschedule,
     "interrupt": _interrupt,
 }
 OWN: dict[str, Verb] = {"fall_back": _fall_back, "maintain": _maintain, "reclaim": _reclaim}

@@ -114,8 +114,7 @@ def _instance(seen: Seen) -> str:
             f"<item><key>{escape(key)}</key><value>{escape(value)}</value></item>"
             for key, value in seen.tags.items()
         )
-    if not seen.gone:
-        fields |= _network(seen)
+    fields |= {"networkInterfaceSet": "", "groupSet": ""} if seen.gone else _network(seen)
     missing = {ELEMENTS.get(name, name[:1].lower() + name[1:]) for name in seen.missing}
     inner = "".join(
         f"<{name}>{value}</{name}>" for name, value in fields.items() if name not in missing

@@ -3,63 +3,49 @@
 import json
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 
 import boto3
 import botocore.config
 import pytest
+from botocore.exceptions import ClientError
+
+from aws_simulator.fixture import ControlError, Running
 
 
-class Fake:
+class Fake(Running):
     """The running simulator: its control endpoint and boto3 clients."""
 
     def __init__(self, ready, process):
-        self.url = ready["url"]
-        self.ready = ready
+        super().__init__(ready["url"], ready, process.pid)
         self.process = process
-
-    def ask(self, method, path, body=None):
-        """Call the control endpoint."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/_fake/{path}", data=data, method=method)
-        with urllib.request.urlopen(request, timeout=10) as reply:
-            return json.load(reply)
 
     def refusal(self, method, path, body=None):
         """Call the control endpoint and return (status, error)."""
-        with pytest.raises(urllib.error.HTTPError) as caught:
+        with pytest.raises(ControlError) as caught:
             self.ask(method, path, body)
-        with caught.value as error:
-            return error.code, json.load(error)["error"]
+        return caught.value.status, caught.value.sentence
 
-    def advance(self, seconds):
-        """Let simulated seconds pass."""
-        return self.ask("POST", "clock", {"advance": seconds})
-
-    def rule(self, **fields):
-        """Add a fault rule."""
-        return self.ask("POST", "rules", fields)
-
-    def client(self, service="ec2", attempts=1, **config):
+    def client(self, service="ec2", attempts=1, region="us-east-1", key="any", **config):
         """Return a boto3 client with its own retries off."""
         return boto3.client(
             service,
-            region_name="us-east-1",
+            region_name=region,
             endpoint_url=self.url,
-            aws_access_key_id="any",
+            aws_access_key_id=key,
             aws_secret_access_key="any",
             config=botocore.config.Config(
                 retries={"mode": "standard", "total_max_attempts": attempts},
-                read_timeout=10,
-                connect_timeout=2,
-                **config,
+                **{"read_timeout": 10, "connect_timeout": 2, **config},
             ),
         )
 
-    def image(self):
-        """Return the id of the CML image."""
-        return self.ready["ami_id"]
+
+def code_of(call, **fields):
+    """Return (HTTP status, code) of a refusal."""
+    with pytest.raises(ClientError) as caught:
+        call(**fields)
+    reply = caught.value.response
+    return reply["ResponseMetadata"]["HTTPStatusCode"], reply["Error"]["Code"]
 
 
 def launch_simulator(*args):

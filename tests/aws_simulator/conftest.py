@@ -7,15 +7,14 @@ from aws_simulator_process import end_simulator, launch_simulator
 @pytest.fixture(scope="session")
 def simulator_process():
     fake = launch_simulator()
-    fake.defaults = fake.ask("GET", "config")
     yield fake
     end_simulator(fake)
 
 
 @pytest.fixture
 def fake(simulator_process):
-    simulator_process.ready.update(simulator_process.ask("POST", "reset", {}))
-    simulator_process.ask("POST", "config", simulator_process.defaults)
+    simulator_process.reset(config=True)
+    simulator_process.ask("POST", "clock", {"offset": 0})
     return simulator_process
 
 
@@ -33,7 +32,7 @@ def ec2(fake, shared_client):
 def launch(fake, ec2):
     def run(**changes):
         fields = {
-            "ImageId": fake.image(),
+            "ImageId": fake.image,
             "InstanceType": "m5zn.metal",
             "MinCount": 1,
             "MaxCount": 1,

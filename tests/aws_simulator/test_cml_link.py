@@ -77,7 +77,7 @@ def linked(stub):
 def run(fake, **changes):
     """Launch one instance and return its id."""
     fields = {
-        "ImageId": fake.image(),
+        "ImageId": fake.image,
         "InstanceType": "m5zn.metal",
         "MinCount": 1,
         "MaxCount": 1,

@@ -2,18 +2,9 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-from botocore.exceptions import ClientError
+from aws_simulator_process import code_of
 
 OTHER_TOKEN = {"ClientToken": "token-2"}
-
-
-def code_of(call, **fields):
-    """Return (HTTP status, code) of a refusal."""
-    with pytest.raises(ClientError) as caught:
-        call(**fields)
-    reply = caught.value.response
-    return reply["ResponseMetadata"]["HTTPStatusCode"], reply["Error"]["Code"]
 
 
 def volume(kind="io1", size=250, **fields):

@@ -5,17 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from aws_simulator_process import end_simulator, launch_simulator
+from aws_simulator_process import code_of, end_simulator, launch_simulator
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.parsers import ResponseParserError
-
-
-def code_of(call, **fields):
-    """Return (HTTP status, code) of a refusal."""
-    with pytest.raises(ClientError) as caught:
-        call(**fields)
-    reply = caught.value.response
-    return reply["ResponseMetadata"]["HTTPStatusCode"], reply["Error"]["Code"]
 
 
 @pytest.mark.parametrize(
@@ -31,14 +23,14 @@ def code_of(call, **fields):
 )
 def test_error_rules_answer_as_ec2_does(fake, launch, fault, answer):
     """Each preset is parsed by boto as the code and status that EC2 sends, then is used up."""
-    fake.rule(fault=fault, action="RunInstances", times=1)
+    fake.rule(fault, action="RunInstances", times=1)
     assert code_of(launch) == answer
     assert launch()
 
 
 def test_a_drop_before_leaves_no_instance(fake, launch):
     """A connection dropped before the commit has no effect."""
-    fake.rule(fault="drop_before", action="RunInstances", times=1)
+    fake.rule("drop_before", action="RunInstances", times=1)
     with pytest.raises(HTTPClientError):
         launch()
     assert fake.ask("GET", "summary")["instances_total"] == 0
@@ -46,7 +38,7 @@ def test_a_drop_before_leaves_no_instance(fake, launch):
 
 def test_a_drop_after_leaves_the_instance_and_the_token_finds_it(fake, launch):
     """A reply lost after the commit leaves one instance, and repeating the token returns it."""
-    fake.rule(fault="drop_after", action="RunInstances", times=1)
+    fake.rule("drop_after", action="RunInstances", times=1)
     with pytest.raises(HTTPClientError):
         launch()
     assert fake.ask("GET", "summary")["instances_total"] == 1
@@ -57,16 +49,16 @@ def test_a_drop_after_leaves_the_instance_and_the_token_finds_it(fake, launch):
 
 def test_the_sdk_retries_a_lost_reply_without_a_second_launch(fake):
     """Botocore's own retry repeats its token, so one instance results."""
-    fake.rule(fault="drop_after", action="RunInstances", times=1)
+    fake.rule("drop_after", action="RunInstances", times=1)
     client = fake.client(attempts=3)
-    client.run_instances(ImageId=fake.image(), InstanceType="m5zn.metal", MinCount=1, MaxCount=1)
+    client.run_instances(ImageId=fake.image, InstanceType="m5zn.metal", MinCount=1, MaxCount=1)
     assert fake.ask("GET", "summary")["instances_total"] == 1
 
 
 @pytest.mark.parametrize("fault", ["html", "truncated"])
 def test_rubbish_replies_do_not_parse(fake, ec2, fault):
     """HTML and truncated XML reach the client as what they are."""
-    fake.rule(fault=fault, times=1)
+    fake.rule(fault, times=1)
     with pytest.raises((ResponseParserError, ClientError)):
         ec2.describe_instances()
 
@@ -133,7 +125,7 @@ def test_images_can_be_added_and_withdrawn(fake, ec2):
     named = [{"Name": "name", "Values": ["cisco-cml2*"]}]
     assert len(ec2.describe_images(Filters=named)["Images"]) == 2
     own = ec2.describe_images(Filters=named, Owners=["self"])["Images"]
-    assert [image["ImageId"] for image in own] == [fake.image()]
+    assert [image["ImageId"] for image in own] == [fake.image]
     fake.ask("DELETE", "images", {"ami_id": ami})
     assert len(ec2.describe_images(Filters=named)["Images"]) == 1
 
@@ -156,7 +148,7 @@ def test_sts_answers_any_credentials(fake):
 def test_the_command_ends_in_order_on_sigterm():
     """SIGTERM stops the server with exit code 0 and frees the port."""
     fake = launch_simulator("--speed", "60")
-    assert re.fullmatch(r"ami-[0-9a-f]+", fake.image())
+    assert re.fullmatch(r"ami-[0-9a-f]+", fake.image)
     assert end_simulator(fake) == 0
     with pytest.raises(OSError, match="refused"):
         fake.ask("GET", "summary")
