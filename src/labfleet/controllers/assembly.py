@@ -29,6 +29,7 @@ from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
 from labfleet.engine.queue import EVENT, USER, KeyQueue
 from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
+from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
@@ -117,6 +118,13 @@ class Assembly:
         cache.on_change(Session, session_changed)
         cache.on_change(Worker, worker_changed)
         cache.on_change(Pool, _on_asked(pools.queue))
+
+        def settings_changed(old: Resource | None, new: Resource | None) -> None:
+            del old, new
+            for pool in cache.all(Pool):
+                pools.queue.add(pool.key, priority=USER)
+
+        cache.on_change(Settings, settings_changed)
         return [scheduler, pools, upkeep, *self._webhooks(context)]
 
     def _webhooks(self, context: Context) -> list[Controller]:
