@@ -53,7 +53,7 @@ class FakeCompute:
         self.expect = expect
         self.machines: dict[str, Machine] = {}
         self.tokens: dict[str, str] = {}
-        self.images = {"ami-1"}
+        self.known_images = {"ami-1"}
         self.stock: dict[tuple[str, str | None], int] = {}
         self.quota: int | None = None
         self.no_start: errors.LabfleetError | None = None
@@ -121,7 +121,7 @@ class FakeCompute:
 
     async def find_image(self, region: str, aws: Any) -> Image:
         self._look("find_image")
-        if aws.ami_id not in self.images:
+        if aws.ami_id not in self.known_images:
             raise errors.Invalid(f"no image {aws.ami_id}", reason="NoImage")
         return Image(aws.ami_id, "cml", None)
 

@@ -134,7 +134,7 @@ def test_an_invalid_template_fails_at_once(wrong: str) -> None:
     async def story() -> None:
         async with world() as w:
             if wrong == "image":
-                w.compute.images = set()
+                w.compute.known_images = set()
             w.compute.invalid = "the subnet does not exist"
             await w.start()
             await w.worker()

@@ -11,11 +11,16 @@ from dataclasses import dataclass
 
 from labfleet.controllers import pacing
 from labfleet.controllers.context import Context
+from labfleet.controllers.discovery import KEY as DISCOVERY
+from labfleet.controllers.discovery import DiscoveryController
 from labfleet.controllers.garbage import KEY as GARBAGE
 from labfleet.controllers.garbage import GarbageController
+from labfleet.controllers.idle import IdleController
 from labfleet.controllers.pool import PoolController
 from labfleet.controllers.scheduler import KEY as SCHEDULER
 from labfleet.controllers.scheduler import Scheduler
+from labfleet.controllers.series import KEY as SERIES
+from labfleet.controllers.series import SeriesController
 from labfleet.controllers.session.look import hour_of
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.upkeep import KEY as UPKEEP
@@ -38,6 +43,8 @@ from labfleet.resources.worker import Worker
 from labfleet.service.parts import Parts
 
 RESYNC_SECONDS = 300.0
+ROUND_RESYNC_SECONDS = 7200.0
+"""Longer than any interval of rounds: they ask for themselves again."""
 GATHER_SECONDS = 0.5
 """How long changes are gathered before webhooks look at the log (fleet seconds)."""
 CONCURRENCY = 32
@@ -146,16 +153,16 @@ class Assembly:
         return [hooks]
 
     def workers(self, context: Context, inventory: Inventory) -> list[Controller]:
-        """Return who leads workers through their lives and finds orphans."""
+        """Return who leads workers through their lives, finds orphans and keeps series.
+
+        A what-if (`pace`) keeps none: nobody reads them.
+        """
         reconcile = pacing.slower(
             WorkerController(context, inventory).reconcile, context, self.pace, pacing.worker_rest
         )
         workers = self._controller(context, "worker", reconcile, CONCURRENCY)
-        orphans = GarbageController(context, inventory).reconcile
-        garbage = self._controller(context, "garbage", orphans, 1)
         cache = context.cache
         workers.resync(self._resync, lambda: [each.key for each in cache.all(Worker)])
-        garbage.resync(RESYNC_SECONDS, lambda: (GARBAGE,))
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:
             for name in {*_bound(old), *_bound(new)} if _moved(old, new) else ():
@@ -165,7 +172,43 @@ class Assembly:
 
         cache.on_change(Worker, _on_asked(workers.queue))
         cache.on_change(Session, session_changed)
-        return [workers, garbage]
+        rounds = [self._idle(context), *self._rounds(context, inventory)]
+        if self.pace is not None:
+            return [workers, *rounds]
+        numbers = self._controller(context, "series", SeriesController(context).reconcile, 1)
+        numbers.resync(RESYNC_SECONDS, lambda: (SERIES,))
+        return [workers, *rounds, numbers]
+
+    def _rounds(self, context: Context, inventory: Inventory) -> list[Controller]:
+        """Return who sweeps and scans whole regions; a change of settings wakes them."""
+        orphans = GarbageController(context, inventory).reconcile
+        scan = DiscoveryController(context, self.parts).reconcile
+        made = []
+        for name, reconcile, key in (("garbage", orphans, GARBAGE), ("discovery", scan, DISCOVERY)):
+            controller = self._controller(context, name, reconcile, 1)
+            controller.resync(ROUND_RESYNC_SECONDS, lambda key=key: (key,))
+            context.cache.on_change(Settings, _wakes(controller.queue, key))
+            made.append(controller)
+        return made
+
+    def _idle(self, context: Context) -> Controller:
+        """Return who stops what nobody uses."""
+        made = self._controller(context, "idle", IdleController(context).reconcile, CONCURRENCY)
+        cache = context.cache
+        made.resync(self._resync, lambda: [each.key for each in cache.all(Worker)])
+
+        def worker_changed(old: Resource | None, new: Resource | None) -> None:
+            if new is not None and (_phase(old) != _phase(new) or _asked(old, new)):
+                made.queue.add(new.key, priority=EVENT)
+
+        def settings_changed(old: Resource | None, new: Resource | None) -> None:
+            if _asked(old, new):
+                for each in cache.all(Worker):
+                    made.queue.add(each.key, priority=EVENT)
+
+        cache.on_change(Worker, worker_changed)
+        cache.on_change(Settings, settings_changed)
+        return made
 
     def labs(self, context: Context) -> list[Controller]:
         """Return who leads sessions through their lives."""
@@ -221,6 +264,16 @@ def _on_asked(queue: KeyQueue) -> Callable[[Resource | None, Resource | None], N
             queue.add(old.key, priority=EVENT)
         elif new is not None and _asked(old, new):
             queue.add(new.key, priority=USER)
+
+    return changed
+
+
+def _wakes(queue: KeyQueue, key: Key) -> Callable[[Resource | None, Resource | None], None]:
+    """Return a handler that asks for a round when people change something."""
+
+    def changed(old: Resource | None, new: Resource | None) -> None:
+        if _asked(old, new):
+            queue.add(key, priority=USER)
 
     return changed
 

@@ -1,98 +1,280 @@
-"""Find machines that carry our owner tag and belong to no worker, and end them with patience.
+"""Find what carries our owner tag and belongs to nobody, and end it with patience.
 
-Two looks, `GRACE` apart, and a last one before the act; a machine tagged `keep` is never
-touched. A worker whose launch is still open may yet adopt its machine. Off until the cache has
-listed everything once (aws.md 7.9; part 4 adds dry run, budgets and the other direction).
+Machines without a worker, and volumes and addresses that are attached to nothing. Two phases:
+what is suspected in `decisions.garbage` becomes due after its grace, is looked at once more at
+the provider and in the store, and only then ended; each end is written before it is asked for,
+so that the log says who and why. A leader starts anew: it ends nothing before it has listed
+every region once. Records whose instance is gone are the worker controller's affair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
+import msgspec
+
+from labfleet.controllers import region_records, stored
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
+from labfleet.decisions import garbage
 from labfleet.engine.controller import Again, Done
-from labfleet.interfaces.compute import Instance
+from labfleet.interfaces.compute import Instance, Leftover
 from labfleet.kernel import errors
+from labfleet.resources import fleet_settings
 from labfleet.resources.meta import Key
+from labfleet.resources.region import (
+    DEEDS_KEPT,
+    SUSPECTS_KEPT,
+    Deed,
+    Region,
+    RegionStatus,
+    Suspect,
+)
 from labfleet.resources.template import Template
-from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker import Worker
 
 KEY = Key("Worker", "", "garbage")
-EVERY = 120.0
-GRACE = 300.0
-ROUND_LIMIT = 5
-KEEP = "keep"
+ACTOR = "garbage"
+DEADLINE = 15.0
+_VERBS = {"instance": "terminates", "volume": "deletes", "address": "releases"}
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one round saw; `failed` says of a region why nothing is judged there."""
+
+    machines: dict[str, dict[str, Instance]] = field(default_factory=dict)
+    leftovers: dict[garbage.Place, Leftover] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 class GarbageController:
-    """Reconciles the provider's list with our records, one region after the other."""
+    """Reconciles the provider's lists with our records, all regions in one round."""
 
     def __init__(self, context: Context, inventory: Inventory) -> None:
         self.context = context
         self._inventory = inventory
-        self._suspects: dict[tuple[str, str], float] = {}
+        self._since: dict[garbage.Place, float] = {}
+        self._first: dict[garbage.Place, datetime] = {}
+        self._synced: set[str] = set()
+        self._token: int | None = None
 
     async def reconcile(self, key: Key) -> Done | Again:
-        """Look once at every region in use."""
+        """Look once at every region in use, tell what is suspected, end what is due."""
         del key
-        ended = 0
-        for region in self._regions():
-            try:
-                machines = await self._inventory.all(region)
-            except errors.LabfleetError:
-                continue  # an error is not an empty list: nothing is judged on it
-            self._forget(region, machines)
-            for machine in machines.values():
-                if ended < ROUND_LIMIT and await self._tried(region, machine):
-                    ended += 1
-        return Again(EVERY)
+        wanted = self.context.settings.now().garbage
+        self._anew_if_new_leader()
+        if wanted.enabled:
+            await self._round(wanted)
+        return Again(float(wanted.interval_seconds))
 
-    def _forget(self, region: str, machines: Mapping[str, Instance]) -> None:
-        """Drop suspects that are not there any more."""
-        for place in [each for each in self._suspects if each[0] == region]:
-            if place[1] not in machines:
-                del self._suspects[place]
+    async def _round(self, wanted: fleet_settings.Garbage) -> None:
+        regions = self._regions()
+        look = await self._look(regions, wanted)
+        # The provider first, the records second: what is written meanwhile counts.
+        known = garbage.owners(self.context.cache.all(Worker))
+        rules = garbage.Rules(
+            grace=float(wanted.grace_seconds),
+            round_limit=wanted.round_limit,
+            keep_tag=wanted.keep_tag,
+            dry_run=wanted.dry_run,
+            hold=self._hold(regions),
+        )
+        things = [
+            garbage.instance(region, machine, known, wanted.keep_tag)
+            for region, machines in look.machines.items()
+            for machine in machines.values()
+        ]
+        things += [
+            garbage.leftover(each, known, wanted.keep_tag) for each in look.leftovers.values()
+        ]
+        made = garbage.sweep(
+            things,
+            self._since,
+            self.context.clock.monotonic(),
+            rules,
+            listed={region: len(machines) for region, machines in look.machines.items()},
+            unheard=look.failed,
+        )
+        self._since = dict(made.since)
+        await self._tell(regions, things, made, look, wanted)
+        if made.due:
+            await self._end(made.due, look, wanted)
 
-    async def _tried(self, region: str, machine: Instance) -> bool:
-        """Judge one machine; its trouble must not save the others."""
-        try:
-            return await self._judge(region, machine)
-        except errors.Fenced:
-            raise
-        except errors.LabfleetError:
-            return False
+    def _anew_if_new_leader(self) -> None:
+        """Forget what an earlier time of leading suspected."""
+        fence = self.context.leadership.fence
+        token = None if fence is None else fence.token
+        if token != self._token:
+            self._token = token
+            self._since.clear()
+            self._first.clear()
+            self._synced.clear()
 
     def _regions(self) -> list[str]:
         cache = self.context.cache
-        machines = [each.spec.machine for each in cache.all(Worker)]
+        machines = [
+            each.spec.machine
+            for each in cache.all(Worker)
+            if each.spec.origin is None or each.spec.origin.kind == "imported"
+        ]
         machines += [each.spec.machine for each in cache.all(Template)]
-        return sorted({each.aws.region for each in machines if each is not None})
+        found = {each.aws.region for each in machines if each is not None}
+        discovery = self.context.settings.now().discovery
+        found |= set(discovery.regions) if discovery.enabled else set()
+        return sorted(found)
 
-    def _owned(self, machine: Instance) -> bool:
-        """Tell whether some worker has this machine or may still adopt it."""
-        cache = self.context.cache
-        for worker in cache.by(Worker, "instance", machine.id):
-            return worker.status.phase is not WorkerPhase.TERMINATED
-        return any(
-            worker.status.effect is not None and worker.status.effect.kind == "launch"
-            for value in machine.tags.values()
-            for worker in cache.by(Worker, "uid", value)
+    def _hold(self, regions: list[str]) -> str | None:
+        paused = self.context.settings.paused()
+        if paused is not None:
+            return paused
+        unseen = [each for each in regions if each not in self._synced]
+        return f"not listed yet since this leader began: {', '.join(unseen)}" if unseen else None
+
+    async def _look(self, regions: list[str], wanted: fleet_settings.Garbage) -> _Look:
+        """List every region; one that fails, in any part, is judged in nothing."""
+        look = _Look()
+        for region in regions:
+            try:
+                machines = await self._inventory.all(region)
+                left: tuple[Leftover, ...] = ()
+                if wanted.sweep_volumes or wanted.sweep_addresses:
+                    left = await self.context.compute.leftovers(region)
+            except errors.LabfleetError as problem:
+                look.failed[region] = problem.message[:300]
+                continue
+            self._synced.add(region)
+            look.machines[region] = machines
+            for each in left:
+                swept = wanted.sweep_volumes if each.kind == "volume" else wanted.sweep_addresses
+                if swept:
+                    look.leftovers[each.region, each.kind, each.id] = each
+        return look
+
+    async def _tell(
+        self,
+        regions: list[str],
+        things: list[garbage.Thing],
+        made: garbage.Round,
+        look: _Look,
+        wanted: fleet_settings.Garbage,
+    ) -> None:
+        """Write down what is suspected, where that changed."""
+        now = self.context.clock.now()
+        self._first = {place: self._first.get(place, now) for place in made.next}
+        grace = timedelta(seconds=wanted.grace_seconds)
+        for region in regions:
+            before = self.context.cache.get(Region, region)
+            if region in look.failed:
+                suspects = () if before is None else before.status.suspects
+                waits = f"its list failed, nothing is judged here: {look.failed[region]}"
+            else:
+                suspects, waits = self._suspects(region, things, made, grace), ""
+            known = () if before is None else (before.status.suspects, before.status.waits)
+            if (suspects, waits) == (known or ((), "")):
+                continue
+            await self._write(region, suspects, waits)
+
+    def _suspects(
+        self, region: str, things: list[garbage.Thing], made: garbage.Round, grace: timedelta
+    ) -> tuple[Suspect, ...]:
+        found = []
+        for thing in things:
+            told = made.next.get(thing.place)
+            if thing.place[0] != region or told is None:
+                continue
+            since = self._first[thing.place]
+            ends = told.startswith("ended")
+            found.append(
+                Suspect(
+                    kind=thing.place[1],
+                    id=thing.place[2],
+                    name=thing.name[:100],
+                    since=since,
+                    why=thing.why,
+                    next=told,
+                    due=since + grace if ends else None,
+                )
+            )
+        return tuple(found[:SUSPECTS_KEPT])
+
+    async def _write(self, region: str, suspects: tuple[Suspect, ...], waits: str) -> None:
+        def new(status: RegionStatus) -> RegionStatus:
+            return msgspec.structs.replace(status, suspects=suspects, waits=waits)
+
+        told = waits or f"{len(suspects)} suspected of being left behind"
+        await self._careful(
+            lambda: region_records.change(self.context, region, new, actor=ACTOR, reason=told)
         )
 
-    async def _judge(self, region: str, machine: Instance) -> bool:
-        """Return whether the machine was ended as an orphan."""
-        place = (region, machine.id)
-        if self._owned(machine) or KEEP in machine.tags or machine.state == "shutting-down":
-            self._suspects.pop(place, None)
-            return False
-        now = self.context.clock.monotonic()
-        first = self._suspects.setdefault(place, now)
-        if now - first < GRACE:
-            return False
-        fresh = await self.context.compute.describe(region, machine.id)
-        self._suspects.pop(place, None)
-        if fresh is None or self._owned(fresh) or KEEP in fresh.tags:
-            return False
-        await self.context.compute.terminate(region, machine.id)
-        return True
+    async def _end(
+        self, due: tuple[garbage.Thing, ...], look: _Look, wanted: fleet_settings.Garbage
+    ) -> None:
+        """End what is due, after a last look at the store for all and at the provider for each."""
+        known = garbage.owners(await stored.workers(self.context.objects.store))
+        for thing in due:
+            # Acted on or cleared: what is still there next time is suspected anew.
+            self._since.pop(thing.place, None)
+            self._first.pop(thing.place, None)
+            if thing.place[1] == "instance":
+                await self._careful(lambda each=thing: self._end_machine(each, known, wanted))  # type: ignore[misc]
+            else:
+                left = look.leftovers[thing.place]
+                await self._careful(lambda each=left: self._end_leftover(each, known, wanted))  # type: ignore[misc]
+
+    async def _end_machine(
+        self, thing: garbage.Thing, known: garbage.Owners, wanted: fleet_settings.Garbage
+    ) -> None:
+        region, _, instance_id = thing.place
+        machine = await self.context.compute.describe(region, instance_id)
+        if machine is None:
+            return
+        judged = garbage.instance(region, machine, known, wanted.keep_tag)
+        if judged.word == "suspect":
+            await self._note(judged)
+            await self._call(
+                "terminate", lambda: self.context.compute.terminate(region, machine.id)
+            )
+            self._inventory.forget(region)
+
+    async def _end_leftover(
+        self, left: Leftover, known: garbage.Owners, wanted: fleet_settings.Garbage
+    ) -> None:
+        judged = garbage.leftover(left, known, wanted.keep_tag)
+        if judged.word == "suspect":
+            await self._note(judged)
+            await self._call("remove", lambda: self.context.compute.remove(left))
+
+    async def _note(self, thing: garbage.Thing) -> None:
+        """Write the deed down before it is done: the log's word of who ended what, and why."""
+        region, kind, name = thing.place
+        deed = Deed(
+            at=self.context.clock.now(), kind=kind, id=name, name=thing.name[:100], why=thing.why
+        )
+
+        def new(status: RegionStatus) -> RegionStatus:
+            return msgspec.structs.replace(
+                status,
+                deeds=(*status.deeds, deed)[-DEEDS_KEPT:],
+                ended=status.ended + 1,
+                suspects=tuple(each for each in status.suspects if each.id != name),
+            )
+
+        told = f"{_VERBS.get(kind, 'ends')} {name}: {thing.why}"
+        await region_records.change(self.context, region, new, actor=ACTOR, reason=told)
+
+    async def _call(self, kind: str, make: Callable[[], Awaitable[None]]) -> None:
+        """Call only while the lease surely lasts as long as the call may."""
+        effect = self.context.effects.open(kind, deadline=DEADLINE)
+        await self.context.effects.call(effect, make, deadline=DEADLINE)
+
+    async def _careful(self, make: Callable[[], Awaitable[object]]) -> None:
+        """Let one thing's trouble save no other; only the loss of the lead goes through."""
+        try:
+            await make()
+        except errors.Fenced:
+            raise
+        except errors.LabfleetError:
+            return

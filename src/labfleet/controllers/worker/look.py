@@ -65,7 +65,8 @@ class Look:
         seen = await self._machine(worker, machine, seen)
         ec2 = _reached(worker, seen)
         if worker.status.phase in SERVED and ec2 is not None:
-            seen = await self._server(worker, machine, ec2, seen)
+            # The provider's trouble is not the server's: that one is asked for itself.
+            seen = await self._server(worker, machine, ec2, replace(seen, trouble=""))
         return seen
 
     async def _machine(self, worker: Worker, machine: Machine, seen: Seen) -> Seen:

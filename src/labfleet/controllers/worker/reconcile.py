@@ -9,6 +9,7 @@ import msgspec
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker import leaks
 from labfleet.controllers.worker.act import DEADLINE, Actions, Outcome
+from labfleet.controllers.worker.chores import Chores
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import ACTOR, Launcher
 from labfleet.controllers.worker.look import Look
@@ -29,6 +30,7 @@ class WorkerController:
         self._launcher = Launcher(context)
         self._look = Look(context, inventory)
         self._actions = Actions(context, inventory)
+        self._chores = Chores(context, inventory)
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the worker of this key."""
@@ -59,6 +61,8 @@ class WorkerController:
         if step.action is None or machine is None:
             worker = await self._record(worker, step)
             ended = worker.status.phase is WorkerPhase.TERMINATED
+            if machine is not None and not ended:
+                await self._chores.do(worker, machine)
             return Done() if ended else Again(step.again)
         if step.action == "launch":
             return await self._launch(worker, machine, step)

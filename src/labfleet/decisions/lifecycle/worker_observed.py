@@ -33,7 +33,7 @@ def decide(draft: Draft, origin: Origin) -> Step:
     if phase is P.TERMINATED:
         draft.drop(FINALIZER_INSTANCE)
         return draft.stay(again=3600.0)
-    if origin.kind == "imported" and ec2.instance_id is None:
+    if origin.kind == "imported" and (ec2.instance_id is None or phase is P.PENDING):
         draft.set(ec2=Ec2Status(instance_id=origin.instance_id))
         _closed(draft, "NotAdopted")
         return draft.go(P.PROVISIONING_EC2, "looking at the instance")

@@ -1,0 +1,144 @@
+"""Discovery: scan regions for instances of known images, and import those that nobody has.
+
+Leader only. One region's trouble stops no other and is kept as its last error. Image ids are
+remembered, because a deregistered image disappears while its instances run. Imports go through
+the verb that the internal route calls; what the imported workers do is the worker controller's
+affair (seed 002, ADR-012, ADR-014).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from labfleet.controllers import region_records
+from labfleet.controllers.context import Context
+from labfleet.decisions import discovery
+from labfleet.engine.controller import Again, Done
+from labfleet.kernel import errors
+from labfleet.resources import conditions
+from labfleet.resources.fleet_settings import Discovery, sources
+from labfleet.resources.meta import Key
+from labfleet.resources.region import IMAGES_KEPT, Region, RegionStatus
+from labfleet.service import access, adoption
+from labfleet.service.parts import Caller, Parts
+
+KEY = Key("Region", "", "discovery")
+ACTOR = "discovery"
+SOURCE = "worker-controller-discovery"
+IDLE_SECONDS = 60.0
+FOREIGN_KEPT = 50
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one scan brought so far."""
+
+    images: tuple[str, ...] = ()
+    found: int = 0
+    imported: adoption.Imported | None = None
+    trouble: errors.LabfleetError | None = None
+    source: str = field(default="default")
+
+
+class DiscoveryController:
+    """Reconciles the regions of the settings with our workers."""
+
+    def __init__(self, context: Context, parts: Parts) -> None:
+        self.context = context
+        self._parts = parts
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Scan every region once; asked again after the settings' interval."""
+        del key
+        wanted = self.context.settings.now().discovery
+        if not wanted.enabled or self.context.settings.paused() is not None:
+            return Again(IDLE_SECONDS)
+        for region in dict.fromkeys(wanted.regions):
+            await self._scan(region, wanted)
+        return Again(float(wanted.scan_interval_seconds))
+
+    async def _scan(self, region: str, wanted: Discovery) -> None:
+        look = _Look(source=self._source())
+        try:
+            await self._look(region, wanted, look)
+        except errors.Fenced:
+            raise
+        except errors.LabfleetError as problem:
+            look.trouble = problem
+        now = self.context.clock.now()
+        made = () if look.imported is None else look.imported.names
+        told = f"imported {', '.join(made[:5])}" if made else "scanned"
+        if look.trouble is not None:
+            told = f"scan failed: {look.trouble.message}"
+        try:
+            await region_records.change(
+                self.context,
+                region,
+                lambda status: _after(status, look, now),
+                actor=ACTOR,
+                reason=told,
+            )
+        except errors.Fenced:
+            raise
+        except errors.LabfleetError:
+            return  # the next scan tells it
+
+    async def _look(self, region: str, wanted: Discovery, look: _Look) -> None:
+        compute = self.context.compute
+        named = await compute.images(region, wanted.ami_name_pattern, wanted.ami_owners)
+        kept = await self.context.objects.get(Region, region)
+        before = () if kept is None else kept.status.images
+        look.images = discovery.remembered(before, (each.id for each in named), IMAGES_KEPT)
+        if not look.images:
+            look.imported = adoption.Imported(0)
+            return
+        found = await compute.candidates(region, look.images)
+        look.found = len(found)
+        look.imported = await adoption.bulk_import(
+            self._parts,
+            Caller(access.SYSTEM),
+            found,
+            region=region,
+            source=SOURCE,
+            installation=self.context.installation,
+            fence=self.context.leadership.fence,
+        )
+
+    def _source(self) -> str:
+        settings = self.context.settings
+        return sources(settings.stored, settings.environment)["discovery.regions"]
+
+
+def _after(status: RegionStatus, look: _Look, now: datetime) -> RegionStatus:
+    """Return the region's status after a scan; one that failed keeps what was known."""
+    scan, made = status.scan, look.imported
+    scan = msgspec.structs.replace(
+        scan,
+        runs=scan.runs + 1,
+        last_run_at=now,
+        last_error="" if look.trouble is None else look.trouble.message[:500],
+        settings_source=look.source,
+    )
+    if made is not None:
+        scan = msgspec.structs.replace(
+            scan,
+            discovered=look.found,
+            imported=scan.imported + len(made.names),
+            foreign=len(made.foreign),
+            foreign_ids=made.foreign[:FOREIGN_KEPT],
+            ignored=len(made.ignored),
+        )
+    told = look.trouble
+    facts = conditions.put(
+        status.conditions,
+        "Scanned",
+        "True" if told is None else "False",
+        "Complete" if told is None else told.reason,
+        "" if told is None else told.message[:300],
+        now=now,
+    )
+    images = look.images or status.images
+    return msgspec.structs.replace(status, images=images, scan=scan, conditions=facts)

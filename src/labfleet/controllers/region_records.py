@@ -1,0 +1,47 @@
+"""How a leading controller changes what is remembered of a region: fenced, from a fresh read.
+
+Discovery, garbage collection and people write the same object, so a lost race is tried again
+on what the other one wrote; what to write is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.kernel import errors
+from labfleet.resources.meta import Metadata
+from labfleet.resources.region import Region, RegionStatus
+
+TRIES = 4
+Change = Callable[[RegionStatus], RegionStatus]
+
+
+async def change(
+    context: Context, name: str, new_status: Change, *, actor: str, reason: str
+) -> Region:
+    """Write a region's new status when it differs; the object is made at its first word."""
+    for tried in range(TRIES):
+        found = await context.objects.get(Region, name)
+        old = found or Region(
+            metadata=Metadata(
+                name=name,
+                uid=context.ids.uid(),
+                generation=1,
+                creation_timestamp=context.clock.now(),
+            )
+        )
+        status = new_status(old.status)
+        if status == old.status:
+            return old
+        try:
+            fresh = msgspec.structs.replace(old, status=status)
+            return (await context.write(fresh, actor=actor, reason=reason))[0]
+        except errors.Fenced:
+            raise
+        except errors.Conflict:
+            if tried == TRIES - 1:
+                raise
+    raise AssertionError("not reached")
