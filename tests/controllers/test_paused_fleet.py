@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from labfleet.resources import conditions
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import objects, settings_verbs
+from labfleet.service import objects, settings_verbs, verbs
 
 
 def pool(w: World) -> Pool:
@@ -94,6 +95,28 @@ def test_an_asked_end_of_a_pool_goes_on_while_paused() -> None:
             await w.delete("Pool", "p1")
             await w.until(lambda: w.cache.all(Pool) == [])
             assert not any(each.spec.desired == "Ready" for each in workers(w))
+
+    play(story)
+
+
+def test_a_forced_drain_waits_for_the_resume() -> None:
+    """Past its deadline the session goes on while everything is paused, and ends after it."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.worker()
+            await w.definition(defaultDurationMinutes=240)
+            await w.until(w.is_("w1", "READY"))
+            await w.session()
+            await w.until(w.is_("s1", "RUNNING"))
+            await settings_verbs.pause(w.parts, ADMIN, reason="exam")
+            deadline = w.clock.now() + timedelta(minutes=2)
+            await verbs.drain(w.parts, ADMIN, "w1", deadline=deadline, force=True)
+            await w.pass_(900)
+            assert w.phase("s1") == "RUNNING"
+            await settings_verbs.resume(w.parts, ADMIN)
+            await w.until(lambda: w.phase("s1") == "FAILED", hours=0.5)
 
     play(story)
 

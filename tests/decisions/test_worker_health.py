@@ -255,13 +255,13 @@ def test_a_licence_without_a_date_is_unknown_and_an_unregistered_one_nothing() -
 
 
 def test_an_expiring_licence_is_renewed_once_a_day() -> None:
-    """After a renewal was asked for, the next one waits a day."""
+    """After a renewal was asked for, the next one waits a day; none while actions are paused."""
     line = Line()
     line.worker = worker(line.worker.status)
     ends = licensed(authorization_expires="2026-12-01 00:00:00")
     licence = LicenceStatus(registered=True, licensed=True)
 
-    def look() -> str | None:
+    def look(*, paused: bool = False) -> str | None:
         given = worker(line.worker.status)
         held = type(given)(
             metadata=type(given.metadata)(
@@ -271,11 +271,14 @@ def test_an_expiring_licence_is_renewed_once_a_day() -> None:
             status=given.status,
         )
         line.samples.append(ends)
-        seen = lifecycle.Seen(stage="ready", samples=tuple(line.samples), licence=licence)
+        seen = lifecycle.Seen(
+            stage="ready", samples=tuple(line.samples), licence=licence, paused=paused
+        )
         step = lifecycle.decide(held, seen, line.now)
         line.worker = worker(step.status)
         return step.action
 
+    assert look(paused=True) is None
     assert look() == "renew"
     asked = msgspec.structs.replace(line.worker.status.licence, renewed_at=line.now)
     line.worker = worker(msgspec.structs.replace(line.worker.status, licence=asked))
