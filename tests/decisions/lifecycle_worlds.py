@@ -52,7 +52,7 @@ def worker(status: WorkerStatus | None = None, **spec: Any) -> Worker:
 def check_worker(before: Worker, seen: workers.Seen, step: workers.Step, now: datetime) -> None:
     """What no step may ever do."""
     old, new = before.status, step.status
-    assert new.phase is old.phase or new.phase in phases.EDGES[old.phase]
+    assert new.phase is old.phase or new.phase in phases.edges(before, old.phase)
     waited = now - (old.phase_since or now)
     if step.action in {"stop", "terminate"} and seen.sessions:
         limits = before.spec.machine.limits

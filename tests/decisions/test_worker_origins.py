@@ -1,0 +1,163 @@
+"""Workers that others launched: what no step may do to them, over every phase and observation."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from lifecycle_worlds import START, machine, worker
+
+from labfleet.decisions.lifecycle import worker as workers
+from labfleet.decisions.lifecycle import worker_outside
+from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.resources import conditions
+from labfleet.resources.worker import (
+    FINALIZER_INSTANCE,
+    FINALIZER_LICENCE,
+    FINALIZER_SERVER,
+    Ec2Status,
+    LicenceStatus,
+    Origin,
+    Worker,
+    WorkerPhase,
+    WorkerStatus,
+)
+
+P = WorkerPhase
+STATES = ["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]
+EC2 = st.none() | st.builds(
+    Ec2Status, instance_id=st.just("i-1"), state=st.sampled_from(STATES), public_ip=st.just("1.1")
+)
+LICENCES = st.none() | st.builds(
+    LicenceStatus,
+    registration=st.sampled_from(["COMPLETED", "NOT_REGISTERED", "IN_PROGRESS"]),
+    registered=st.booleans(),
+    licensed=st.booleans(),
+)
+SEEN = st.builds(
+    workers.Seen,
+    ec2=EC2,
+    absent=st.booleans(),
+    stage=st.sampled_from([None, "ready", "not_ready", "unreachable"]),
+    licence=LICENCES,
+    refused=st.none() | st.just("no"),
+    nodes_running=st.booleans(),
+    cloud_told=st.booleans(),
+    sessions=st.integers(0, 2),
+    has_token=st.booleans(),
+    trouble=st.sampled_from(["", "late"]),
+    claimed=st.booleans(),
+)
+FINALIZERS = st.sets(
+    st.sampled_from([FINALIZER_INSTANCE, FINALIZER_LICENCE, FINALIZER_SERVER])
+).map(lambda some: tuple(sorted(some)))
+SPECS = st.fixed_dictionaries(
+    {"desired": st.sampled_from(["Ready", "Stopped", "Terminated"]), "cordoned": st.booleans()}
+)
+
+
+def made(origin: Origin, phase: WorkerPhase, spec: dict[str, Any], held: tuple[str, ...]) -> Worker:
+    status = WorkerStatus(
+        phase=phase, phase_since=START, ec2=Ec2Status(instance_id=origin.instance_id)
+    )
+    found = worker(status, machine=machine(), origin=origin, **spec)
+    metadata = msgspec.structs.replace(found.metadata, finalizers=held)
+    return msgspec.structs.replace(found, metadata=metadata)
+
+
+def check(before: Worker, step: workers.Step) -> None:
+    old, new = before.status.phase, step.status.phase
+    assert new is old or new in phases.edges(before, old)
+    assert 0 < step.again <= 3600
+
+
+@given(st.sampled_from(P), st.booleans(), SPECS, FINALIZERS, SEEN, st.integers(0, 20_000))
+def test_an_observed_worker_is_only_ever_claimed(
+    phase: WorkerPhase,
+    managed: bool,
+    spec: dict[str, Any],
+    held: tuple[str, ...],
+    seen: workers.Seen,
+    late: int,
+) -> None:
+    """Whatever is seen and wanted: no act but the claim that was asked for, and no session."""
+    origin = Origin(kind="imported", instance_id="i-1", region="eu", managed=managed)
+    before = made(origin, phase, spec, held)
+    step = workers.decide(before, seen, START + timedelta(seconds=late))
+    check(before, step)
+    assert step.action in {None, "claim"}
+    if step.action == "claim":
+        assert managed
+        assert FINALIZER_INSTANCE in step.finalizers
+    if not seen.claimed and phase is not P.TERMINATED:
+        after = msgspec.structs.replace(before, status=step.status)
+        assert not phases.accepting(after)
+
+
+@given(st.sampled_from(P), SPECS, FINALIZERS, SEEN, st.integers(0, 90_000))
+def test_an_external_server_is_never_launched_started_stopped_or_ended(
+    phase: WorkerPhase,
+    spec: dict[str, Any],
+    held: tuple[str, ...],
+    seen: workers.Seen,
+    late: int,
+) -> None:
+    """Nor are labs of others stopped for a licence; a licence let go of is a leak on record."""
+    origin = Origin(kind="external", url="https://cml.example", managed=True)
+    before = made(origin, phase, spec, held)
+    step = workers.decide(before, seen, START + timedelta(seconds=late))
+    check(before, step)
+    assert step.action in {None, "register", "deregister", "renew", "telemetry"}
+    lost = FINALIZER_LICENCE in held and FINALIZER_LICENCE not in step.finalizers
+    if lost and phase is not P.TERMINATED and not seen.sessions:
+        returned = seen.licence is not None and seen.licence.registered is False
+        assert step.status.licence.leak or returned
+    if step.status.phase is P.TERMINATED:
+        assert FINALIZER_SERVER not in step.finalizers
+
+
+def test_a_licence_that_was_there_is_not_ours_to_return() -> None:
+    """An external server that came licensed leaves licensed, without a leak."""
+    origin = Origin(kind="external", url="https://cml.example", managed=True)
+    licence = LicenceStatus(registration="COMPLETED", registered=True, licensed=True)
+    seen = workers.Seen(stage="ready", licence=licence, has_token=True)
+    found = made(origin, P.STARTING, {}, (FINALIZER_SERVER,))
+    step = workers.decide(found, seen, START)
+    assert (step.status.phase, step.finalizers) == (P.READY, (FINALIZER_SERVER,))
+    leaving = made(origin, P.DRAINING, {"desired": "Terminated"}, step.finalizers)
+    step = workers.decide(leaving, seen, START)
+    assert (step.status.phase, step.finalizers, step.action) == (P.TERMINATED, (), None)
+    assert step.status.licence.leak is None
+
+
+def test_what_others_did_is_told_with_its_reason_and_a_hint() -> None:
+    """Cases 33 to 35: stopped or ended from outside is a condition that says whom to ask."""
+    ready = worker(WorkerStatus(phase=P.READY, phase_since=START, ec2=Ec2Status(instance_id="i-1")))
+    for state, reason, word in (
+        ("terminated", "Client.UserInitiatedShutdown", "Terminated"),
+        ("stopping", "Server.ScheduledStop", "Stopped"),
+    ):
+        ec2 = Ec2Status(instance_id="i-1", state=state)
+        step = workers.decide(ready, workers.Seen(ec2=ec2, state_reason=reason), START)
+        told = conditions.find(step.status.conditions, "ExternalChange")
+        assert step.status.phase is P.FAILED
+        assert told is not None
+        assert (told.status, told.reason) == ("True", word)
+        assert reason in told.message
+        assert worker_outside.hint(reason) in told.message
+
+
+def test_an_adopted_machine_that_ended_is_not_launched_anew() -> None:
+    """It stood for one instance; asking it to try again does not make another."""
+    origin = Origin(kind="imported", instance_id="i-1", region="eu", managed=True)
+    facts = conditions.put((), "Adopted", "True", "Claimed", now=START)
+    facts = conditions.put(facts, "Failed", "True", "InstanceTerminated", now=START)
+    found = made(origin, P.FAILED, {}, (FINALIZER_INSTANCE,))
+    status = msgspec.structs.replace(found.status, conditions=facts)
+    found = msgspec.structs.replace(found, status=status)
+    ended = workers.Seen(ec2=Ec2Status(instance_id="i-1", state="terminated"))
+    step = workers.decide(found, ended, START)
+    assert (step.status.phase, step.action) == (P.FAILED, None)
