@@ -42,6 +42,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
     "Worker": {
         "EC2Provisioned": "The instance runs, as EC2 says.",
         "EC2Started": "False while EC2 has no room to start the worker's own machine again.",
+        "TagsApplied": "The instance has the tags that spec.tags names.",
         "CMLReady": "CML on it answers and is ready.",
         "Licensed": "CML is registered and in compliance.",
         "LicenceLeaked": "A licence could not be given back; a person must free it.",
