@@ -1,4 +1,4 @@
-"""Telemetry of one worker: our form, and the payload under seed 003's names.
+"""Telemetry: one worker's newest numbers and series, all workers', alerts, seed 003's names.
 
 `docs/reference/seed-003-map.md` shows both side by side.
 """
@@ -11,16 +11,36 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, PathParameter
+from litestar.params import FromPath, PathParameter, QueryParameter
 
 from labfleet.api.endpoints import Ask, Shape, caller, endpoint, reply
 from labfleet.api.kind_routes import Namespace
+from labfleet.resources import alerts
 from labfleet.resources.telemetry import ComputeStats, Licensing, Room, Sample
-from labfleet.service import telemetry
+from labfleet.service import series, telemetry
 from labfleet.service.parts import Parts
 
 Id = Annotated[str, PathParameter(description="Name or uid.")]
+Metrics = Annotated[
+    str, QueryParameter(name="metric", description="Names with commas; all without.")
+]
+Since = Annotated[str, QueryParameter(description="An instant, or how far back: 90m, 6h, 3d.")]
+Step = Annotated[
+    int | None, QueryParameter(ge=60, le=3_024_000, description="Seconds of a point; no finer.")
+]
 KIB_PER_MIB = 1024
+
+
+class VitalsList(msgspec.Struct, frozen=True, kw_only=True):
+    """All living workers, the busiest first."""
+
+    items: tuple[telemetry.Vitals, ...]
+
+
+class AlertList(msgspec.Struct, frozen=True, kw_only=True):
+    """What is raised, the gravest first."""
+
+    items: tuple[alerts.Raised, ...]
 
 
 class CmlData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,7 +61,7 @@ class CmlData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def routes(parts: Parts) -> list[HTTPRouteHandler]:
-    """Return both routes."""
+    """Return the routes."""
 
     async def read(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
@@ -51,7 +71,38 @@ def routes(parts: Parts) -> list[HTTPRouteHandler]:
     async def data(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
         return reply(payload(await telemetry.newest(parts, caller(request), id_, namespace)))
 
+    async def over_time(
+        request: Ask,
+        name: FromPath[str],
+        namespace: Namespace = "default",
+        *,
+        metric: Metrics = "",
+        since: Since = "",
+        step: Step = None,
+    ) -> Response[bytes]:
+        return reply(
+            await series.read(
+                parts, caller(request), name, namespace, metrics=metric, since=since, step=step
+            )
+        )
+
+    async def everyone(request: Ask) -> Response[bytes]:
+        return reply(VitalsList(items=await telemetry.all_vitals(parts, caller(request))))
+
+    async def raised(request: Ask) -> Response[bytes]:
+        who = caller(request)
+        await parts.fresh()
+        return reply(AlertList(items=telemetry.raised(parts, who)))
+
     return [
+        endpoint("GET", "/api/v1/workers/{name:str}/series", over_time, name="getWorkerSeries",
+                 tag="workers", summary="A worker's numbers over time, down-sampled",
+                 shape=Shape(reply=series.Series)),
+        endpoint("GET", "/api/v1/fleet/vitals", everyone, name="listVitals", tag="workers",
+                 summary="Every worker's newest numbers", shape=Shape(reply=VitalsList)),
+        endpoint("GET", "/api/v1/fleet/alerts", raised, name="listAlerts", tag="workers",
+                 summary="What asks for somebody, with cause, command and fix",
+                 shape=Shape(reply=AlertList)),
         endpoint("GET", "/api/v1/workers/{name:str}/telemetry", read, name="getWorkerTelemetry",
                  tag="workers", summary="What was last measured of a worker's CML",
                  shape=Shape(reply=telemetry.Reading)),

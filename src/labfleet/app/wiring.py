@@ -181,7 +181,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             _add_role(system, settings, installation, role, f"{holder}/{role}")
     add_gauges(metrics, cache, system.controllers)
     add_pauses(metrics, system.parts.settings)
-    add_worker_gauges(metrics, system.parts.samples, outside.clock)
+    add_worker_gauges(metrics, system.parts.samples, outside.clock, cache)
     if isinstance(outside.compute, compute.Ec2):
         add_aws_requests(metrics, outside.compute.sent)
     return system

@@ -1,20 +1,28 @@
-"""Gauges of the workers' newest samples; what is unknown has no sample, never 0."""
+"""Gauges of the workers' newest numbers, checks and alerts; what is unknown has no sample, never 0."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from labfleet.app.metrics import Metrics, Sample
+from labfleet.engine.cache import Cache
 from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel.clock import Clock
-from labfleet.resources import telemetry
+from labfleet.resources import alerts, telemetry
+from labfleet.resources.worker import Worker, WorkerPhase
 
 Read = Callable[[telemetry.Sample], Iterable[tuple[tuple[str, ...], float | None]]]
 MIB = 2**20
 
 
-def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> None:
-    """Add what is read from the sample store at each scrape."""
+CHECKED = {"ok": 1.0, "not-applicable": 1.0, "impaired": 0.0}
+"""What a word of EC2's checks counts; other words are unknown."""
+
+
+def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: Cache) -> None:
+    """Add what is read from the sample store and the cache at each scrape."""
+    _add_provider_gauges(metrics, samples, clock)
+    _add_alert_gauges(metrics, cache)
 
     def each(read: Read) -> Callable[[], Iterable[Sample]]:
         def made() -> Iterable[Sample]:
@@ -73,6 +81,84 @@ def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> None:
         "Nodes that the licence allows.",
         ("worker",),
         each(_licence),
+    )
+
+
+def _add_provider_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> None:
+    """Add CloudWatch's numbers; none while it is switched off."""
+
+    def newest(
+        read: Callable[[telemetry.ProviderPoint], Iterable[tuple[tuple[str, ...], float | None]]],
+    ) -> Callable[[], Iterable[Sample]]:
+        def made() -> Iterable[Sample]:
+            for name in sorted(samples.workers()):
+                points = samples.points(name)
+                for labels, value in read(points[-1]) if points else ():
+                    if value is not None:
+                        yield (name, *labels), float(value)
+
+        return made
+
+    def network(point: telemetry.ProviderPoint) -> Found:
+        yield ("in",), point.network_in_bytes_per_second
+        yield ("out",), point.network_out_bytes_per_second
+
+    def age(point: telemetry.ProviderPoint) -> Found:
+        yield (), max((clock.now() - point.at).total_seconds() - point.seconds, 0.0)
+
+    def cpu(point: telemetry.ProviderPoint) -> Found:
+        yield (), point.cpu_percent
+
+    metrics.gauge(
+        "labfleet_worker_cloudwatch_cpu_percent",
+        "CPU in use by CloudWatch, 0-100: the second opinion.",
+        ("worker",),
+        newest(cpu),
+    )
+    metrics.gauge(
+        "labfleet_worker_cloudwatch_network_bytes_per_second",
+        "Network by CloudWatch and direction.",
+        ("worker", "direction"),
+        newest(network),
+    )
+    metrics.gauge(
+        "labfleet_worker_cloudwatch_age_seconds",
+        "Fleet seconds since the end of CloudWatch's newest point.",
+        ("worker",),
+        newest(age),
+    )
+
+
+def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
+    """Add what the records say: EC2's checks, and which alerts are raised."""
+
+    def living() -> Iterable[Worker]:
+        ended = WorkerPhase.TERMINATED
+        return (each for each in cache.all(Worker) if each.status.phase is not ended)
+
+    def checks() -> Iterable[Sample]:
+        for each in living():
+            ec2 = each.status.ec2
+            for name, word in (("system", ec2.system_check), ("instance", ec2.instance_check)):
+                if word in CHECKED:
+                    yield (each.name, name), CHECKED[word or ""]
+
+    def raised() -> Iterable[Sample]:
+        for each in living():
+            for row in alerts.raised(each.name, each.status.conditions):
+                yield (each.name, row.condition, row.severity), 1.0
+
+    metrics.gauge(
+        "labfleet_worker_ec2_check",
+        "EC2's checks: 1 passed, 0 impaired; absent while unknown.",
+        ("worker", "check"),
+        checks,
+    )
+    metrics.gauge(
+        "labfleet_worker_alert",
+        "1 for each alert that is raised; absent while it is not.",
+        ("worker", "condition", "severity"),
+        raised,
     )
 
 

@@ -51,6 +51,11 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         if each.get("status") != "True" or not decision
         for line in _line("Condition", _condition(each, now))
     ]
+    for each in answer.get("alerts") or ():
+        lines += _line("Raised", f"{each.get('condition')} ({each.get('severity')})")
+        lines += _line("  cause", each.get("cause"))
+        lines += _line("  see", each.get("command"))
+        lines += _line("  fix", each.get("fix"))
     lines += _line("Waits for", "; ".join(str(each) for each in answer.get("waitingFor") or ()))
     lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
     return lines

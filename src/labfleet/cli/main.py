@@ -34,6 +34,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "events",
         "Show what happened to an object, by whom and why.",
     ),
+    "top": ("labfleet.cli.top", "top", "Show what workers use, now or over time."),
+    "alerts": ("labfleet.cli.top", "alerts", "List what asks for somebody, with its fix."),
     "watch": ("labfleet.cli.watching", "watch", "Follow objects as they change (get -w)."),
     "wait": (
         "labfleet.cli.waiting",

@@ -1,35 +1,64 @@
-"""Samples in memory: a ring for each worker, a bounded number of workers.
+"""Measurements in memory: the newest of each worker, and a feed of what moved.
 
-For one process. It keeps no history worth a graph: Prometheus does that from the gauges.
+For one process, bounded in every direction. History lies in the store (`controllers/series`).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from datetime import datetime
 
-from labfleet.resources.telemetry import Sample
+from labfleet.decisions import vitals
+from labfleet.resources.telemetry import Change, ProviderPoint, Sample
 
 KEPT = 20
 WORKERS = 4096
+CHANGES = 2000
+CHANGE_PERCENT = 5.0
 
 
 class SampleRing:
-    """The newest samples of each worker; the worker longest without one leaves first."""
+    """The newest samples and points of each worker; the one longest without leaves first."""
 
-    def __init__(self, *, kept: int = KEPT, workers: int = WORKERS) -> None:
-        """Take how many samples of how many workers are kept."""
+    def __init__(self, *, kept: int = KEPT, workers: int = WORKERS, changes: int = CHANGES) -> None:
+        """Take how many samples of how many workers, and how many changes are kept."""
         self._kept = kept
         self._limit = workers
         self._rings: dict[str, deque[Sample]] = {}
+        self._points: dict[str, deque[ProviderPoint]] = {}
+        self._told: dict[str, dict[str, float | None]] = {}
+        self._changes: deque[Change] = deque(maxlen=changes)
+        self._number = 0
 
-    def put(self, sample: Sample) -> None:
+    def put(self, sample: Sample, *, change_percent: float = CHANGE_PERCENT) -> None:
         """Keep a sample."""
         ring = self._rings.pop(sample.worker, None) or deque(maxlen=self._kept)
         ring.append(sample)
         self._rings[sample.worker] = ring
+        self._tell(sample.worker, sample.at, change_percent)
         if len(self._rings) > self._limit:
-            del self._rings[next(iter(self._rings))]
+            self.forget(next(iter(self._rings)))
+
+    def put_points(
+        self,
+        worker: str,
+        points: Sequence[ProviderPoint],
+        *,
+        change_percent: float = CHANGE_PERCENT,
+    ) -> None:
+        """Keep the points that are newer than what is kept."""
+        ring = self._points.pop(worker, None) or deque(maxlen=self._kept)
+        newest = ring[-1].at if ring else None
+        fresh = [each for each in points if newest is None or each.at > newest]
+        ring.extend(fresh)
+        if not ring:
+            return
+        self._points[worker] = ring
+        if fresh:
+            self._tell(worker, ring[-1].at, change_percent)
+        if len(self._points) > self._limit:
+            del self._points[next(iter(self._points))]
 
     def newest(self, worker: str) -> Sample | None:
         """Return the newest sample, or None."""
@@ -41,10 +70,44 @@ class SampleRing:
         ring = self._rings.get(worker, deque())
         return tuple(ring)[-count:] if count > 0 else ()
 
+    def points(self, worker: str) -> Sequence[ProviderPoint]:
+        """Return what the provider measured lately, oldest first."""
+        return tuple(self._points.get(worker, ()))
+
     def forget(self, worker: str) -> None:
-        """Drop a worker's samples."""
-        self._rings.pop(worker, None)
+        """Drop all that is kept of a worker."""
+        for kept in (self._rings, self._points, self._told):
+            kept.pop(worker, None)
 
     def workers(self) -> Sequence[str]:
         """Return the names, in no promised order."""
-        return tuple(self._rings)
+        return tuple({**self._rings, **self._points})
+
+    def changes(self, after: int) -> Sequence[Change]:
+        """Return what moved after this number, oldest first; a gap means that some left."""
+        newer = len(self._changes) if after < 0 else self._number - after
+        if newer <= 0:
+            return ()
+        return tuple(self._changes)[-newer:]
+
+    @property
+    def last_change(self) -> int:
+        """Return the number of the newest change, 0 before the first."""
+        return self._number
+
+    def _tell(self, worker: str, at: datetime, percent: float) -> None:
+        """Add a change when a number moved far enough from what was told last."""
+        sample, points = self.newest(worker), self._points.get(worker)
+        values: dict[str, float | None] = {}
+        if sample is not None:
+            values |= vitals.of_sample(sample)
+        if points:
+            values |= vitals.of_point(points[-1])
+        moved = vitals.moved(self._told.get(worker, {}), values, percent)
+        if not moved:
+            return
+        self._told[worker] = values
+        self._number += 1
+        self._changes.append(
+            Change(number=self._number, worker=worker, at=at, values=values, moved=moved)
+        )

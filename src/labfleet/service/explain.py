@@ -13,6 +13,7 @@ import msgspec
 
 from labfleet.decisions import wording
 from labfleet.decisions.lifecycle.session import LOOK_AHEAD, ON_DEMAND_PATIENCE
+from labfleet.resources import alerts
 from labfleet.resources import conditions as facts
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.conditions import Condition
@@ -67,8 +68,8 @@ class Deadline(Record, frozen=True, kw_only=True):
 class Explanation(Record, frozen=True, kw_only=True):
     """Phase and since when, the facts, the recorded decision, what it waits for, what is next.
 
-    `summary` is one sentence of why; `next` says what happens by itself; `lines` is all of it
-    in sentences.
+    `alerts` are the raised conditions with cause, command and fix. `summary` is one sentence of
+    why; `next` says what happens by itself; `lines` is all of it in sentences.
     """
 
     kind: str
@@ -174,7 +175,11 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     lines += [f"In the way: {_blocker(each)}" for each in blockers]
     if status.licence.leak:
         lines.append(f"A licence was not given back: {status.licence.leak}.")
-    return msgspec.structs.replace(made, blockers=blockers, lines=tuple(lines))
+    raised = alerts.raised(obj.name, status.conditions)
+    for each in raised:
+        lines.append(f"Raised ({each.severity}) {each.condition}: {each.message or each.cause}")
+        lines += [f"  Cause: {each.cause}", f"  See: {each.command}", f"  Fix: {each.fix}"]
+    return msgspec.structs.replace(made, blockers=blockers, alerts=raised, lines=tuple(lines))
 
 
 def of_simulation(obj: Simulation) -> Explanation:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
+from labfleet.decisions import vitals
+from labfleet.resources import alerts
 from labfleet.resources.meta import Record
-from labfleet.resources.telemetry import Sample
-from labfleet.resources.worker import Worker
+from labfleet.resources.session import Session
+from labfleet.resources.telemetry import ProviderPoint, Sample
+from labfleet.resources.worker import Health, ScheduledEvent, Worker, WorkerPhase
 from labfleet.service import access, verbs
 from labfleet.service.parts import Caller, Parts
 
-FRESH = timedelta(seconds=90)
-"""A sample younger than this is called fresh: three looks at a hosting worker (fleet time)."""
+LISTED = 1000
 
 NOT_TOLD = "the server does not tell"
 """Reason of a null that nobody gave another one, such as a flag that only later releases have."""
@@ -30,46 +32,151 @@ UNITS = {
 }
 
 
-class Reading(Record, frozen=True, kw_only=True):
-    """The newest sample with its freshness.
+class ProviderReading(Record, frozen=True, kw_only=True):
+    """What EC2 and CloudWatch say of the machine; null was not told.
 
-    `sample` is null when this process has none, with `reason`. `unknown`: path of each null
-    value -> why it is null.
+    Checks: ok, impaired, insufficient-data, initializing, not-applicable. `points` are
+    CloudWatch's newest, oldest first; none when it is switched off.
+    """
+
+    state: str | None = None
+    system_check: str | None = None
+    instance_check: str | None = None
+    events: tuple[ScheduledEvent, ...] = ()
+    points: tuple[ProviderPoint, ...] = ()
+
+
+class Reading(Record, frozen=True, kw_only=True):
+    """The newest numbers, each with source, age and freshness, and the newest sample whole.
+
+    `numbers` are those that count: CML's before CloudWatch's. `sample` is null when this
+    process has none, with `reason`. `unknown`: path of each null value of the sample -> why.
     """
 
     worker: str
     fresh: bool
     age_seconds: float | None = None
     reason: str = ""
+    health: Health = Health.UNKNOWN
+    numbers: dict[str, vitals.Number] = {}
+    provider: ProviderReading = ProviderReading()
     unknown: dict[str, str] = {}
     units: dict[str, str] = msgspec.field(default_factory=UNITS.copy)
     sample: Sample | None = None
 
 
+class Vitals(Record, frozen=True, kw_only=True):
+    """One worker in the list of all: its numbers and how many alerts of it are raised."""
+
+    worker: str
+    phase: WorkerPhase
+    health: Health
+    sessions: int
+    alerts: tuple[str, ...] = ()
+    numbers: dict[str, vitals.Number] = {}
+
+
 async def newest(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> Reading:
-    """Return a worker's newest sample; Gone when there is no such worker."""
+    """Return a worker's newest numbers; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
     return of(parts, await verbs.found(parts, caller, Worker, name, namespace))
 
 
 def of(parts: Parts, worker: Worker) -> Reading:
-    """Return the newest sample of a worker as this process has it."""
-    sample = parts.samples.newest(worker.name)
+    """Return the newest numbers of a worker as this process has them."""
+    sample, ec2 = parts.samples.newest(worker.name), worker.status.ec2
+    numbers = numbers_of(parts, worker)
+    provider = ProviderReading(
+        state=ec2.state,
+        system_check=ec2.system_check,
+        instance_check=ec2.instance_check,
+        events=ec2.events,
+        points=tuple(parts.samples.points(worker.name)),
+    )
     if sample is None:
-        told = (
-            f"no sample here: {worker.name} is {worker.status.phase}, and samples live in the "
-            "process that leads the worker controller, since its start"
+        return Reading(
+            worker=worker.name,
+            fresh=False,
+            reason=_missing(worker),
+            health=worker.status.health,
+            numbers=numbers,
+            provider=provider,
         )
-        return Reading(worker=worker.name, fresh=False, reason=told)
     age = max(parts.clock.now() - sample.at, timedelta(0))
-    fresh = age <= FRESH
+    fresh = age <= timedelta(seconds=vitals.FRESH_LOOKS * _poll(parts))
     return Reading(
         worker=worker.name,
         fresh=fresh,
         age_seconds=round(age.total_seconds(), 1),
         reason="" if fresh else f"last measured {age.total_seconds():.0f} s ago",
+        health=worker.status.health,
+        numbers=numbers,
+        provider=provider,
         unknown=unknown(sample),
         sample=sample,
+    )
+
+
+async def all_vitals(parts: Parts, caller: Caller) -> tuple[Vitals, ...]:
+    """Return every living worker's numbers, the busiest first, at most `LISTED`."""
+    access.demand(caller.principal, "read", "Worker")
+    await parts.fresh()
+    ended = WorkerPhase.TERMINATED
+    found = [
+        Vitals(
+            worker=each.name,
+            phase=each.status.phase,
+            health=each.status.health,
+            sessions=sum(1 for _ in parts.cache.by(Session, "here", each.name)),
+            alerts=tuple(row.condition for row in alerts.raised(each.name, each.status.conditions)),
+            numbers=numbers_of(parts, each),
+        )
+        for each in parts.cache.all(Worker)
+        if each.status.phase is not ended
+    ]
+    return tuple(sorted(found, key=_busiest)[:LISTED])
+
+
+def _busiest(each: Vitals) -> tuple[float, str]:
+    cpu = each.numbers["cpu"].value
+    return (1.0 if cpu is None else -cpu), each.worker
+
+
+def raised(parts: Parts, caller: Caller) -> tuple[alerts.Raised, ...]:
+    """Return what is raised on any worker, the gravest first, then the oldest."""
+    access.demand(caller.principal, "read", "Worker")
+    found = [
+        row
+        for each in parts.cache.all(Worker)
+        for row in alerts.raised(each.name, each.status.conditions)
+    ]
+    order = {"critical": 0, "warning": 1, "info": 2}
+
+    def gravity(row: alerts.Raised) -> tuple[int, datetime, str]:
+        return order[row.severity], row.since, row.worker
+
+    return tuple(sorted(found, key=gravity)[:LISTED])
+
+
+def numbers_of(parts: Parts, worker: Worker) -> dict[str, vitals.Number]:
+    """Return the worker's numbers as this process knows them."""
+    return vitals.numbers(
+        parts.samples.newest(worker.name),
+        parts.samples.points(worker.name),
+        parts.clock.now(),
+        poll=_poll(parts),
+        missing=_missing(worker),
+    )
+
+
+def _poll(parts: Parts) -> float:
+    return float(parts.settings.now().monitoring.poll_interval_seconds)
+
+
+def _missing(worker: Worker) -> str:
+    return (
+        f"no sample here: {worker.name} is {worker.status.phase}, and samples live in the "
+        "process that leads the worker controller, since its start"
     )
 
 

@@ -1,0 +1,83 @@
+"""`top` and `alerts`: numbers of all, one worker over time, curves for people only."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+NUMBER = {"value": 41.6, "unit": "percent", "source": "cml", "ageSeconds": 12.0, "fresh": True}
+STALE = {**NUMBER, "fresh": False}
+
+
+def point(minute, value):
+    """A point of a series."""
+    at = f"2026-11-27T11:{minute:02}:00Z"
+    return {"at": at, "count": 2, "min": value - 1, "mean": value, "max": value + 1}
+
+
+@pytest.fixture
+def numbers(stub):
+    """What the server says of two workers and of one over an hour."""
+    stub.answers["GET /api/v1/fleet/vitals"] = 200, {"items": [
+        {"worker": "w-1", "phase": "READY", "health": "Healthy", "sessions": 2,
+         "alerts": ["CpuHigh"], "numbers": {"cpu": NUMBER, "memory": STALE}},
+        {"worker": "w-2", "phase": "STOPPED", "health": "Unknown", "sessions": 0, "numbers": {}},
+    ]}  # fmt: skip
+    stub.answers["GET /api/v1/workers/w-1/series"] = 200, {
+        "worker": "w-1", "since": "2026-11-27T11:00:00Z", "until": "2026-11-27T12:00:00Z",
+        "step": 60, "metrics": {
+            "cpu": {"unit": "percent", "source": "cml", "points": [point(0, 10), point(59, 90)]},
+            "labs": {"unit": "labs", "source": "cml", "points": []},
+        }}  # fmt: skip
+    stub.answers["GET /api/v1/fleet/alerts"] = 200, {"items": [
+        {"worker": "w-1", "condition": "CpuHigh", "severity": "warning", "message": "CPU high",
+         "since": "2026-11-27T11:00:00Z", "cause": "c", "command": "labfleet top", "fix": "wait"},
+    ]}  # fmt: skip
+    return stub
+
+
+def test_all_workers_with_unknown_and_stale_marked(run, numbers):
+    """`-` is unknown, `?` is old; the source stands beside the age."""
+    _, first, second = run("top").out.splitlines()
+    assert first.split()[:6] == ["w-1", "READY", "Healthy", "42", "42?", "-"]
+    assert "12s cml" in first
+    assert "CpuHigh" in first
+    assert second.split()[3] == "-"
+
+
+def test_one_worker_over_time_is_plain_in_a_pipe(run, numbers):
+    """Numbers and no curve; an empty metric says so."""
+    done = run("top", "worker", "w-1", "--since", "1h")
+    head, cpu, labs = done.out.splitlines()
+    assert "CURVE" not in head
+    assert cpu.split() == ["cpu", "90", "9", "50", "91", "percent", "2"]
+    assert labs.split()[1] == "-"
+    assert numbers.calls("GET")[-1].query["since"] == "1h"
+
+
+def test_a_terminal_gets_a_curve(run, numbers):
+    """From since to until, gaps left empty, percent against 100."""
+    line = run("top", "worker/w-1", out_tty=True).out.splitlines()[1]
+    assert line.rstrip().endswith("█")
+    assert "▁" in line
+
+
+def test_json_is_the_answer_whole(run, numbers):
+    """Programs get what the server said."""
+    said = json.loads(run("top", "worker", "w-1", "-o", "json").out)
+    assert said["metrics"]["cpu"]["points"][0]["mean"] == 10
+
+
+def test_only_workers_have_a_top(run, numbers):
+    """Another kind is refused with the right way."""
+    done = run("top", "session", "s-1")
+    assert done.code == 2
+    assert "labfleet top worker" in done.err
+
+
+def test_alerts_come_with_their_fix(run, numbers):
+    """What is raised, since when, and what to do."""
+    row = run("alerts").out.splitlines()[1]
+    assert row.startswith("warning")
+    assert row.rstrip().endswith("wait")
