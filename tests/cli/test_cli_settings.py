@@ -120,3 +120,13 @@ def test_the_verbs_of_a_pause_do_not_say_it_twice(run, fleet):
     """`resume` may still see the header of the pause that it ends."""
     fleet.paused = "automatic actions are paused"
     assert "are paused" not in run("resume").err
+
+
+def test_an_explanation_with_its_pause_says_it_once(run, stub):
+    """The line of the explanation stands for the note."""
+    stub.paused = "automatic actions are paused by ada"
+    answer = {"phase": "READY", "summary": "2 ready", "paused": stub.paused}
+    stub.answers["GET /api/v1/pools/p1/explain"] = (200, answer)
+    said = run("explain", "pool/p1")
+    assert "Paused:    automatic actions are paused by ada" in said.out
+    assert said.err == ""

@@ -11,7 +11,7 @@ from labfleet.kernel import errors
 from labfleet.resources.fleet_settings import NAME, Settings
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import Pool
-from labfleet.service import objects, settings_verbs
+from labfleet.service import explain, objects, settings_verbs
 from labfleet.service.fleet_settings import SettingsReader
 from labfleet.service.parts import Refused
 
@@ -226,3 +226,22 @@ async def test_new_objects_get_what_the_environment_says(world: World) -> None:
         None,
         ("m5.metal",),
     )
+
+
+@pytest.mark.asyncio
+async def test_explanations_say_what_is_paused(world: World) -> None:
+    """Operators hear why, the owner of a waiting session only that it is so."""
+    await world.template()
+    await world.definition()
+    await world.make("Pool", "a", {"template": "metal"})
+    kim = who("user", "kim")
+    await world.session("s1", kim)
+    await settings_verbs.pause(world.parts, OPERATOR, reason="network work")
+    await world.parts.fresh()
+    pool = await explain.explain(world.parts, OPERATOR, KINDS["Pool"], "a")
+    assert pool.paused is not None
+    assert "network work" in pool.lines[-1]
+    session = await explain.explain(world.parts, kim, KINDS["Session"], "s1")
+    assert session.paused == "automatic actions are paused"
+    definition = await explain.explain(world.parts, kim, KINDS["Definition"], "two")
+    assert definition.paused is None

@@ -27,6 +27,8 @@ def explain(call: Call, *, args: tuple[str, ...]) -> int:
     for at, (target, answer) in enumerate(zip(wanted, answers, strict=True)):
         output.say(("\n" if at else "") + "\n".join(sentences(call, target, answer)))
         _candidates(call, target, answer.get("decision") or {})
+        if answer.get("paused"):
+            call.mute_pause()  # it is part of the explanation
         _blockers(call, answer.get("blockers") or ())
     return exits.OK
 
@@ -58,6 +60,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         lines += _line("  fix", each.get("fix"))
     lines += _line("Waits for", "; ".join(str(each) for each in answer.get("waitingFor") or ()))
     lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
+    lines += _line("Paused", answer.get("paused"))
     return lines
 
 

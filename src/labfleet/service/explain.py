@@ -19,9 +19,11 @@ from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import Definition
+from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.machine import TimeLimits
 from labfleet.resources.meta import Record, Resource
+from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service import access, drain_blockers, verbs
@@ -84,6 +86,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     next_deadline: Deadline | None = None
     next: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
+    paused: str | None = None
     blockers: tuple[Blocker, ...] = ()
     lines: tuple[str, ...] = ()
 
@@ -95,6 +98,10 @@ async def explain(
     access.demand(caller.principal, "read", row.name)
     kind: type[Resource] = row.type
     obj = await verbs.found(parts, caller, kind, name, namespace)
+    return _with_pause(parts, caller, obj, await _explained(parts, obj, namespace))
+
+
+async def _explained(parts: Parts, obj: Resource, namespace: str) -> Explanation:
     if isinstance(obj, Session):
         definition = await parts.objects.get(Definition, obj.spec.definition, namespace)
         return of_session(obj, definition, parts.clock.now())
@@ -298,6 +305,24 @@ def _session_deadline(obj: Session, definition: Definition | None) -> Deadline |
     if not started and created is not None:
         return Deadline(at=created + ON_DEMAND_PATIENCE, what="it expires if it has not started")
     return None
+
+
+def _with_pause(parts: Parts, caller: Caller, obj: Resource, made: Explanation) -> Explanation:
+    """Return the explanation with the pause that concerns the object, if there is one.
+
+    Who may not read settings hears that there is one, not whose and why.
+    """
+    waits = isinstance(obj, Session) and obj.status.phase is SessionPhase.PENDING
+    if not waits and not isinstance(obj, Worker | Pool | Settings):
+        return made
+    pool = obj.name if isinstance(obj, Pool) else getattr(obj.spec, "pool", None)
+    paused = parts.settings.paused(pool)
+    if paused is None:
+        return made
+    if not access.may(caller.principal, "read", "Settings"):
+        paused = "automatic actions are paused"
+    line = f"{paused[:1].upper()}{paused[1:]}. What people ask for goes on."
+    return msgspec.structs.replace(made, paused=paused, lines=(*made.lines, line))
 
 
 def _blocker(each: Blocker) -> str:
