@@ -115,6 +115,7 @@ class FakeLabHosts:
         self.declined = False
         self.cpu = 1.0
         self.at_activity: Callable[[str], None] | None = None
+        self.at_nodes: Callable[[str], None] | None = None
         self.most_starting = 0
 
     @property
@@ -372,7 +373,10 @@ class FakeLabHost:
         )
 
     async def all_nodes(self) -> tuple[NodeState, ...]:
-        return tuple(node for lab in self._server().labs.values() for node in self._nodes(lab))
+        server = self._server()
+        if self.hosts.at_nodes is not None:
+            self.hosts.at_nodes(server.worker)
+        return tuple(node for lab in server.labs.values() for node in self._nodes(lab))
 
     async def converged(self, lab_id: str) -> bool:
         lab = self._lab(lab_id)

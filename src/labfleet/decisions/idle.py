@@ -394,5 +394,5 @@ def too_old(worker: Worker, settings: Idle, now: datetime) -> str | None:
 
 def unused(verdict: Verdict) -> bool:
     """Tell whether nothing runs or is placed there now, however short: what age needs to stop."""
-    names = {"sessions", "nodes", "console", "pending"}
+    names = {"sessions", "nodes", "console"}
     return all(each.verdict == "quiet" for each in verdict.signals if each.name in names)

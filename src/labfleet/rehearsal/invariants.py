@@ -32,7 +32,12 @@ from labfleet.stores import rules
 
 ORPHAN_SECONDS = 3600.0
 SILENT_SECONDS = 1200.0
-LEADERS = frozenset({"scheduler", "pool-controller", "worker-controller", "session-controller"})
+LEADERS = frozenset(
+    {
+        "scheduler", "pool-controller", "worker-controller", "session-controller",
+        "idle-controller",
+    }
+)  # fmt: skip
 KEPT = 20
 _HOSTED = frozenset({SessionPhase.READY, SessionPhase.RUNNING})
 
