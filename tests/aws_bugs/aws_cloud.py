@@ -1,0 +1,266 @@
+"""The AWS simulator inside this process and in virtual time, behind the real EC2 adapter.
+
+boto3 builds, signs and parses every request; what would be the network is a function call into
+the simulator's own WSGI application, so that its faults, buckets, clocks and journal are those
+of `labfleet aws-simulator`. CML servers on the instances are the controllers' small ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import io
+import json
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from botocore.awsrequest import HeadersDict
+from virtual_time import START
+
+from aws_simulator.main import ENVIRONMENT
+
+os.environ.update(ENVIRONMENT)  # moto reads it when it is imported
+
+from moto.cloudwatch.models import cloudwatch_backends
+from moto.ec2.models import ec2_backends
+from moto.moto_api._internal import mock_random
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    create_backend_app,
+)
+
+from aws_simulator import faults, images, patches, views
+from aws_simulator.clock import ScaledClock
+from aws_simulator.control import Control
+from aws_simulator.gate import Gate
+from aws_simulator.world import World as Sky
+from labfleet.adapters.aws import inline
+from labfleet.adapters.aws.clients import Clients, Credentials
+from labfleet.adapters.aws.compute import Ec2
+
+REGION = "us-east-1"
+LATENCY = 0.05
+T = TypeVar("T")
+
+
+@dataclass
+class Asked:
+    """What the launch of a machine was asked with, as far as the small CML servers care."""
+
+    worker: str
+
+
+@dataclass
+class Machine:
+    """One instance as the small CML servers see it."""
+
+    id: str
+    request: Asked
+    launched: float
+    address: str
+
+
+@dataclass
+class AwsCloud:
+    """One simulated account, its console, and how CML servers find their machines."""
+
+    clock: Any
+    seed: int = 1
+    keys: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        epoch = START.timestamp()
+        ticking = ScaledClock(epoch, 1.0, real=lambda: epoch + _time(loop, began))
+        self.sky = Sky(clock=ticking, region=REGION, seed=self.seed)
+        mock_random.seed(random.Random(self.seed).getrandbits(64))
+        patches.install(self.sky)
+        self.ready = self._begin()
+        self.gate = Gate(
+            self.sky,
+            _application(),
+            Control(self.sky, self._begin),  # type: ignore[arg-type]
+        )
+
+    def _begin(self) -> dict[str, Any]:
+        with self.sky.lock:
+            self.sky.clear()
+            for service in (ec2_backends, cloudwatch_backends):
+                for account in list(service.values()):
+                    for backend in list(account.values()):
+                        backend.reset()
+            return dict(images.furnish(self.sky))
+
+    # --- the way in ----------------------------------------------------------------------
+
+    def adapter(self, owner: str, *, key: str = "labfleet") -> Ec2:
+        """Return the real adapter of one installation, with an access key of its own."""
+        clients = _clients(key)
+        _CURRENT[key] = self
+        return Ec2(owner=owner, clients=clients, runner=Patient())
+
+    def console(self) -> Any:
+        """Return boto3's client of somebody at the console."""
+        _CURRENT["console"] = self
+        return _clients("console").get(REGION, "read")
+
+    def answer(self, request: Any) -> inline.Answer:
+        """Serve a prepared request from the simulator's application."""
+        status: list[str] = []
+        headers: list[tuple[str, str]] = []
+
+        def start(code: str, given: list[tuple[str, str]], *_: Any) -> Callable[[bytes], None]:
+            status.append(code)
+            headers.extend(given)
+            return lambda _: None
+
+        body = b"".join(self.gate(_environ(request), start))
+        if not status:
+            raise inline.lost("closed")  # the simulator hung up
+        return inline.Answer(int(status[0].split()[0]), body, HeadersDict(dict(headers)))
+
+    # --- hands and eyes ------------------------------------------------------------------
+
+    def rule(self, fault: str, **fields: Any) -> faults.Rule:
+        """Add a fault rule, as `/_control/rules` does."""
+        self.sky.rule_number += 1
+        made = faults.parse_rule({"fault": fault, **fields}, self.sky.rule_number)
+        self.sky.rules.append(made)
+        return made
+
+    def config(self, **changes: Any) -> None:
+        """Change settings, as `/_control/config` does."""
+        self.sky.config.merge(changes)
+
+    def hand(self, verb: str, *ids: str, **fields: Any) -> Any:
+        """Let somebody act from outside, as `/_control/hand` does."""
+        return self.ask("POST", "hand", {"verb": verb, "ids": list(ids), **fields})
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Call the control endpoint."""
+        status: list[str] = []
+        content = b"" if body is None else json.dumps(body).encode()
+        environ = {
+            "REQUEST_METHOD": method, "PATH_INFO": f"/_control/{path.partition('?')[0]}",
+            "QUERY_STRING": path.partition("?")[2], "CONTENT_LENGTH": str(len(content)),
+            "wsgi.input": io.BytesIO(content),
+        }  # fmt: skip
+        reply = b"".join(self.gate(environ, lambda code, *_: status.append(code)))
+        found = json.loads(reply)
+        assert status[0].startswith("200"), found
+        return found
+
+    def instances(self, worker: str | None = None) -> list[dict[str, Any]]:
+        """Return the true state of what costs money, of one worker or all."""
+        self.sky.settle()
+        return [
+            each
+            for each in views.state(self.sky)["instances"]
+            if each["state"] != "terminated"
+            and worker in {None, each["tags"].get("labfleet:worker")}
+        ]
+
+    def calls(self, action: str) -> int:
+        """Return how often an action was called."""
+        return int(self.sky.journal.counts[action])
+
+    def violations(self, **facts: Any) -> list[dict[str, str]]:
+        """Return which of I1 to I9 do not hold, by the facts given."""
+        return list(self.ask("POST", "invariants", facts))
+
+    # --- what the small CML servers ask ----------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """Return fleet seconds, as the servers count."""
+        return float(self.clock.monotonic())
+
+    def alive(self, worker: str | None = None) -> list[Machine]:
+        """Return the machines of a worker that are not terminated."""
+        return [self._machine(each) for each in self.instances(worker)]
+
+    def at(self, address: str) -> Machine | None:
+        """Return the running machine at an address."""
+        for each in self.instances():
+            if each["state"] == "running" and address in (each["public_ip"], each["private_ip"]):
+                return self._machine(each)
+        return None
+
+    def running_since(self, machine: Machine) -> float | None:
+        """Return since when a machine runs (fleet seconds)."""
+        found = next(each for each in self.instances() if each["id"] == machine.id)
+        return self._fleet(found["since"]) if found["state"] == "running" else None
+
+    def _machine(self, found: dict[str, Any]) -> Machine:
+        launched = datetime.fromisoformat(found["launch_time"]).timestamp()
+        return Machine(
+            id=found["id"],
+            request=Asked(found["tags"].get("labfleet:worker", "")),
+            launched=self._fleet(launched),
+            address=found["public_ip"] or found["private_ip"] or "",
+        )
+
+    def _fleet(self, stamp: float) -> float:
+        return stamp - START.timestamp() + 1000.0 * float(self.clock.rate)
+
+
+class Patient:
+    """The adapter's runner: a call takes a moment of virtual time and runs here."""
+
+    async def run(self, call: Callable[[], T], *, change: bool = False) -> T:
+        """Run the call at the far side of a small delay."""
+        del change
+        await asyncio.sleep(LATENCY)
+        return call()
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+_CURRENT: dict[str, AwsCloud] = {}
+
+
+@functools.cache
+def _clients(key: str) -> Clients:
+    """Return the SDK's clients of an access key; making them takes a second, so once."""
+    return Clients(
+        credentials=Credentials(key, "secret"),
+        endpoint_url="http://127.0.0.1:5000",
+        before_send=lambda request: _CURRENT[key].answer(request),
+        retries={"read": ("standard", 1), "change": ("standard", 1)},
+    )
+
+
+@functools.cache
+def _application() -> Any:
+    return DomainDispatcherApplication(create_backend_app)
+
+
+def _time(loop: asyncio.AbstractEventLoop, began: float) -> float:
+    return loop.time() - began
+
+
+def _environ(request: Any) -> dict[str, Any]:
+    """Return a prepared request as a WSGI server would hand it over."""
+    parts = urlsplit(request.url)
+    body = request.body or b""
+    content = body.encode() if isinstance(body, str) else bytes(body)
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": request.method, "PATH_INFO": parts.path or "/",
+        "QUERY_STRING": parts.query, "CONTENT_LENGTH": str(len(content)),
+        "SERVER_NAME": "127.0.0.1", "SERVER_PORT": "5000", "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": "127.0.0.1", "wsgi.url_scheme": "http", "wsgi.version": (1, 0),
+        "wsgi.input": io.BytesIO(content), "wsgi.errors": io.StringIO(), "wsgi.multithread": False,
+        "wsgi.multiprocess": False, "wsgi.run_once": False, "HTTP_HOST": "127.0.0.1:5000",
+    }  # fmt: skip
+    for name, value in request.headers.items():
+        text = value.decode() if isinstance(value, bytes) else str(value)
+        word = name.upper().replace("-", "_")
+        environ["CONTENT_TYPE" if word == "CONTENT_TYPE" else f"HTTP_{word}"] = text
+    return environ

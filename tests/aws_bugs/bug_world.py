@@ -1,0 +1,79 @@
+"""The whole product in virtual time over the AWS simulator: where the bugs of aws.md 5 are played."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import world as controllers
+from aws_cloud import AwsCloud
+from fake_lab_host import FakeLabHosts
+
+from labfleet.resources.template import Template
+from labfleet.resources.worker import Worker
+
+INSTALLATION = "inst"
+
+
+class BugWorld(controllers.World):
+    """An installation whose machines are the simulator's."""
+
+    cloud: AwsCloud
+
+    def over(self, cloud: AwsCloud) -> BugWorld:
+        """Put the simulator beneath, where the small fake was."""
+        self.cloud = cloud
+        self.compute = cloud.adapter(INSTALLATION)  # type: ignore[assignment]
+        self.hosts = FakeLabHosts(cloud, self.expect, self.expect_lab)  # type: ignore[arg-type]
+        return self
+
+    def machine(self, **aws: Any) -> dict[str, Any]:
+        """Return a machine that the simulator can launch: its image, its subnets, metal."""
+        ready = self.cloud.ready
+        given = {
+            "amiId": ready["ami_id"],
+            "instanceTypes": ["m5zn.metal"],
+            "subnetIds": [each["id"] for each in ready["subnets"]],
+            **aws,
+        }
+        return {**controllers.MACHINE, "aws": given}
+
+    async def worker(self, name: str = "w1", **spec: Any) -> Any:
+        """Make a worker."""
+        return await self.make("Worker", name, {"machine": self.machine(), **spec})
+
+    async def pool(self, name: str = "p1", *, template: str = "metal", **spec: Any) -> Any:
+        """Make a pool and, once, its template."""
+        if not any(each.name == template for each in self.cache.all(Template)):
+            await self.make("Template", template, {"machine": self.machine()})
+            await self.parts.fresh()
+        return await self.make("Pool", name, {"template": template, **spec})
+
+    def facts(self, **more: Any) -> dict[str, Any]:
+        """Return what the manager's side knows, for the invariant checker."""
+        workers: dict[str, list[str]] = {}
+        for each in self.cache.all(Worker):
+            found = each.status.ec2.instance_id
+            workers[each.metadata.uid] = [found] if found else []
+        return {
+            "owner": INSTALLATION, "workers": workers, "grace": 120.0, "keys": ["labfleet"], **more,
+        }  # fmt: skip
+
+    def check(self, **facts: Any) -> None:
+        """Hold the simulator's invariants and the harness's own rules against what happened."""
+        assert self.wrong + self.hosts.wrong == []
+        assert self.cloud.violations(**self.facts(**facts)) == []
+
+
+@asynccontextmanager
+async def bugs(*, seed: int = 1) -> AsyncIterator[BugWorld]:
+    """Open an installation over a fresh simulated account."""
+    made_of = controllers.World
+    controllers.World = BugWorld  # type: ignore[misc]
+    try:
+        async with controllers.world() as made:
+            assert isinstance(made, BugWorld)
+            yield made.over(AwsCloud(made.clock, seed=seed))
+    finally:
+        controllers.World = made_of  # type: ignore[misc]
