@@ -229,10 +229,14 @@ _CURRENT: dict[str, AwsCloud] = {}
 @functools.cache
 def _clients(key: str) -> Clients:
     """Return the SDK's clients of an access key; making them takes a second, so once."""
+
+    def answer(request: Any) -> inline.Answer:
+        return _CURRENT[key].answer(request)  # whichever cloud there is now
+
     return Clients(
         credentials=Credentials(key, "secret"),
         endpoint_url="http://127.0.0.1:5000",
-        before_send=lambda request: _CURRENT[key].answer(request),
+        before_send=answer,
         retries={"read": ("standard", 1), "change": ("standard", 1)},
     )
 
