@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -29,6 +30,8 @@ from labfleet.interfaces.lab_host import HostAddress
 from labfleet.kernel import errors
 
 NAME = "Labfleet"
+COMMON: Mapping[str, str] = MappingProxyType({"X-CML-CLIENT": NAME, "User-Agent": NAME})
+"""Headers of every call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +52,21 @@ class Call:
 
 
 class Client:
-    """One boot of one server. Raises kernel errors only."""
+    """One boot of one server. Raises kernel errors only.
+
+    `absent`: paths that this server's release does not have -> what it said.
+    """
 
     def __init__(self, transport: Transport, address: HostAddress, limits: Limits) -> None:
         self.limits = limits
         self.worker = address.worker
+        self.absent: dict[str, str] = {}
         self._transport = transport
         self._address = address
         self._login = Login(self._authenticate)
         self._breaker = Breaker(failures=limits.breaker_failures, rest=limits.breaker_rest)
         self._scrub = translate.Scrub().add(address.password)
+        self._authorized: tuple[str, Mapping[str, str]] | None = None
 
     def __repr__(self) -> str:
         """Name the worker and nothing secret."""
@@ -87,10 +95,10 @@ class Client:
     async def send(self, call: Call) -> Reply:
         """Return the 2xx reply of an authenticated call, or raise."""
         loop = asyncio.get_running_loop()
-        where = self._where(call)
-        self._breaker.check(loop.time(), where)
+        now = loop.time()
+        self._breaker.check(now, self._where(call))
         try:
-            reply = await self._with_token(call, where, loop.time() + call.deadlines.total)
+            reply = await self._with_token(call, now + call.deadlines.total)
         except errors.LabfleetError as error:
             self._breaker.failed(error, loop.time())
             raise self._cleaned(error) from None
@@ -108,7 +116,7 @@ class Client:
         call = Call("GET", path, self.limits.probe)
         deadline = asyncio.get_running_loop().time() + call.deadlines.total
         try:
-            reply = await self._exchange(call, {}, deadline)
+            reply = await self._exchange(call, COMMON, deadline)
         except errors.LabfleetError as error:
             raise self._cleaned(error) from None
         if reply.status < 500:
@@ -117,12 +125,11 @@ class Client:
 
     def decode(self, reply: Reply, call: Call) -> Any:
         """Return the JSON of a 2xx reply; Protocol when it is none."""
-        where = self._where(call)
         try:
             return msgspec.json.decode(reply.body)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise errors.Protocol(
-                f"{where}: {len(reply.body)} bytes came back that are no JSON"
+                f"{self._where(call)}: {len(reply.body)} bytes came back that are no JSON"
             ) from None
 
     async def close(self) -> None:
@@ -141,29 +148,42 @@ class Client:
             )
         return error
 
-    async def _with_token(self, call: Call, where: str, deadline: float) -> Reply:
-        token = await self._login.token(deadline, where=where)
-        reply = await self._exchange(call, {"Authorization": f"Bearer {token}"}, deadline)
+    async def _with_token(self, call: Call, deadline: float) -> Reply:
+        token = self._login.current or await self._token(call, deadline)
+        reply = await self._exchange(call, self._headers(token), deadline)
         if reply.status == 401:  # one new login for each call, never more (F24)
             self._login.reject(token)
-            token = await self._login.token(deadline, where=where)
-            reply = await self._exchange(call, {"Authorization": f"Bearer {token}"}, deadline)
+            token = await self._token(call, deadline)
+            reply = await self._exchange(call, self._headers(token), deadline)
             if reply.status == 401:
                 self._login.reject(token)
         if 200 <= reply.status < 300 and not translate.is_page(reply):
             return reply
         error = translate.refusal(
-            reply, where=where, repeat=call.repeat, licensing=call.path.startswith("licensing")
+            reply,
+            where=self._where(call),
+            repeat=call.repeat,
+            licensing=call.path.startswith("licensing"),
         )
         if reply.status == 403 and await self._in_maintenance(deadline):
             raise errors.Temporary(error.message, reason="Maintenance")
         raise error
 
+    async def _token(self, call: Call, deadline: float) -> str:
+        return await self._login.token(deadline, where=self._where(call))
+
+    def _headers(self, token: str) -> Mapping[str, str]:
+        """Return the headers of an authenticated call; the same object for the same token."""
+        if self._authorized is None or self._authorized[0] != token:
+            made = {**COMMON, "Authorization": f"Bearer {token}"}
+            self._authorized = (token, MappingProxyType(made))
+        return self._authorized[1]
+
     async def _in_maintenance(self, deadline: float) -> bool:
         """Ask why a 403 came; no answer is no maintenance (F42)."""
         call = Call("GET", "system/maintenance_mode", self.limits.probe)
         try:
-            reply = await self._exchange(call, {}, deadline)
+            reply = await self._exchange(call, COMMON, deadline)
             value = self.decode(reply, call) if reply.status == 200 else None
         except errors.LabfleetError:
             return False
@@ -175,7 +195,7 @@ class Client:
             "POST", "authenticate", self.limits.read, "safe",
             msgspec.json.encode(body), "application/json",
         )  # fmt: skip
-        reply = await self._exchange(call, {}, deadline)
+        reply = await self._exchange(call, COMMON, deadline)
         where = self._where(call)
         if reply.status in (401, 403) and not translate.is_page(reply):
             raise errors.Denied(
@@ -195,16 +215,15 @@ class Client:
         remaining = deadline - asyncio.get_running_loop().time()
         if call.body is not None and len(call.body) > self.limits.request_bytes:
             raise errors.Invalid(f"{self._where(call)}: {len(call.body)} bytes are too many")
-        extra = {"X-CML-CLIENT": NAME, "User-Agent": NAME}
         if call.kind is not None:
-            extra["Content-Type"] = call.kind
+            headers = {**headers, "Content-Type": call.kind}
         try:
             return await self._transport.request(
                 call.method,
                 call.path,
                 call.body,
                 call.deadlines.within(remaining),
-                headers={**extra, **headers},
+                headers=headers,
             )
         except (NotSent, ReplyLost) as error:
             raise translate.failure(error, where=self._where(call), repeat=call.repeat) from error

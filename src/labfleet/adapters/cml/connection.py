@@ -8,13 +8,14 @@ is used again.
 from __future__ import annotations
 
 import asyncio
+import functools
 import ssl
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import httptools
 
-from labfleet.adapters.cml.tls import Channel
+from labfleet.adapters.cml.tls import RECORD, Channel
 from labfleet.adapters.cml.transport import NotSent, Reply, ReplyLost
 
 HEAD_BYTES = 65536
@@ -24,7 +25,13 @@ INTERIM = 16
 """Most 1xx replies before the real one."""
 PIECE = 65536
 """Bytes of a request handed to the socket at once."""
-BODILESS = frozenset({204, 304})
+FRAMED = ("content-length", "transfer-encoding")
+
+
+@functools.lru_cache(maxsize=256)
+def lowered(raw: bytes) -> str:
+    """Return a header's name in lower case."""
+    return raw.decode("latin-1").lower()
 
 
 class Request(NamedTuple):
@@ -45,20 +52,20 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_body", "_channel", "_head_done", "_headers", "_interim", "_loop", "_lost", "_method",
-        "_most", "_open", "_parser", "_read", "_reply", "_resume", "_shaken", "_size", "_status",
-        "_timer", "_timer_at", "_to_end", "_transport", "_until", "fed", "heard_at", "idle_since",
-        "reusable",
+        "_body", "_channel", "_cut", "_head_done", "_headers", "_interim", "_lost",
+        "_method", "_most", "_open", "_parser", "_raw", "_read", "_reply", "_resume", "_shaken",
+        "_size", "_status", "_timer", "_timer_at", "_transport", "_until", "fed", "heard_at",
+        "idle_since", "loop", "on_header", "reusable",
     )  # fmt: skip
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, most: int, lost: Callable[[Connection], None]
     ) -> None:
         """Take the most bytes that a reply's body may have."""
-        self._loop = loop
+        self.loop = loop
         self._most = most
         self._lost = lost
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport
         self._channel: Channel | None = None
         self._shaken: asyncio.Future[None] | None = None
         self._parser: httptools.HttpResponseParser | None = None
@@ -68,14 +75,17 @@ class Connection(asyncio.Protocol):
         self._timer_at = self._until = self._read = self.heard_at = self.idle_since = 0.0
         self._open = self.reusable = False
         self._method = ""
+        self._raw: dict[bytes, bytes] = {}
+        # The parser's own way in: most of a reply's callbacks are headers.
+        self.on_header = self._raw.__setitem__
+        self._headers: dict[str, str] = {}
         self._begin()
 
     def _begin(self) -> None:
-        self._headers: dict[str, str] = {}
+        self._raw.clear()
         self._body: list[bytes] = []
         self._size = self._status = self._interim = self.fed = 0
-        self._head_done = False
-        self._to_end = True
+        self._head_done = self._cut = False
 
     # --- making it and ending it ---------------------------------------------------------
 
@@ -84,24 +94,26 @@ class Connection(asyncio.Protocol):
     ) -> Channel:
         """Do the TLS handshake; SSLError or ConnectionResetError when it fails."""
         channel = self._channel = Channel(trust, hostname, session)
-        shaken = self._shaken = self._loop.create_future()
+        shaken = self._shaken = self.loop.create_future()
         self._shake()
         await shaken
         return channel
 
-    def _shake(self) -> None:
-        channel, shaken = cast("Channel", self._channel), cast("asyncio.Future[None]", self._shaken)
+    def _shake(self) -> bool:
+        """Go on with the handshake; True when it is done."""
+        channel, shaken = self._channel, self._shaken
+        if channel is None or shaken is None or shaken.done():
+            return False
         try:
             done = channel.shake()
         except (ssl.SSLError, ssl.CertificateError) as problem:
-            if not shaken.done():
-                shaken.set_exception(problem)
-            self._flush()
-            return
-        self._flush()
-        if done and not shaken.done():
+            shaken.set_exception(problem)
+            done = False
+        self._flush(channel)
+        if done:
             shaken.set_result(None)
             self._shaken = None
+        return done
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the socket."""
@@ -121,14 +133,14 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """End; over TLS a reply without a length is not whole unless TLS was ended first."""
-        self._to_end = self._to_end and self._channel is None
+        self._cut = self._channel is not None
         self._end()
         return False
 
     @property
     def alive(self) -> bool:
         """Tell whether a request may be sent."""
-        return self._open and not cast("asyncio.Transport", self._transport).is_closing()
+        return self._open and not self._transport.is_closing()
 
     @property
     def session(self) -> ssl.SSLSession | None:
@@ -137,7 +149,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Say goodbye and end; a reply that is waited for is lost."""
-        if self._transport is None or self._transport.is_closing():
+        if not self.alive:
             return
         if self._reply is not None:
             self._fail(ReplyLost("closed", "the connection was closed"))
@@ -149,8 +161,8 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End at once."""
-        self._open = self.reusable = False
-        if self._transport is not None:
+        was, self._open, self.reusable = self._open, False, False
+        if was:
             self._transport.abort()
 
     # --- one exchange ----------------------------------------------------------------------
@@ -167,9 +179,9 @@ class Connection(asyncio.Protocol):
             self._parser = httptools.HttpResponseParser(self)
         self.reusable = False
         self._method = request.method
-        reply: asyncio.Future[Reply] = self._loop.create_future()
+        reply: asyncio.Future[Reply] = self.loop.create_future()
         self._reply = reply
-        self.heard_at = self._loop.time()
+        self.heard_at = self.loop.time()
         self._until, self._read = request.until, request.read
         self._watch()
         head, body = request.head, request.body
@@ -194,7 +206,7 @@ class Connection(asyncio.Protocol):
             if reply.done():  # the rest of the body would be taken for the next request
                 self.reusable = False
                 return
-            self.heard_at = self._loop.time()
+            self.heard_at = self.loop.time()
             self._write(body[start : start + PIECE])
 
     def _write(self, data: bytes) -> None:
@@ -204,11 +216,11 @@ class Connection(asyncio.Protocol):
         except ssl.SSLError:
             self._fail(ReplyLost("closed", "the connection was closed"))
             return
-        cast("asyncio.Transport", self._transport).write(sealed)
+        self._transport.write(sealed)
 
     def pause_writing(self) -> None:
         """Let an upload wait."""
-        self._resume = self._loop.create_future()
+        self._resume = self.loop.create_future()
 
     def resume_writing(self) -> None:
         """Let it go on."""
@@ -223,14 +235,14 @@ class Connection(asyncio.Protocol):
                 return
             self._timer.cancel()
         self._timer_at = due
-        self._timer = self._loop.call_at(due, self._look)
+        self._timer = self.loop.call_at(due, self._look)
 
     def _look(self) -> None:
         self._timer = None
         if self._reply is None:
             return
         # The loop's clock and its timers are rounded to milliseconds, each its own way.
-        if min(self._until, self.heard_at + self._read) <= self._loop.time() + 0.001:
+        if min(self._until, self.heard_at + self._read) <= self.loop.time() + 0.001:
             self._fail(ReplyLost("timeout", "no answer in time"))
         else:
             self._watch()
@@ -252,7 +264,7 @@ class Connection(asyncio.Protocol):
             return
         if not self._head_done:
             self._fail(ReplyLost("closed", "the connection was closed"))
-        elif self._to_end:
+        elif not self._cut and self._headers.keys().isdisjoint(FRAMED):
             self._finish(reusable=False)
         else:
             self._fail(ReplyLost("truncated", "the reply broke off"))
@@ -266,34 +278,37 @@ class Connection(asyncio.Protocol):
             self._feed(data)
             return
         channel.take(data)
-        if self._shaken is not None:
-            self._shake()
-            if self._shaken is not None:
-                return
+        if self._shaken is not None and not (self._shake() and channel.unread):
+            return
         try:
-            while channel.more and (plain := channel.read()) is not None:
-                if not plain:
-                    self._end()
-                    self.close()
-                    return
-                self._feed(plain)
+            self._open_up(channel)
         except ssl.SSLError:
             self._fail(ReplyLost("broken", "the TLS connection broke"))
             return
-        self._flush()
+        self._flush(channel)
 
-    def _flush(self) -> None:
+    def _open_up(self, channel: Channel) -> None:
+        """Read what came through TLS; SSLError when it is not what the server sealed."""
+        while (plain := channel.read()) is not None:
+            if not plain:
+                self._end()
+                self.close()
+                return
+            self._feed(plain)
+            if len(plain) < RECORD and not channel.unread:
+                return
+
+    def _flush(self, channel: Channel) -> None:
         """Send what TLS itself has to say."""
-        out = cast("Channel", self._channel).outgoing()
-        if out and self._transport is not None:
-            self._transport.write(out)
+        if channel.speaks and self._open:
+            self._transport.write(channel.outgoing())
 
     def _feed(self, data: bytes) -> None:
         reply, parser = self._reply, self._parser
         if reply is None or parser is None or reply.done():
             self.abort()  # nobody asked
             return
-        self.heard_at = self._loop.time()
+        self.heard_at = self.loop.time()
         self.fed += len(data)
         try:
             parser.feed_data(data)
@@ -311,25 +326,17 @@ class Connection(asyncio.Protocol):
         if self._reply is None or self._reply.done():
             raise ValueError("nobody asked")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; a trailer is not one."""
-        if self._head_done:
-            return
-        key = name.decode("latin-1").lower()
-        self._headers[key] = value.decode("latin-1")
-        if key in ("content-length", "transfer-encoding"):
-            self._to_end = False
-
     def on_headers_complete(self) -> None:
         """See what kind of reply it is."""
-        self._status = cast("httptools.HttpResponseParser", self._parser).get_status_code()
-        if self._status < 200:
+        parser = self._parser
+        self._status = status = 0 if parser is None else parser.get_status_code()
+        if status < 200:
             return
         self._head_done = True
+        # Decoded now: what the parser adds later are trailers.
+        self._headers = {lowered(name): text.decode("latin-1") for name, text in self._raw.items()}
         if self._method == "HEAD":  # the parser cannot be told that no body follows
             self._finish(reusable=False)
-        elif self._status in BODILESS:
-            self._to_end = False
 
     def on_body(self, data: bytes) -> None:
         """Collect, within the bound."""
@@ -342,12 +349,11 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Give the reply, or go on after a 1xx."""
         if self._status >= 200:
-            keep = cast("httptools.HttpResponseParser", self._parser).should_keep_alive()
-            self._finish(reusable=keep)
+            parser = self._parser
+            self._finish(reusable=parser is not None and parser.should_keep_alive())
             return
         self._interim += 1
-        self._headers = {}
-        self._to_end = True
+        self._raw.clear()
         if self._interim > INTERIM:
             raise ValueError("too many interim replies")
 
@@ -356,5 +362,7 @@ class Connection(asyncio.Protocol):
         if reply is None or reply.done():
             return
         self.reusable = reusable and self._open
-        reply.set_result(Reply(self._status, self._headers, b"".join(self._body)))
+        body = self._body
+        whole = body[0] if len(body) == 1 else b"".join(body)
+        reply.set_result(Reply(self._status, self._headers, whole))
         self._body = []

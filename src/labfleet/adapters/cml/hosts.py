@@ -7,8 +7,9 @@ stays known within one boot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from labfleet.adapters.cml.client import Client
 from labfleet.adapters.cml.host import CmlHost
@@ -49,6 +50,11 @@ class CmlHosts:
         self._kept[address.worker] = Kept(address, host, transport)
         return host
 
+    @property
+    def retired(self) -> bool:
+        """Tell whether hosts of older boots wait to be closed."""
+        return bool(self._retired)
+
     async def forget(self, worker: str) -> None:
         """Close what is kept for a worker."""
         kept = self._kept.pop(worker, None)
@@ -83,7 +89,7 @@ class Sweeping:
         """The inner transport's."""
         return self._inner.fingerprint
 
-    async def request(
+    def request(
         self,
         method: str,
         path: str,
@@ -91,10 +97,18 @@ class Sweeping:
         deadlines: Deadlines,
         *,
         headers: Mapping[str, str],
-    ) -> Reply:
-        """Sweep, then exchange."""
-        await self._hosts.sweep()
-        return await self._inner.request(method, path, body, deadlines, headers=headers)
+    ) -> Coroutine[Any, Any, Reply]:
+        """Sweep where there is something to sweep, then exchange."""
+        exchange = self._inner.request(method, path, body, deadlines, headers=headers)
+        return self._swept(exchange) if self._hosts.retired else exchange
+
+    async def _swept(self, exchange: Coroutine[Any, Any, Reply]) -> Reply:
+        try:
+            await self._hosts.sweep()
+        except BaseException:
+            exchange.close()
+            raise
+        return await exchange
 
     async def close(self) -> None:
         """Close the inner transport."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import re
 import socket
 import ssl
@@ -34,6 +35,12 @@ READS = frozenset({"GET", "HEAD"})
 """What may use any kept connection, and is sent again once when that turns out to be closed."""
 UNSAFE = re.compile(r"[^\x21-\x7e]")
 UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
+
+
+@functools.lru_cache(maxsize=1024)
+def quoted(path: str) -> bool:
+    """Tell whether a path may stand in a request line as it is."""
+    return UNSAFE.search(path) is None
 
 
 def connect(address: HostAddress, seen: str | None, limits: Limits) -> HttpTransport:
@@ -87,14 +94,15 @@ class HttpTransport:
         if self._pin is None or self._closed:
             self._open()
         head = self._written(method, path, body, headers)
-        until = asyncio.get_running_loop().time() + deadlines.total
+        loop = asyncio.get_running_loop()
+        until = loop.time() + deadlines.total
         request = Request(method, head, body, until, deadlines.read)
         if self._busy < self._limits.connections and not self._waiting:
             self._busy += 1
         else:
             await self._turn(until)
         try:
-            kept = self._kept(method)
+            kept = self._kept(loop, method)
             if kept is not None:
                 try:
                     return await self._over(kept, request)
@@ -162,7 +170,7 @@ class HttpTransport:
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> bytes:
         """Return the request's head; headers that came last time are not written anew."""
-        if UNSAFE.search(path):
+        if not quoted(path):
             raise NotSent("broken", "the path is not quoted")
         if headers is not self._tail_of:
             if any(UNSAFE.search(k) or UNSAFE_VALUE.search(v) for k, v in headers.items()):
@@ -205,19 +213,19 @@ class HttpTransport:
 
     # --- connections -------------------------------------------------------------------------
 
-    def _kept(self, method: str) -> Connection | None:
+    def _kept(self, loop: asyncio.AbstractEventLoop, method: str) -> Connection | None:
         """Return an idle connection that this request may use, the one used last first."""
         while self._idle:
             connection = self._idle.pop()
             if connection.alive:
-                age = asyncio.get_running_loop().time() - connection.idle_since
+                age = loop.time() - connection.idle_since
                 if age < (self._limits.idle if method in READS else FRESH_S):
                     return connection
                 connection.close()
         return None
 
     def _keep(self, connection: Connection) -> None:
-        loop = asyncio.get_running_loop()
+        loop = connection.loop
         connection.idle_since = loop.time()
         self._idle.append(connection)
         if self._sweeper is None:

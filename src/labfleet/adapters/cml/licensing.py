@@ -6,6 +6,7 @@ controller's: these calls return at once.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ INCLUDED = {
 }
 EXPANDABLE = frozenset({"CML_Enterprise", "CML_Education"})
 EXPANSION = "CML_NODE_COUNT"
+DIAGNOSTICS = "diagnostics/licensing"
 
 REGISTERED = "COMPLETED"
 COMPLIANT = "IN_COMPLIANCE"
@@ -86,13 +88,21 @@ def with_diagnostics(found: Licensing, value: Any) -> Licensing:
 
 
 async def read(client: Client) -> Licensing:
-    """Return the licence; diagnostics are asked best effort (2.7 and 2.8 have no such path)."""
+    """Return the licence; diagnostics are asked best effort.
+
+    2.7 and 2.8 have no such path, which one boot's client asks for once.
+    """
     found = parse(await client.get("licensing"))
-    try:
-        return with_diagnostics(found, await client.get("diagnostics/licensing"))
-    except errors.LabfleetError as problem:
-        gaps = {**found.gaps, "quota": problem.message, "started": problem.message}
-        return msgspec.structs.replace(found, gaps=gaps)
+    why = client.absent.get(DIAGNOSTICS)
+    if why is None:
+        try:
+            return with_diagnostics(found, await client.get(DIAGNOSTICS))
+        except errors.LabfleetError as problem:
+            why = problem.message
+            if isinstance(problem, errors.Gone):
+                client.absent[DIAGNOSTICS] = why
+    gaps = {**found.gaps, "quota": why, "started": why}
+    return msgspec.structs.replace(found, gaps=gaps)
 
 
 def capacity(
@@ -181,11 +191,17 @@ def _features(raw: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for item in listed if isinstance(listed, list) else ():
         feature = parsing.mapping(item)
         identifier = parsing.text(feature.get("id")) or ""
-        short = re.search(r"\.(CML_\w+)", identifier)
-        name = short.group(1) if short else parsing.text(feature.get("name"))
+        name = short_name(identifier) or parsing.text(feature.get("name"))
         if name is not None:
             found[name] = feature
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def short_name(identifier: str) -> str | None:
+    """Return what a feature is called between its authority and its version."""
+    found = re.search(r"\.(CML_\w+)", identifier)
+    return found.group(1) if found else None
 
 
 def _feature(raw: dict[str, Any]) -> Feature:

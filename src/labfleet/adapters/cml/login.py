@@ -28,6 +28,11 @@ class Login:
         """Say whether there is a token, never which."""
         return f"Login({'in' if self._token else 'out'})"
 
+    @property
+    def current(self) -> str | None:
+        """The token, when there is one."""
+        return self._token
+
     async def token(self, deadline: float, *, where: str) -> str:
         """Return the token, logging in when there is none; `deadline` in machine time."""
         if self._token is not None:

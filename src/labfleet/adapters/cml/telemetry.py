@@ -21,6 +21,7 @@ from labfleet.resources.telemetry import (
 
 NOT_TOLD = "the server does not tell"
 COMPUTES = 64
+EMPTY = Room()
 _TOLD_BY_ALL_RELEASES = (
     "valid", "kvm_vmx_enabled", "enough_cpus", "lld_connected", "lld_synced", "libvirt", "fabric",
     "device_mux", "refplat_images_available",
@@ -30,10 +31,13 @@ _TOLD_BY_ALL_RELEASES = (
 def room(value: Any) -> Room:
     """Return sizes in bytes; servers write them as integers or floats."""
     raw = parsing.mapping(value)
+    if not raw:
+        return EMPTY
+    integer = parsing.integer
     return Room(
-        total=parsing.integer(raw.get("total")),
-        free=parsing.integer(raw.get("free")),
-        used=parsing.integer(raw.get("used")),
+        total=integer(raw.get("total")),
+        free=integer(raw.get("free")),
+        used=integer(raw.get("used")),
     )
 
 
@@ -77,30 +81,29 @@ def system_stats(value: Any) -> SystemStats:
     if percent is None and len(every) == 1:
         percent = every[0].cpu_percent
     count = parsing.integer(cpu.get("count"))
-    made = SystemStats(
-        cpu_count=_sum(every, lambda each: each.cpu_count) if count is None else count,
-        cpu_percent=percent,
-        memory=_total(room(totals.get("memory")), [each.memory for each in every]),
-        disk=_total(room(totals.get("disk")), [each.disk for each in every]),
-        controller_disk=room(parsing.mapping(raw.get("controller")).get("disk")),
-        allocated_cpus=_sum(every, lambda each: each.allocated_cpus),
-        allocated_memory_mib=_sum(every, lambda each: each.allocated_memory_mib),
-        total_nodes=_sum(every, lambda each: each.total_nodes),
-        running_nodes=_sum(every, lambda each: each.running_nodes),
-        running_orphans=_sum(every, lambda each: each.running_orphans),
-        computes=computes,
-    )
-    gaps = dict(_missing(made, every))
+    told: dict[str, Any] = {
+        "cpu_count": _sum(every, lambda each: each.cpu_count) if count is None else count,
+        "cpu_percent": percent,
+        "memory": _total(room(totals.get("memory")), [each.memory for each in every]),
+        "disk": _total(room(totals.get("disk")), [each.disk for each in every]),
+        "controller_disk": room(parsing.mapping(raw.get("controller")).get("disk")),
+        "allocated_cpus": _sum(every, lambda each: each.allocated_cpus),
+        "allocated_memory_mib": _sum(every, lambda each: each.allocated_memory_mib),
+        "total_nodes": _sum(every, lambda each: each.total_nodes),
+        "running_nodes": _sum(every, lambda each: each.running_nodes),
+        "running_orphans": _sum(every, lambda each: each.running_orphans),
+        "computes": computes,
+    }
+    gaps = _missing(told, every)
     if len(listed) > COMPUTES:
         gaps["computes"] = f"{len(listed)} computes are told, {COMPUTES} are kept"
-    return SystemStats(**{name: getattr(made, name) for name in _FIELDS}, gaps=gaps)
-
-
-_FIELDS = tuple(name for name in SystemStats.__struct_fields__ if name != "gaps")
+    return SystemStats(**told, gaps=gaps)
 
 
 def _sum(every: list[ComputeStats], of: Callable[[ComputeStats], int | None]) -> int | None:
     """Return the sum over all computes; None when one of them, or all, tell nothing."""
+    if len(every) == 1:
+        return of(every[0])
     found = [of(each) for each in every]
     known = [amount for amount in found if amount is not None]
     return sum(known) if known and len(known) == len(found) else None
@@ -108,6 +111,8 @@ def _sum(every: list[ComputeStats], of: Callable[[ComputeStats], int | None]) ->
 
 def _total(told: Room, parts: list[Room]) -> Room:
     """Return the sizes told, each replaced by the sum of its parts when it is not."""
+    if told.total is not None and told.free is not None and told.used is not None:
+        return told
 
     def one(name: str) -> int | None:
         direct: int | None = getattr(told, name)
@@ -119,53 +124,60 @@ def _total(told: Room, parts: list[Room]) -> Room:
     return Room(total=one("total"), free=one("free"), used=one("used"))
 
 
-def _missing(made: SystemStats, every: list[ComputeStats]) -> Iterable[tuple[str, str]]:
+def _missing(told: dict[str, Any], every: list[ComputeStats]) -> dict[str, str]:
+    """Return the path of each value that is null -> why."""
     why = NOT_TOLD if every else f"{NOT_TOLD}: it lists no compute (early in a boot, or lost)"
-    for name in _FIELDS:
-        value = getattr(made, name)
+    gaps: dict[str, str] = {}
+    for name, value in told.items():
         if value is None:
-            yield name, why if name.endswith(("nodes", "orphans")) or "alloc" in name else NOT_TOLD
-        elif isinstance(value, Room):
+            summed = name.endswith(("nodes", "orphans")) or "alloc" in name
+            gaps[name] = why if summed else NOT_TOLD
+    for name in ("memory", "disk", "controller_disk"):
+        here: Room = told[name]
+        if here.total is None or here.free is None or here.used is None:
             for part in ("total", "free", "used"):
-                if getattr(value, part) is None:
-                    yield f"{name}.{part}", NOT_TOLD
+                if getattr(here, part) is None:
+                    gaps[f"{name}.{part}"] = NOT_TOLD
     if not every:
-        yield "computes", why
+        gaps["computes"] = why
+    return gaps
+
+
+_COMPUTE_FLAGS = (
+    *_TOLD_BY_ALL_RELEASES, "docker_shim", "is_controller",
+    "cpu_overload", "memory_overload", "disk_overload",
+)  # fmt: skip
+_CONTROLLER_FLAGS = ControllerHealth.__struct_fields__
+
+
+def _flags(raw: dict[str, Any], names: Iterable[str]) -> dict[str, bool | None]:
+    flag, get = parsing.flag, raw.get
+    return {name: flag(get(name)) for name in names}
 
 
 def compute_health(value: Any) -> ComputeHealth:
     """Return one compute's flags."""
     raw = parsing.mapping(value)
-    names = [*_TOLD_BY_ALL_RELEASES, "docker_shim", "is_controller"]
-    names += ["cpu_overload", "memory_overload", "disk_overload"]
     return ComputeHealth(
         hostname=parsing.text(raw.get("hostname")),
         admission_state=parsing.text(raw.get("admission_state")),
-        **{name: parsing.flag(raw.get(name)) for name in names},
+        **_flags(raw, _COMPUTE_FLAGS),
     )
 
 
 def system_health(value: Any) -> SystemHealth:
     """Return every flag as the server gives it; null stays null, with the reason."""
     raw = parsing.mapping(value)
-    control = parsing.mapping(raw.get("controller"))
     listed = list(parsing.mapping(raw.get("computes")).items())
     computes = {key: compute_health(each) for key, each in listed[:COMPUTES]}
-    controller = ControllerHealth(
-        **{
-            name: parsing.flag(control.get(name))
-            for name in ("valid", "core_connected", "nodes_loaded", "images_loaded")
-        }
-    )
-    top = {name: parsing.flag(raw.get(name)) for name in ("valid", "is_licensed", "is_enterprise")}
+    control = _flags(parsing.mapping(raw.get("controller")), _CONTROLLER_FLAGS)
+    top = _flags(raw, ("valid", "is_licensed", "is_enterprise"))
     gaps = {name: NOT_TOLD for name, found in top.items() if found is None}
-    for name in ControllerHealth.__struct_fields__:
-        if getattr(controller, name) is None:
-            gaps[f"controller.{name}"] = NOT_TOLD
+    gaps.update({f"controller.{name}": NOT_TOLD for name, told in control.items() if told is None})
     for key, each in computes.items():
         for name in _TOLD_BY_ALL_RELEASES:
             if getattr(each, name) is None:
                 gaps[f"computes.{key}.{name}"] = NOT_TOLD
     if not computes:
         gaps["computes"] = f"{NOT_TOLD}: it lists no compute"
-    return SystemHealth(**top, computes=computes, controller=controller, gaps=gaps)
+    return SystemHealth(**top, computes=computes, controller=ControllerHealth(**control), gaps=gaps)

@@ -121,9 +121,9 @@ class Channel:
             return None
 
     @property
-    def more(self) -> bool:
-        """Tell whether another read may give bytes."""
-        return bool(self._in.pending or self._tls.pending())
+    def unread(self) -> int:
+        """Count the bytes that were taken and not looked at."""
+        return self._in.pending
 
     def seal(self, plain: bytes) -> bytes:
         """Return what to put on the wire for these bytes."""
@@ -132,7 +132,12 @@ class Channel:
 
     def outgoing(self) -> bytes:
         """Return what TLS itself wants to say: its handshake, alerts, key updates."""
-        return self._out.read() if self._out.pending else b""
+        return self._out.read()
+
+    @property
+    def speaks(self) -> int:
+        """Count the bytes of it."""
+        return self._out.pending
 
     def goodbye(self) -> bytes:
         """Return the orderly end."""

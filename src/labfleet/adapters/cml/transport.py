@@ -47,6 +47,8 @@ class Deadlines:
 
     def within(self, seconds: float) -> Deadlines:
         """Return the same, with no more than this many seconds in total."""
+        if seconds >= self.total:
+            return self
         return replace(self, total=max(0.0, min(self.total, seconds)))
 
 
