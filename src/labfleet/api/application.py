@@ -15,6 +15,7 @@ from litestar.params import HeaderParameter, QueryParameter
 from labfleet.api import (
     front,
     kind_routes,
+    log_routes,
     openapi,
     problems,
     seed_routes,
@@ -74,6 +75,7 @@ def build(
             *system_routes.routes(parts, tokens, System(readiness, metrics)),
             *seed_routes.routes(parts),
             *telemetry_routes.routes(parts),
+            *log_routes.routes(parts),
             *settings_routes.routes(parts),
             *_streams(),
             endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "top": ("labfleet.cli.top", "top", "Show what workers use, now or over time."),
     "alerts": ("labfleet.cli.top", "alerts", "List what asks for somebody, with its fix."),
+    "logs": ("labfleet.cli.logs", "logs", "Show the console text kept of a failed boot."),
     "watch": ("labfleet.cli.watching", "watch", "Follow objects as they change (get -w)."),
     "wait": (
         "labfleet.cli.waiting",
