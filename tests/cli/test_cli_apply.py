@@ -241,3 +241,21 @@ def test_errors_of_diff_are_20_and_more(run, stub):
     stub.faults = [(500, "{}")]
     assert run("diff", "-f", "-", stdin=SESSION).code == 21
     assert not stub.calls("PUT")
+
+
+def test_an_object_of_every_kind_can_be_applied(run, stub, tmp_path):
+    """No kind is left out of the order in which manifests are sent; templates come first."""
+    file = tmp_path / "all.yaml"
+    file.write_text(
+        "\n---\n".join(
+            f"apiVersion: labfleet.dev/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}"
+            for kind, name, spec in (
+                ("Webhook", "w", "{url: 'https://hooks.example.com/x'}"),
+                ("Settings", "fleet", "{discovery: {template: metal}}"),
+                ("Template", "metal", "{machine: {cml: {adminPassword: {env: P}}}}"),
+            )
+        )
+    )
+    assert run("apply", "-f", str(file)).code == 0
+    made = [each.body["kind"] for each in stub.calls("POST")]
+    assert made == ["Template", "Settings", "Webhook"]

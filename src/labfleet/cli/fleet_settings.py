@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from labfleet.cli import client, completing, exits, output
+from labfleet.cli import client, completing, exits, output, words
 from labfleet.cli.call import Call, connected
 from labfleet.resources import fleet_settings, kinds
 
 PATH = "/api/v1/settings"
+GIST = 40
 _reason = click.option(
     "--reason", "--message", "-m", "reason", default="", help="Why, for the record."
 )
@@ -39,10 +40,17 @@ def settings(call: Call) -> int:
         output.write("".join(f"{each['setting']}\n" for each in rows))
         return exits.OK
     titles = ["SETTING", "VALUE", "UNIT", "SOURCE"]
+    whole = call.out.format in {"wide", "csv"}
     shown = [
-        [each["setting"], _text(each["value"]), each["unit"] or "-", _source(each)] for each in rows
+        [
+            each["setting"],
+            _text(each["value"]) if whole else _gist(_text(each["value"])),
+            each["unit"] or "-",
+            _source(each),
+        ]
+        for each in rows
     ]
-    if call.out.format in {"wide", "csv"}:
+    if whole:
         titles.append("DEFAULT")
         shown = [[*row, _text(each["default"])] for row, each in zip(shown, rows, strict=True)]
     call.out.table(titles, shown)
@@ -140,7 +148,14 @@ def _text(value: Any) -> str:
         return ",".join(str(each) for each in value) or "-"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "-" if value is None or value == "" else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "-" if value is None or value == "" else words.printable(str(value))
+
+
+def _gist(text: str) -> str:
+    """Return a long value shortened; -o wide shows it whole."""
+    return text if len(text) <= GIST else text[: GIST - 1] + "…"
 
 
 def _source(row: dict[str, Any]) -> str:

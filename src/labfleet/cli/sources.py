@@ -29,7 +29,9 @@ _SPELLINGS = {
     "topologyFile": "topology",
 }  # fmt: skip
 _ENDINGS = {".yaml", ".yml", ".json"}
-_ORDER = ("Template", "Cluster", "Definition", "Pool", "Worker", "Session", "Simulation")
+_ORDER = (
+    "Template", "Settings", "Cluster", "Definition", "Pool", "Worker", "Session", "Simulation",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,12 @@ def load(files: Sequence[str], *, recursive: bool) -> list[Source]:
 
 def in_order(found: list[Source]) -> list[Source]:
     """Return the objects so that what others need comes first."""
-    return sorted(found, key=lambda each: _ORDER.index(each.target.kind.name))
+    return sorted(found, key=lambda each: _place(each.target.kind.name))
+
+
+def _place(kind: str) -> int:
+    """Return where a kind comes; those that need nothing come last."""
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
 
 def _invalid(problems: list[tuple[str, str]]) -> exits.Failure:

@@ -28,6 +28,7 @@ Percent = Annotated[float, msgspec.Meta(gt=0, le=100)]
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Texts = Annotated[tuple[Text, ...], msgspec.Meta(max_length=100)]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
+_PLAINLY = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}")
 _OWNER = re.compile(r"[0-9]{12}|self|amazon|aws-marketplace|aws-backup-vault")
 # What an AMI's name may hold, and the two wildcards of EC2's filters.
@@ -284,7 +285,9 @@ def from_text(path: str, text: str) -> Any:
     try:
         value = msgspec.convert(given, field.type, strict=False)
     except msgspec.ValidationError as problem:
-        what = str(problem).partition(" - at ")[0]
+        what = str(problem).partition(" - at ")[0].removesuffix(", got `str`")
+        for word, plainly in _PLAINLY.items():
+            what = what.replace(f"`{word}`", plainly)
         raise ValueError(f"{path}: {what[:1].lower()}{what[1:]}, not {text[:80]!r}") from None
     plain = msgspec.to_builtins(value)
     problem_ = section_problem(section, {field.encode_name: plain})
