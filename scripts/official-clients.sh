@@ -38,6 +38,7 @@ one() {
     virl2-2.9) make_one "$1" "$base" virl2-client==2.9.1 aiohttp ;;
     virl2-2.10) make_one "$1" "$base" virl2-client==2.10.1 aiohttp ;;
     cmlutils) make_one "$1" "$base" cmlutils==2.6.1 virl2-client==2.9.1 ;;
+    aiobotocore) make_one "$1" "$base" aiobotocore==3.10.0 ;;
     wingpy) make_one "$1" "$base" wingpy==1.7.0 ;;
     cml-mcp)
       newer="$(newer_python)"

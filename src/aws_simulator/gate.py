@@ -66,6 +66,8 @@ class Gate:
         finally:
             self.world.local.request = None
         self._record(call, reply, fault, noted)
+        if reply is not None and request.rule is not None:
+            reply = self._after(request.rule, reply)
         if reply is None or fault in ("drop_after", "hang_after"):
             _drop(environ)
             return []
@@ -117,11 +119,10 @@ class Gate:
         except Refusal as no:
             reply = error_reply(call, no.status, no.code, no.message)
         self.world.settle()
-        if rule is None:
-            return reply, ""
-        return self._after(rule, reply), rule.fault
+        return reply, "" if rule is None else rule.fault
 
     def _after(self, rule: faults.Rule, reply: Reply) -> Reply:
+        """Spoil a reply after the deed was done and written down."""
         if rule.fault == "hang_after":
             self._wait(rule.delay or MAX_DELAY)
         elif rule.fault in faults.AFTER:

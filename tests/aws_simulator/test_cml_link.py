@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from aws_simulator_process import end_simulator, launch_simulator
 
+from cml_simulator.shell.fixture import running as cml_running
+
 
 class Stub:
     """Records control calls and gives a new loopback address for each boot."""
@@ -152,3 +154,21 @@ def test_servers_boot_although_nobody_asks(stub):
     run(fake)
     assert stub.booted.wait(5)
     end_simulator(fake)
+
+
+def test_a_stop_is_noted_with_what_the_cml_server_held():
+    """The journal holds labs, licence and reads at the moment of a stop; I9 bites on them."""
+    with cml_running("--fleet", speed=1000.0) as cml:
+        fake = launch_simulator("--cml", cml.control.removesuffix("/_control"))
+        try:
+            instance_id = run(fake, InstanceType="m5.large")
+            fake.advance(40)
+            fake.client().stop_instances(InstanceIds=[instance_id])
+            (stop,) = fake.journal(action="StopInstances")
+            facts = stop["facts"][instance_id]
+            assert facts["on"] is True
+            assert (facts["labs_running"], facts["licensed"]) == (0, False)
+            assert facts["checked_ago"] is None
+            assert [each["invariant"] for each in fake.invariants(cml=True)] == ["I9"]
+        finally:
+            end_simulator(fake)

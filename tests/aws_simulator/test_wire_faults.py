@@ -166,3 +166,41 @@ def test_bad_options_and_taken_ports_are_refused(simulator_process):
         )
         assert done.returncode == code
         assert "aws-simulator:" in done.stderr
+
+
+@pytest.mark.parametrize(("fault", "total"), [("hang_before", 0), ("hang_after", 1)])
+def test_a_server_may_never_answer(fake, launch, fault, total):
+    """The connection ends without a reply, before or after the deed."""
+    fake.rule(fault, action="RunInstances", times=1, delay=0.01)
+    with pytest.raises(HTTPClientError):
+        launch()
+    assert fake.summary()["instances_total"] == total
+
+
+def test_a_slow_reply_outlives_the_callers_patience(fake):
+    """The read time-out comes after the deed; the SDK's repeat finds the same instance."""
+    fake.rule("delay_after", action="RunInstances", times=1, delay=0.3)
+    client = fake.client(attempts=2, read_timeout=0.1)
+    fields = {"ImageId": fake.image, "InstanceType": "m5zn.metal"}
+    client.run_instances(**fields, MinCount=1, MaxCount=1)
+    assert fake.summary()["instances_total"] == 1
+    assert fake.calls("RunInstances") == 2
+
+
+def test_a_rule_may_hold_for_a_time_only(fake, ec2):
+    """A rule with `since` and `until` is in force between them, in simulated time."""
+    now = fake.now()
+    fake.rule("unavailable", since=now + 100, until=now + 200)
+    ec2.describe_instances()
+    fake.advance(150)
+    assert code_of(ec2.describe_instances)[0] == 503
+    fake.advance(100)
+    ec2.describe_instances()
+
+
+def test_rules_are_dropped_one_by_one(fake):
+    """A rule is removed by its id, and the others stay."""
+    first = fake.rule("throttle")[0]["id"]
+    second = fake.rule("internal")[1]["id"]
+    left = fake.ask("DELETE", "rules", {"ids": [first]})
+    assert [rule["id"] for rule in left] == [second]
