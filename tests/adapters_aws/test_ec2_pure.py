@@ -317,3 +317,64 @@ def test_requests_are_counted_by_region_and_action():
         ("us-east-1", "StopInstances"): 1,
     }
     clients.close()
+
+
+# Every code that facts/aws.md names, and what it means to us; (code, HTTP status, kind).
+CODES = [
+    ("RequestLimitExceeded", 503, errors.Throttled),
+    ("EC2ThrottledException", 503, errors.Throttled),
+    ("ThrottlingException", 400, errors.Throttled),
+    ("InsufficientInstanceCapacity", 500, errors.OutOfCapacity),
+    ("ReservationCapacityExceeded", 400, errors.OutOfCapacity),
+    ("InsufficientFreeAddressesInSubnet", 400, errors.OutOfCapacity),
+    ("UnfulfillableCapacity", 400, errors.OutOfCapacity),
+    ("Unsupported", 400, errors.OutOfCapacity),
+    ("VcpuLimitExceeded", 400, errors.QuotaExceeded),
+    ("MaxSpotInstanceCountExceeded", 400, errors.QuotaExceeded),
+    ("InstanceLimitExceeded", 400, errors.QuotaExceeded),
+    ("PendingVerification", 400, errors.QuotaExceeded),
+    ("UnauthorizedOperation", 403, errors.Denied),
+    ("AuthFailure", 401, errors.Denied),
+    ("RequestExpired", 400, errors.Denied),
+    ("ExpiredToken", 400, errors.Denied),
+    ("OptInRequired", 401, errors.Denied),
+    ("IncorrectInstanceState", 400, errors.Temporary),
+    ("InvalidInstanceID.NotFound", 400, errors.Gone),
+    ("InvalidInstanceID.Malformed", 400, errors.Invalid),
+    ("InvalidVolume.NotFound", 400, errors.Gone),
+    ("InvalidAllocationID.NotFound", 400, errors.Gone),
+    ("VolumeInUse", 400, errors.Conflict),
+    ("IdempotentInstanceTerminated", 400, errors.Gone),
+    ("IdempotentParameterMismatch", 400, errors.Conflict),
+    ("InvalidParameterValue", 400, errors.Invalid),
+    ("InvalidParameterDependency", 400, errors.Invalid),
+    ("InvalidParameterCombination", 400, errors.Invalid),
+    ("InvalidAMIID.NotFound", 400, errors.Invalid),
+    ("TagLimitExceeded", 400, errors.Invalid),
+    ("OperationNotPermitted", 400, errors.Permanent),
+]
+
+
+@pytest.mark.parametrize(("code", "status", "kind"), CODES)
+@pytest.mark.parametrize("mutating", [True, False])
+def test_every_code_of_ec2_has_its_class(code, status, kind, mutating):
+    """A definite answer means the same for reads and changes: it was not done."""
+    found = translation.translate(refused(code, status), action="x", mutating=mutating)
+    assert type(found) is kind
+    assert found.reason.isalnum()
+    assert code in found.message
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("InternalError", 500), ("Unavailable", 503), ("ServiceUnavailable", 503),
+        ("InternalFailure", 500), ("502", 502), ("", 504),
+    ],
+)  # fmt: skip
+def test_server_trouble_is_no_answer_to_a_change(code, status):
+    """A change may have happened; a read is asked again."""
+    found = translation.translate(refused(code, status), action="x", mutating=True)
+    assert type(found) is errors.Ambiguous
+    found = translation.translate(refused(code, status), action="x", mutating=False)
+    assert type(found) is errors.Temporary

@@ -629,3 +629,48 @@ def test_a_start_without_room_waits_for_its_own_machine() -> None:
             w.check()
 
     play(story)
+
+
+def test_every_start_gives_a_new_address_and_a_new_trust() -> None:
+    """After stop and start nothing of the old boot is used: address, certificate, login (32)."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            before = w.w().status
+            await w.desire("w1", "Stopped")
+            await w.until(w.is_("w1", "STOPPED"))
+            assert w.w().status.ec2.public_ip is None
+            await w.desire("w1", "Ready")
+            await w.until(w.is_("w1", "READY"))
+            after = w.w().status
+            assert after.ec2.instance_id == before.ec2.instance_id
+            assert after.ec2.public_ip not in {None, before.ec2.public_ip}
+            assert after.cml.url == f"https://{after.ec2.public_ip}:443"
+            assert after.cml.boot not in {None, before.cml.boot}
+            assert str(after.ec2.launch_time) in str(after.cml.boot)
+            w.check()
+
+    play(story)
+
+
+def test_a_virtual_machine_without_nesting_takes_no_labs_and_says_why() -> None:
+    """CML without KVM is closed for sessions, with the reason on the worker."""
+
+    async def story() -> None:
+        async with world() as w:
+            w.hosts.kvm = False
+            await up(w)
+            found = conditions.find(w.w().status.conditions, "AcceptingLabs")
+            assert found is not None
+            assert found.status == "False"
+            assert "no compute has KVM" in found.message
+            await w.definition()
+            await w.session()
+            await w.pass_(300)
+            assert w.s().status.worker is None
+            decision = w.s().status.decision
+            assert decision is not None
+            assert "KvmMissing" in decision.rejected_by_reason
+
+    play(story)
