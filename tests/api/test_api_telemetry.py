@@ -5,16 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from api_caller import Api
 from fleet_world import MACHINE
 
+from labfleet.interfaces.store import Cause, SeriesRow
+from labfleet.resources import conditions, series
 from labfleet.resources.telemetry import (
     ComputeHealth,
     ComputeStats,
     ControllerHealth,
     Feature,
     Licensing,
+    ProviderPoint,
     Room,
     Sample,
     SystemHealth,
@@ -114,3 +118,73 @@ async def test_a_part_that_failed_is_null_with_its_reason(api: Api) -> None:
     assert told["system_info"] is None
     assert told["unknown"]["stats"] == "Temporary: 500"
     assert told["system_health"]["valid"] is True
+
+
+@pytest.mark.asyncio
+async def test_numbers_carry_source_age_and_freshness(api: Api) -> None:
+    """CloudWatch stands in when CML has nothing, and is named; unknown says why."""
+    await api.world.make("Worker", "w", {"machine": MACHINE})
+    await api.world.parts.fresh()
+    now = api.world.parts.clock.now()
+    path = "/api/v1/workers/w/telemetry"
+    point = ProviderPoint(at=now - timedelta(minutes=6), seconds=300, cpu_percent=33.0)
+    api.world.parts.samples.put_points("w", [point])
+    told = (await api.call("GET", path)).json["numbers"]
+    assert (told["cpu"]["value"], told["cpu"]["source"], told["cpu"]["fresh"]) == (
+        33.0, "cloudwatch", True,
+    )  # fmt: skip
+    assert "no sample here" in told["memory"]["reason"]
+    api.world.parts.samples.put(measured(api))
+    told = (await api.call("GET", path)).json["numbers"]
+    assert (told["cpu"]["source"], told["cpu"]["value"]) == ("cml", 0.5)
+    assert (told["memory"]["value"], told["disk"]["value"]) == (55.0, 60.0)
+    assert told["ec2Cpu"]["ageSeconds"] == 60.0
+    listed = (await api.call("GET", "/api/v1/fleet/vitals")).json["items"]
+    assert [each["worker"] for each in listed] == ["w"]
+    assert listed[0]["numbers"]["nodes"]["value"] == 1
+
+
+@pytest.mark.asyncio
+async def test_series_are_bounded_and_odd_questions_refused(api: Api) -> None:
+    """At most a thousand points whatever is asked; names, instants and workers are checked."""
+    await api.world.make("Worker", "w", {"machine": MACHINE})
+    now = api.world.parts.clock.now()
+    rows = [
+        SeriesRow("w", tier.step, at, series.pack(series.single({"cpu": float(n % 100)})))
+        for tier in series.TIERS
+        for n in range(tier.slots)
+        for at in [series.bucket_start(now - timedelta(seconds=n * tier.step), tier.step)]
+    ]
+    await api.world.parts.objects.store.merge_series(rows)
+    path = "/api/v1/workers/w/series"
+    for since, step in (("6h", 60), ("3d", 600), ("35d", 3600), ("1w", 3600)):
+        told = (await api.call("GET", f"{path}?metric=cpu&since={since}")).json
+        points = told["metrics"]["cpu"]["points"]
+        assert (told["step"], told["metrics"]["cpu"]["unit"]) == (step, "percent")
+        assert 100 < len(points) <= 1000
+        assert [each["at"] for each in points] == sorted(each["at"] for each in points)
+    day = (await api.call("GET", f"{path}?since=35d&step=86400")).json
+    assert len(day["metrics"]["cpu"]["points"]) in {35, 36}
+    assert day["metrics"]["labs"]["points"] == []
+    for query in ("metric=heat", "since=soon", "since=2026-11-27T09:00:00", "step=1"):
+        assert (await api.call("GET", f"{path}?{query}")).status == 400
+    assert (await api.call("GET", "/api/v1/workers/nobody/series")).status == 404
+
+
+@pytest.mark.asyncio
+async def test_raised_alerts_are_listed_and_explained_with_their_fix(api: Api) -> None:
+    """The gravest first, with cause, command and fix, in the list and in explain."""
+    made = await api.world.make("Worker", "w", {"machine": MACHINE})
+    now, facts = api.world.parts.clock.now(), ()
+    for name in ("CpuHigh", "Silent", "MemoryHigh"):
+        status = "False" if name == "MemoryHigh" else "True"
+        facts = conditions.put(facts, name, status, "Because", f"{name} it is", now=now)
+    status_ = msgspec.structs.replace(made.status, conditions=facts)
+    cause = Cause("tester", now)
+    await api.world.parts.objects.save(msgspec.structs.replace(made, status=status_), cause=cause)
+    rows = (await api.call("GET", "/api/v1/fleet/alerts")).json["items"]
+    assert [each["condition"] for each in rows] == ["Silent", "CpuHigh"]
+    assert rows[1]["command"] == "labfleet top worker w --since 6h"
+    told = (await api.call("GET", "/api/v1/workers/w/explain")).json
+    assert [each["condition"] for each in told["alerts"]] == ["Silent", "CpuHigh"]
+    assert any(line.startswith("  Fix: ") for line in told["lines"])

@@ -89,6 +89,15 @@ _ROWS = (
         "instance check is the operating system: read its console, then restart it.",
     ),
     Alert(
+        condition="EC2Started",
+        when="False",
+        cause="EC2 will not start the stopped instance: no room for its type in its zone, or a "
+        "quota.",
+        command="labfleet explain worker NAME",
+        fix="It is asked again with back-off. If sessions wait, let the pool launch another "
+        "worker, or delete this one; its disk and licence stay until then.",
+    ),
+    Alert(
         condition="CpuHigh",
         cause="The host's CPU is at or over thresholds.cpuPercent.",
         command="labfleet top worker NAME --since 6h",

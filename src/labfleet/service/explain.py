@@ -15,6 +15,7 @@ from labfleet.decisions import wording
 from labfleet.decisions.lifecycle.session import LOOK_AHEAD, ON_DEMAND_PATIENCE
 from labfleet.resources import alerts
 from labfleet.resources import conditions as facts
+from labfleet.resources.alerts import Raised
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
@@ -88,6 +89,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     held_by: tuple[str, ...] = ()
     paused: str | None = None
     blockers: tuple[Blocker, ...] = ()
+    alerts: tuple[Raised, ...] = ()
     lines: tuple[str, ...] = ()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import msgspec
 
 from labfleet.decisions import vitals
+from labfleet.decisions.lifecycle import session_phases
 from labfleet.resources import alerts
 from labfleet.resources.meta import Record
 from labfleet.resources.session import Session
@@ -122,12 +124,17 @@ async def all_vitals(parts: Parts, caller: Caller) -> tuple[Vitals, ...]:
     access.demand(caller.principal, "read", "Worker")
     await parts.fresh()
     ended = WorkerPhase.TERMINATED
+    here = Counter(
+        each.status.worker
+        for each in parts.cache.all(Session)
+        if each.status.phase in session_phases.BOUND
+    )
     found = [
         Vitals(
             worker=each.name,
             phase=each.status.phase,
             health=each.status.health,
-            sessions=sum(1 for _ in parts.cache.by(Session, "here", each.name)),
+            sessions=here[each.name],
             alerts=tuple(row.condition for row in alerts.raised(each.name, each.status.conditions)),
             numbers=numbers_of(parts, each),
         )

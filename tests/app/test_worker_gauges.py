@@ -1,0 +1,63 @@
+"""Gauges of workers: numbers, checks and alerts; what is unknown is absent, never 0."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from labfleet.app.metrics import Metrics
+from labfleet.app.worker_gauges import add_worker_gauges
+from labfleet.engine.samples import SampleRing
+from labfleet.resources import conditions
+from labfleet.resources.meta import Metadata
+from labfleet.resources.telemetry import ProviderPoint
+from labfleet.resources.worker import Ec2Status, Worker, WorkerPhase, WorkerStatus
+
+NOW = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
+
+
+class Still:
+    """A clock that stands."""
+
+    def now(self) -> datetime:
+        return NOW
+
+
+class Kept:
+    """A cache of two workers."""
+
+    def all(self, _kind: Any) -> list[Worker]:
+        facts = conditions.put((), "CpuHigh", "True", "OverThreshold", now=NOW)
+        ec2 = Ec2Status(system_check="ok", instance_check="impaired")
+        new = Ec2Status(system_check="initializing")
+        return [
+            Worker(metadata=Metadata(name="w1"),
+                   status=WorkerStatus(phase=WorkerPhase.READY, conditions=facts, ec2=ec2)),
+            Worker(metadata=Metadata(name="w2"), status=WorkerStatus(ec2=new)),
+            Worker(metadata=Metadata(name="w3"),
+                   status=WorkerStatus(phase=WorkerPhase.TERMINATED, conditions=facts, ec2=ec2)),
+        ]  # fmt: skip
+
+
+def exposed() -> list[str]:
+    """The exposition's samples of one scrape."""
+    metrics, ring = Metrics(), SampleRing()
+    at = NOW - timedelta(seconds=400)
+    ring.put_points(
+        "w1", [ProviderPoint(at=at, seconds=300, cpu_percent=7, network_in_bytes_per_second=10)]
+    )
+    add_worker_gauges(metrics, ring, Still(), Kept())  # type: ignore[arg-type]
+    lines = metrics.text()[0].decode().splitlines()
+    return [line for line in lines if line.startswith("labfleet_worker")]
+
+
+def test_checks_alerts_and_cloudwatch_are_gauges() -> None:
+    """One line for each known value of a living worker."""
+    assert set(exposed()) == {
+        'labfleet_worker_cloudwatch_cpu_percent{worker="w1"} 7.0',
+        'labfleet_worker_cloudwatch_network_bytes_per_second{direction="in",worker="w1"} 10.0',
+        'labfleet_worker_cloudwatch_age_seconds{worker="w1"} 100.0',
+        'labfleet_worker_ec2_check{check="system",worker="w1"} 1.0',
+        'labfleet_worker_ec2_check{check="instance",worker="w1"} 0.0',
+        'labfleet_worker_alert{condition="CpuHigh",severity="warning",worker="w1"} 1.0',
+    }

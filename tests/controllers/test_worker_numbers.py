@@ -1,0 +1,231 @@
+"""Measuring workers beside CML: EC2's checks, CloudWatch, series, live thresholds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from virtual_time import play
+from world import ADMIN, HOUR, World, world
+
+from labfleet.controllers.series import KEY
+from labfleet.interfaces.compute import Checks, MetricPoint
+from labfleet.interfaces.store import SeriesRow
+from labfleet.kernel import errors
+from labfleet.resources import conditions, series
+from labfleet.resources.worker import ScheduledEvent, Worker
+from labfleet.service import series as reading
+from labfleet.service import telemetry
+
+
+async def up(w: World) -> None:
+    await w.start()
+    await w.worker()
+    await w.until(w.is_("w1", "READY"))
+
+
+def fact(w: World, name: str) -> str:
+    found = conditions.find(w.w().status.conditions, name)
+    return "" if found is None else f"{found.status} {found.reason}"
+
+
+def samples(w: World) -> Any:
+    assert w.process is not None
+    return w.process.contexts["worker-controller"].samples
+
+
+async def set_(w: World, section: str, **values: Any) -> None:
+    """Change settings as people do."""
+    await w.make("Settings", "fleet", {section: values})
+
+
+def test_an_impaired_instance_degrades_and_recovers_without_harm() -> None:
+    """The check's name is told; the phase and the machine stay as they are."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            machine = w.w().status.ec2.instance_id or ""
+            await w.until(lambda: fact(w, "InstanceChecksPassed") == "True Passed")
+            w.compute.shown_checks[machine] = Checks(machine, "impaired", "ok")
+            await w.until(lambda: w.w().status.health == "Degraded")
+            assert fact(w, "InstanceChecksPassed") == "False Impaired"
+            assert w.phase("w1") == "READY"
+            del w.compute.shown_checks[machine]
+            await w.until(lambda: w.w().status.health == "Healthy")
+            w.check()
+
+    play(story)
+
+
+def test_a_session_that_would_overlap_a_retirement_stays_away() -> None:
+    """One that ends before the event is placed, one that would not waits with that reason."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            machine = w.w().status.ec2.instance_id or ""
+            at = w.clock.now() + timedelta(hours=1)
+            event = ScheduledEvent(code="instance-retirement", not_before=at)
+            w.compute.shown_checks[machine] = Checks(machine, "ok", "ok", (event,))
+            await w.until(lambda: fact(w, "ScheduledEvent") == "True InstanceRetirement")
+            await w.definition("short")
+            await w.definition("long", defaultDurationMinutes=120)
+            await w.session("s1", definition="short")
+            await w.session("s2", definition="long")
+            await w.until(w.is_("s1", "RUNNING"))
+            decision = w.s("s2").status.decision
+            assert decision is not None
+            assert decision.rejected_by_reason == {"ScheduledEvent": 1}
+
+    play(story)
+
+
+def test_an_ec2_that_cannot_be_asked_makes_no_server_silent() -> None:
+    """Its trouble is not the servers': they are asked at their last address."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            w.compute.down = errors.Throttled("RequestLimitExceeded")
+            await w.pass_(900)
+            assert fact(w, "Silent") == "False Answering"
+            assert w.w().status.health == "Healthy"
+            w.check()
+
+    play(story)
+
+
+def test_cloudwatch_is_asked_only_when_switched_on_and_stands_in_for_a_dead_server() -> None:
+    """Off: no number and no call. On: batched points, source named, also when CML is silent."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            await w.pass_(400)
+            assert samples(w).points("w1") == ()
+            machine = w.w().status.ec2.instance_id or ""
+            end = series.bucket_start(w.clock.now(), 300) + timedelta(hours=1)
+            w.compute.points[machine] = tuple(
+                MetricPoint(end - timedelta(seconds=300 * n), 97.0, 3e6, 6e6)
+                for n in reversed(range(24))
+            )
+            await set_(w, "monitoring", cloudwatch=True)
+            w.hosts.cut.add("w1")
+            await w.until(lambda: fact(w, "CpuHigh") == "True OverThreshold")
+            assert samples(w).points("w1")[-1].network_in_bytes_per_second == 10_000
+            assert w.process is not None
+            w.process.parts.samples.put_points("w1", samples(w).points("w1"))
+            told = await telemetry.newest(w.process.parts, ADMIN, "w1")
+            assert (told.numbers["cpu"].value, told.numbers["cpu"].source) == (97.0, "cloudwatch")
+            assert told.numbers["memory"].value is None
+
+    play(story)
+
+
+def test_a_threshold_changed_at_run_time_acts_at_the_next_sample() -> None:
+    """Raised under the new one within two looks, taken back under the old one."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            w.hosts.cpu = 50.0
+            await w.pass_(120)
+            assert fact(w, "CpuHigh") == "False BelowThreshold"
+            await set_(w, "thresholds", cpuPercent=40, cpuEasedPercent=30)
+            await w.pass_(45)
+            assert fact(w, "CpuHigh") == "True OverThreshold"
+            w.hosts.cpu = 10.0
+            await w.until(lambda: fact(w, "CpuHigh") == "False BelowThreshold")
+
+    play(story)
+
+
+def test_numbers_are_kept_by_the_minute_without_an_event_and_survive_a_restart() -> None:
+    """Half an hour gives half an hour of minutes; a new process goes on where the old ended."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            await w.pass_(120)
+            before = await w.events("Worker", "w1")
+            began = w.clock.now()
+            await w.pass_(HOUR / 2)
+            assert await w.events("Worker", "w1") == before
+            rows = await w.store.series("w1", 60, began)
+            assert 28 <= len(rows) <= 31
+            assert series.unpack(rows[5].data)["cpu"].mean == 1.0
+            await w.start()
+            await w.pass_(HOUR / 4)
+            assert len(await w.store.series("w1", 60, began)) >= len(rows) + 13
+            hour = await w.store.series("w1", 3600, began - timedelta(hours=1))
+            assert sum(series.unpack(each.data)["cpu"].count for each in hour) >= 80
+            told = await reading.read(w.process.parts, ADMIN, "w1", metrics="cpu,sessions",
+                                      since="1h", step=600)  # type: ignore[union-attr]  # fmt: skip
+            assert told.step == 600
+            assert told.metrics["cpu"].points[-1].mean == 1.0
+
+    play(story)
+
+
+def test_series_go_with_their_worker() -> None:
+    """And those of workers that went while nobody led are swept."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            await w.pass_(180)
+            assert await w.store.series_workers() == ("w1",)
+            other = (await w.store.series("w1", 60, w.clock.now() - timedelta(hours=1)))[0]
+            await w.store.merge_series([SeriesRow("ghost", 60, other.at, other.data)])
+            assert w.process is not None
+            await w.process.reconcile("series", KEY)
+            await w.pass_(700)
+            assert await w.store.series_workers() == ("w1",)
+            await w.delete("Worker", "w1")
+            await w.until(lambda: w.cache.get(Worker, "w1") is None)
+            await w.pass_(60)
+            assert await w.store.series_workers() == ()
+            assert samples(w).workers() == ()
+
+    play(story)
+
+
+def test_a_store_in_trouble_costs_no_number() -> None:
+    """What could not be written is written in the next round."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            began = w.clock.now()
+            real = w.store.merge_series
+
+            async def failing(_rows: Any) -> None:
+                raise errors.Temporary("disk trouble")
+
+            w.store.merge_series = failing  # type: ignore[method-assign]
+            await w.pass_(150)
+            w.store.merge_series = real  # type: ignore[method-assign]
+            await w.pass_(240)
+            assert len(await w.store.series("w1", 60, began)) >= 5
+
+    play(story)
+
+
+def test_moved_numbers_are_a_bounded_feed() -> None:
+    """A jump is one change with its values; a quiet server makes none."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            await w.pass_(120)
+            feed = samples(w)
+            start = feed.last_change
+            await w.pass_(600)
+            assert feed.changes(start) == ()
+            w.hosts.cpu = 60.0
+            await w.pass_(60)
+            (change,) = feed.changes(start)
+            assert (change.worker, change.moved, change.values["cpu"]) == ("w1", ("cpu",), 60.0)
+
+    play(story)
