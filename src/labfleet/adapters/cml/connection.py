@@ -78,11 +78,11 @@ class Connection(asyncio.Protocol):
         self._raw: dict[bytes, bytes] = {}
         # The parser's own way in: most of a reply's callbacks are headers.
         self.on_header = self._raw.__setitem__
-        self._headers: dict[str, str] = {}
         self._begin()
 
     def _begin(self) -> None:
         self._raw.clear()
+        self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
         self._size = self._status = self._interim = self.fed = 0
         self._head_done = self._cut = False
@@ -365,4 +365,5 @@ class Connection(asyncio.Protocol):
         body = self._body
         whole = body[0] if len(body) == 1 else b"".join(body)
         reply.set_result(Reply(self._status, self._headers, whole))
-        self._body = []
+        self._body, self._headers = [], {}  # an idle connection holds nothing of its last reply
+        self._raw.clear()

@@ -78,7 +78,7 @@ class CmlHost:
 
     async def system_health(self) -> SystemHealth:
         """Return all flags."""
-        return telemetry.system_health(await self._client.get("system_health"))
+        return await self._client.read("system_health", telemetry.system_health)
 
     async def maintenance(self) -> bool:
         """Tell whether maintenance mode is on; a release without it is never closed."""

@@ -12,7 +12,6 @@ import functools
 import re
 import socket
 import ssl
-from collections import deque
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -72,7 +71,7 @@ class HttpTransport:
         self._all: set[Connection] = set()
         self._idle: list[Connection] = []
         self._busy = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: list[asyncio.Future[None]] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -205,7 +204,7 @@ class HttpTransport:
 
     def _give_back(self) -> None:
         while self._waiting:
-            turn = self._waiting.popleft()
+            turn = self._waiting.pop(0)
             if not turn.done():
                 turn.set_result(None)
                 return

@@ -92,7 +92,7 @@ async def read(client: Client) -> Licensing:
 
     2.7 and 2.8 have no such path, which one boot's client asks for once.
     """
-    found = parse(await client.get("licensing"))
+    found = await client.read("licensing", parse)
     why = client.absent.get(DIAGNOSTICS)
     if why is None:
         try:
