@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("commits", "listing", "placements", "polls", "reconciles", "stream")
+NAMES = ("aws_list", "commits", "listing", "placements", "polls", "reconciles", "stream")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
