@@ -13,6 +13,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.params import HeaderParameter, QueryParameter
 
 from labfleet.api import (
+    adoption_routes,
     front,
     kind_routes,
     log_routes,
@@ -23,6 +24,7 @@ from labfleet.api import (
     system_routes,
     telemetry_routes,
     verb_routes,
+    worker_seed_routes,
 )
 from labfleet.api.endpoints import JSON, Ask, Shape, endpoint
 from labfleet.api.front import App, Credentials, Done, Front
@@ -77,6 +79,8 @@ def build(
             *telemetry_routes.routes(parts),
             *log_routes.routes(parts),
             *settings_routes.routes(parts),
+            *adoption_routes.routes(parts),
+            *worker_seed_routes.routes(parts),
             *_streams(),
             endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
                      summary="This document", shape=public),

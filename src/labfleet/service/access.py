@@ -78,7 +78,7 @@ RULES: dict[Role, dict[str, frozenset[str]]] = {
         "cancel": _SESSION,
         "extend": _SESSION,
         "observe": _SESSION,
-        "record": _SESSION,
+        "record": _BOTH,
         "admit": frozenset({"Simulation"}),
     },
 }

@@ -18,7 +18,7 @@ from labfleet.service import intake, ledger_rows, regions
 from labfleet.service.parts import Caller, Parts, Refused
 from labfleet.service.ruled import Ruled, with_spec, with_status
 
-_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
+INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
 
 def row_of(origin: Origin) -> str:
@@ -133,7 +133,7 @@ def _check(new: Worker, origin: Origin) -> None:
         if not origin.url:
             raise intake.invalid(("spec.origin.url", "give the server's address"))
         return
-    if not _INSTANCE.fullmatch(origin.instance_id or ""):
+    if not INSTANCE.fullmatch(origin.instance_id or ""):
         what = "give an instance id, for example i-0abc1234def567890"
         raise intake.invalid(("spec.origin.instanceId", what))
     if not origin.region:
