@@ -105,6 +105,8 @@ def check(words: list[str]) -> None:
     while isinstance(command, click.Group):
         context = command.make_context(name, rest, parent=context)
         rest = [*context._protected_args, *context.args]
+        if not rest and command.invoke_without_command:
+            return
         name, command, rest = command.resolve_command(context, rest)
         assert command is not None
     command.make_context(name, rest, parent=context)

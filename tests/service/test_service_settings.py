@@ -245,3 +245,19 @@ async def test_explanations_say_what_is_paused(world: World) -> None:
     assert session.paused == "automatic actions are paused"
     definition = await explain.explain(world.parts, kim, KINDS["Definition"], "two")
     assert definition.paused is None
+
+
+@pytest.mark.asyncio
+async def test_a_whole_body_without_it_does_not_resume_a_pool(world: World) -> None:
+    """A PUT that does not name the switch keeps it; one that turns it takes the old mark away."""
+    await world.template()
+    await world.make("Pool", "a", {"template": "metal"})
+    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", reason="firmware")
+    row = KINDS["Pool"]
+    await objects.replace(world.parts, ADMIN, row, "a", {"spec": {"template": "metal"}})
+    await world.parts.fresh()
+    assert world.parts.settings.paused("a") is not None
+    await objects.patch(world.parts, ADMIN, row, "a", {"spec": {"paused": False}})
+    await objects.patch(world.parts, ADMIN, row, "a", {"spec": {"paused": True}})
+    await world.parts.fresh()
+    assert world.parts.settings.paused("a") == "pool a is paused"

@@ -83,7 +83,7 @@ _ROWS = (
         columns=_columns(
             "PHASE=status.phase", "TRACK=spec.track", "MIN=spec.scaling.minWorkers",
             "MAX=spec.scaling.maxWorkers", "WORKERS=status.workers", "READY=status.ready",
-            "WAITING=status.waitingSessions", "TEMPLATE=spec.template*",
+            "WAITING=status.waitingSessions", "PAUSED=spec.paused*", "TEMPLATE=spec.template*",
             "MESSAGE=status.message*",
         ),
         frozen=("track", "name_prefix"),

@@ -6,6 +6,8 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
+import msgspec
+
 from labfleet.interfaces import store as stores
 from labfleet.resources import aws_limits, meta
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
@@ -14,6 +16,7 @@ from labfleet.resources.pool import FINALIZER_WORKERS, Pool, PoolPhase, ScalingP
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service import intake, ledger_rows, origin_rules
+from labfleet.service.fleet_settings import PAUSED_MARK
 from labfleet.service.parts import Caller, Parts, Refused
 from labfleet.service.ruled import Ruled, referred, with_spec, with_status
 
@@ -80,6 +83,10 @@ async def update_pool(parts: Parts, caller: Caller, old: Pool, new: Pool) -> Rul
     del caller
     if old.spec == new.spec:
         return Ruled(new)
+    if old.spec.paused != new.spec.paused:
+        # The mark says who paused it; a manifest that turns the switch is another story.
+        marks = {k: v for k, v in new.metadata.annotations.items() if k != PAUSED_MARK}
+        new = _with_metadata(new, msgspec.structs.replace(new.metadata, annotations=marks))
     return await _pool(parts, new)
 
 

@@ -337,9 +337,8 @@ def _kept(row: Kind, raw: dict[str, Any], shown: dict[str, Any]) -> dict[str, An
     """Return a PUT body with what it may leave out: identity, frozen and verb-made fields."""
     spec, before = dict(raw.get("spec") or {}), shown["spec"]
     keep = {_camel(name) for name in row.frozen}
-    if row.name == "Settings":
-        # A pause ends by a word of its own, never because a body did not name it.
-        keep.add("automation")
+    # A pause ends by a word of its own, never because a body did not name it.
+    keep |= {"Settings": {"automation"}, "Pool": {"paused"}}.get(row.name, set())
     if row.name == "Session":
         keep |= {"cancel", "observeRequested"}
         slot = spec.get("slot")
