@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from labfleet.cli import call as calls
-from labfleet.cli import completing, exits, output, safety, sources, targets, waiting, words
+from labfleet.cli import completing, exits, output, paths, safety, sources, targets, waiting, words
 from labfleet.cli.call import Call, connected
 
 
@@ -92,9 +92,14 @@ def _end(call: Call, target: targets.Target) -> dict[str, Any]:
         if failure.code != exits.NOT_FOUND:
             raise
         held = False
+        reply = None
     result = "deleting" if held else "deleted"
     if not call.out.structured:
         output.say(str(target) if call.out.quiet else f"{target} {result}")
+        body = None if reply is None else reply.body
+        told = paths.simple(body, "status.message") if isinstance(body, dict) else None
+        if told and "left alone" in str(told):
+            call.out.note(words.printable(str(told)))
     return {"kind": target.kind.name, "name": target.name, "result": result}
 
 

@@ -57,6 +57,18 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "uncordon": ("labfleet.cli.verbs", "uncordon", "Place sessions on a worker again."),
     "stop": ("labfleet.cli.verbs", "stop", "Stop a worker once it is empty; its disk stays."),
     "start": ("labfleet.cli.verbs", "start", "Start a stopped worker."),
+    "adopt": ("labfleet.cli.adopting", "adopt", "Manage a server that is there already."),
+    "discovery": ("labfleet.cli.adopting", "discovery", "Show what discovery does and found."),
+    "garbage": (
+        "labfleet.cli.adopting",
+        "garbage",
+        "Show what seems left behind and what happens next.",
+    ),
+    "resolve": (
+        "labfleet.cli.adopting",
+        "resolve",
+        "Close a licence leak once the licence was freed.",
+    ),
     "settings": (
         "labfleet.cli.fleet_settings",
         "settings",
