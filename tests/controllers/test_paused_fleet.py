@@ -6,11 +6,16 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from virtual_time import play
 from world import ADMIN, World, world
 
-from labfleet.resources import conditions
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources import conditions, kinds
+from labfleet.resources.fleet_settings import NAME, Settings, SettingsSpec
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service import objects, settings_verbs, verbs
@@ -119,6 +124,48 @@ def test_a_forced_drain_waits_for_the_resume() -> None:
             await w.until(lambda: w.phase("s1") == "FAILED", hours=0.5)
 
     play(story)
+
+
+@pytest.mark.parametrize("of_pool", [False, True])
+def test_a_pause_that_comes_between_decision_and_commit_wins(of_pool: bool) -> None:
+    """A worker decided on before the pause is not made after it: the commit fails."""
+
+    async def story() -> None:
+        async with world() as w:
+            process = await w.start(run=[])
+            await w.pool(scaling={"minWorkers": 1})
+            await w.until(lambda: process.cache.get(Pool, "p1") is not None)
+            slipped: list[str] = []
+
+            def race(name: str, _: int) -> str | None:
+                if name == "commit" and not slipped:
+                    slipped.append(name)
+                    w.store_now(paused_by_others(w, of_pool=of_pool))
+                return None
+
+            w.strike = race
+            with pytest.raises(errors.Conflict):
+                await process.reconcile("pool", Key("Pool", "default", "p1"))
+            w.strike = None
+            assert slipped == ["commit"]
+            await w.pass_(5)
+            assert workers(w) == []
+            await process.reconcile("pool", Key("Pool", "default", "p1"))
+            assert workers(w) == []
+
+    play(story)
+
+
+def paused_by_others(w: World, *, of_pool: bool) -> stores.Commit:
+    """Return the commit with which another process pauses the pool, or everything."""
+    if of_pool:
+        old = pool(w)
+        new: Any = msgspec.structs.replace(old, spec=msgspec.structs.replace(old.spec, paused=True))
+    else:
+        spec = SettingsSpec(automation={"paused": True})
+        new = Settings(metadata=Metadata(name=NAME, uid=w.ids.uid()), spec=spec)
+    put = stores.Put(new.key, new.metadata.uid, kinds.encode(new))
+    return stores.Commit(stores.Cause("other", w.clock.now()), (put,))
 
 
 async def set_minimum(w: World, count: int) -> None:
