@@ -9,6 +9,7 @@ from scripted_cml import ScriptedCml, host_on, ok, refused
 
 from labfleet.adapters.cml import activity
 from labfleet.kernel import errors
+from labfleet.resources import idle
 
 AT = datetime(2026, 11, 27, 9, 0, 30, tzinfo=UTC)
 
@@ -26,13 +27,13 @@ AT = datetime(2026, 11, 27, 9, 0, 30, tzinfo=UTC)
 )
 def test_each_form_of_a_stamp_is_the_same_instant(stamp: object) -> None:
     """Offset, Z with fractions, no zone, seconds: all are 09:00:30 UTC."""
-    assert activity.instant(stamp) == AT
+    assert idle.instant(stamp) == AT
 
 
 @pytest.mark.parametrize("stamp", ["yesterday", "", None, True, [], 1e300, float("nan"), {}])
 def test_a_stamp_that_is_none_is_unknown(stamp: object) -> None:
     """Nothing unreadable is taken for an instant, and nothing raises."""
-    assert activity.instant(stamp) is None
+    assert idle.instant(stamp) is None
 
 
 def test_events_come_newest_first_undated_before_all() -> None:

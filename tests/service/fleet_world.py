@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from labfleet.controllers import assembly
 from labfleet.engine.cache import Cache
 from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
@@ -128,6 +129,7 @@ async def world() -> AsyncIterator[World]:
     clock, ids = HandClock(), CountingIds()
     store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
     cache = Cache(store)
+    assembly.prepare(cache)
     made = World(Parts(Objects(store), cache, clock, ids), store, clock, ids)
     made.follow(cache)
     await cache.ready()

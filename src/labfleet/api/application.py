@@ -15,6 +15,7 @@ from litestar.params import HeaderParameter, QueryParameter
 from labfleet.api import (
     adoption_routes,
     front,
+    idle_routes,
     kind_routes,
     log_routes,
     openapi,
@@ -77,6 +78,7 @@ def build(
             *system_routes.routes(parts, tokens, System(readiness, metrics)),
             *seed_routes.routes(parts),
             *telemetry_routes.routes(parts),
+            *idle_routes.routes(parts),
             *log_routes.routes(parts),
             *settings_routes.routes(parts),
             *adoption_routes.routes(parts),

@@ -7,17 +7,20 @@ from typing import Any
 
 import click
 
-from labfleet.cli import completing, exits, output, targets, words
+from labfleet.cli import completing, exits, idle, output, targets, words
 from labfleet.cli.call import Call, connected
 
 
 @click.command("explain", short_help="Say why an object is as it is, and what is short.")
 @click.argument("args", nargs=-1, metavar="KIND NAME | KIND/NAME",
                 shell_complete=completing.kind_or_name)  # fmt: skip
+@click.option("--idle", "idleness", is_flag=True, help="Say what speaks for and against idle.")
 @connected
-def explain(call: Call, *, args: tuple[str, ...]) -> int:
+def explain(call: Call, *, args: tuple[str, ...], idleness: bool) -> int:
     """Say why an object is as it is: what was decided, on what grounds, what comes next."""
     wanted = targets.parse(args)
+    if idleness:
+        return idle.explain(call, wanted)
     answers = [
         call.api.get(f"{each.path}/explain", namespace=call.settings.namespace) for each in wanted
     ]

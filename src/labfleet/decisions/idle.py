@@ -31,6 +31,15 @@ STARTED = frozenset({"QUEUED", "STARTED", "BOOTED"})
 _HOSTING = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
 
 
+USES = frozenset(
+    {
+        "phase", "sessions", "soon", "nodes", "console", "telemetry", "cpu", "pending", "health",
+        "quiet_time",
+    }
+)  # fmt: skip
+"""Signals about use; the others only hold a worker."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What is known of one worker; None is unknown, never zero.

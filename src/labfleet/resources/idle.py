@@ -1,12 +1,13 @@
 """What speaks for and against a worker being idle: events of use, and signals with a verdict.
 
-Nouns only; what they mean is decided in `decisions/idle`.
+Nouns, and how an event as CML writes it is read; what they mean is decided in `decisions/idle`.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 from labfleet.resources.meta import Record
 
@@ -46,3 +47,36 @@ class IdleSignal(Record, frozen=True, kw_only=True):
     value: str = ""
     told: str = ""
     at: datetime | None = None
+
+
+_USER_KEYS = ("user_id", "user", "username", "owner")
+
+
+def event_of(raw: Mapping[str, Any]) -> ActivityEvent:
+    """Return one event as CML writes it; a category that is missing is the word `unknown`."""
+    data = raw.get("data")
+    places = (data if isinstance(data, Mapping) else {}, raw)
+    users = (place.get(key) for place in places for key in _USER_KEYS)
+    category = raw.get("category")
+    return ActivityEvent(
+        category=(category if isinstance(category, str) and category else "unknown")[:100],
+        at=instant(raw.get("timestamp")),
+        user=next((each[:100] for each in users if isinstance(each, str) and each), None),
+    )
+
+
+def instant(value: Any) -> datetime | None:
+    """Return the instant of a stamp, None when it is none.
+
+    Four forms (upstream.md 2.4): ISO 8601 with an offset, with Z and fractions, without a zone
+    (UTC then, with T or a space), and seconds since 1970.
+    """
+    try:
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value.strip())
+            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -6,7 +6,7 @@ One reading for the controller that stops workers and for whoever explains why i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from labfleet.decisions import idle, ledger
@@ -56,6 +56,11 @@ def of_sample(worker: Worker, sample: Sample | None) -> Reading:
             if (why := sample.gaps.get(key)) is not None
         ),
     )
+
+
+def with_activity(found: Reading, activity: Activity, at: datetime) -> Reading:
+    """Return the reading with events of use that somebody brought."""
+    return replace(found, activity=activity, activity_at=at)
 
 
 def gather(

@@ -78,7 +78,7 @@ async def drain(
         )
         return Ruled(with_spec(old, drain=wanted))
 
-    return await _changed(
+    return await changed(
         parts, caller, Worker, (name, namespace), action="drain", reason="DrainAsked", change=change
     )
 
@@ -95,7 +95,7 @@ async def cancel_drain(
         return Ruled(with_spec(old, drain=None))
 
     where = (name, namespace)
-    return await _changed(
+    return await changed(
         parts, caller, Worker, where, action="drain", reason="DrainCancelled", change=change
     )
 
@@ -139,9 +139,7 @@ async def change_drain(
 
     where = (name, namespace)
     reason = "DrainForced" if force else "DrainExtended"
-    return await _changed(
-        parts, caller, Worker, where, action="drain", reason=reason, change=change
-    )
+    return await changed(parts, caller, Worker, where, action="drain", reason=reason, change=change)
 
 
 def _implied(worker: Worker) -> Drain | None:
@@ -164,7 +162,7 @@ async def cordon(
         return Ruled(with_spec(old, cordoned=closed))
 
     reason = "Cordoned" if closed else "Uncordoned"
-    return await _changed(
+    return await changed(
         parts, caller, Worker, (name, namespace), action="drain", reason=reason, change=change
     )
 
@@ -191,7 +189,7 @@ async def desire(
         return Ruled(with_spec(counted, desired=desired, retries=old.spec.retries + again))
 
     where = (name, namespace)
-    return await _changed(
+    return await changed(
         parts, caller, Worker, where, action="drain", reason=f"Desired{desired}", change=change
     )
 
@@ -218,7 +216,7 @@ async def cancel(
         return Ruled(session_rules.cancelled(parts, caller, old, reason))
 
     where = (name, namespace)
-    return await _changed(
+    return await changed(
         parts, caller, Session, where, action="cancel", reason="CancelAsked", change=change
     )
 
@@ -255,7 +253,7 @@ async def extend(
         writes = (*ruled.writes, memo.write(parts, ruled.obj))
         return Ruled(ruled.obj, ruled.preconditions, writes)
 
-    return await _changed(
+    return await changed(
         parts, caller, Session, (name, namespace), action="extend", reason="Extended", change=change
     )
 
@@ -270,12 +268,12 @@ async def observe(parts: Parts, caller: Caller, name: str, namespace: str = "def
         return Ruled(with_spec(old, observe_requested=parts.clock.now()))
 
     where = (name, namespace)
-    return await _changed(
+    return await changed(
         parts, caller, Session, where, action="observe", reason="ObservationAsked", change=change
     )
 
 
-async def _changed(
+async def changed(
     parts: Parts,
     caller: Caller,
     kind: type[R],
@@ -285,6 +283,11 @@ async def _changed(
     reason: str,
     change: Callable[[R], Awaitable[Ruled]],
 ) -> R:
+    """Write an object as changed and return it as stored; nothing changed writes nothing.
+
+    Denied without the action's right, Gone when there is none. After a lost race the change is
+    made anew from what is there then.
+    """
     access.demand(caller.principal, action, kind.__name__)
 
     async def attempt() -> R:

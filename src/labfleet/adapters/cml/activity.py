@@ -7,17 +7,15 @@ be careful with; it is never taken for a long time ago.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from labfleet.adapters.cml import parsing
 from labfleet.adapters.cml.client import Client
 from labfleet.kernel import errors
-from labfleet.resources.idle import Activity, ActivityEvent
+from labfleet.resources.idle import Activity, ActivityEvent, event_of
 
 KEPT = 1000
 """How many events are handed on, the newest; undated ones come first."""
-_USER_KEYS = ("user_id", "user", "username", "owner")
 
 
 async def read(client: Client) -> Activity:
@@ -33,37 +31,10 @@ def parse(events: Any, opt_in: Any) -> Activity:
     """Return both answers' meaning; Protocol when the events are no list."""
     if not isinstance(events, list):
         raise errors.Protocol("telemetry/events: not a list")
-    found = [event(each) for each in events if isinstance(each, dict)]
+    found = [event_of(each) for each in events if isinstance(each, dict)]
     found.sort(key=_newness)
     declined = opt_in is False or (isinstance(opt_in, str) and opt_in.lower() == "declined")
     return Activity(events=tuple(found[:KEPT]), declined=declined)
-
-
-def event(raw: dict[str, Any]) -> ActivityEvent:
-    """Return one event; a category that is missing is the word `unknown`."""
-    data = parsing.mapping(raw.get("data"))
-    users = (parsing.text(place.get(key)) for place in (data, raw) for key in _USER_KEYS)
-    return ActivityEvent(
-        category=(parsing.text(raw.get("category")) or "unknown")[:100],
-        at=instant(raw.get("timestamp")),
-        user=next((each[:100] for each in users if each), None),
-    )
-
-
-def instant(value: Any) -> datetime | None:
-    """Return the instant of a stamp, None when it is none.
-
-    Four forms (upstream.md 2.4): ISO 8601 with an offset, with Z and fractions, without a zone
-    (UTC then, with T or a space), and seconds since 1970.
-    """
-    try:
-        if isinstance(value, str):
-            found = datetime.fromisoformat(value.strip())
-            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-        seconds = parsing.number(value)
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def _newness(event: ActivityEvent) -> float:

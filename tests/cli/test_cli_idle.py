@@ -1,0 +1,48 @@
+"""`explain --idle` and `idle enable|disable`."""
+
+from __future__ import annotations
+
+READING = {
+    "worker": "w1",
+    "verdict": "busy",
+    "told": "it is kept: 2 nodes run on the server, ours or not",
+    "since": "2026-11-27T11:30:00Z",
+    "idleMinutes": 30.0,
+    "timeoutMinutes": 60,
+    "stopAt": "2026-11-27T12:30:00Z",
+    "checkedAt": "2026-11-27T11:59:00Z",
+    "signals": [
+        {"name": "nodes", "verdict": "busy", "value": "2", "told": "2 nodes run",
+         "at": "2026-11-27T11:59:30Z"},
+        {"name": "snooze", "verdict": "held", "value": "5 min", "told": "started just now",
+         "at": "2026-11-27T12:05:00Z"},
+    ],
+    "recent": [{"category": "start_lab", "user": "u-7", "at": "2026-11-27T11:30:00Z"}],
+}  # fmt: skip
+
+
+def test_explain_idle_shows_the_signals_and_what_keeps_the_worker(run, stub):
+    """Verdict, reason, when it would be stopped, and the table with ages."""
+    stub.answers["GET /api/v1/workers/w1/idle"] = (200, READING)
+    said = run("explain", "worker", "w1", "--idle").out
+    for part in ("worker/w1: busy", "2 nodes run on the server", "30 of 60 minutes", "Stop at:",
+                 "SIGNAL", "start_lab by u-7"):  # fmt: skip
+        assert part in said, part
+    assert "30s" in next(line for line in said.splitlines() if line.startswith("nodes"))
+    assert run("explain", "worker/w1", "--idle", "-o", "json").json == READING
+
+
+def test_only_workers_are_idle(run):
+    """Anything else is a usage error with an example."""
+    done = run("explain", "pool/p1", "--idle")
+    assert done.code == 2
+    assert "only workers" in done.err
+
+
+def test_the_switch_of_single_workers(run, stub):
+    """One request for each, said in words."""
+    for name in ("w1", "w2"):
+        stub.answers[f"POST /api/v1/workers/{name}/idle-detection"] = (200, {})
+    assert "never stopped for idleness" in run("idle", "disable", "w1", "worker/w2").out
+    assert [each.body for each in stub.seen] == [{"enabled": False}, {"enabled": False}]
+    assert "may be stopped" in run("idle", "enable", "w1").out
