@@ -42,7 +42,9 @@ POINTS: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (InstanceBackend, "start_instances", ("instance_ids",)),
     (InstanceBackend, "stop_instances", ("instance_ids",)),
     (InstanceBackend, "terminate_instances", ("instance_ids",)),
-    (InstanceBackend, "get_multi_instances_by_id", ("instance_ids",)),
+    (InstanceBackend, "get_instance", ("instance_id",)),
+    (InstanceBackend, "get_instance_by_id", ("instance_id",)),
+    (InstanceBackend, "get_multi_instances_by_id", ("instance_ids", "filters")),
     (InstanceBackend, "modify_instance_attribute", ("instance_id", "key", "value")),
     (IamInstanceProfileAssociationBackend, "associate_iam_instance_profile", ("instance_id",)),
     (responses_instances, "filter_iam_instance_profiles", ("account_id", "partition")),
@@ -141,6 +143,9 @@ def _patch() -> None:
     patched.private_ip_address = property(functools.partial(_address, "private_ip_address"))
     backend: Any = InstanceBackend
     backend.all_reservations = _all_reservations
+    backend.get_instance = _get_instance
+    backend.get_instance_by_id = _find_instance
+    backend.get_multi_instances_by_id = _get_instances
     backend.run_instances = launching.run_instances
     patched.add_block_device = launching.add_block_device
     profiles.associate_iam_instance_profile = launching.associate_profile
@@ -309,6 +314,29 @@ def _visible(instance: Any, now: float) -> bool:
     if machine is None or not world().reading:
         return True
     return world().visible(machine, world().request.action, now)
+
+
+def _find_instance(self: Any, instance_id: str) -> Any:
+    """Return an instance by its id, or None; moto looks through all reservations."""
+    found = world().instances.get(instance_id)
+    if found is None or found.ec2_backend is not self:
+        return None
+    return found if _visible(found, world().clock.now()) else None
+
+
+def _get_instance(self: Any, instance_id: str) -> Any:
+    found = _find_instance(self, instance_id)
+    if found is None:
+        raise InvalidInstanceIdError(instance_id)
+    return found
+
+
+def _get_instances(self: Any, instance_ids: list[str], filters: Any = None) -> list[Any]:
+    found = {each: _find_instance(self, each) for each in instance_ids}
+    lost = [each for each, instance in found.items() if instance is None]
+    if lost:
+        raise InvalidInstanceIdError(lost)
+    return [instance for instance in found.values() if instance.applies(filters)]
 
 
 def _start_instances(self: Any, instance_ids: list[str]) -> list[Any]:
