@@ -33,6 +33,9 @@ LOOK_BACK = timedelta(minutes=20)
 """How far back is asked: points come up to 15 minutes late."""
 
 SAMPLES_READ = 20
+CHUNK = 500
+"""Rows of one transaction: commits of others take their turn between two of them."""
+
 Buckets = dict[tuple[int, datetime], dict[str, series.Spread]]
 
 
@@ -110,8 +113,8 @@ class SeriesController:
                 for (step, at), bucket in buckets.items()
                 if bucket
             ]
-        for first in range(0, len(rows), stores.SERIES_LIMIT):
-            chunk = rows[first : first + stores.SERIES_LIMIT]
+        for first in range(0, len(rows), CHUNK):
+            chunk = rows[first : first + CHUNK]
             await self.context.objects.store.merge_series(chunk)
         self._taken |= taken
         self._metered |= metered
