@@ -14,7 +14,7 @@ from fake_lab_host import FakeLab, FakeNode
 from virtual_time import play
 from world import ADMIN, MACHINE, Process, World, later, world
 
-from labfleet.controllers import idle as rule
+from labfleet.controllers.worker import idle as rule
 from labfleet.decisions import parking
 from labfleet.kernel import errors
 from labfleet.resources import conditions

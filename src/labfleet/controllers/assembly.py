@@ -15,7 +15,6 @@ from labfleet.controllers.discovery import KEY as DISCOVERY
 from labfleet.controllers.discovery import DiscoveryController
 from labfleet.controllers.garbage import KEY as GARBAGE
 from labfleet.controllers.garbage import GarbageController
-from labfleet.controllers.idle import IdleController
 from labfleet.controllers.pool import PoolController
 from labfleet.controllers.scheduler import KEY as SCHEDULER
 from labfleet.controllers.scheduler import Scheduler
@@ -26,6 +25,7 @@ from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.upkeep import KEY as UPKEEP
 from labfleet.controllers.upkeep import Upkeep
 from labfleet.controllers.webhooks import WebhookController
+from labfleet.controllers.worker.idle import IdleController
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.reconcile import WorkerController
 from labfleet.decisions.lifecycle import session_phases
@@ -186,7 +186,7 @@ class Assembly:
         made = []
         for name, reconcile, key in (("garbage", orphans, GARBAGE), ("discovery", scan, DISCOVERY)):
             controller = self._controller(context, name, reconcile, 1)
-            controller.resync(ROUND_RESYNC_SECONDS, lambda key=key: (key,))
+            controller.resync(ROUND_RESYNC_SECONDS, _always(key))
             context.cache.on_change(Settings, _wakes(controller.queue, key))
             made.append(controller)
         return made
@@ -266,6 +266,11 @@ def _on_asked(queue: KeyQueue) -> Callable[[Resource | None, Resource | None], N
             queue.add(new.key, priority=USER)
 
     return changed
+
+
+def _always(key: Key) -> Callable[[], Iterable[Key]]:
+    """Return what asks for one key at each resync."""
+    return lambda: (key,)
 
 
 def _wakes(queue: KeyQueue, key: Key) -> Callable[[Resource | None, Resource | None], None]:

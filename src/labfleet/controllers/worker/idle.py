@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.controllers.context import BEHIND_SECONDS, Context
-from labfleet.controllers.idle_look import IdleLook
 from labfleet.controllers.requests import Requests, held
+from labfleet.controllers.worker.idle_look import IdleLook
 from labfleet.decisions import idle, parking, placement
 from labfleet.decisions.lifecycle import worker_phases
 from labfleet.engine.controller import Again, Done
