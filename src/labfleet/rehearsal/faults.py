@@ -51,6 +51,7 @@ HAPPENINGS: dict[str, tuple[float, float, float]] = {
     "console_terminate": (1.0, 0.0, 0.0),
     "lab_deleted": (1.5, 0.0, 0.0),
     "port_added": (3.0, 0.0, 0.0),
+    "lab_at_cordon": (12.0, 120.0, 2400.0),
     "licence_unreachable": (2.0, 300.0, 3600.0),
     "licence_revoked": (1.5, 300.0, 3600.0),
     "server_unreachable": (4.0, 20.0, 900.0),

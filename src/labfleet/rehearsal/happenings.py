@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from cml_simulator.core import builder, lifecycle, topology
 from cml_simulator.core import fleet as servers
+from cml_simulator.core.errors import CmlError
 from cml_simulator.core.licensing import Stage as Registration
+from cml_simulator.core.world import ADMIN_ID, Server
 from labfleet.rehearsal.faults import Happening
 from labfleet.rehearsal.stage import Stage
+from labfleet.rehearsal.worlds import people
 from labfleet.rehearsal.worlds.ec2 import ZONES, Thing
 
 T = TypeVar("T")
@@ -152,6 +157,43 @@ async def _lab_deleted(stage: Stage, happening: Happening) -> bool:
     return True
 
 
+async def _lab_at_cordon(stage: Stage, happening: Happening) -> bool:
+    """Start a lab of somebody else's at the moment in which the idle rule cordons a worker.
+
+    A person who is told that their server is about to go comes back and uses it. It stands
+    there for a while and is then deleted, as its owner would.
+    """
+    found: list[tuple[Server, str]] = []
+    came = asyncio.Event()
+
+    def begin(worker: str) -> None:
+        if found or stage.luck.over:
+            return
+        things = [each for each in _things(stage, "running") if each.request.worker == worker]
+        for thing in things[:1]:
+            server, now = stage.racks.server(thing.server_id), stage.racks.now()
+            with contextlib.suppress(CmlError):
+                drawing = topology.load_text(people.topology("theirs", ["alpine"]).encode())
+                parsed = topology.parse(drawing, server.config.profile)
+                lab, _ = builder.import_topology(server, parsed, "theirs", ADMIN_ID, now)
+                lifecycle.start_lab(server, lab, now)
+                found.append((server, lab.id))
+                stage.invariants.theirs.add((worker, lab.id))
+                came.set()
+
+    stage.invariants.at_cordon.append(begin)
+    while not came.is_set() and not stage.luck.over:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(20):
+                await came.wait()
+    stage.invariants.at_cordon.remove(begin)
+    await asyncio.sleep(happening.span)
+    for server, lab_id in found:
+        if lab_id in server.labs:
+            servers.delete_lab(server, lab_id, stage.racks.now())
+    return bool(found)
+
+
 async def _port_added(stage: Stage, happening: Happening) -> bool:
     nodes = [
         (server, node)
@@ -221,6 +263,7 @@ ACTS: dict[str, Callable[[Stage, Happening], Awaitable[bool]]] = {
     "console_terminate": _console_terminate,
     "lab_deleted": _lab_deleted,
     "port_added": _port_added,
+    "lab_at_cordon": _lab_at_cordon,
     "licence_unreachable": _licence_unreachable,
     "licence_revoked": _licence_revoked,
     "server_unreachable": _server_unreachable,

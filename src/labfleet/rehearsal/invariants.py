@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from labfleet.decisions import parking
 from labfleet.decisions.lifecycle import session_phases, worker_phases
 from labfleet.interfaces import store
 from labfleet.rehearsal.dice import EPOCH
@@ -63,6 +64,8 @@ class Invariants:
     found: list[Violation] = field(default_factory=list)
     excused: set[str] = field(default_factory=set)
     leaks: set[str] = field(default_factory=set)
+    at_cordon: list[Callable[[str], None]] = field(default_factory=list)
+    theirs: set[tuple[str, str]] = field(default_factory=set)
     sessions: dict[Key, Session] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
     held: dict[str, dict[Key, Session]] = field(default_factory=dict)
@@ -231,12 +234,33 @@ class Invariants:
             self._machine_gone(new, "its instance finalizer is gone")
         if FINALIZER_LICENCE in before and FINALIZER_LICENCE not in after:
             self._licence_gone(new)
+        self._idle_stop(old, new)
         self._note_leak(new)
         leaked = new.status.licence.leak
         if leaked and (old is None or not old.status.licence.leak) and self.strict_leaks:
             thing = self.cloud.things.get(new.status.ec2.instance_id or "")
             if thing is None or thing.id not in self.excused:
                 self.broken("leak", f"{new.key}: {leaked}")
+
+    def _idle_stop(self, old: Worker | None, new: Worker) -> None:
+        """No idle stop of a worker with a session bound or a lab that ran before the last look.
+
+        `theirs` are labs that somebody started in the instant of the cordon, before that look.
+        """
+        if parking.cordoned(new) and not (old is not None and parking.cordoned(old)):
+            for tell in list(self.at_cordon):
+                tell(new.name)
+        asked = old is not None and old.spec.desired == "Ready" and parking.auto_stopped(new)
+        if not asked:
+            return
+        for session in self.held.get(new.name, {}).values():
+            self.broken("idle", f"{new.key} is stopped as idle under {session.key}")
+        thing = self.cloud.things.get(new.status.ec2.instance_id or "")
+        server = None if thing is None else self.racks.fleet.servers[thing.server_id]
+        for name, lab_id in self.theirs:
+            lab = server.labs.get(lab_id) if server is not None and name == new.name else None
+            if lab is not None and lab.state() == "STARTED":
+                self.broken("idle", f"{new.key} is stopped as idle under lab {lab_id}")
 
     def _note_leak(self, worker: Worker) -> None:
         """Remember whose licence is said to be lost; the record itself may go later."""

@@ -19,7 +19,7 @@ from labfleet.rehearsal.replica import Replica
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import objects, verbs
+from labfleet.service import objects, settings_verbs, verbs
 from labfleet.service.access import Principal, Role
 from labfleet.service.parts import Caller, Parts
 
@@ -113,11 +113,16 @@ class People:
                 "subnetIds": ["subnet-a", "subnet-b", "subnet-c"],
                 "volumeSizeGib": 500,
             },
-            "cml": {"adminPassword": {"env": "CML_PASSWORD"}, "tls": {"mode": "off"}},
+            "cml": {
+                "adminPassword": {"env": "CML_PASSWORD"},
+                "tls": {"mode": "off"},
+                "enableTelemetry": True,
+            },
             "licence": licence,
             "hourlyPriceUsd": 4.3605,
         }
         await self._make("Template", TEMPLATE, {"machine": machine})
+        await self._set(_idle(self.dice.stream("idle")))
         await self._make(
             "Pool",
             POOL,
@@ -142,6 +147,9 @@ class People:
                     "defaultDurationMinutes": minutes,
                 },
             )
+
+    async def _set(self, values: dict[str, Any]) -> None:
+        await self._request(lambda parts: settings_verbs.change(parts, ADMIN, values))
 
     async def _make(self, kind: str, name: str | None, spec: dict[str, Any]) -> Any:
         body = {"metadata": {"name": name} if name else {}, "spec": spec}
@@ -258,6 +266,21 @@ class People:
             await self._request(
                 lambda parts: verbs.desire(parts, ADMIN, name, desired="Terminated")
             )
+
+
+def _idle(dice: Dice) -> dict[str, Any]:
+    """Return how soon what nobody uses is stopped: sooner than in life, so that it happens."""
+    values: dict[str, Any] = {
+        "enabled": dice.chance(0.85),
+        "timeoutMinutes": 5 + dice.below(20),
+        "snoozeMinutes": dice.below(15),
+        "warnMinutes": dice.below(3),
+        "soonMinutes": 35,
+        "checkIntervalSeconds": 60,
+    }
+    if dice.chance(0.2):
+        values["maxAgeHours"] = 3
+    return {f"idle.{key}": value for key, value in values.items()}
 
 
 def _slot(begin: float, minutes: float) -> dict[str, str]:
