@@ -101,7 +101,8 @@ def test_tags_that_aws_refuses_are_told_and_hold_nothing_up() -> None:
             await w.pass_(120)
             found = conditions.find(w.w().status.conditions, "TagsApplied")
             assert found is not None
-            assert (found.status, found.reason) == ("False", "UnauthorizedOperation")
+            assert (found.status, found.reason) == ("False", "Refused")
+            assert "UnauthorizedOperation" in found.message
             await w.desire("w1", "Stopped")
             await w.until(w.is_("w1", "STOPPED"))
 

@@ -616,7 +616,7 @@ def test_a_start_without_room_waits_for_its_own_machine() -> None:
             assert 3 <= len(starts) <= 7
             found = conditions.find(w.w().status.conditions, "EC2Started")
             assert found is not None
-            assert (found.status, found.reason) == ("False", "InsufficientInstanceCapacity")
+            assert (found.status, found.reason) == ("False", "OutOfCapacity")
             assert "asked again at" in found.message
             assert w.w().status.phase != "FAILED"
             await w.worker("w2")

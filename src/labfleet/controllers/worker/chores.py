@@ -99,9 +99,9 @@ class Chores:
             try:
                 await self._changed(region, name, put, gone)
             except errors.Permanent as problem:
-                return await self._told(worker, "False", problem.reason, problem.message[:300])
+                return await self._told(worker, f"{problem.reason}: {problem.message}"[:300])
         worker = await self._noted(worker, tuple(sorted(wanted)))
-        return await self._told(worker, "True", "Applied", "")
+        return await self._told(worker, "")
 
     async def _changed(self, region: str, name: str, put: dict[str, str], gone: list[str]) -> None:
         """Make the calls while the lead is surely ours; both may be repeated."""
@@ -123,13 +123,17 @@ class Chores:
         status = msgspec.structs.replace(worker.status, ec2=ec2)
         return await self.context.record(worker, status=status, actor=ACTOR, reason="tags")
 
-    async def _told(
-        self, worker: Worker, word: conditions.Status, reason: str, message: str
-    ) -> Worker:
+    async def _told(self, worker: Worker, trouble: str) -> Worker:
         facts = worker.status.conditions
-        if worker.spec.tags or word == "False":
-            now = self.context.clock.now()
-            facts = conditions.put(facts, "TagsApplied", word, reason, message, now=now)
+        if worker.spec.tags or trouble:
+            facts = conditions.put(
+                facts,
+                "TagsApplied",
+                "False" if trouble else "True",
+                "Refused" if trouble else "Applied",
+                trouble,
+                now=self.context.clock.now(),
+            )
         else:
             facts = conditions.drop(facts, "TagsApplied")
         status = msgspec.structs.replace(worker.status, conditions=facts)

@@ -215,8 +215,14 @@ class Launcher:
         block = self.offers.starts.refused(worker.metadata.uid, problem, now)
         fresh = self._fresh(worker)
         told = f"{problem.message[:400]}; asked again at {block.until:%H:%M:%S} UTC"
+        full = isinstance(problem, errors.OutOfCapacity)
         facts = conditions.put(
-            fresh.status.conditions, "EC2Started", "False", problem.reason, told, now=now
+            fresh.status.conditions,
+            "EC2Started",
+            "False",
+            "OutOfCapacity" if full else "QuotaExceeded",
+            told,
+            now=now,
         )
         status = msgspec.structs.replace(fresh.status, conditions=facts, message=told)
         await self.context.record(fresh, status=status, actor=ACTOR, reason=told)
