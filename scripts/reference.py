@@ -64,12 +64,18 @@ CONDITIONS: dict[str, dict[str, str]] = {
         "AcceptingLabs": "New sessions may be placed here.",
         "OverCommitted": "More is reserved than there is: nothing more is admitted, nothing broken.",
         "Drained": "No session is left while a drain is asked for.",
+        "Adopted": "It is ours to manage; False: only observed, no sessions, no acts.",
+        "ExternalChange": "Somebody else stopped, started or ended its instance, with a hint.",
+        "IdleWarning": "Nobody uses it, and it will be stopped; False once used, kept or stopped.",
         "Late": "A stage takes longer than its limit; it goes on.",
         "Failed": "Why the worker is FAILED; False once it went on.",
     },
     "Pool": {
         "Ready": "The pool has what its policy asks for.",
         "Paused": "People have paused automatic actions on it; False since they were resumed.",
+    },
+    "Region": {
+        "Scanned": "Discovery's last scan of the region was complete.",
     },
     "Definition": {
         "NodesKnown": "Every node definition of the topology is known, so its demand is.",
@@ -207,7 +213,7 @@ def _condition(
 
 def _kind_of(module: str) -> str:
     words = ("worker", "definition", "pool", "webhook")
-    for word, kind in ((each, each.title()) for each in words):
+    for word, kind in (("controllers.discovery", "Region"), *((w, w.title()) for w in words)):
         if word in module:
             return kind
     return "Session"
@@ -452,6 +458,8 @@ def page_kinds() -> str:
             rows = [("field", "type", "default"), *_fields(_type_of(kind.type, side), "")]
             if len(rows) > 1:
                 parts.append(f"### {kind.name}: {side}\n\n{table(*rows)}")
+            elif side == "spec":
+                parts.append(f"### {kind.name}: {side}\n\nNo fields.\n")
     return "\n".join(parts)
 
 

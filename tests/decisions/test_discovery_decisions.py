@@ -31,7 +31,7 @@ def test_each_candidate_is_in_one_group(
 ) -> None:
     """Nothing with an owner is imported, nothing known twice, nothing that a person refused."""
     made = discovery.sort(found, known=known, ignored=ignored, installation="me")
-    groups = {name: {each.id for each in getattr(made, name)} for name in made.__slots__}
+    groups = {name: {each.id for each in getattr(made, name)} for name in discovery.GROUPS}
     assert sum(map(len, groups.values())) == len({each.id for each in found})
     assert groups["known"] == {each.id for each in found} & known
     for each in made.fresh:

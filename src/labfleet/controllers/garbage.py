@@ -237,7 +237,7 @@ class GarbageController:
             await self._call(
                 "terminate", lambda: self.context.compute.terminate(region, machine.id)
             )
-            self._inventory.forget(region)
+            self._inventory.forget(region, machine.id)
 
     async def _end_leftover(
         self, left: Leftover, known: garbage.Owners, wanted: fleet_settings.Garbage

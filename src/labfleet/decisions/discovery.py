@@ -9,43 +9,66 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from labfleet.interfaces.compute import Instance
 from labfleet.kernel import ids
 
 OWNER_TAG = "labfleet:owner"
 """The tag that makes an instance some installation's (adapters/aws/launches)."""
 WORKER_TAG = "labfleet:worker"
 UID_TAG = "labfleet:worker-uid"
+GROUPS = ("fresh", "known", "ours", "foreign", "ignored", "ending")
 _ENDING = frozenset({"shutting-down", "terminated"})
 NAME_LIMIT = 40
 
 
+class Machine(Protocol):
+    """What is read of an instance as the provider describes it."""
+
+    @property
+    def id(self) -> str:
+        """Its instance id."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """Its state in the provider's words."""
+        ...
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """Its tags."""
+        ...
+
+
+M = TypeVar("M", bound=Machine)
+
+
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class Sorted(Generic[M]):
     """The candidates of one region, each in exactly one group.
 
     `fresh` shall be imported; `known` are workers already; `ours` carry our owner tag and no
     worker has them (garbage collection's affair); `foreign` carry another installation's.
     """
 
-    fresh: tuple[Instance, ...] = ()
-    known: tuple[Instance, ...] = ()
-    ours: tuple[Instance, ...] = ()
-    foreign: tuple[Instance, ...] = ()
-    ignored: tuple[Instance, ...] = ()
-    ending: tuple[Instance, ...] = ()
+    fresh: tuple[M, ...] = ()
+    known: tuple[M, ...] = ()
+    ours: tuple[M, ...] = ()
+    foreign: tuple[M, ...] = ()
+    ignored: tuple[M, ...] = ()
+    ending: tuple[M, ...] = ()
 
 
 def sort(
-    found: Iterable[Instance],
+    found: Iterable[M],
     *,
     known: Collection[str],
     ignored: Collection[str],
     installation: str | None,
-) -> Sorted:
+) -> Sorted[M]:
     """Return who is who. `installation` None: whatever has an owner is foreign."""
-    groups: dict[str, list[Instance]] = {name: [] for name in Sorted.__slots__}
+    groups: dict[str, list[M]] = {name: [] for name in GROUPS}
     seen: set[str] = set()
     for each in found:
         if each.id not in seen:
@@ -55,7 +78,7 @@ def sort(
 
 
 def _group(
-    each: Instance, known: Collection[str], ignored: Collection[str], installation: str | None
+    each: Machine, known: Collection[str], ignored: Collection[str], installation: str | None
 ) -> str:
     if each.id in known:
         return "known"

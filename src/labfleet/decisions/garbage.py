@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
-from labfleet.interfaces.compute import Instance, Leftover
+from labfleet.decisions.discovery import Machine
 from labfleet.resources.region import LeftKind
 from labfleet.resources.worker import Worker, WorkerPhase
 
@@ -22,6 +22,30 @@ SHARE = 0.2
 Place = tuple[str, LeftKind, str]
 """Region, kind, id."""
 Word = Literal["owned", "kept", "ending", "suspect"]
+
+
+class Left(Protocol):
+    """What is read of a volume or address that is attached to nothing."""
+
+    @property
+    def kind(self) -> Literal["volume", "address"]:
+        """Which of the two."""
+        ...
+
+    @property
+    def region(self) -> str:
+        """Where it is."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """Its tags."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +105,7 @@ def owners(workers: Iterable[Worker]) -> Owners:
     return Owners(frozenset(instances), frozenset(launching))
 
 
-def instance(region: str, machine: Instance, known: Owners, keep_tag: str) -> Thing:
+def instance(region: str, machine: Machine, known: Owners, keep_tag: str) -> Thing:
     """Judge a machine that carries our owner tag."""
     place: Place = (region, "instance", machine.id)
     name = machine.tags.get("Name", "")
@@ -94,7 +118,7 @@ def instance(region: str, machine: Instance, known: Owners, keep_tag: str) -> Th
     return Thing(place, "suspect", name, "it carries our owner tag and no worker has it")
 
 
-def leftover(found: Leftover, known: Owners, keep_tag: str) -> Thing:
+def leftover(found: Left, known: Owners, keep_tag: str) -> Thing:
     """Judge a volume or address with our owner tag that is attached to nothing."""
     place: Place = (found.region, found.kind, found.id)
     name = found.tags.get("Name", "")

@@ -63,7 +63,7 @@ async def bulk_import(
         raise intake.invalid(("aws_region", "is not a region's name"))
     names: list[str] = []
 
-    async def attempt() -> tuple[discovery.Sorted, bool]:
+    async def attempt() -> tuple[discovery.Sorted[Instance], bool]:
         revision = await parts.fresh()
         kept = await parts.objects.get(Region, region)
         groups = discovery.sort(
