@@ -17,6 +17,7 @@ from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.worker import inventory, launch
 from labfleet.controllers.worker import look as worker_look
+from labfleet.controllers.worker.idle import IdleController
 from labfleet.decisions import ledger, placement
 from labfleet.decisions.lifecycle import (
     session as session_rules,
@@ -215,7 +216,19 @@ def crash(patch: Patch) -> None:
     patch.setattr(pool, "_status", lambda *args: msgspec.UNSET.missing)
 
 
+def stop_without_looking_again(patch: Patch) -> None:
+    """Ask for an idle stop on the strength of the first look."""
+
+    async def believe(self: Any, worker: Any, settings: Any) -> Any:
+        reading = await self._look.cheap(worker, settings)
+        verdict = self._verdict(worker, reading, settings, self.context.clock.now())
+        return replace(verdict, eligible=True)
+
+    patch.setattr(IdleController, "_second_look", believe)
+
+
 BREAKS: dict[str, Break] = {
+    "stop_without_looking_again": Break("idle", stop_without_looking_again),
     "drop_the_token": Break(
         "one-instance", drop_the_token, Options(hours=2, sessions=200), first=5
     ),
