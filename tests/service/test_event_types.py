@@ -139,3 +139,16 @@ async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
     }
     with pytest.raises(errors.Invalid, match="no event type matches"):
         await objects.create(world.parts, ADMIN, row, wrong)
+
+
+def test_a_condition_is_cleared_once_and_only_when_it_was_raised() -> None:
+    """Dropped with its phase or unknown again is cleared; unknown in between is no news."""
+
+    def with_fact(status: conditions.Status) -> Worker:
+        return worker(conditions=conditions.put((), "Silent", status, "R", now=NOW))
+
+    raised, doubted, good = with_fact("True"), with_fact("Unknown"), with_fact("False")
+    assert changes(good, doubted) == changes(doubted, good) == ()
+    assert [each.type for each in changes(doubted, raised)] == ["condition.raised"]
+    for after in (doubted, BASE, good):
+        assert [each.type for each in changes(raised, after)] == ["condition.cleared"]

@@ -71,7 +71,7 @@ TYPES: dict[str, str] = {
 GOOD_WHEN_TRUE = frozenset(
     {
         "EC2Provisioned", "CMLReady", "Licensed", "AcceptingLabs", "CapacityAvailable",
-        "HealthCheckPassed", "CmlHealthy", "TelemetryComplete", "TelemetrySet", "Ready",
+        "HealthCheckPassed", "CmlHealthy", "InstanceChecksPassed", "TelemetryComplete", "TelemetrySet", "Ready",
         "Drained", "EC2Started", "LabStarted", "PortsOpen", "HostReachable", "Collected", "Scheduled",
     }
 )  # fmt: skip
@@ -239,17 +239,25 @@ def _other(old: Resource, new: Resource) -> Iterator[Change]:
 
 
 def _conditions(old: Resource, new: Resource) -> Iterator[Change]:
-    """Yield each condition whose status flipped, said so that raised is always the bad news."""
-    before = {each.type: each.status for each in getattr(old.status, "conditions", ())}
-    for each in getattr(new.status, "conditions", ()):
-        if before.get(each.type) == each.status or each.status == "Unknown":
-            continue
-        bad = (each.status == "False") == (each.type in GOOD_WHEN_TRUE)
-        known = each.type in before
-        if not known and not bad:
-            continue  # a new good condition is no news
-        data = {"condition": each.type, "reason": each.reason, "message": each.message}
-        yield Change("condition.raised" if bad else "condition.cleared", data)
+    """Yield what began and ceased to be bad news; a fact that is dropped or Unknown is no news."""
+    before = {each.type: each for each in getattr(old.status, "conditions", ()) if _bad(each)}
+    after = {each.type: each for each in getattr(new.status, "conditions", ())}
+    for name, each in after.items():
+        if _bad(each) and name not in before:
+            yield _condition("condition.raised", each)
+    for name, was in before.items():
+        each = after.get(name, was)
+        if name not in after or not _bad(each):
+            yield _condition("condition.cleared", each)
+
+
+def _bad(fact: Condition) -> bool:
+    return fact.status == ("False" if fact.type in GOOD_WHEN_TRUE else "True")
+
+
+def _condition(name: str, fact: Condition) -> Change:
+    data = {"condition": fact.type, "reason": fact.reason, "message": fact.message}
+    return Change(name, data)
 
 
 def _find(worker: Worker, name: str) -> Condition | None:
