@@ -128,6 +128,7 @@ def test_a_later_slot_that_can_never_fit_is_refused_today() -> None:
             await w.session("never", definition="never", slot=slot)
             await w.session("fits", slot=slot)
             await w.until(lambda: w.phase("never") == "FAILED", hours=1)
+            await w.until(lambda: w.s("fits").status.decision is not None, hours=1)
             assert w.s("never").status.decision.reason == "NeverFits"
             assert w.phase("fits") == "PENDING"
             assert w.s("fits").status.decision.reason == "SlotAhead"
@@ -281,7 +282,7 @@ def test_a_pool_grows_for_waiting_sessions_to_its_maximum_and_shrinks_when_empty
                 await w.pass_(30)
             assert {w.phase(f"t{n}") for n in range(4)} == {"COMPLETED"}
             assert max(peak) == 2
-            await w.until(lambda: w.cache.all(Worker) == [])
+            await w.until(lambda: w.cache.all(Worker) == ())
             await w.check_empty()
             [pool] = w.cache.all(Pool)
             assert [each.kind for each in pool.status.events].count("scale_down") == 2
@@ -322,8 +323,8 @@ def test_a_pool_that_is_deleted_makes_no_more_workers() -> None:
             await asyncio.gather(
                 w.delete("Pool", "p1"), *[w.session(f"s{number}") for number in range(20)]
             )
-            await w.until(lambda: w.cache.all(Pool) == [])
-            assert w.cache.all(Worker) == []
+            await w.until(lambda: w.cache.all(Pool) == ())
+            assert w.cache.all(Worker) == ()
             await w.pass_(600)
             await w.check_empty()
             assert w.phases.keys() - {f"s{n}" for n in range(20)} == {"lab-worker-default-001"}
@@ -591,7 +592,7 @@ def test_old_records_go_after_their_retention() -> None:
             await w.pass_(4)
             assert w.phase("s1") is None
             assert w.phase("w1") is None
-            assert w.cache.all(Simulation) == []
+            assert w.cache.all(Simulation) == ()
 
     play(story)
 
@@ -611,7 +612,7 @@ def test_everything_converges_when_no_event_ever_arrives() -> None:
             await w.session("s2", slot={"start": later(w, 60), "end": later(w, 90)})
             await w.until(w.ended, hours=12)
             assert (w.phase("s1"), w.phase("s2")) == ("COMPLETED", "COMPLETED")
-            await w.until(lambda: w.cache.all(Worker) == [], hours=12)
+            await w.until(lambda: w.cache.all(Worker) == (), hours=12)
             await w.check_empty()
 
     play(story)

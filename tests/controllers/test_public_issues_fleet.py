@@ -7,11 +7,11 @@ claim must fail: both are run. F33, F36, F41, F42 and F45 are in test_cml_troubl
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from fake_lab_host import FakeLabHost
+from msgspec.structs import replace
 from virtual_time import play
 from world import World, world
 

@@ -259,7 +259,7 @@ async def test_index_leaves_no_empty_rows() -> None:
         await it.clock.advance(2)
         (_, table), *_ = it.cache._indices.values()
         assert table == {"track-29": {key("a")}}
-        assert it.cache.by(Cluster, "track", "nothing") == []
+        assert it.cache.by(Cluster, "track", "nothing") == ()
 
 
 @pytest.mark.asyncio
@@ -281,7 +281,7 @@ async def test_other_kinds_are_not_kept() -> None:
     cache.caught_up(await cache.reset())
     page = await it.store.events(stores.Cursor(cache.cursor.epoch, 0))
     cache.event(page.events[0])
-    assert cache.all(Simulation) == []
+    assert cache.all(Simulation) == ()
 
 
 @pytest.mark.asyncio

@@ -7,6 +7,7 @@ import hashlib
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 Clock = Callable[[], float]
@@ -26,6 +27,7 @@ def new_id(dice: Dice) -> str:
     return str(uuid.UUID(int=dice.getrandbits(128), version=4))
 
 
+@lru_cache(maxsize=65536)
 def share(*parts: object) -> float:
     """Return a number in [0, 1) that depends on the parts alone, so that reads repeat."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
@@ -37,6 +39,7 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(int(at), UTC).isoformat()
 
 
+@lru_cache(maxsize=4096)
 def licence_stamp(at: float | None) -> str | None:
     """Return the stamp of licensing dates: no zone, a space in the middle."""
     if at is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cml_simulator.core.definitions import Definition, definition_of
+from cml_simulator.core.definitions import DEFINITIONS, UNKNOWN, Definition
 
 EVENTS_KEPT = 5000
 
@@ -108,7 +108,7 @@ class Node:
 
     @property
     def kind(self) -> Definition:
-        return self.own_kind or definition_of(self.definition)
+        return self.own_kind or DEFINITIONS.get(self.definition, UNKNOWN)
 
     @property
     def admitted(self) -> bool:

@@ -131,7 +131,7 @@ def disk_used(server: Server) -> int:
         return total
     if weather.disk_used is not None:
         return min(weather.disk_used, total)
-    disks = sum(node_disk(n) for n in server.nodes.values())
+    disks = sum([node_disk(n) for n in server.nodes.values()])
     return min(total // 4 + disks * MIB, total)
 
 
@@ -146,10 +146,10 @@ def host_use(server: Server, now: float) -> HostUse:
     machine, weather = server.config.machine, server.weather
     counted = server.config.rules.vmless_running
     running = [n for n in server.active.values() if n.kind.has_vm or counted]
-    cpu = sum(node_cpu(n, now) for n in running) + 50.0 * weather.orphans
+    cpu = sum([node_cpu(n, now) for n in running]) + 50.0 * weather.orphans
     percent = min(100.0, 1.5 + cpu / machine.cpus)
     base = min(4 * GIB, machine.memory_bytes // 8)
-    mib = sum(node_ram(n, now) for n in running) + weather.orphans * weather.orphan_ram
+    mib = sum([node_ram(n, now) for n in running]) + weather.orphans * weather.orphan_ram
     memory = min(base + mib * MIB, machine.memory_bytes)
     disk = disk_used(server)
     return HostUse(
@@ -160,6 +160,6 @@ def host_use(server: Server, now: float) -> HostUse:
         disk_free=machine.disk_bytes - disk,
         total_nodes=sum(n.disk and (n.kind.has_vm or counted) for n in server.nodes.values()),
         running_nodes=len(running),
-        allocated_cpus=sum(n.want_cpus for n in running),
-        allocated_kib=sum(n.want_ram for n in running) * 1024,
+        allocated_cpus=sum([n.want_cpus for n in running]),
+        allocated_kib=sum([n.want_ram for n in running]) * 1024,
     )

@@ -24,6 +24,7 @@ from labfleet.resources import conditions, meta
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import EVENTS_KEPT, FINALIZER_WORKERS, Pool, PoolPhase, PoolStatus
+from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service import ledger_rows
@@ -41,7 +42,7 @@ class _Kept:
     """A worker as it was read, and what it was read from."""
 
     worker: Worker
-    held: tuple[Reservation, ...]
+    here: tuple[Session, ...]
     view: scaling.PoolWorker
 
 
@@ -53,6 +54,7 @@ class PoolController:
         self._requests = Requests(context)
         self._kept: dict[str, _Kept] = {}
         self._guards: dict[str, tuple[stores.Precondition, ...]] = {}
+        self._names: tuple[tuple[Key, ...], frozenset[str]] = ((), frozenset())
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the pool of this key."""
@@ -101,20 +103,28 @@ class PoolController:
             ),
             shape=shape_of(pool, template),
             deleting=pool.deleting,
-            taken=frozenset(each.name for each in self.context.cache.all(Worker)),
+            taken=self._taken(),
             created_workers=pool.status.created_workers,
             last_scale_up=pool.status.last_scale_up,
             last_scale_down=pool.status.last_scale_down,
         )
 
+    def _taken(self) -> frozenset[str]:
+        """Return the names that workers have, made anew only when one came or went."""
+        keys = self.context.cache.keys(Worker)
+        if self._names[0] is not keys:
+            self._names = (keys, frozenset([each.name for each in keys]))
+        return self._names[1]
+
     def _workers(self, pool: str) -> tuple[scaling.PoolWorker, ...]:
         """Return the pool's workers; one that is as it was last time is not read anew."""
-        found = []
-        for worker in self.context.cache.by(Worker, "pool", pool):
-            held = requests.held(self.context.cache, worker.name)
-            kept = self._kept.get(worker.name)
-            if kept is None or kept.worker is not worker or kept.held != held:
-                kept = self._kept[worker.name] = _Kept(worker, held, _of(worker, held))
+        found, cache = [], self.context.cache
+        for worker in cache.by(Worker, "pool", pool):
+            here = cache.by(Session, "here", worker.metadata.name)
+            kept = self._kept.get(worker.metadata.name)
+            if kept is None or kept.worker is not worker or kept.here is not here:
+                view = _of(worker, requests.reserved(here))
+                kept = self._kept[worker.metadata.name] = _Kept(worker, here, view)
             found.append(kept.view)
         if len(self._kept) > KEPT_LIMIT:
             self._kept.clear()
@@ -221,8 +231,10 @@ class PoolController:
         if decision.phase in {PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED}:
             return
         for worker in self.context.cache.by(Worker, "pool", pool.name):
-            mine = worker.metadata.annotations.get(CORDONED_BY) == pool.name
-            if worker.spec.cordoned and mine:
+            if (
+                worker.spec.cordoned
+                and worker.metadata.annotations.get(CORDONED_BY) == pool.metadata.name
+            ):
                 opened = msgspec.structs.replace(worker.spec, cordoned=False)
                 await self._want(worker, opened, "pool is ready again", revision)
 

@@ -6,6 +6,7 @@ disagreed, workers would be made that nobody is placed on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -90,11 +91,12 @@ class Requests:
 
 def held(cache: Cache, worker: str) -> tuple[Reservation, ...]:
     """Return what sessions hold of a worker, in the order of their names."""
-    return tuple(
-        session.status.reservation
-        for session in cache.by(Session, "here", worker)
-        if session.status.reservation is not None
-    )
+    return reserved(cache.by(Session, "here", worker))
+
+
+def reserved(sessions: Sequence[Session]) -> tuple[Reservation, ...]:
+    """Return what these sessions hold."""
+    return tuple([held for session in sessions if (held := session.status.reservation) is not None])
 
 
 def shape_of(pool: Pool, template: Template | None) -> placement.Shape | None:

@@ -60,7 +60,8 @@ class _Kept:
     """A candidate as it was read, and what it was read from."""
 
     worker: Worker
-    key: tuple[tuple[Reservation, ...], int]
+    here: tuple[Session, ...]
+    free: int
     candidate: placement.Candidate
 
 
@@ -108,7 +109,7 @@ class Scheduler:
         revision, now = cache.revision, self.context.clock.now()
         hosting = [each for each in cache.all(Worker) if each.status.phase in worker_phases.HOSTING]
         # Read before the ports are, so that all of it is true at `revision`.
-        held = {each.name: requests.held(cache, each.name) for each in hosting}
+        here = {each.name: cache.by(Session, "here", each.name) for each in hosting}
         taken: dict[str, set[tuple[str, int]]] = {}
         for worker in hosting:
             taken[worker.name] = {
@@ -119,22 +120,23 @@ class Scheduler:
             if row.worker in taken:
                 taken[row.worker].add((row.transport, row.number))
         candidates = {
-            each.name: self._candidate(each, held[each.name], taken[each.name]) for each in hosting
+            each.name: self._candidate(each, here[each.name], taken[each.name]) for each in hosting
         }
         if len(self._kept) > KEPT_LIMIT:
             self._kept.clear()
         return _Board(revision, now, candidates, taken, self._shapes())
 
     def _candidate(
-        self, worker: Worker, held: tuple[Reservation, ...], taken: set[tuple[str, int]]
+        self, worker: Worker, here: tuple[Session, ...], taken: set[tuple[str, int]]
     ) -> placement.Candidate:
         """Return the worker to place on; one that is as it was last time is not read anew."""
         used = sum(transport == "tcp" for transport, _ in taken)
         free = port_numbers.LAST - port_numbers.FIRST + 1 - used
         kept = self._kept.get(worker.name)
-        if kept is None or kept.worker is not worker or kept.key != (held, free):
-            kept = _Kept(worker, (held, free), _candidate(worker, held, free))
-            self._kept[worker.name] = kept
+        same = kept is not None and kept.worker is worker and kept.here is here
+        if kept is None or not same or kept.free != free:
+            made = _candidate(worker, requests.reserved(here), free)
+            kept = self._kept[worker.name] = _Kept(worker, here, free, made)
         return kept.candidate
 
     async def _one(self, session: Session, board: _Board) -> int:

@@ -9,22 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from operator import add, neg, sub
 
 import msgspec
 
-from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation, Shortage
+from labfleet.resources.amounts import (
+    DIMENSIONS,
+    Amounts,
+    Reservation,
+    Shortage,
+    of_vector,
+    vector,
+)
 
+NOTHING = Amounts()
 OVERDUE = timedelta(minutes=15)
 """How much longer a lab is believed to hold its capacity after its slot's end has passed."""
 
 
 def total(reservations: Iterable[Reservation]) -> Amounts:
     """Return the sum of all reservations, whenever they are."""
-    sums = dict.fromkeys(DIMENSIONS, 0)
-    for each in reservations:
-        for name in DIMENSIONS:
-            sums[name] += getattr(each.amounts, name)
-    return Amounts(**sums)
+    rows = [vector(each.amounts) for each in reservations]
+    return of_vector(map(sum, zip(*rows, strict=True))) if rows else NOTHING
 
 
 def settled(reservations: Iterable[Reservation], now: datetime) -> tuple[Reservation, ...]:
@@ -47,28 +53,31 @@ def peak(reservations: Iterable[Reservation], start: datetime, end: datetime | N
     `end` None means for ever. An empty interval holds nothing.
     """
     if end is not None and end <= start:
-        return Amounts()
-    held = dict.fromkeys(DIMENSIONS, 0)
-    changes: list[tuple[datetime, int, Amounts]] = []
+        return NOTHING
+    standing: list[tuple[int, ...]] = []
+    changes: list[tuple[datetime, int, tuple[int, ...]]] = []
     for each in reservations:
         if (each.end is not None and each.end <= max(start, each.start)) or (
             end is not None and each.start >= end
         ):
             continue
+        row = vector(each.amounts)
         if each.start <= start:
-            for name in DIMENSIONS:
-                held[name] += getattr(each.amounts, name)
+            standing.append(row)
         else:
-            changes.append((each.start, 1, each.amounts))
+            changes.append((each.start, 1, row))
         if each.end is not None:
             # Ends sort before starts of the same instant: back to back is no overlap.
-            changes.append((each.end, -1, each.amounts))
-    most = dict(held)
-    for _, sign, amounts in sorted(changes, key=_when):
-        for name in DIMENSIONS:
-            held[name] += sign * getattr(amounts, name)
-            most[name] = max(most[name], held[name])
-    return Amounts(**most)
+            changes.append((each.end, -1, tuple(map(neg, row))))
+    if not standing and not changes:
+        return NOTHING
+    held = tuple(map(sum, zip(*standing, strict=True))) if standing else vector(NOTHING)
+    most = held
+    for _, sign, row in sorted(changes, key=_when):
+        held = tuple(map(add, held, row))
+        if sign > 0:
+            most = tuple(map(max, most, held))
+    return of_vector(most)
 
 
 def free_at(capacity: Amounts, reservations: Iterable[Reservation], at: datetime) -> Amounts:
@@ -78,14 +87,7 @@ def free_at(capacity: Amounts, reservations: Iterable[Reservation], at: datetime
 
 def less(capacity: Amounts, held: Amounts) -> Amounts:
     """Return capacity minus held, never below zero."""
-    return Amounts(
-        **{name: max(0, getattr(capacity, name) - getattr(held, name)) for name in DIMENSIONS}
-    )
-
-
-def vector(amounts: Amounts) -> tuple[int, ...]:
-    """Return the amounts in the order of DIMENSIONS, for comparing many quickly."""
-    return tuple(getattr(amounts, name) for name in DIMENSIONS)
+    return of_vector(max(0, left) for left in map(sub, vector(capacity), vector(held)))
 
 
 def shortages(
@@ -104,5 +106,5 @@ def shortages(
     return tuple(found)
 
 
-def _when(change: tuple[datetime, int, Amounts]) -> tuple[datetime, int]:
+def _when(change: tuple[datetime, int, tuple[int, ...]]) -> tuple[datetime, int]:
     return change[0], change[1]

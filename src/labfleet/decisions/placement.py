@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from labfleet.decisions import ledger, wording
-from labfleet.resources.amounts import Amounts, Reservation, Shortage
+from labfleet.resources.amounts import Amounts, Reservation, Shortage, vector
 from labfleet.resources.decision import CANDIDATES, Decision, Verdict
 from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Health, WorkerPhase
@@ -104,7 +104,7 @@ class Candidate:
         real = self.capacity
         if real is not None and not self.licensed:
             real = _with_nodes(real, self.unlicensed_nodes)
-        room = () if real is None else ledger.vector(ledger.less(real, booked))
+        room = () if real is None else vector(ledger.less(real, booked))
         object.__setattr__(self, "booked", booked)
         object.__setattr__(self, "real", real)
         object.__setattr__(self, "room", room)
@@ -154,7 +154,7 @@ def place(
     fitting: list[tuple[float, str]] = []
     missing: list[tuple[int, float, str, Verdict]] = []
     counts: Counter[str] = Counter()
-    wanted = ledger.vector(request.amounts)
+    wanted = vector(request.amounts)
     for candidate in candidates:
         reasons, shortages = _judge(request, wanted, candidate, now)
         if reasons:

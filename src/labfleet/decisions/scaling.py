@@ -274,7 +274,7 @@ def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> list[placement
     """
     horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
     due = [each for each in view.waiting if each.start <= horizon][:WAITING_LIMIT]
-    if not due:
+    if not due or _plenty(due, view, groups, now):
         return []
     workers = [_as_ready(each, view) for each in (*groups.ready, *groups.booting)]
     left = parking.uncovered(workers, due, now=now)
@@ -290,6 +290,27 @@ def _as_parked(worker: PoolWorker, view: PoolView) -> placement.Candidate:
         nodes = max(real.nodes, made.capacity.nodes)
         real = msgspec.structs.replace(real, nodes=nodes)
     return replace(ready, capacity=real or ready.capacity)
+
+
+def _plenty(
+    due: Sequence[placement.PlacementRequest], view: PoolView, groups: _Groups, now: datetime
+) -> bool:
+    """Tell whether there is an empty ready worker for each request, so that nobody need search."""
+    spare = [
+        each.capacity
+        for each in groups.ready
+        if each.capacity is not None
+        and not each.reservations
+        and not (each.cordoned or each.unreachable)
+        and each.phase is WorkerPhase.READY
+    ]
+    if len(spare) < len(due) or view.shape is None:
+        return False
+    empty = (replace(view.shape, capacity=size) for size in spare)
+    return all(
+        placement.never_fits(request, [room], now=now) is None
+        for request, room in zip(due, empty, strict=False)
+    )
 
 
 def _as_ready(worker: PoolWorker, view: PoolView) -> placement.Candidate:

@@ -18,6 +18,7 @@ class Bell:
 
     def __init__(self) -> None:
         self._sleeping: dict[asyncio.Timeout, None] = {}
+        self._waiting: dict[asyncio.Future[None], None] = {}
 
     async def sleep(self, seconds: float | None, pause: Pause) -> None:
         """Return after `pause(seconds)` or the next `ring`; None waits for the ring only.
@@ -25,16 +26,21 @@ class Bell:
         A ring is not remembered: look at the state right before sleeping, with no await
         between the two.
         """
+        if seconds is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting[waiter] = None
+            try:
+                await waiter
+            finally:
+                self._waiting.pop(waiter, None)
+            return
         try:
-            # A time-out without a time is the one primitive that wakes a sleeper without a
-            # second task; `ring` sets its time to now.
+            # A time-out without a time is the one primitive that cuts a sleep short without
+            # a second task; `ring` sets its time to now.
             async with asyncio.timeout(None) as patience:
                 self._sleeping[patience] = None
                 try:
-                    if seconds is None:
-                        await asyncio.Event().wait()
-                    else:
-                        await pause(seconds)
+                    await pause(seconds)
                 finally:
                     self._sleeping.pop(patience, None)
         except TimeoutError:
@@ -42,9 +48,13 @@ class Bell:
 
     def ring(self) -> None:
         """Wake all who sleep now."""
-        if not self._sleeping:
-            return
-        sleeping, self._sleeping = self._sleeping, {}
-        now = asyncio.get_running_loop().time()
-        for patience in sleeping:
-            patience.reschedule(now)
+        if self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
+        if self._sleeping:
+            sleeping, self._sleeping = self._sleeping, {}
+            now = asyncio.get_running_loop().time()
+            for patience in sleeping:
+                patience.reschedule(now)

@@ -30,8 +30,9 @@ class Cache:
         self._objects: dict[str, dict[Key, Resource]] = {name: {} for name in self._names}
         self._indices: dict[tuple[str, str], tuple[IndexOf, dict[str, set[Key]]]] = {}
         self._handlers: dict[str, list[Handler]] = {name: [] for name in self._names}
-        self._sorted: dict[str, list[Key]] = {}
-        self._found: dict[tuple[str, str, str], list[Resource]] = {}
+        self._sorted: dict[str, tuple[Key, ...]] = {}
+        self._tuples: dict[str, tuple[Resource, ...]] = {}
+        self._found: dict[tuple[str, str, str], tuple[Resource, ...]] = {}
         self._moved = asyncio.Event()
         self.cursor: stores.Cursor | None = None
         self.quarantined: dict[Key, str] = {}
@@ -49,13 +50,25 @@ class Cache:
         """Return the object of a key."""
         return self._objects[key.kind].get(key)
 
-    def all(self, kind: type[R]) -> list[R]:
-        """Return all objects of a kind, in key order, so that decisions are repeatable."""
-        rows = self._objects[kind.__name__]
-        keys = self._sorted.get(kind.__name__)
-        if keys is None:
-            keys = self._sorted[kind.__name__] = sorted(rows)
-        return [rows[key] for key in keys]  # type: ignore[misc]
+    def all(self, kind: type[R]) -> tuple[R, ...]:
+        """Return all objects of a kind, in key order, so that decisions are repeatable.
+
+        The same tuple until one of them changes.
+        """
+        name = kind.__name__
+        found = self._tuples.get(name)
+        if found is None:
+            rows = self._objects[name]
+            found = self._tuples[name] = tuple([rows[key] for key in self.keys(kind)])
+        return found  # type: ignore[return-value]
+
+    def keys(self, kind: type[R]) -> tuple[Key, ...]:
+        """Return the keys of a kind, in order; the same tuple until an object comes or goes."""
+        name = kind.__name__
+        found = self._sorted.get(name)
+        if found is None:
+            found = self._sorted[name] = tuple(sorted(self._objects[name]))
+        return found
 
     def index(self, kind: type[Resource], name: str, values: IndexOf) -> None:
         """Keep an index of a kind by what `values`, a pure function, returns."""
@@ -65,17 +78,21 @@ class Cache:
             for value in values(obj):
                 table.setdefault(value, set()).add(key)
 
-    def by(self, kind: type[R], name: str, value: str) -> list[R]:
-        """Return the objects whose index holds the value, in key order."""
+    def by(self, kind: type[R], name: str, value: str) -> tuple[R, ...]:
+        """Return the objects whose index holds the value, in key order.
+
+        The same tuple until one of them changes, so that who works something out of it may
+        keep that and look whether it is still the same.
+        """
         asked = (kind.__name__, name, value)
         found = self._found.get(asked)
         if found is None:
             _, table = self._indices[kind.__name__, name]
             if value not in table:
-                return []
+                return ()
             rows = self._objects[kind.__name__]
-            found = self._found[asked] = [rows[key] for key in sorted(table[value])]
-        return list(found)  # type: ignore[arg-type]
+            found = self._found[asked] = tuple([rows[key] for key in sorted(table[value])])
+        return found  # type: ignore[return-value]
 
     def on_change(self, kind: type[Resource], handler: Handler) -> None:
         """Call the handler with (old, new) after each change; None stands for absent."""
@@ -184,6 +201,7 @@ class Cache:
         old = rows.pop(key, None) if new is None else rows.get(key)
         if new is not None:
             rows[key] = new
+        self._tuples.pop(key.kind, None)
         if old is None or new is None:
             self._sorted.pop(key.kind, None)
         for (kind, name), (values, table) in self._indices.items():

@@ -132,7 +132,9 @@ class Election:
         begun = self._machine()
         row = await self._bounded(self._store.lease(self._name))
         if row is not None and not self._free(row, begun):
-            await self._pause(self._seconds / 5)
+            # As often as a leader renews, and then when the lease is over if it does not.
+            left = self._watched_since + self._seconds - self._machine()
+            await self._pause(max(min(self._seconds / 3, left), 0.001))
             return None
         seen = None if row is None else row.version
         begun = self._machine()
@@ -185,6 +187,7 @@ class _Term:
         self._fence: stores.Fence | None = None
         self._until = -math.inf
         self._bell = Bell()
+        self._watched = False
 
     @property
     def held(self) -> bool:
@@ -204,8 +207,18 @@ class _Term:
     async def wait_lost(self) -> None:
         fence = self.fence
         while fence is not None and self.fence == fence:
-            # The millisecond spares a clock that wakes a hair too early a busy turn.
-            await self._bell.sleep(max(self.remaining(), 0.001), self._pause)
+            if self._watched:
+                await self._bell.sleep(None, self._pause)
+                continue
+            # One watches the time for all who wait, and rings when it is over or it leaves.
+            self._watched = True
+            try:
+                while self.fence == fence:
+                    # The millisecond spares a clock that wakes a hair too early a busy turn.
+                    await self._bell.sleep(max(self.remaining(), 0.001), self._pause)
+            finally:
+                self._watched = False
+                self._bell.ring()
 
     def begin(self, fence: stores.Fence, until: float) -> None:
         self._fence, self._until = fence, until

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,7 +71,8 @@ class KeyQueue:
         self._order = 0
         self._refused = 0
         self._bell = Bell()
-        self._watch = asyncio.Lock()
+        self._watched = False
+        self._idle: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
         """Return how many keys wait, ready or not yet due, without those being processed."""
@@ -106,10 +108,34 @@ class KeyQueue:
                 return key
             # One watches the time for all: a whole crowd of idle workers must not wake for
             # every key.
-            async with self._watch:
-                if not self._ready:
-                    wait = self._next_due()
-                    await self._bell.sleep(wait, self._clock.sleep)
+            if self._watched:
+                await self._turn()
+            else:
+                self._watched = True
+                try:
+                    await self._bell.sleep(self._next_due(), self._clock.sleep)
+                finally:
+                    self._watched = False
+                    self._pass_on()
+
+    async def _turn(self) -> None:
+        """Wait until it may be one's turn to take a key or to watch."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # given to one who goes: the next one's
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        """Let the next idle worker take a key or watch."""
+        while self._idle:
+            turn = self._idle.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
 
     def _take(self) -> Key | None:
         """Take the next due key, or None when none is due."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import random
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from labfleet.kernel import errors
@@ -56,19 +58,25 @@ class Clock:
 
     `rate` is what the product takes for fleet seconds a machine second. The loop counts fleet
     seconds, so a rate other than 1 only lengthens what the product asks for in machine seconds.
+    `monotonic` returns seconds since the start; a set clock does not move it.
     """
 
-    def __init__(self, skew: float = 0.0, rate: float = 1.0) -> None:
+    def __init__(
+        self, skew: float = 0.0, rate: float = 1.0, time: Callable[[], float] | None = None
+    ) -> None:
         self.skew = skew
         self.rate = rate
+        self.monotonic = time or _time
+        self._told = (math.nan, EPOCH)
 
     def now(self) -> datetime:
         """Return this host's idea of the instant."""
-        return EPOCH + timedelta(seconds=_time() + self.skew)
-
-    def monotonic(self) -> float:
-        """Return seconds since the start; a set clock does not move it."""
-        return _time()
+        at = self.monotonic() + self.skew
+        known, instant = self._told
+        if at != known:
+            instant = EPOCH + timedelta(seconds=at)
+            self._told = (at, instant)
+        return instant
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for virtual seconds."""

@@ -12,6 +12,7 @@ survive: never lose an acknowledged write, never show a reader half of one.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -65,6 +66,7 @@ HAPPENINGS: dict[str, tuple[float, float, float]] = {
 
 KINDS = (*RATES, *HAPPENINGS)
 LICENCE = frozenset({"licence_unreachable", "licence_revoked"})
+CERTAIN = 1 - 1e-9
 HARSH, MILD, NONE = "harsh", "mild", "none"
 _SCALE = {HARSH: 1.0, MILD: 0.25, NONE: 0.0}
 
@@ -135,14 +137,39 @@ def _mood(dice: Dice) -> float:
     return 0.0 if mood < 0.2 else 0.5 + 2.0 * (mood - 0.2)
 
 
+class _Lot:
+    """How much risk of one kind is still run until it strikes; risks add up as -log(1 - rate)."""
+
+    __slots__ = ("_dice", "_known", "_rate", "left", "risk")
+
+    def __init__(self, rate: float, dice: Dice) -> None:
+        self._rate = rate
+        self._dice = dice
+        self._known: dict[float, float] = {}
+        self.risk = self.risks(1.0)
+        self.left = self.draw()
+
+    def risks(self, times: float) -> float:
+        """Return the risk of something that is so many times as likely to be struck."""
+        found = self._known.get(times)
+        if found is None:
+            found = self._known[times] = -math.log1p(-min(self._rate * times, CERTAIN))
+        return found
+
+    def draw(self) -> float:
+        """Return how much risk is run until the next strike."""
+        return -math.log1p(-self._dice.random())
+
+
 class Luck:
     """Carries the rates out and keeps count; `stop` ends all bad luck."""
 
     def __init__(self, plan: Plan, dice: Dice) -> None:
         self.plan = plan
         self.counts: Counter[str] = Counter()
-        self._dice = dice
-        self._streams: dict[str, Dice] = {}
+        self._lots = {
+            word: _Lot(rate, dice.stream(word)) for word, rate in plan.rates.items() if rate
+        }
         self._windows: dict[str, list[object]] = {}
         self._over = False
 
@@ -161,20 +188,24 @@ class Luck:
 
         `times` makes it likelier where bad luck teaches most.
         """
-        rate = self.plan.rates.get(word, 0.0) * times
-        if self._over or not rate:
+        lot = self._lots.get(word)
+        if lot is None or self._over:
             return False
-        stream = self._streams.get(word)
-        if stream is None:
-            stream = self._streams[word] = self._dice.stream(word)
-        if stream.random() >= rate:
+        # Not a draw each time: one for how much risk is run until the next strike. That is the
+        # same chance each time, and most calls are not struck.
+        lot.left -= lot.risk if times == 1.0 else lot.risks(times)
+        if lot.left > 0.0:
             return False
+        lot.left = lot.draw()
         self.counts[word] += 1
         return True
 
     def first(self, words: Iterable[str], times: float = 1.0) -> str | None:
         """Return the first of the words that strikes."""
-        return next((word for word in words if self.strikes(word, times)), None)
+        for word in words:
+            if self.strikes(word, times):
+                return word
+        return None
 
     def begin(self, word: str, who: object) -> Callable[[], None]:
         """Open a window in which a fault holds for someone; return what closes it."""

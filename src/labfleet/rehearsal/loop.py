@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import hashlib
 import heapq
 import weakref
@@ -27,6 +28,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 # Steps at one instant of virtual time before the loop believes that something spins.
 SPIN_LIMIT = 500_000
 SHOWN = 30
+# Cancelled handles before it is worth to look which timers are among them.
+FORGOTTEN = 256
 
 
 class Deadlock(Exception):
@@ -96,59 +99,31 @@ class _Task(asyncio.Task[Any]):
         super().__init__(coro, **kwargs)
 
 
-class _Handle(asyncio.Handle):
-    """A callback with its actor, made without asyncio's questions about debugging."""
+class _Handle:
+    """A callback with its actor: as much of asyncio's handles as anybody asks for.
 
-    __slots__ = ("actor",)
+    Made without an `__init__`, which would be a call more for each step. A cancelled one stays
+    where it is.
+    """
 
-    def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: Loop,
-        context: contextvars.Context | None,
-        actor: _Actor,
-    ) -> None:
-        self._context = contextvars.copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-        self.actor = actor
-
-
-class _Timer(asyncio.TimerHandle):
-    """The same with a time; a cancelled one stays where it is until its time comes."""
-
-    __slots__ = ("actor",)
-
-    def __init__(  # noqa: PLR0917 - a handle's, and a time
-        self,
-        when: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: Loop,
-        context: contextvars.Context | None,
-        actor: _Actor,
-    ) -> None:
-        self._context = contextvars.copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-        self._scheduled = False
-        self._when = when
-        self.actor = actor
+    __slots__ = ("actor", "args", "callback", "cancelled", "context", "loop")
+    actor: _Actor
+    args: tuple[Any, ...]
+    callback: Callable[..., object]
+    cancelled: bool
+    context: contextvars.Context
+    loop: Loop
 
     def cancel(self) -> None:
         """Let go of the callback."""
-        self._cancelled = True
-        self._callback = _nothing
-        self._args = ()
+        if not self.cancelled:
+            self.cancelled = True
+            self.callback = _nothing
+            self.args = ()
+            self.loop.forget()
+
+
+_made = object.__new__
 
 
 def _nothing() -> None:
@@ -168,10 +143,11 @@ class Loop(asyncio.BaseEventLoop):
         self.steps = 0
         self._now = 0.0
         self._turn = 0
-        self._pending: list[_Handle | _Timer] = []
-        self._timers: list[tuple[float, int, _Timer]] = []
+        self._pending: list[_Handle] = []
+        self._timers: list[tuple[float, int, _Handle]] = []
         self._timer_count = 0
         self._same_instant = 0
+        self._forgotten = 0
         self._world = _Actor(seed, "world", None)
         self._running: _Actor = self._world
         self._all: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
@@ -179,6 +155,11 @@ class Loop(asyncio.BaseEventLoop):
         self._over = False
         self.troubles: list[str] = []
         self.set_exception_handler(_note_trouble)
+        # Asked for every future, and answered without a frame of Python.
+        self.get_debug = bool  # type: ignore[method-assign]
+        self.create_future = functools.partial(  # type: ignore[method-assign]
+            asyncio.Future, loop=self
+        )
 
     # --- time and order ----------------------------------------------------------------
 
@@ -193,10 +174,20 @@ class Loop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """Run a callback in the next turn."""
-        handle = _Handle(callback, args, self, context, self._actor_of(callback, context))
+        owner = getattr(callback, "__self__", None)
+        actor = owner.actor if type(owner) is _Task else self._actor_in(context)
+        if context is None:
+            context = contextvars.copy_context()
+        handle = _made(_Handle)
+        handle.callback = callback
+        handle.args = args
+        handle.context = context
+        handle.actor = actor
+        handle.cancelled = False
+        handle.loop = self
         if not self._over:
             self._pending.append(handle)
-        return handle
+        return handle  # type: ignore[return-value]
 
     def call_later(  # type: ignore[override]
         self,
@@ -206,12 +197,9 @@ class Loop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback after so many virtual seconds."""
-        when = self._now + delay
-        timer = _Timer(when, callback, args, self, context, self._actor_of(callback, context))
-        if not self._over:
-            self._timer_count += 1
-            heapq.heappush(self._timers, (when, self._timer_count, timer))
-        return timer
+        owner = getattr(callback, "__self__", None)
+        actor = owner.actor if type(owner) is _Task else self._actor_in(context)
+        return self._set(self._now + delay, callback, args, context, actor)
 
     def call_at(  # type: ignore[override]
         self,
@@ -221,12 +209,29 @@ class Loop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback at a virtual time."""
-        actor = self._actor_of(callback, context)
-        timer = _Timer(when, callback, args, self, context, actor)
+        owner = getattr(callback, "__self__", None)
+        actor = owner.actor if type(owner) is _Task else self._actor_in(context)
+        return self._set(when, callback, args, context, actor)
+
+    def _set(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+        actor: _Actor,
+    ) -> asyncio.TimerHandle:
+        handle = _made(_Handle)
+        handle.callback = callback
+        handle.args = args
+        handle.context = contextvars.copy_context() if context is None else context
+        handle.actor = actor
+        handle.cancelled = False
+        handle.loop = self
         if not self._over:
             self._timer_count += 1
-            heapq.heappush(self._timers, (when, self._timer_count, timer))
-        return timer
+            heapq.heappush(self._timers, (when, self._timer_count, handle))
+        return handle  # type: ignore[return-value]
 
     def call_soon_threadsafe(  # type: ignore[override]
         self,
@@ -237,23 +242,13 @@ class Loop(asyncio.BaseEventLoop):
         """Run a callback in the next turn: there is only this thread."""
         return self.call_soon(callback, *args, context=context)
 
-    def create_future(self) -> asyncio.Future[Any]:
-        """Return a future of this loop."""
-        return asyncio.Future(loop=self)
-
-    def _actor_of(
-        self, callback: Callable[..., object], context: contextvars.Context | None
-    ) -> _Actor:
-        owner = getattr(callback, "__self__", None)
-        if type(owner) is _Task:
-            return owner.actor
+    def _actor_in(self, context: contextvars.Context | None) -> _Actor:
+        """Return whose a callback is that is no task's own."""
         running = self._running
         if context is None:
             return running
         process = context.get(_process)
-        if process is running.process:
-            return running
-        return self._base(process)
+        return running if process is running.process else self._base(process)
 
     def _base(self, process: Process | None) -> _Actor:
         if process is None:
@@ -262,56 +257,74 @@ class Loop(asyncio.BaseEventLoop):
             process.base = _Actor(self.seed, process.name, process)
         return process.base
 
-    def _run_once(self) -> None:
-        """Run one turn: everything that is ready now, in a drawn order."""
-        if not self._pending:
-            self._jump()
-        timers, now = self._timers, self._now
-        pending = self._pending
-        while timers and timers[0][0] <= now:
-            timer = heapq.heappop(timers)[2]
-            if not timer._cancelled:  # noqa: SLF001 - as asyncio does
-                pending.append(timer)
-        self._pending = []
-        self._turn += 1
-        if len(pending) > 1:
-            turn = self._turn
-            pending.sort(key=lambda handle: handle.actor.draw(turn))
-        self._same_instant += len(pending)
-        if self._same_instant > SPIN_LIMIT:
-            raise Livelock(_spinning(pending, now))
-        for handle in pending:
-            if not handle._cancelled:  # noqa: SLF001 - as asyncio does
-                self._step(handle)
-        self._running = self._world
+    def _run_once(self) -> None:  # noqa: C901 - one loop, for speed
+        """Run turns until the loop is to stop: all that is ready now, in a drawn order.
 
-    def _step(self, handle: _Handle | _Timer) -> None:
-        actor = handle.actor
-        process = actor.process
-        if process is not None:
-            if not process.alive:
-                return
-            if process.paused:
-                process.held.append(handle)
-                return
-        self._running = actor
-        self.steps += 1
-        self.digest = (self.digest * 0x100000001B3 ^ actor.key ^ actor.step) & _MASK
-        handle._run()  # noqa: SLF001 - as asyncio does
+        Half of a rehearsal's steps are alone in their turn, and a step is little work: calls
+        are what this loop saves.
+        """
+        timers, heappop = self._timers, heapq.heappop
+        while not self._stopping:  # type: ignore[attr-defined]
+            pending = self._pending
+            if not pending:
+                self._jump()
+            now = self._now
+            while timers and timers[0][0] <= now:
+                timer = heappop(timers)[2]
+                if not timer.cancelled:
+                    pending.append(timer)
+            self._pending = []
+            self._turn += 1
+            if len(pending) > 1:
+                turn = self._turn
+                pending.sort(key=lambda handle: handle.actor.draw(turn))
+            self._same_instant += len(pending)
+            if self._same_instant > SPIN_LIMIT:
+                raise Livelock(_spinning(pending, now))
+            for handle in pending:
+                if handle.cancelled:
+                    continue
+                actor = handle.actor
+                process = actor.process
+                if process is not None and not (process.alive and not process.paused):
+                    if process.alive:
+                        process.held.append(handle)
+                    continue
+                self._running = actor
+                self.steps += 1
+                self.digest = (self.digest * 0x100000001B3 ^ actor.key ^ actor.step) & _MASK
+                try:
+                    handle.context.run(handle.callback, *handle.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as problem:  # noqa: BLE001 - as asyncio does
+                    told = {"message": f"Exception in {handle.callback}", "exception": problem}
+                    self.call_exception_handler(told)
+            self._running = self._world
 
     def _jump(self) -> None:
+        """Go to the next instant at which somebody alive wants something."""
         timers = self._timers
-        while timers and (timers[0][2]._cancelled or self._dead(timers[0][2])):  # noqa: SLF001
+        while timers:
+            when, _, handle = timers[0]
+            process = handle.actor.process
+            if not handle.cancelled and (process is None or process.alive):
+                if when > self._now:
+                    self._now = when
+                    self._same_instant = 0
+                return
             heapq.heappop(timers)
-        if not timers:
-            raise Deadlock(self._waiting())
-        if timers[0][0] > self._now:
-            self._now = timers[0][0]
-            self._same_instant = 0
+        raise Deadlock(self._waiting())
 
-    def _dead(self, timer: _Timer) -> bool:
-        process = timer.actor.process
-        return process is not None and not process.alive
+    def forget(self) -> None:
+        """Count a cancelled handle; let go of the timers among them when they are many."""
+        self._forgotten += 1
+        timers = self._timers
+        if self._forgotten > FORGOTTEN and self._forgotten * 2 > len(timers):
+            self._forgotten = 0
+            # In place: the running turn holds the list. Order is by (time, number) as before.
+            timers[:] = [each for each in timers if not each[2].cancelled]
+            heapq.heapify(timers)
 
     def _waiting(self) -> str:
         lines = [
@@ -454,7 +467,7 @@ def _place(task: asyncio.Task[Any]) -> str:
     return place
 
 
-def _spinning(pending: list[_Handle | _Timer], now: float) -> str:
+def _spinning(pending: list[_Handle], now: float) -> str:
     counts: dict[str, int] = {}
     for handle in pending:
         counts[handle.actor.name] = counts.get(handle.actor.name, 0) + 1

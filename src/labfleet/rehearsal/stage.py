@@ -147,7 +147,7 @@ class Stage:
         process = Process(life)
         dice = self.dice.stream(life)
         skew = 0.0 if not self.plan.happenings else dice.between(-2.0, 2.0)
-        clock, ids = Clock(skew, self.rate), Ids(f"{self.seed}/{life}")
+        clock, ids = Clock(skew, self.rate, self.loop.time), Ids(f"{self.seed}/{life}")
         lane = Lane(self.loop, dice.stream("lane"), process, self.rate)
         lane.slowest = self.slowest_write
         session = Session(self.shared, process)

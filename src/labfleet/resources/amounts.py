@@ -7,7 +7,9 @@ the edge by `expand`: demand up, supply down.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
+from operator import add, attrgetter
 from typing import Any
 
 from labfleet.kernel import quantity
@@ -22,6 +24,15 @@ LABELS = {
 }  # fmt: skip
 
 
+_vector = attrgetter(*DIMENSIONS)
+
+
+def vector(amounts: Amounts) -> tuple[int, ...]:
+    """Return the amounts in the order of DIMENSIONS, for comparing many quickly."""
+    found: tuple[int, ...] = _vector(amounts)
+    return found
+
+
 class Amounts(Record, frozen=True, kw_only=True):
     """How much of each dimension; 0 means none is needed or none is there."""
 
@@ -34,21 +45,18 @@ class Amounts(Record, frozen=True, kw_only=True):
     network_kbps: int = 0
 
     def __post_init__(self) -> None:
-        for name in DIMENSIONS:
-            if getattr(self, name) < 0:
-                message = f"{name}: an amount is zero or more"
-                raise ValueError(message)
+        if min(vector(self)) < 0:
+            name = next(name for name in DIMENSIONS if getattr(self, name) < 0)
+            message = f"{name}: an amount is zero or more"
+            raise ValueError(message)
 
     def __add__(self, other: Amounts) -> Amounts:
-        return Amounts(
-            cpu_milli=self.cpu_milli + other.cpu_milli,
-            memory_mib=self.memory_mib + other.memory_mib,
-            storage_mib=self.storage_mib + other.storage_mib,
-            nodes=self.nodes + other.nodes,
-            labs=self.labs + other.labs,
-            ports=self.ports + other.ports,
-            network_kbps=self.network_kbps + other.network_kbps,
-        )
+        return of_vector(map(add, vector(self), vector(other)))
+
+
+def of_vector(numbers: Iterable[int]) -> Amounts:
+    """Return the amounts of numbers in the order of DIMENSIONS."""
+    return Amounts(**dict(zip(DIMENSIONS, numbers, strict=True)))
 
 
 class Shortage(Record, frozen=True, kw_only=True):

@@ -30,7 +30,10 @@ class Condition(Record, frozen=True, kw_only=True):
 
 def find(conditions: Iterable[Condition], name: str) -> Condition | None:
     """Return the condition of this type, or None when nobody has said anything yet."""
-    return next((each for each in conditions if each.type == name), None)
+    for each in conditions:
+        if each.type == name:
+            return each
+    return None
 
 
 def is_true(conditions: Iterable[Condition], name: str) -> bool:

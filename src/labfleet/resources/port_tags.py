@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Kind = Literal["serial", "vnc", "pat"]
@@ -38,6 +39,7 @@ def is_port_tag(tag: str) -> bool:
     return _SHAPE.match(tag) is not None
 
 
+@lru_cache(maxsize=4096)
 def parse(tag: str) -> PortTag | None:
     """Return what the tag asks for, None when it is an ordinary label or malformed.
 

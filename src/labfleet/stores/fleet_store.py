@@ -281,14 +281,13 @@ def _acquire(
 
 
 def _renew(sql: dict[str, str], lease: store.Lease, run: Run) -> store.Lease:
-    run(sql["lock"], ())
+    # No lock: the row is the lock, and neither its holder nor its token changes here.
+    moved = run(sql["renew_lease"], (lease.name, lease.holder, lease.token))
+    if moved:
+        return store.Lease(lease.name, lease.holder, lease.token, moved[0][0])
     rows = run(sql["lease"], (lease.name,))
-    if not rows or rows[0][1:3] != (lease.holder, lease.token):
-        found = f"{rows[0][1] or 'nobody'} holds token {rows[0][2]}" if rows else "it is gone"
-        raise errors.Fenced(f"the lease {lease.name} with token {lease.token} is lost: {found}")
-    version = rows[0][3] + 1
-    run(sql["put_lease"], (lease.name, lease.holder, lease.token, version))
-    return store.Lease(lease.name, lease.holder, lease.token, version)
+    found = f"{rows[0][1] or 'nobody'} holds token {rows[0][2]}" if rows else "it is gone"
+    raise errors.Fenced(f"the lease {lease.name} with token {lease.token} is lost: {found}")
 
 
 def _release(sql: dict[str, str], lease: store.Lease, run: Run) -> None:

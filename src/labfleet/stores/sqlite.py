@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from queue import SimpleQueue
+from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +30,35 @@ PATIENCE = 15.0
 OLDEST = (3, 37, 0)
 KNOWN_LIMIT = 50_000
 _encode = msgspec.json.encode
+
+
+class _Transaction:
+    """One transaction of the writing connection: entered for each write, so no generator."""
+
+    __slots__ = ("_execute",)
+
+    def __init__(self, writer: sqlite3.Connection) -> None:
+        self._execute = writer.execute
+
+    def __enter__(self) -> None:
+        self._execute("BEGIN IMMEDIATE")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self._execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._execute("ROLLBACK")
+            raise
+        if error is not None:
+            with suppress(sqlite3.Error):
+                self._execute("ROLLBACK")
 
 
 class SqliteDatabase:
@@ -88,18 +118,10 @@ class SqliteDatabase:
             migrate(self._writer)
             self._writer.execute(self.sql["start_meta"], (epoch,))
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> _Transaction:
         """Hold the write lock; commit at the end, take all back on any error."""
         self._same_file()
-        self._writer.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._writer.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._writer.execute("ROLLBACK")
-            raise
+        return _Transaction(self._writer)
 
     def _same_file(self) -> None:
         """Refuse to acknowledge writes into a file that nobody can open any more."""

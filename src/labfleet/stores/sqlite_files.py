@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from labfleet.kernel import errors
@@ -18,16 +19,29 @@ _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SHUT = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
 
 
-@contextmanager
-def translated(doing: str) -> Iterator[None]:
+class translated:  # noqa: N801 - read as a verb; a class, because it is entered for every read
     """Raise kernel errors in place of sqlite3's, saying what was being done."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise translate(error, doing) from error
-    except (UnicodeError, OverflowError) as error:
-        message = f"cannot {doing}: {error}"
-        raise errors.Invalid(message, reason="UnstorableValue") from error
+
+    __slots__ = ("_doing",)
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Translate what came."""
+        if isinstance(error, sqlite3.Error):
+            raise translate(error, self._doing) from error
+        if isinstance(error, UnicodeError | OverflowError):
+            message = f"cannot {self._doing}: {error}"
+            raise errors.Invalid(message, reason="UnstorableValue") from error
 
 
 def translate(error: sqlite3.Error, doing: str) -> errors.LabfleetError:

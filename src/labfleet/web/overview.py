@@ -88,7 +88,7 @@ async def overview(parts: Parts, caller: Caller) -> Overview:
 
 def seen(parts: Parts, caller: Caller, kind: str) -> list[Resource]:
     """Return the objects of a kind that the caller may see."""
-    rows: list[Resource] = parts.cache.all(kinds.KINDS[kind].type)
+    rows: tuple[Resource, ...] = parts.cache.all(kinds.KINDS[kind].type)
     return [obj for obj in rows if access.sees(caller.principal, obj)]
 
 

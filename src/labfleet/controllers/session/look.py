@@ -7,10 +7,11 @@ labs with one marker the recorded one is kept and the other removed.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.look import address_of

@@ -88,7 +88,9 @@ class Inventory:
         A failure is shared for `FAILURE_AGE`, or a region that is down would cost each worker
         in turn a whole time-out.
         """
-        kept = self._regions.setdefault(region, _Region())
+        kept = self._regions.get(region)
+        if kept is None:
+            kept = self._regions[region] = _Region()
         async with kept.lock:
             now = self._clock.monotonic()
             if kept.read_at is None or now - kept.read_at > MAX_AGE:

@@ -7,9 +7,10 @@ different things.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker import measure

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
+from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker import leaks

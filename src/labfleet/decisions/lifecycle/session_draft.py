@@ -35,8 +35,7 @@ PRESENT = ("LabStarted", "PortsOpen", "HostReachable")
 SOON, POLL, WATCH = 1.0, 5.0, 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """What the shell just saw; None means that it did not look or could not tell.
 
     `host_lost`: the worker failed or is on its way out without us. `host_dead`: its instance
@@ -74,8 +73,7 @@ class Seen:
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """The next state, one action at most, what to give back, when to look again (seconds)."""
 
     status: SessionStatus

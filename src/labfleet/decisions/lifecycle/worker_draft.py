@@ -38,8 +38,7 @@ TOLERATED_CHECKS = 3
 SOON, POLL, CHECK = 1.0, 15.0, 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """What the shell just saw; None means that it did not look or could not tell.
 
     `ec2` is the instance as described; `absent` means that the provider said NotFound.
@@ -80,8 +79,7 @@ class Seen:
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """The next state of the record, one action at most, and when to look again (seconds)."""
 
     status: WorkerStatus

@@ -83,6 +83,7 @@ class Thing:
     instance_check: str = "ok"
     events: tuple[ScheduledEvent, ...] = ()
     console: str = ""
+    told: tuple[tuple[object, ...], Instance] | None = None
 
     @property
     def live(self) -> bool:
@@ -332,7 +333,11 @@ class Cloud:
         if now - thing.since < 8.0 and self.luck.strikes("state_stale"):
             state = thing.before
         up = state == "running"
-        return Instance(
+        told = (state, thing.public_ip, thing.launched, thing.reason)
+        kept = thing.told
+        if kept is not None and kept[0] == told and kept[1].tags == thing.tags:
+            return kept[1]
+        found = Instance(
             id=thing.id,
             state=state,
             instance_type=thing.request.instance_type,
@@ -346,6 +351,8 @@ class Cloud:
             state_reason=thing.reason,
             tags=dict(thing.tags),
         )
+        thing.told = (told, found)
+        return found
 
     def checked(self, thing: Thing) -> Checks | None:
         """Return a running instance's checks as they show; None when it does not run."""

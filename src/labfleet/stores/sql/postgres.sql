@@ -120,6 +120,10 @@ SELECT revision FROM meta FOR UPDATE;
 -- name: lease
 SELECT name, holder, token, version FROM leases WHERE name = %s;
 
+-- name: renew_lease
+UPDATE leases SET version = version + 1 WHERE name = %s AND holder = %s AND token = %s
+RETURNING version;
+
 -- name: put_lease
 INSERT INTO leases (name, holder, token, version) VALUES (%s, %s, %s, %s)
 ON CONFLICT (name) DO UPDATE

@@ -117,6 +117,10 @@ SELECT revision FROM meta;
 -- name: lease
 SELECT name, holder, token, version FROM leases WHERE name = ?;
 
+-- name: renew_lease
+UPDATE leases SET version = version + 1 WHERE name = ? AND holder = ? AND token = ?
+RETURNING version;
+
 -- name: put_lease
 INSERT INTO leases (name, holder, token, version) VALUES (?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE
