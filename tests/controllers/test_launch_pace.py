@@ -1,17 +1,22 @@
-"""The pace of launches: a pool that grows by hundreds does not empty EC2's bucket."""
+"""The pace of changes: a pool that grows or ends by hundreds does not empty EC2's buckets."""
 
 from __future__ import annotations
 
-from labfleet.controllers.worker.launch import Turnstile
+import pytest
+
+from labfleet.controllers.worker.launch import PACES, turnstiles
+from labfleet.rehearsal.worlds.ec2 import BUCKETS
 
 
-def test_launches_never_outrun_the_bucket_of_ec2() -> None:
-    """Two hundred launches asked for at once stay inside 5 tokens and 2 a second."""
-    turnstile, level, now = Turnstile(), 5.0, 0.0
+@pytest.mark.parametrize("action", PACES)
+def test_changes_never_outrun_the_buckets_of_ec2(action: str) -> None:
+    """Two hundred asked for at once stay inside the bucket of their action."""
+    most, refill = BUCKETS[f"{'Run' if action == 'launch' else action.title()}Instances"]
+    turnstile, level, now = turnstiles()[action], most, 0.0
     for _ in range(200):
         wait = turnstile.wait(now)
         while wait:
-            level = min(5.0, level + 2.0 * wait)
+            level = min(most, level + refill * wait)
             now += wait
             wait = turnstile.wait(now)
         level -= 1
@@ -21,6 +26,6 @@ def test_launches_never_outrun_the_bucket_of_ec2() -> None:
 
 def test_a_few_launches_go_at_once() -> None:
     """A pool that grows by a handful notices nothing."""
-    turnstile = Turnstile()
+    turnstile = turnstiles()["launch"]
     assert [turnstile.wait(0.0) for _ in range(4)] == [0.0] * 4
     assert turnstile.wait(0.0) > 0

@@ -28,29 +28,40 @@ VISIBILITY = timedelta(seconds=60)
 HELD_SECONDS = 60.0
 """How long at most until a held worker is looked at again: its deadlines go on meanwhile."""
 ACTOR = "worker-controller"
-LAUNCHES_AT_ONCE, LAUNCHES_A_SECOND = 4, 1.6
+# Action -> (at once, a second): four fifths of EC2's buckets, the rest is left to others.
+PACES = {"launch": (4, 1.6), "start": (4, 1.6), "stop": (40, 4.0), "terminate": (80, 4.0)}
 
 
 @dataclass(slots=True)
 class Turnstile:
-    """Lets launches through at the pace that EC2 takes them.
+    """Lets calls of one action through at the pace that EC2 takes them.
 
-    RunInstances has a bucket of 5 tokens and 2 more a second (aws.md 6.3); a pool that grows
-    by two hundred at once would be throttled for minutes, and everybody else of the account
-    with it. A part of the bucket is left to others. Seconds are the machine's.
+    RunInstances and StartInstances have a bucket of 5 tokens and 2 more a second (aws.md 6.3);
+    a pool that grows by two hundred at once would be throttled for minutes, and everybody else
+    of the account with it. Seconds are the machine's.
     """
 
-    level: float = float(LAUNCHES_AT_ONCE)
+    most: float
+    rate: float
+    level: float = field(init=False)
     at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.level = self.most
 
     def wait(self, now: float) -> float:
         """Take a turn and return 0, or return how many seconds it is until there is one."""
-        grown = self.level + max(0.0, now - self.at) * LAUNCHES_A_SECOND
-        self.level, self.at = min(float(LAUNCHES_AT_ONCE), grown), now
+        grown = self.level + max(0.0, now - self.at) * self.rate
+        self.level, self.at = min(self.most, grown), now
         if self.level >= 1:
             self.level -= 1
             return 0.0
-        return (1 - self.level) / LAUNCHES_A_SECOND
+        return (1 - self.level) / self.rate
+
+
+def turnstiles() -> dict[str, Turnstile]:
+    """Return a turnstile for each action that has a pace."""
+    return {action: Turnstile(most, rate) for action, (most, rate) in PACES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +69,13 @@ class Launcher:
     """Prepares, performs and settles launches."""
 
     context: Context
-    turnstile: Turnstile = field(default_factory=Turnstile)
+    paces: dict[str, Turnstile] = field(default_factory=turnstiles)
     offers: Offers = field(default_factory=Offers)
 
-    def turn(self) -> float:
-        """Take a turn to launch and return 0, or the fleet seconds to wait for one."""
-        clock = self.context.clock
-        return self.turnstile.wait(clock.monotonic() / clock.rate) * clock.rate
+    def turn(self, action: str) -> float:
+        """Take a turn to do it and return 0, or the fleet seconds to wait for one."""
+        clock, pace = self.context.clock, self.paces.get(action)
+        return 0.0 if pace is None else pace.wait(clock.monotonic() / clock.rate) * clock.rate
 
     async def held(self, worker: Worker, machine: Machine) -> float:
         """Return 0, or how many fleet seconds to wait because nothing can be asked for now.

@@ -72,7 +72,8 @@ class WorkerController:
     ) -> Done | Again:
         """Commit the intent, act, and record what came of it."""
         action = step.action or ""
-        wait = self._launcher.start_held(worker) if action == "start" else 0.0
+        held = self._launcher.start_held(worker) if action == "start" else 0.0
+        wait = held or self._launcher.turn(action)
         if wait:
             await self._record(worker, step)
             return Again(wait)
@@ -91,7 +92,7 @@ class WorkerController:
         if worker.status.phase is not WorkerPhase.PROVISIONING_EC2:
             await self._record(worker, step)
             return Again(0.0)
-        wait = await self._launcher.held(worker, machine) or self._launcher.turn()
+        wait = await self._launcher.held(worker, machine) or self._launcher.turn("launch")
         if wait:
             return Again(wait)
         try:
