@@ -15,7 +15,7 @@ import msgspec
 from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
-from labfleet.decisions import parking, pausing, scaling
+from labfleet.decisions import breaker, parking, pausing, scaling
 from labfleet.decisions.lifecycle import worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
@@ -28,6 +28,7 @@ from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service import ledger_rows
+from labfleet.service.fleet_settings import PAUSED_MARK
 
 EVERY = 20.0
 KEPT_LIMIT = 5000
@@ -62,6 +63,8 @@ class PoolController:
         if pool is None:
             return Done()
         revision, now = self.context.cache.revision, self.context.clock.now()
+        if await self._broke(pool, now):
+            return Again(1.0)
         view = self._view(pool, now)
         paused = self.context.settings.paused(pool.name)
         decision = pausing.held(
@@ -78,6 +81,24 @@ class PoolController:
         await self._grow(pool, decision, len(view.waiting), now, paused)
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
         return Done() if ended else Again(EVERY)
+
+    async def _broke(self, pool: Pool, now: datetime) -> bool:
+        """Note machines that others ended; when there are many, pause the pool. True: written."""
+        workers = self.context.cache.by(Worker, "pool", pool.name)
+        losses = breaker.noted(pool.status.losses, workers, now)
+        asked = pool.deleting or pool.spec.desired != "Ready" or pool.spec.paused
+        names = () if asked else breaker.trips(losses, pool.status.tripped_at)
+        if losses == pool.status.losses and not names:
+            return False
+        new = msgspec.structs.replace(
+            pool, status=msgspec.structs.replace(pool.status, losses=losses)
+        )
+        told = f"{len(losses)} machines ended from outside lately"
+        if names:
+            new = _tripped(new, names, now)
+            told = f"PoolPaused: {new.metadata.annotations[PAUSED_MARK].strip()}"
+        await self.context.write(new, actor=ACTOR, reason=told)
+        return True
 
     def _guard(self, pool: Pool, decision: scaling.PoolDecision) -> tuple[stores.Precondition, ...]:
         """Return what must hold in a commit that acts by itself: nobody paused it meanwhile."""
@@ -313,8 +334,39 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
     )
 
 
+def _tripped(pool: Pool, names: tuple[str, ...], now: datetime) -> Pool:
+    """Return the pool paused by itself, with a sentence that says why and how to go on."""
+    minutes = int(breaker.WINDOW.total_seconds() // 60)
+    told = f"{len(names)} machines were ended from outside within {minutes} min"
+    metadata = msgspec.structs.replace(
+        pool.metadata,
+        generation=pool.metadata.generation + 1,
+        annotations={
+            **pool.metadata.annotations,
+            PAUSED_MARK: f" since {now:%Y-%m-%d %H:%M}Z by {ACTOR}: {told}",
+        },
+    )
+    facts = conditions.put(
+        pool.status.conditions,
+        "LosingMachines",
+        "True",
+        "MassTermination",
+        f"{told} ({', '.join(names[:5])}): nothing is replaced until labfleet resume",
+        now=now,
+    )
+    return msgspec.structs.replace(
+        pool,
+        metadata=metadata,
+        spec=msgspec.structs.replace(pool.spec, paused=True),
+        status=msgspec.structs.replace(pool.status, conditions=facts, tripped_at=now),
+    )
+
+
 def _paused(status: PoolStatus, paused: str | None, now: datetime) -> PoolStatus:
     """Return the status with the fact of a pause; a pool that never was paused has none."""
+    if paused is None and conditions.is_true(status.conditions, "LosingMachines"):
+        facts = conditions.put(status.conditions, "LosingMachines", "False", "Resumed", now=now)
+        status = msgspec.structs.replace(status, conditions=facts)
     if paused is None and conditions.find(status.conditions, "Paused") is None:
         return status
     fact = conditions.put(

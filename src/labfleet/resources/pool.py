@@ -14,6 +14,7 @@ from labfleet.resources.meta import Record, Resource
 
 FINALIZER_WORKERS = "labfleet/pool-workers"
 EVENTS_KEPT = 50
+LOSSES_KEPT = 20
 
 
 class PoolPhase(StrEnum):
@@ -100,8 +101,19 @@ class ScalingEvent(Record, frozen=True, kw_only=True):
     worker: str
 
 
+class Loss(Record, frozen=True, kw_only=True):
+    """One machine of the pool that ended without being asked to."""
+
+    worker: str
+    at: datetime
+
+
 class PoolStatus(Record, frozen=True, kw_only=True):
-    """What was observed of a pool; counts are of its workers by stage."""
+    """What was observed of a pool; counts are of its workers by stage.
+
+    `losses` are machines that others ended lately; `tripped_at` is when so many made the pool
+    pause itself.
+    """
 
     phase: PoolPhase = PoolPhase.PENDING
     conditions: tuple[Condition, ...] = ()
@@ -115,6 +127,8 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     last_scale_down: datetime | None = None
     created_workers: int = 0
     events: tuple[ScalingEvent, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    tripped_at: datetime | None = None
     message: str = ""
     observed_generation: int = 0
 

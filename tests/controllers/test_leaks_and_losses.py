@@ -1,0 +1,118 @@
+"""Licence leaks outlive their workers; pools stop replacing what others keep ending."""
+
+from __future__ import annotations
+
+from virtual_time import play
+from world import ADMIN, World, world
+
+from labfleet.resources import conditions
+from labfleet.resources.leak import Leak
+from labfleet.resources.pool import Pool
+from labfleet.resources.worker import Worker
+from labfleet.service import settings_verbs
+
+
+def alive(w: World) -> list[str]:
+    return [each.name for each in w.cache.all(Worker) if each.status.phase in {"READY", "ACTIVE"}]
+
+
+def test_a_leak_outlives_its_worker() -> None:
+    """The machine ended with its licence: the record goes, the leak stays with what is needed."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.worker()
+            await w.until(w.is_("w1", "READY"))
+            worker = w.cache.get(Worker, "w1")
+            assert worker is not None
+            w.compute.end(w.compute.alive("w1")[0])
+            await w.until(w.is_("w1", "FAILED"))
+            await w.delete("Worker", "w1")
+            await w.until(lambda: w.phase("w1") is None)
+            [leak] = w.cache.all(Leak)
+            assert leak.spec.worker == "w1"
+            assert leak.spec.worker_uid == worker.metadata.uid
+            assert leak.spec.instance_id == worker.status.ec2.instance_id
+            assert leak.spec.product_uuid == worker.status.cml.product_uuid
+            assert leak.spec.certain
+            assert "instance ended" in leak.spec.why
+
+    play(story)
+
+
+def test_a_doubt_is_a_leak_until_it_is_cleared() -> None:
+    """A crash in a deregistration leaves an uncertain leak; CML's later answer takes it back."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.worker()
+            await w.until(w.is_("w1", "READY"))
+            seen: list[bool] = []
+            w.cache.on_change(Leak, lambda _, new: seen.append(new is not None))
+            struck: list[str] = []
+
+            def once(name: str, _: int) -> str | None:
+                if name == "deregister" and not struck:
+                    struck.append(name)
+                    return "crash-before"
+                return None
+
+            w.strike = once
+            await w.desire("w1", "Terminated")
+            await w.until(w.is_("w1", "TERMINATED"))
+            assert struck
+            assert w.cache.all(Leak) == []
+            assert seen in ([], [True, False])
+
+    play(story)
+
+
+def test_a_tool_that_keeps_ending_machines_pauses_the_pool() -> None:
+    """Case 35: after the third end within half an hour nothing is replaced until resume."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.pool(scaling={"minWorkers": 3, "maxWorkers": 6, "cooldownUpSeconds": 0})
+            await w.until(lambda: len(alive(w)) == 3, hours=4)
+            for machine in w.compute.alive():
+                w.compute.end(machine, "Client.UserInitiatedShutdown")
+            await w.pass_(1200)
+            pool = w.cache.get(Pool, "p1")
+            assert pool is not None
+            assert pool.spec.paused
+            fact = conditions.find(pool.status.conditions, "LosingMachines")
+            assert fact is not None
+            assert (fact.status, fact.reason) == ("True", "MassTermination")
+            assert "labfleet resume" in fact.message
+            launched = len(w.compute.machines)
+            await w.pass_(7200)
+            assert len(w.compute.machines) == launched
+            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", paused=False)
+            await w.until(lambda: len(alive(w)) == 3, hours=4)
+            pool = w.cache.get(Pool, "p1")
+            assert pool is not None
+            assert not pool.spec.paused
+            assert not conditions.is_true(pool.status.conditions, "LosingMachines")
+
+    play(story)
+
+
+def test_one_ended_machine_is_just_replaced() -> None:
+    """A single loss trips nothing."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.pool(scaling={"minWorkers": 2, "cooldownUpSeconds": 0})
+            await w.until(lambda: len(alive(w)) == 2, hours=4)
+            w.compute.end(w.compute.alive()[0])
+            await w.pass_(300)
+            await w.until(lambda: len(alive(w)) == 2, hours=4)
+            pool = w.cache.get(Pool, "p1")
+            assert pool is not None
+            assert not pool.spec.paused
+
+    play(story)
