@@ -1,6 +1,6 @@
 """The fallback network: one aiohttp session with few connections for one boot of one server.
 
-For a server that `http_transport` does not get on with (decision 0014). A client of its own for
+For a server that `http_transport` does not get on with (decision 0015). A client of its own for
 each server, because shared pools are quadratic in hosts. It knows TLS and sockets, not CML.
 """
 
