@@ -22,6 +22,7 @@ from labfleet.adapters.webhooks import HttpDeliveries
 from labfleet.app.aliases import Environment
 from labfleet.app.aws_requests import add_aws_requests
 from labfleet.app.metrics import Metrics
+from labfleet.app.region_gauges import add_region_gauges
 from labfleet.app.settings import Settings, surroundings
 from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges, add_pauses
@@ -182,6 +183,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_gauges(metrics, cache, system.controllers)
     add_pauses(metrics, system.parts.settings)
     add_worker_gauges(metrics, system.parts.samples, outside.clock, cache)
+    add_region_gauges(metrics, cache, outside.clock)
     if isinstance(outside.compute, compute.Ec2):
         add_aws_requests(metrics, outside.compute.sent)
     return system

@@ -1,0 +1,102 @@
+"""Gauges of regions and leaks: what discovery did, what seems left behind, licences lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from labfleet.app.metrics import Metrics, Sample
+from labfleet.engine.cache import Cache
+from labfleet.kernel.clock import Clock
+from labfleet.resources.leak import Leak
+from labfleet.resources.region import Region
+
+
+def add_region_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None:
+    """Add what is read from the cache at each scrape."""
+
+    def each(read: Callable[[Region], float | None]) -> Callable[[], Iterable[Sample]]:
+        def made() -> Iterable[Sample]:
+            for region in cache.all(Region):
+                value = read(region)
+                if value is not None:
+                    yield (region.name,), float(value)
+
+        return made
+
+    def age(region: Region) -> float | None:
+        at = region.status.scan.last_run_at
+        return None if at is None else max((clock.now() - at).total_seconds(), 0.0)
+
+    def failed(region: Region) -> float | None:
+        scan = region.status.scan
+        return float(bool(scan.last_error)) if scan.runs else None
+
+    def suspects() -> Iterable[Sample]:
+        for region in cache.all(Region):
+            counted = Counter(str(each.kind) for each in region.status.suspects)
+            for kind in ("instance", "volume", "address"):
+                yield (region.name, kind), float(counted[kind])
+
+    def leaks() -> Iterable[Sample]:
+        yield (), float(len(cache.all(Leak)))
+
+    metrics.gauge("labfleet_licence_leaks", "Licences that a person must free at Cisco.", (), leaks)
+    metrics.gauge(
+        "labfleet_garbage_suspects",
+        "What carries our owner tag and seems to belong to nobody.",
+        ("region", "kind"),
+        suspects,
+    )
+    metrics.gauge(
+        "labfleet_garbage_ended",
+        "How much garbage collection has asked to end, since the region is known.",
+        ("region",),
+        each(_ended),
+    )
+    metrics.gauge(
+        "labfleet_garbage_held",
+        "1 while a region's list fails, so that nothing is judged there.",
+        ("region",),
+        each(_held),
+    )
+    metrics.gauge(
+        "labfleet_discovery_age_seconds",
+        "Fleet seconds since a region was last scanned.",
+        ("region",),
+        each(age),
+    )
+    metrics.gauge(
+        "labfleet_discovery_failed",
+        "1 when a region's last scan failed.",
+        ("region",),
+        each(failed),
+    )
+    metrics.gauge(
+        "labfleet_discovery_found",
+        "Instances of known images that a region's last scan found.",
+        ("region",),
+        each(_found),
+    )
+    metrics.gauge(
+        "labfleet_discovery_imported",
+        "Workers that discovery has made, since the region is known.",
+        ("region",),
+        each(_imported),
+    )
+
+
+def _ended(region: Region) -> float | None:
+    return region.status.ended
+
+
+def _held(region: Region) -> float | None:
+    return float(bool(region.status.waits))
+
+
+def _found(region: Region) -> float | None:
+    return region.status.scan.discovered if region.status.scan.runs else None
+
+
+def _imported(region: Region) -> float | None:
+    return region.status.scan.imported
