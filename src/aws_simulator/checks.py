@@ -8,11 +8,16 @@ import binascii
 
 Error = tuple[int, str, str]
 USER_DATA_LIMIT = 16 * 1024
+TERMINATED_AT_ONCE = 1000
 TAGGING = ("RunInstances", "CreateTags")
 
 
 def check(action: str, form: dict[str, str]) -> Error | None:
     """Return the first objection to a request, or None."""
+    if action == "TerminateInstances":
+        named = sum(name.startswith("InstanceId.") for name in form)
+        if named > TERMINATED_AT_ONCE:
+            return 400, "InvalidParameterValue", "At most 1000 instances can be terminated at once"
     if action in TAGGING:
         return _tags(form) or _user_data(form)
     return None

@@ -161,6 +161,7 @@ class Gate:
         ours = {
             "DescribeInstances": lambda: listing.describe_instances(self.world, call, backend),
             "DescribeInstanceStatus": lambda: listing.describe_status(self.world, call, backend),
+            "GetConsoleOutput": lambda: stubs.console_output(self.world, call),
             "ModifyInstanceCpuOptions": lambda: stubs.modify_cpu_options(self.world, call),
         }
         answer = ours.get(call.action)

@@ -178,6 +178,10 @@ def _hide(world: World, instance: Any, fields: dict[str, Any]) -> None:
     world.machines[instance.id].visible_at = until
 
 
+def _console(world: World, instance: Any, fields: dict[str, Any]) -> None:
+    world.machines[instance.id].console = str(fields["text"])
+
+
 def _schedule(world: World, instance: Any, fields: dict[str, Any]) -> None:
     """Announce a maintenance `lead` seconds ahead; what it says is done when its time comes."""
     code = fields["code"]
@@ -264,6 +268,7 @@ VERBS: dict[str, Verb] = {
     "fate": _fate,
     "load": _load,
     "hide": _hide,
+    "console": _console,
     "schedule": _schedule,
     "unschedule": _unschedule,
     "interrupt": _interrupt,

@@ -1,6 +1,7 @@
 """The journal of calls: bounded, in order, and the counters that outlive its bound."""
 
 import collections
+import copy
 import dataclasses
 import itertools
 import re
@@ -53,6 +54,13 @@ class Journal:
     minutes: Minutes = dataclasses.field(default_factory=collections.Counter)
     throttled: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     number: int = 0
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> "Journal":
+        """Copy for a snapshot; entries never change, so both copies share them."""
+        copied = {
+            field.name: copy.copy(getattr(self, field.name)) for field in dataclasses.fields(self)
+        }
+        return Journal(**copied)
 
     def add(self, **fields: Any) -> Entry:
         """Append an entry; the oldest one falls out beyond the bound."""

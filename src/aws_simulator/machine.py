@@ -59,6 +59,7 @@ class Machine:
     runs: list[tuple[float, float]] = dataclasses.field(default_factory=list)
     loads: list[tuple[float, dict[str, float]]] = dataclasses.field(default_factory=list)
     nested: bool = False
+    console: str | None = None
     fate: str = ""
     calls: list[str] = dataclasses.field(default_factory=list)
     busy: bool = False

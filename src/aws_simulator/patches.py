@@ -52,6 +52,7 @@ POINTS: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (Instance, "__del__", ()),
     (TagBackend, "create_tags", ("resource_ids", "tags")),
     (TagBackend, "delete_tags", ("resource_ids", "tags")),
+    (TagBackend, "describe_tags", ("filters",)),
     (CloudWatchResponse, "get_metric_data", ()),
     (CloudWatchResponse, "get_metric_statistics", ()),
 )
@@ -166,6 +167,8 @@ def _patch_tags_and_metrics() -> None:
     for name in ("create_tags", "delete_tags"):
         ORIGINALS[name] = getattr(tagging, name)
         setattr(tagging, name, functools.partialmethod(_tagging, name))
+    ORIGINALS["describe_tags"] = tagging.describe_tags
+    tagging.describe_tags = _describe_tags
     watching: Any = CloudWatchResponse
     for name in ("get_metric_data", "get_metric_statistics"):
         ORIGINALS[name] = getattr(watching, name)
@@ -279,6 +282,21 @@ def _tagging(self: Any, name: str, resource_ids: list[str], tags: dict[str, Any]
     return done
 
 
+def _describe_tags(self: Any, filters: Any = None) -> list[dict[str, str]]:
+    """List tags; until the lag is over, an instance's new and changed ones are left out."""
+    found: list[dict[str, str]] = ORIGINALS["describe_tags"](self, filters)
+    here, now = world(), world().clock.now()
+    if not here.reading:
+        return found
+    return [
+        tag
+        for tag in found
+        if (machine := here.machines.get(tag["resource_id"])) is None
+        or now >= machine.tags_visible_at
+        or machine.old_tags.get(tag["key"]) == tag["value"]
+    ]
+
+
 def _status(which: str, self: Any) -> dict[str, Any]:
     initial = world().config.times_for(self.instance_type).status
     word = world().machines[self.id].check_status(which, world().clock.now(), initial)
@@ -363,10 +381,13 @@ def _terminate_instances(self: Any, instance_ids: list[str]) -> list[Any]:
     if not instance_ids:
         raise EC2ClientError("InvalidParameterCombination", "No instances specified")
     found = self.get_multi_instances_by_id(instance_ids)
-    for item in found:
-        if item.disable_api_termination is True:
-            raise EC2ClientError("OperationNotPermitted", f"'{item.id}' may not be terminated.")
-    return [(item, item.terminate()) for item in found]
+    kept = [item for item in found if str(item.disable_api_termination).lower() == "true"]
+    # All of a zone with a protected one is refused; what lies in other zones goes (aws.md 6.3).
+    zones = {item.availability_zone for item in kept}
+    done = [(item, item.terminate()) for item in found if item.availability_zone not in zones]
+    if kept:
+        raise EC2ClientError("OperationNotPermitted", f"'{kept[0].id}' may not be terminated.")
+    return done
 
 
 def _check_all(found: list[Any], allowed: tuple[str, ...]) -> None:

@@ -45,7 +45,7 @@ class Snapshots:
             "dice": world.dice.getstate(),
             "ids": mock_random.getstate(),
             "world": {field: getattr(world, field) for field in WORLD},
-            "backends": [vars(backend) for backend in _backends()],
+            "backends": {place: vars(backend) for place, backend in _backends().items()},
         }
         self.kept.pop(name, None)
         self.kept[name] = _copied(whole)
@@ -63,12 +63,13 @@ class Snapshots:
             setattr(world, field, value)
         for machine in world.machines.values():
             machine.busy, machine.retry_at = False, 0.0
-        backends = _backends()
-        for backend in backends[len(whole["backends"]) :]:
-            backend.reset()
-        for backend, state in zip(backends, whole["backends"], strict=False):
-            vars(backend).clear()
-            vars(backend).update(state)
+        for place, backend in _backends().items():
+            state = whole["backends"].get(place)
+            if state is None:
+                backend.reset()
+            else:
+                vars(backend).clear()
+                vars(backend).update(state)
         world.dice.setstate(whole["dice"])
         mock_random.setstate(whole["ids"])
         world.clock.jump(whole["now"])
@@ -76,18 +77,19 @@ class Snapshots:
         return {"name": name, "at": whole["now"]}
 
 
-def _backends() -> list[Any]:
-    """Return moto's backends of EC2 and CloudWatch in the order in which they came to be."""
-    found: list[Any] = []
-    services: tuple[Any, ...] = (ec2_backends, cloudwatch_backends)
-    for service in services:
-        for account in list(service.values()):
-            found += list(account.values())
-    return found
+def _backends() -> dict[tuple[str, str, str], Any]:
+    """Return moto's backends of EC2 and CloudWatch by (service, account, region)."""
+    services: dict[str, Any] = {"ec2": ec2_backends, "cloudwatch": cloudwatch_backends}
+    return {
+        (service, str(account), str(region)): backend
+        for service, accounts in services.items()
+        for account, regions in list(accounts.items())
+        for region, backend in list(regions.items())
+    }
 
 
 def _copied(whole: dict[str, Any]) -> dict[str, Any]:
     """Copy a state deeply; what points at a backend goes on pointing at the live one."""
-    memo = {id(backend): backend for backend in _backends()}
+    memo = {id(backend): backend for backend in _backends().values()}
     copied: dict[str, Any] = copy.deepcopy(whole, memo)
     return copied

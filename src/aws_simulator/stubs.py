@@ -1,13 +1,17 @@
-"""Calls that moto lacks and a fleet needs: the vCPU quota, and nested virtualisation of a type.
+"""Calls that moto lacks or answers with one fixed text: quota, nesting, console output.
 
 Each takes a call and returns a whole reply; Refusal for what AWS refuses.
 """
 
+import base64
 import json
 from typing import Any
 
 from aws_simulator import launching
 from aws_simulator.calls import Call, Refusal, Reply
+from aws_simulator.clock import naive
+from aws_simulator.filters import stamp
+from aws_simulator.machine import Machine
 from aws_simulator.world import World
 
 QUOTAS = {
@@ -15,6 +19,7 @@ QUOTAS = {
     "L-34B43A08": "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
 }
 NO_LIMIT = 100_000.0
+CONSOLE_LIMIT = 64 * 1024
 
 
 def service_quotas(world: World, call: Call) -> Reply:
@@ -55,18 +60,50 @@ def modify_cpu_options(world: World, call: Call) -> Reply:
     """Switch nested virtualisation of a stopped instance."""
     instance_id = call.form.get("InstanceId", "")
     with world.lock:
-        machine = world.machines.get(instance_id)
-        if machine is None or not world.visible(machine, call.action, world.clock.now()):
-            text = f"The instance ID '{instance_id}' does not exist"
-            raise Refusal(400, "InvalidInstanceID.NotFound", text)
+        machine = _machine(world, call)
         if machine.state != "stopped":
             raise Refusal(400, "IncorrectInstanceState", f"'{instance_id}' is not stopped")
         wanted = call.form.get("NestedVirtualization", "disabled")
         launching.check_nesting(world.instances[instance_id].instance_type, call.form)
         machine.nested = wanted == "enabled"
+    more = f"<nestedVirtualization>{wanted}</nestedVirtualization>"
+    return _xml(call, f"<instanceId>{instance_id}</instanceId>{more}")
+
+
+def console_output(world: World, call: Call) -> Reply:
+    """Return what an instance wrote on its console: what was set by hand, else a plain boot."""
+    with world.lock:
+        machine = _machine(world, call)
+        text = machine.console if machine.console is not None else _boot_text(machine)
+        at = stamp(naive(machine.since))
+    output = base64.b64encode(text.encode()[-CONSOLE_LIMIT:]).decode()
+    instance_id = call.form.get("InstanceId", "")
+    shown = f"<output>{output}</output>" if output else ""
+    return _xml(call, f"<instanceId>{instance_id}</instanceId><timestamp>{at}</timestamp>{shown}")
+
+
+def _boot_text(machine: Machine) -> str:
+    """Return the console of a boot; nothing is written before the first one is over."""
+    if not machine.runs:
+        return ""
+    return "".join(
+        f"[    0.000000] Linux version 6.8.0 (boot {number})\ncml login:\n"
+        for number in range(1, len(machine.runs) + 1)
+    )
+
+
+def _machine(world: World, call: Call) -> Machine:
+    instance_id = call.form.get("InstanceId", "")
+    machine = world.machines.get(instance_id)
+    if machine is None or not world.visible(machine, call.action, world.clock.now()):
+        text = f"The instance ID '{instance_id}' does not exist"
+        raise Refusal(400, "InvalidInstanceID.NotFound", text)
+    return machine
+
+
+def _xml(call: Call, inner: str) -> Reply:
     body = (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<ModifyInstanceCpuOptionsResponse>'
-        f"<requestId>simulated</requestId><instanceId>{instance_id}</instanceId>"
-        f"<nestedVirtualization>{wanted}</nestedVirtualization></ModifyInstanceCpuOptionsResponse>"
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<{call.action}Response>'
+        f"<requestId>simulated</requestId>{inner}</{call.action}Response>"
     )
     return Reply("200 OK", [("Content-Type", "text/xml;charset=UTF-8")], body.encode())

@@ -156,6 +156,15 @@ def test_servers_boot_although_nobody_asks(stub):
     end_simulator(fake)
 
 
+def test_a_server_that_never_boots(stub, linked):
+    """With the fate `no_boot` the instance runs while its CML server stays off."""
+    linked.rule("fate", action="RunInstances", fate="no_boot")
+    run(linked, InstanceType="m5.large")
+    linked.advance(40)
+    assert linked.state()["instances"][0]["state"] == "running"
+    assert "boot" not in [verb for verb, _ in stub.calls]
+
+
 def test_a_stop_is_noted_with_what_the_cml_server_held():
     """The journal holds labs, licence and reads at the moment of a stop; I9 bites on them."""
     with cml_running("--fleet", speed=1000.0) as cml:

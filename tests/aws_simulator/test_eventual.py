@@ -47,7 +47,10 @@ def test_new_tags_show_late(fake, ec2, launch, state_of):
     assert ids_of(ec2.describe_instances(Filters=by_tag)) == [instance_id]
     ec2.create_tags(Resources=[instance_id], Tags=[{"Key": "a", "Value": "2"}])
     assert state_of(instance_id)["Tags"] == TAG
+    of_it = [{"Name": "resource-id", "Values": [instance_id]}]
+    assert ec2.describe_tags(Filters=of_it)["Tags"] == []
     fake.advance(5)
+    assert ec2.describe_tags(Filters=of_it)["Tags"][0]["Value"] == "2"
     assert state_of(instance_id)["Tags"] == [{"Key": "a", "Value": "2"}]
 
 

@@ -130,6 +130,28 @@ def test_the_hand_modifies_and_the_api_follows(fake, ec2, running, state_of):
     assert state_of(running)["InstanceType"] == "m5.metal"
 
 
+def test_protection_refuses_its_zone_only(fake, ec2, running, state_of, launch):
+    """One protected instance keeps its zone's instances; those of another zone are terminated."""
+    (there,) = launch(ClientToken="b", SubnetId=fake.subnets[1])
+    (beside,) = launch(ClientToken="c")
+    fake.hand("modify", running, disable_api_termination=True)
+    ids = {"InstanceIds": [running, there, beside]}
+    assert code_of(ec2.terminate_instances, **ids)[1] == "OperationNotPermitted"
+    states = [state_of(each)["State"]["Name"] for each in ids["InstanceIds"]]
+    assert states == ["running", "shutting-down", "pending"]
+
+
+def test_the_console_can_be_read_and_written(fake, ec2, launch):
+    """Nothing before the boot, a plain boot after it, then what was set by hand."""
+    (instance_id,) = launch()
+    assert "Output" not in ec2.get_console_output(InstanceId=instance_id)
+    fake.advance(500)
+    assert "login" in ec2.get_console_output(InstanceId=instance_id)["Output"]
+    fake.hand("console", instance_id, text="Kernel panic")
+    assert ec2.get_console_output(InstanceId=instance_id)["Output"] == "Kernel panic"
+    assert code_of(ec2.get_console_output, InstanceId="i-0123456789abcdef0")[0] == 400
+
+
 def test_an_instance_may_hide(fake, ec2, running):
     """A hidden instance is NotFound for the seconds that were asked for."""
     fake.hand("hide", running, seconds=30)

@@ -1,5 +1,7 @@
 """Images (F12): the same name by a stranger and in another region, and one that is withdrawn."""
 
+from aws_simulator_process import code_of
+
 
 def named(client, **fields):
     """Return the ids of the images that a name pattern finds."""
@@ -17,11 +19,12 @@ def test_a_stranger_may_use_the_same_name(fake, ec2):
     assert named(ec2, Owners=["999999999999"]) == [foreign["ami_id"]]
 
 
-def test_two_regions_have_the_same_name_with_other_ids(fake, ec2):
+def test_two_regions_have_the_same_name_with_other_ids(fake, ec2, launch):
     """An image of the other region is found there only, and cannot be launched here."""
     west = fake.ask("POST", "images", {"name": "cisco-cml2.9.1-lab", "region": "us-west-2"})
     assert named(fake.client(region="us-west-2")) == [west["ami_id"]]
     assert named(ec2) == [fake.image]
+    assert code_of(launch, ImageId=west["ami_id"])[1] == "InvalidAMIID.NotFound"
 
 
 def test_instances_outlive_their_image(fake, ec2, launch, state_of):

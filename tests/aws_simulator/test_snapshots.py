@@ -15,6 +15,7 @@ def shape(fake):
 def test_a_snapshot_brings_the_whole_state_back(fake, ec2, launch, state_of):
     """Instances, volumes, tags, rules, settings, tokens, journal and time are as they were."""
     (instance_id,) = launch()
+    fake.client("cloudwatch").list_metrics()
     fake.rule("throttle", action="StopInstances", times=3)
     fake.config(vcpu_limit=96)
     fake.advance(470)
@@ -22,6 +23,7 @@ def test_a_snapshot_brings_the_whole_state_back(fake, ec2, launch, state_of):
     fake.ask("POST", "snapshot", {"name": "early"})
     fake.ask("DELETE", "rules")
     fake.config(vcpu_limit=0)
+    fake.client(region="eu-west-3").create_volume(Size=1, AvailabilityZone="eu-west-3a")
     fake.advance(1000)
     ec2.create_tags(Resources=[instance_id], Tags=[{"Key": "a", "Value": "b"}])
     ec2.terminate_instances(InstanceIds=[instance_id])

@@ -1,8 +1,13 @@
 """The world without moto: how due steps are taken while the world moves on."""
 
+import contextlib
 import types
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from aws_simulator.clock import ScaledClock
+from aws_simulator.machine import IllegalStateError
 from aws_simulator.world import World
 
 
@@ -72,3 +77,35 @@ def test_jitter_follows_the_seed():
 
     assert due() == due()
     assert 384 <= due() <= 576
+
+
+SECONDS = st.floats(0, 900, allow_nan=False)
+PLANS = st.lists(st.tuples(SECONDS, st.sampled_from(["start", "stop", "terminate"])), max_size=12)
+
+
+def play(plan, steps):
+    """Return the life of one instance under a plan, looked at after each step."""
+    world = World(clock=ScaledClock(0.0, 1.0, real=lambda: 0.0), region="r", seed=1)
+    instance = types.SimpleNamespace(id="i-1", instance_type="t3.nano")
+    machine = world.launched(instance)
+    length = {"start": "pending", "stop": "stopping", "terminate": "terminating"}
+
+    def perform(deed):
+        with contextlib.suppress(IllegalStateError):
+            lasts = world.lasts(instance, length[deed.verb])
+            getattr(machine, deed.verb)(world.clock.now(), lasts)
+
+    world.perform = perform
+    for at, verb in plan:
+        world.plan(at, "i-1", verb, {})
+    for step in [*steps, 2000 - sum(steps)]:
+        world.clock.advance(step)
+        world.settle()
+    return machine.state, machine.since, machine.runs, machine.terminated_at
+
+
+@settings(deadline=None)
+@given(PLANS, st.lists(SECONDS, max_size=6).filter(lambda steps: sum(steps) < 2000))
+def test_nobody_has_to_look(plan, steps):
+    """A life is the same whether it is looked at often, seldom, or only at its end."""
+    assert play(plan, steps) == play(plan, [])
