@@ -92,6 +92,55 @@ def test_a_machine_that_we_changed_is_asked_for_by_id_until_the_next_list() -> N
     play(story)
 
 
+def test_what_has_ended_is_asked_for_once() -> None:
+    """Terminated is for ever: a worker that failed with its machine costs no more calls."""
+
+    async def story() -> None:
+        async with world() as w:
+            asked = []
+            real = w.compute.describe
+
+            async def counted(region: str, instance_id: str) -> object:
+                asked.append(instance_id)
+                return await real(region, instance_id)
+
+            w.compute.describe = counted  # type: ignore[method-assign,assignment]
+            machine = w.compute.foreign()
+            w.compute.end(machine)
+            inventory = Inventory(w.compute, w.clock)
+            for _ in range(20):
+                found = await inventory.find("us-east-1", machine.id)
+                assert found is not None
+                assert found.state == "terminated"
+                await asyncio.sleep(30)
+            assert asked == [machine.id]
+
+    play(story)
+
+
+def test_a_region_that_is_down_holds_up_no_other() -> None:
+    """Lists and checks of the others are told while one region only fails."""
+
+    async def story() -> None:
+        async with world() as w:
+            real = w.compute.list_owned
+
+            async def partly(region: str) -> object:
+                if region == "eu-west-1":
+                    raise errors.Unreachable("no connection")
+                return await real(region)
+
+            w.compute.list_owned = partly  # type: ignore[method-assign,assignment]
+            inventory = Inventory(w.compute, w.clock)
+            for _ in range(3):
+                with pytest.raises(errors.Temporary):
+                    await inventory.all("eu-west-1")
+                assert await inventory.all("us-east-1") == {}
+                assert await inventory.checks("us-east-1") == {}
+
+    play(story)
+
+
 def test_checks_are_asked_for_once_for_everybody_and_end_in_unknown() -> None:
     """One question each half minute; without answers the last are told for three minutes."""
 

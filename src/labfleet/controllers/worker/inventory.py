@@ -23,6 +23,7 @@ CHECKS_AGE = 30.0
 CHECKS_BELIEVED = 180.0
 """How long the last checks are told when they cannot be asked for; then they are unknown."""
 WATCHED_LIMIT = 5000
+ENDED_LIMIT = 5000
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class _Region:
     failed_at: float | None = None
     failure: str = ""
     instances: dict[str, Instance] = field(default_factory=dict)
+    ended: dict[str, Instance] = field(default_factory=dict)
     watched: dict[str, str] = field(default_factory=dict)
     others: dict[str, Instance] = field(default_factory=dict)
     others_at: float | None = None
@@ -54,22 +56,33 @@ class Inventory:
         """Return the machine, or None when the provider says by id that there is none.
 
         Not in the list means only: ask by id (terminated ones and listing lag). Machines of
-        others that are only observed are listed together, by their images.
+        others that are only observed are listed together, by their images. What has ended
+        stays ended, and is not asked for again.
         """
         listed = (await self.all(region)).get(instance_id)
         kept = self._regions[region]
+        if instance_id in kept.ended:
+            return kept.ended[instance_id]
         if instance_id in kept.changed:
-            return await self._compute.describe(region, instance_id)
+            return await self._by_id(region, kept, instance_id)
         if listed is None and instance_id in kept.watched:
             listed = (await self._others(region, kept)).get(instance_id)
         if listed is not None:
             return listed
-        found = await self._compute.describe(region, instance_id)
+        found = await self._by_id(region, kept, instance_id)
         kept.watched.pop(instance_id, None)
         if found is not None and found.image_id and OWNER_TAG not in found.tags:
             kept.watched[instance_id] = found.image_id
             while len(kept.watched) > WATCHED_LIMIT:
                 del kept.watched[next(iter(kept.watched))]
+        return found
+
+    async def _by_id(self, region: str, kept: _Region, instance_id: str) -> Instance | None:
+        found = await self._compute.describe(region, instance_id)
+        if found is not None and found.state == "terminated":
+            kept.ended[instance_id] = found
+            while len(kept.ended) > ENDED_LIMIT:
+                del kept.ended[next(iter(kept.ended))]
         return found
 
     async def _others(self, region: str, kept: _Region) -> dict[str, Instance]:
