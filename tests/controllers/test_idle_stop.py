@@ -511,6 +511,43 @@ def test_a_worker_that_is_too_old_is_drained_and_stopped_only_when_empty() -> No
     play(story)
 
 
+def test_a_worker_that_fails_while_the_rule_drains_it_is_let_go() -> None:
+    """Nobody replaces what somebody drains: without a pool it waits for people, undrained."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w, enabled=False, maxAgeHours=1)
+            await w.session(slot={"start": later(w, 5), "end": later(w, 120)})
+            await w.until(w.is_("w1", "DRAINING"))
+            w.compute.end(w.compute.alive("w1")[0], "Server.InternalError")
+            await w.until(w.is_("w1", "FAILED"))
+            await w.until(lambda: w.w().spec.drain is None)
+            await w.pass_(1800)
+            assert w.phase("w1") == "FAILED"
+
+    play(story)
+
+
+def test_a_parked_worker_of_a_pool_whose_instance_ended_goes_for_good() -> None:
+    """It is capacity no more, and does not take a place of the pool for ever."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await rule_on(w)
+            await w.make("Template", "metal", {"machine": SEEN})
+            await w.pool(scaling={"minWorkers": 1, "maxWorkers": 2, "policy": "NONE"})
+            await w.until(lambda: any(e.status.phase == "READY" for e in all_(w)))
+            pool = w.cache.get(Pool, "p1")
+            await respec(w, pool, scaling=msgspec.structs.replace(pool.spec.scaling, min_workers=0))
+            await w.until(lambda: all(each.status.phase == "STOPPED" for each in all_(w)))
+            w.compute.end(w.compute.alive()[0])
+            await w.until(lambda: not all_(w), hours=6)
+            assert len([each for each in w.compute.calls if each.startswith("launch")]) == 1
+
+    play(story)
+
+
 def test_a_process_that_dies_between_cordon_and_stop_leaves_no_cordon_behind() -> None:
     """The next life finds the mark, looks again, and stops or opens the worker."""
 

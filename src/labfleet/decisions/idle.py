@@ -90,7 +90,16 @@ class Verdict:
     @property
     def kept_by(self) -> tuple[str, ...]:
         """Name what keeps the worker."""
-        return tuple(each.name for each in self.signals if each.verdict != "quiet")
+        return keeps(self.signals)
+
+
+def keeps(signals: tuple[IdleSignal, ...]) -> tuple[str, ...]:
+    """Name what keeps a worker: what says so, and only when nothing does, what is unknown.
+
+    So a question that now and then fails is no news about a worker in use.
+    """
+    found = tuple(each.name for each in signals if each.verdict in {"busy", "held"})
+    return found or tuple(each.name for each in signals if each.verdict == "unknown")
 
 
 def judge(worker: Worker, facts: Facts, settings: Idle, now: datetime) -> Verdict:

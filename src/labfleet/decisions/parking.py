@@ -147,3 +147,16 @@ def with_cordon(worker: Worker, *, closed: bool) -> Worker:
     metadata = msgspec.structs.replace(worker.metadata, generation=generation, annotations=marks)
     spec = msgspec.structs.replace(worker.spec, cordoned=closed)
     return msgspec.structs.replace(worker, metadata=metadata, spec=spec)
+
+
+def undrained(worker: Worker) -> Worker:
+    """Return the worker without a drain; no new wish, or a failed one would be launched anew."""
+    spec = msgspec.structs.replace(worker.spec, drain=None)
+    return msgspec.structs.replace(worker, spec=spec)
+
+
+def given_up(worker: Worker) -> Worker:
+    """Return the worker as one whose end is wanted, without marks of the idle rule."""
+    bare = _marked(undrained(worker), {})
+    spec = msgspec.structs.replace(bare.spec, desired="Terminated", cordoned=True)
+    return msgspec.structs.replace(bare, spec=spec)

@@ -183,7 +183,7 @@ def reading(
         idle=unused,
         eligible=words == {"quiet"},
         told=_sentence(worker, verdict, signals, settings),
-        kept_by=tuple(each.name for each in signals if each.verdict != "quiet"),
+        kept_by=idle.keeps(signals),
         signals=signals,
         since=since,
         idle_minutes=None if since is None else round((now - since).total_seconds() / 60, 1),

@@ -215,6 +215,9 @@ class IdleController:
         if self.context.settings.paused(worker.spec.pool) is not None:
             return Again(EVERY)
         why = self._used_again(worker, now)
+        if worker.status.phase is WorkerPhase.FAILED:
+            await self._let_go(worker)
+            return Again(EVERY)
         if why is None and worker.spec.pool is None and worker.name in self._wanted(now):
             why = "a session waits for it"
         if why is not None:
@@ -223,6 +226,23 @@ class IdleController:
             told = f"started again: {why}"
             await self.context.write(again, actor=ACTOR, reason=told, preconditions=guard)
         return Again(EVERY)
+
+    async def _let_go(self, worker: Worker) -> None:
+        """Give a worker up that failed while it was emptied or parked by this rule.
+
+        Nobody replaces what somebody drains or stops. One of a pool goes for good, as every
+        failed one does; one without stays for people to look at. A machine that is still there
+        is stopped first, which the worker's own life does.
+        """
+        failed = conditions.find(worker.status.conditions, "Failed")
+        ended = failed is not None and failed.reason == "InstanceTerminated"
+        if worker.spec.pool is None or not (ended or worker.spec.drain is not None):
+            if worker.spec.drain is not None:
+                whole = parking.undrained(worker)
+                await self.context.write(whole, actor=ACTOR, reason="no longer drained: it failed")
+            return
+        gone = parking.given_up(worker)
+        await self.context.write(gone, actor=ACTOR, reason="retired: it failed while it was idle")
 
     def _used_again(self, worker: Worker, now: datetime) -> str | None:
         """Return why an idle stop that has not begun yet is taken back."""
@@ -288,6 +308,9 @@ class IdleController:
 
     async def _aged(self, worker: Worker, settings: Idle) -> Again:
         """Stop a drained old worker once nothing runs on it, ours or not."""
+        if worker.status.phase is WorkerPhase.FAILED:
+            await self._let_go(worker)
+            return Again(EVERY)
         if worker.status.phase is not WorkerPhase.DRAINING:
             return Again(EVERY)
         if self.context.settings.paused(worker.spec.pool) is not None:
