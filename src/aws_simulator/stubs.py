@@ -83,12 +83,12 @@ def console_output(world: World, call: Call) -> Reply:
 
 
 def _boot_text(machine: Machine) -> str:
-    """Return the console of a boot; nothing is written before the first one is over."""
-    if not machine.runs:
-        return ""
+    """Return the console of the boots so far; a boot that is under way has not come to a login."""
+    boots = len(machine.runs) + (machine.state == "pending")
     return "".join(
-        f"[    0.000000] Linux version 6.8.0 (boot {number})\ncml login:\n"
-        for number in range(1, len(machine.runs) + 1)
+        f"[    0.000000] Linux version 6.8.0 (boot {number + 1})\n"
+        + ("cml login:\n" if number < len(machine.runs) else "")
+        for number in range(boots)
     )
 
 

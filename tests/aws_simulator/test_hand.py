@@ -142,9 +142,11 @@ def test_protection_refuses_its_zone_only(fake, ec2, running, state_of, launch):
 
 
 def test_the_console_can_be_read_and_written(fake, ec2, launch):
-    """Nothing before the boot, a plain boot after it, then what was set by hand."""
+    """A boot without a login, then with one, then what was set by hand."""
     (instance_id,) = launch()
-    assert "Output" not in ec2.get_console_output(InstanceId=instance_id)
+    text = ec2.get_console_output(InstanceId=instance_id)["Output"]
+    assert "Linux version" in text
+    assert "login" not in text
     fake.advance(500)
     assert "login" in ec2.get_console_output(InstanceId=instance_id)["Output"]
     fake.hand("console", instance_id, text="Kernel panic")
