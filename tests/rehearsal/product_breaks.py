@@ -32,6 +32,7 @@ from labfleet.interfaces import store as stores
 from labfleet.rehearsal.run import Options
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import WorkerPhase
+from labfleet.service import adoption
 from labfleet.stores import sqlite
 
 Patch = pytest.MonkeyPatch
@@ -227,7 +228,23 @@ def stop_without_looking_again(patch: Patch) -> None:
     patch.setattr(IdleController, "_second_look", believe)
 
 
+def adopt_everything(patch: Patch) -> None:
+    """Take whatever discovery finds for our own, unasked."""
+    before = adoption._workers
+
+    def workers(*args: Any) -> Any:
+        found = []
+        for each in before(*args):
+            origin = msgspec.structs.replace(each.spec.origin, managed=True)
+            spec = msgspec.structs.replace(each.spec, origin=origin)
+            found.append(msgspec.structs.replace(each, spec=spec))
+        return found
+
+    patch.setattr(adoption, "_workers", workers)
+
+
 BREAKS: dict[str, Break] = {
+    "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),
     "stop_without_looking_again": Break("idle", stop_without_looking_again),
     "drop_the_token": Break(
         "one-instance", drop_the_token, Options(hours=2, sessions=200), first=5

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from labfleet.decisions.lifecycle import worker_phases
 from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.invariants import Invariants
 from labfleet.resources import topology
@@ -24,6 +25,12 @@ _AT_REST = {
     "Terminated": frozenset({WorkerPhase.TERMINATED}),
 }
 
+_OBSERVED = frozenset(
+    {
+        WorkerPhase.STARTING, WorkerPhase.READY, WorkerPhase.READY_UNLICENSED,
+        WorkerPhase.STOPPED, WorkerPhase.TERMINATED,
+    }
+)  # fmt: skip
 _UNLICENSED = frozenset({WorkerPhase.READY_UNLICENSED, WorkerPhase.ACTIVE, WorkerPhase.DRAINING})
 
 
@@ -62,7 +69,10 @@ def _workers(seen: Invariants, least: int, most: int) -> list[str]:
         for _, worker in sorted(seen.workers.items())
         if worker.status.phase not in _at_rest(worker)
     ]
-    ready = sum(each.status.phase is not WorkerPhase.TERMINATED for each in seen.workers.values())
+    ready = sum(
+        each.status.phase is not WorkerPhase.TERMINATED and each.spec.origin is None
+        for each in seen.workers.values()
+    )
     if not least <= ready <= most:
         found.append(f"the pool has {ready} workers, wanted {least} to {most}")
     return found
@@ -70,6 +80,11 @@ def _workers(seen: Invariants, least: int, most: int) -> list[str]:
 
 def _at_rest(worker: Worker) -> frozenset[WorkerPhase]:
     machine, wanted = worker.spec.machine, _desired(worker)
+    if worker_phases.observed(worker):
+        return _OBSERVED  # it is where its owner left it
+    if worker.spec.origin is not None and wanted == "Ready":
+        # It stood for one instance, which somebody else may have ended.
+        return _AT_REST[wanted] | _UNLICENSED | {WorkerPhase.FAILED}
     if wanted == "Ready" and machine is not None and machine.licence.token is None:
         return _UNLICENSED
     return _AT_REST[wanted]
@@ -85,6 +100,8 @@ def _machines(seen: Invariants) -> list[str]:
         if not thing.live:
             if thing.state != "terminated":
                 found.append(f"{thing.id} is {thing.state}")
+            continue
+        if thing.id in seen.strangers:
             continue
         worker = seen.workers.get(thing.request.worker)
         if worker is None or worker.status.ec2.instance_id != thing.id:

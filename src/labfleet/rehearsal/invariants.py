@@ -12,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from labfleet.adapters.aws import launches
 from labfleet.decisions import parking
 from labfleet.decisions.lifecycle import session_phases, worker_phases
 from labfleet.interfaces import store
 from labfleet.rehearsal.dice import EPOCH
+from labfleet.rehearsal.replica import INSTALLATION
 from labfleet.rehearsal.worlds.cml import Racks
 from labfleet.rehearsal.worlds.database import Shared
 from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
@@ -36,7 +38,7 @@ SILENT_SECONDS = 1200.0
 LEADERS = frozenset(
     {
         "scheduler", "pool-controller", "worker-controller", "session-controller",
-        "idle-controller",
+        "idle-controller", "garbage", "discovery",
     }
 )  # fmt: skip
 KEPT = 20
@@ -66,6 +68,8 @@ class Invariants:
     leaks: set[str] = field(default_factory=set)
     at_cordon: list[Callable[[str], None]] = field(default_factory=list)
     theirs: set[tuple[str, str]] = field(default_factory=set)
+    strangers: set[str] = field(default_factory=set)
+    adopted: set[str] = field(default_factory=set)
     sessions: dict[Key, Session] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
     held: dict[str, dict[Key, Session]] = field(default_factory=dict)
@@ -222,7 +226,7 @@ class Invariants:
         self.workers[new.name] = new
         was = WorkerPhase.PENDING if old is None else old.status.phase
         now = new.status.phase
-        if was != now and now not in worker_phases.EDGES[was]:
+        if was != now and now not in worker_phases.edges(new, was):
             self.broken("edge", f"{new.key}: {was} -> {now}")
         if old is None or old.status.capacity != new.status.capacity:
             self._capacities.setdefault(new.name, []).append((revision, new.status.capacity))
@@ -271,7 +275,12 @@ class Invariants:
             self.leaks.add(server.config.identity.product_uuid)
 
     def _machine_gone(self, worker: Worker, why: str) -> None:
-        """TERMINATED only when EC2 said so; then nothing of it holds a licence in silence."""
+        """TERMINATED only when EC2 said so; then nothing of it holds a licence in silence.
+
+        The record of a stranger's machine that is only observed may go while it runs.
+        """
+        if worker_phases.observed(worker) and worker.status.phase is not WorkerPhase.TERMINATED:
+            return
         thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
         if thing is not None and thing.state != "terminated":
             self.broken("terminated", f"{worker.key}: {why}, but {thing.id} is {thing.state}")
@@ -293,13 +302,15 @@ class Invariants:
 
     def acted(self, what: str, thing: Thing, who: str) -> None:
         """Judge a launch, stop or end of an instance at the moment of its effect."""
+        if thing.id in self.strangers and who == "us" and thing.id not in self.adopted:
+            self.broken("stranger", f"{what} {thing.id}, which nobody adopted")
         if what == "launched":
             uid = thing.request.worker_uid
             living = self.cloud.of_worker(uid)
             if len(living) > 1:
                 told = ", ".join(each.id for each in living)
                 self.broken("one-instance", f"{thing.request.worker} has {told}")
-        elif who == "us":
+        elif who == "us" and what != "claimed":
             self._hosting(what, thing)
 
     def _hosting(self, what: str, thing: Thing) -> None:
@@ -348,6 +359,9 @@ class Invariants:
                 self.broken("reason", f"{key} is {session.status.phase} and says no reason")
 
     def _owned(self, thing: Thing) -> bool:
+        if thing.id in self.strangers:
+            held = thing.tags.get(launches.OWNER) == INSTALLATION
+            return not held or self.owner(thing) is not None
         worker = self.workers.get(thing.request.worker)
         if worker is None or worker.metadata.uid != thing.request.worker_uid:
             return False
@@ -355,6 +369,13 @@ class Invariants:
             return True
         effect = worker.status.effect
         return effect is not None and effect.kind == "launch"
+
+    def owner(self, thing: Thing) -> Worker | None:
+        """Return the worker that has a machine that others launched."""
+        return next(
+            (each for each in self.workers.values() if each.status.ec2.instance_id == thing.id),
+            None,
+        )
 
     def replay(self) -> None:
         """Replay the log; it must give exactly the stored objects."""

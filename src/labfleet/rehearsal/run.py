@@ -97,7 +97,10 @@ async def _play(stage: Stage, options: Options, report: Report) -> None:
     for number in range(options.replicas):
         stage.begin(f"r{number + 1}")
     demand = Demand(options.workers, options.sessions, options.exam, options.hours)
-    people = People(demand, stage.dice.stream("people"), stage.living)
+    people = People(
+        demand, stage.dice.stream("people"), stage.living, adopted=stage.invariants.adopted
+    )
+    stage.settle_strangers()
 
     async def main() -> None:
         try:

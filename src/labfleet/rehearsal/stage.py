@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from labfleet.adapters.aws import launches
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.engine.controller import Outcome
 from labfleet.engine.supervisor import State
@@ -117,6 +118,14 @@ class Stage:
         if self.wire:
             dice = self.dice.stream("EC2 wire")
             self.far = ec2_wire.Wires(self.loop, dice, self.luck, self.face, rate=self.rate)
+
+    def settle_strangers(self) -> None:
+        """Put machines there that are not ours: two of nobody, one of another installation."""
+        for number, owner in enumerate((None, None, "somebody-else")):
+            tags = {"Name": f"lab-{number}"} | ({} if owner is None else {launches.OWNER: owner})
+            thing = self.cloud.foreign(tags=tags)
+            self.invariants.strangers.add(thing.id)
+            self.invariants.excused.add(thing.id)
 
     def calls(self) -> Counter[str]:
         """Return how many calls went out, by far side."""

@@ -21,7 +21,14 @@ from labfleet.resources.machine import CmlSettings, Machine, TlsSettings
 from labfleet.resources.meta import Metadata, SecretRef
 from labfleet.resources.region import Region
 from labfleet.resources.template import Template
-from labfleet.resources.worker import Ec2Status, Origin, Worker, WorkerSpec, WorkerStatus
+from labfleet.resources.worker import (
+    Ec2Status,
+    Origin,
+    Worker,
+    WorkerPhase,
+    WorkerSpec,
+    WorkerStatus,
+)
 from labfleet.service import access, intake, ledger_rows, objects, origin_rules, verbs
 from labfleet.service.parts import Caller, Parts, Refused, retried
 from labfleet.service.ruled import referred
@@ -121,6 +128,8 @@ async def adopt(
         origin = old.spec.origin
         if origin is None:
             raise Refused(f"worker {name!r} was launched by us; it is ours", reason="NotImported")
+        if old.status.phase is WorkerPhase.TERMINATED:
+            raise Refused(f"worker {name!r} has ended", reason="WorkerEnding")
         if old.deleting:
             raise Refused(f"worker {name!r} is being deleted", reason="WorkerEnding")
         if not phases.observed(old) and template is None:

@@ -198,7 +198,10 @@ class Cloud:
     def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
         """Set tags on an instance."""
         self.spend("CreateTags")
-        self._thing(instance_id).tags |= tags
+        thing = self._thing(instance_id)
+        thing.tags |= tags
+        if launches.OWNER in tags:
+            self._tell("claimed", thing, "us")
 
     def untag(self, instance_id: str, keys: tuple[str, ...]) -> None:
         """Remove tags from an instance; those that are not there are no error."""

@@ -19,7 +19,7 @@ from labfleet.rehearsal.replica import Replica
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import objects, settings_verbs, verbs
+from labfleet.service import adoption, objects, settings_verbs, verbs
 from labfleet.service.access import Principal, Role
 from labfleet.service.parts import Caller, Parts
 
@@ -68,6 +68,7 @@ class People:
     dice: Dice
     replicas: Callable[[], list[Replica]]
     least: int = 1
+    adopted: set[str] = field(default_factory=set)
     refused: Counter[str] = field(default_factory=Counter)
     asked: int = 0
     _keys: int = 0
@@ -79,6 +80,7 @@ class People:
             for number, visit in enumerate(self._visits()):
                 group.create_task(self._visit(number, *visit))
             group.create_task(self._operate())
+            group.create_task(self._take_over())
 
     def _visits(self) -> list[tuple[float, str, bool]]:
         """Return (seconds from the start, definition, exam) of everybody who comes."""
@@ -122,7 +124,12 @@ class People:
             "hourlyPriceUsd": 4.3605,
         }
         await self._make("Template", TEMPLATE, {"machine": machine})
-        await self._set(_idle(self.dice.stream("idle")))
+        discovery = {
+            "discovery.enabled": True,
+            "discovery.template": TEMPLATE,
+            "discovery.amiNamePattern": "cisco-cml*",
+        }
+        await self._set(_idle(self.dice.stream("idle")) | discovery)
         await self._make(
             "Pool",
             POOL,
@@ -229,6 +236,33 @@ class People:
             await asyncio.sleep(max(at - asyncio.get_running_loop().time(), 0))
             await self._operation(dice)
             at += dice.between(1800, 21600)
+
+    async def _take_over(self) -> None:
+        """Play the operator who adopts one server of others and wants another one left out."""
+        dice = self.dice.stream("adoption")
+        await asyncio.sleep(dice.between(1200, self.demand.hours * 1800 + 1201))
+        for act in ("adopt", "leave"):
+            living = self.replicas()
+            found = [
+                each
+                for each in (living[0].cache.all(Worker) if living else ())
+                if each.spec.origin is not None and not each.spec.origin.managed
+            ]
+            if not found or dice.chance(0.2):
+                return
+            chosen = found[dice.below(len(found))]
+            if act == "adopt":
+                self.adopted.add(chosen.status.ec2.instance_id or "")
+                await self._adopt(chosen.name)
+            else:
+                await self._leave_out(chosen.name)
+            await asyncio.sleep(dice.between(60, 3600))
+
+    async def _adopt(self, name: str) -> None:
+        await self._request(lambda parts: adoption.adopt(parts, ADMIN, name))
+
+    async def _leave_out(self, name: str) -> None:
+        await self._request(lambda parts: objects.delete(parts, ADMIN, KINDS["Worker"], name))
 
     async def _operation(self, dice: Dice) -> None:
         living = self.replicas()
