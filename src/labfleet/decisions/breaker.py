@@ -22,10 +22,12 @@ def noted(before: tuple[Loss, ...], workers: Iterable[Worker], now: datetime) ->
     """Return the losses of the last while: those known, and workers whose machine was ended."""
     found = {(each.worker, each.at): each for each in before}
     for worker in workers:
+        if worker.status.phase is not WorkerPhase.FAILED:
+            continue
         why = conditions.find(worker.status.conditions, "Failed")
         at = worker.status.phase_since
         ended = why is not None and why.status == "True" and why.reason == "InstanceTerminated"
-        if worker.status.phase is WorkerPhase.FAILED and ended and at is not None:
+        if ended and at is not None:
             found[worker.name, at] = Loss(worker=worker.name, at=at)
     recent = [each for each in found.values() if now - each.at <= WINDOW]
     return tuple(sorted(recent, key=_at)[-LOSSES_KEPT:])

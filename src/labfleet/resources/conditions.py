@@ -73,7 +73,9 @@ def put(
 
 
 def drop(conditions: tuple[Condition, ...], name: str) -> tuple[Condition, ...]:
-    """Return the conditions without this fact, when it no longer means anything."""
+    """Return the conditions without this fact; the same tuple when there was none."""
+    if find(conditions, name) is None:
+        return conditions
     return tuple(each for each in conditions if each.type != name)
 
 

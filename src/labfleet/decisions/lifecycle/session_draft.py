@@ -101,17 +101,13 @@ class Draft:
         self.status = msgspec.structs.replace(self.status, **changes)
 
     def fact(self, name: str, status: conditions.Status, reason: str, message: str = "") -> None:
-        self.set(
-            conditions=conditions.put(
-                self.status.conditions,
-                name,
-                status,
-                reason,
-                message,
-                now=self.now,
-                generation=self.session.metadata.generation,
-            )
+        generation = self.session.metadata.generation
+        before = self.status.conditions
+        after = conditions.put(
+            before, name, status, reason, message, now=self.now, generation=generation
         )
+        if after is not before:
+            self.set(conditions=after)
 
     @property
     def age(self) -> timedelta:

@@ -58,8 +58,7 @@ def _before(draft: Draft, name: str) -> Condition | None:
 
 
 def _forget(draft: Draft, *names: str) -> None:
-    for name in names:
-        draft.set(conditions=conditions.drop(draft.status.conditions, name))
+    draft.forget(*names)
 
 
 # --- a phase that does not end ---------------------------------------------------------------

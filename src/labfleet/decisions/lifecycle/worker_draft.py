@@ -111,17 +111,22 @@ class Draft:
         self.status = msgspec.structs.replace(self.status, **changes)
 
     def fact(self, name: str, status: conditions.Status, reason: str, message: str = "") -> None:
-        self.set(
-            conditions=conditions.put(
-                self.status.conditions,
-                name,
-                status,
-                reason,
-                message,
-                now=self.now,
-                generation=self.worker.metadata.generation,
-            )
+        generation = self.worker.metadata.generation
+        before = self.status.conditions
+        after = conditions.put(
+            before, name, status, reason, message, now=self.now, generation=generation
         )
+        if after is not before:
+            self.set(conditions=after)
+
+    def forget(self, *names: str) -> None:
+        """Take facts back that no longer mean anything."""
+        before = self.status.conditions
+        after = before
+        for name in names:
+            after = conditions.drop(after, name)
+        if after is not before:
+            self.set(conditions=after)
 
     def hold(self, name: str) -> None:
         if name not in self.finalizers:
@@ -158,13 +163,13 @@ class Draft:
                 raise AssertionError(f"no edge {self.status.phase} -> {phase}")
             self._leave(phase)
             self.set(phase=phase, phase_since=self.now, summary=phases.coarse(phase))
-        self.set(message=message)
+        if message != self.status.message:
+            self.set(message=message)
         return self.done(again=again, do=do)
 
     def _leave(self, phase: WorkerPhase) -> None:
         """Take back what was true of the old phase only."""
-        for name in ("Late", "PhaseStuck", "EC2Started"):
-            self.set(conditions=conditions.drop(self.status.conditions, name))
+        self.forget("Late", "PhaseStuck", "EC2Started")
         if self.status.phase is P.FAILED:
             self.fact("Failed", "False", "Left", f"went on to {phase}")
 
@@ -177,7 +182,8 @@ class Draft:
         return self.go(P.FAILED, message)
 
     def done(self, *, again: float, do: Action | None) -> Step:
-        self.set(observed_generation=self.worker.metadata.generation)
+        if self.status.observed_generation != self.worker.metadata.generation:
+            self.set(observed_generation=self.worker.metadata.generation)
         open_for = phases.accepting(msgspec.structs.replace(self.worker, status=self.status))
         self.fact(
             "AcceptingLabs",
