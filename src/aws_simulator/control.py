@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
+from moto.ec2.exceptions import EC2ClientError
 from moto.moto_api._internal import mock_random
 
 from aws_simulator import faults, hand, images, invariants, views
@@ -47,7 +48,7 @@ class Control:
         try:
             body = json.loads(environ["wsgi.input"].read(length) or b"{}") if length else {}
             return json_reply(answer(self, body, query))
-        except Refusal as no:
+        except (Refusal, EC2ClientError) as no:
             return json_reply({"error": f"{no.code}: {no.message}"}, 400)
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             return json_reply({"error": f"{type(error).__name__}: {error}"}, 400)

@@ -151,10 +151,10 @@ def _patch() -> None:
     patched.add_block_device = launching.add_block_device
     profiles.associate_iam_instance_profile = launching.associate_profile
     responses.filter_iam_instance_profiles = launching.find_profile
-    backend.start_instances = _start_instances
-    backend.stop_instances = _stop_instances
-    backend.terminate_instances = _terminate_instances
-    backend.modify_instance_attribute = _modify_attribute
+    backend.start_instances = _locked(_start_instances)
+    backend.stop_instances = _locked(_stop_instances)
+    backend.terminate_instances = _locked(_terminate_instances)
+    backend.modify_instance_attribute = _locked(_modify_attribute)
     _patch_tags_and_metrics()
     ec2_utils.filter_dict_attribute_mapping.update(EXTRA_FILTERS)
     ec2_utils.passes_filter_dict = _passes_filters
@@ -166,7 +166,7 @@ def _patch_tags_and_metrics() -> None:
     tagging: Any = TagBackend
     for name in ("create_tags", "delete_tags"):
         ORIGINALS[name] = getattr(tagging, name)
-        setattr(tagging, name, functools.partialmethod(_tagging, name))
+        setattr(tagging, name, functools.partialmethod(_locked(_tagging), name))
     ORIGINALS["describe_tags"] = tagging.describe_tags
     tagging.describe_tags = _describe_tags
     watching: Any = CloudWatchResponse
@@ -175,6 +175,17 @@ def _patch_tags_and_metrics() -> None:
         setattr(watching, name, getattr(metrics, name))
     dying: Any = Instance
     dying.__del__ = lambda _self: None  # a snapshot that is dropped must not free live addresses
+
+
+def _locked(change: Any) -> Any:
+    """Let a change be made whole: checked and done before anything else happens."""
+
+    @functools.wraps(change)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with world().lock:
+            return change(*args, **kwargs)
+
+    return run
 
 
 def _utcnow() -> dt.datetime:
@@ -265,7 +276,9 @@ def _get_tags(self: Any) -> list[dict[str, str]]:
     true = self.ec2_backend.tags.get(self.id, {})
     machine = world().machines.get(self.id)
     tags = true if machine is None else shown_tags(world(), machine, true, world().clock.now())
-    return [{"key": key, "value": value, "resource_id": self.id} for key, value in tags.items()]
+    return [
+        {"key": key, "value": value, "resource_id": self.id} for key, value in dict(tags).items()
+    ]
 
 
 def _tagging(self: Any, name: str, resource_ids: list[str], tags: dict[str, Any]) -> Any:

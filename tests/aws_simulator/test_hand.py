@@ -223,6 +223,14 @@ def test_every_slow_state_can_stick(fake, ec2, launch, state_of):
     assert state_of(instance_id)["State"]["Name"] == "terminated"
 
 
+def test_the_hand_is_bound_to_the_states_too(fake, launch):
+    """What EC2 refuses in a state is refused at the console, as 400 with EC2's code."""
+    (instance_id,) = launch()
+    body = {"verb": "stop", "ids": [instance_id]}
+    status, sentence = fake.refusal("POST", "hand", body)
+    assert (status, sentence.split(":")[0]) == (400, "IncorrectInstanceState")
+
+
 @pytest.mark.parametrize(
     ("verb", "fields", "word"),
     [
