@@ -9,6 +9,7 @@ from typing import Any
 import world as controllers
 from aws_cloud import AwsCloud
 from fake_lab_host import FakeLabHosts
+from witness import Witness
 
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
@@ -20,12 +21,14 @@ class BugWorld(controllers.World):
     """An installation whose machines are the simulator's."""
 
     cloud: AwsCloud
+    witness: Witness
 
     def over(self, cloud: AwsCloud) -> BugWorld:
         """Put the simulator beneath, where the small fake was."""
         self.cloud = cloud
         self.compute = cloud.adapter(INSTALLATION)  # type: ignore[assignment]
         self.hosts = FakeLabHosts(cloud, self.expect, self.expect_lab)  # type: ignore[arg-type]
+        self.witness = Witness(self)
         return self
 
     def machine(self, **aws: Any) -> dict[str, Any]:
@@ -51,13 +54,18 @@ class BugWorld(controllers.World):
         return await self.make("Pool", name, {"template": template, **spec})
 
     def facts(self, **more: Any) -> dict[str, Any]:
-        """Return what the manager's side knows, for the invariant checker."""
+        """Return what the manager's side knows, for the invariant checker.
+
+        Intents, labs, licences and busy checks as the witness saw them when each call came; a
+        deed that a person forced is named by the scenario: `forced=[instance id]`.
+        """
         workers: dict[str, list[str]] = {}
         for each in self.cache.all(Worker):
             found = each.status.ec2.instance_id
             workers[each.metadata.uid] = [found] if found else []
         return {
-            "owner": INSTALLATION, "workers": workers, "grace": 120.0, "keys": ["labfleet"], **more,
+            "owner": INSTALLATION, "workers": workers, "grace": 120.0, "keys": ["labfleet"],
+            **self.witness.facts(), **more,
         }  # fmt: skip
 
     def check(self, **facts: Any) -> None:
