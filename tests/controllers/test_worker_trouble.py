@@ -12,6 +12,7 @@ from world import ADMIN, MACHINE, World, world
 
 from labfleet.kernel import errors
 from labfleet.resources import conditions
+from labfleet.resources.pool import Pool
 from labfleet.service import verbs
 
 
@@ -672,5 +673,22 @@ def test_a_virtual_machine_without_nesting_takes_no_labs_and_says_why() -> None:
             decision = w.s().status.decision
             assert decision is not None
             assert "KvmMissing" in decision.rejected_by_reason
+
+    play(story)
+
+
+def test_a_pool_says_what_its_workers_wait_for() -> None:
+    """The account's limit stands in the pool's message, not only on its workers."""
+
+    async def story() -> None:
+        async with world() as w:
+            w.compute.quota = 0
+            await w.start()
+            await w.pool(scaling={"policy": "NEED_BASED", "minWorkers": 2, "maxWorkers": 2})
+            await w.until(lambda: "2 without a machine" in w.cache.all(Pool)[0].status.message)
+            assert "an account limit in" in w.cache.all(Pool)[0].status.message
+            w.compute.quota = None
+            await w.until(lambda: w.cache.all(Pool)[0].status.ready == 2)
+            await w.until(lambda: "machine" not in w.cache.all(Pool)[0].status.message)
 
     play(story)

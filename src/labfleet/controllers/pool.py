@@ -7,6 +7,7 @@ wins (ux.md T16).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -162,6 +163,8 @@ class PoolController:
         """Write the pool's status and its new workers in one commit."""
         template = self.context.cache.get(Template, pool.spec.template)
         made = [self._made(pool, template, name, now) for name in decision.create if template]
+        workers = self.context.cache.by(Worker, "pool", pool.name)
+        decision = replace(decision, message=decision.message + _without_machine(workers))
         status = _paused(_status(pool.status, decision, waiting, now), paused, now)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
         if decision.phase is PoolPhase.TERMINATED:
@@ -378,6 +381,19 @@ def _paused(status: PoolStatus, paused: str | None, now: datetime) -> PoolStatus
         now=now,
     )
     return msgspec.structs.replace(status, conditions=fact)
+
+
+def _without_machine(workers: Iterable[Worker]) -> str:
+    """Return what EC2 says to workers that get no machine; empty when none waits for one."""
+    told = [
+        fact.message
+        for each in workers
+        if each.status.phase is WorkerPhase.PROVISIONING_EC2
+        and each.status.ec2.instance_id is None
+        and (fact := conditions.find(each.status.conditions, "EC2Provisioned")) is not None
+        and fact.status == "False"
+    ]
+    return f"; {len(told)} without a machine: {min(told)}"[:500] if told else ""
 
 
 def _status(
