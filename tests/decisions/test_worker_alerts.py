@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_worlds import START, worker
 
-from labfleet.decisions import vitals
+from labfleet.decisions import placement, vitals
 from labfleet.decisions.lifecycle import worker as lifecycle
 from labfleet.decisions.lifecycle import worker_alerts, worker_phases
 from labfleet.resources import alerts, conditions
@@ -505,3 +505,12 @@ def test_every_limit_is_one_of_the_machines() -> None:
     limits = worker().spec.machine
     assert limits is not None
     assert all(hasattr(limits.limits, name) for name in worker_alerts.LIMITS.values())
+
+
+def test_every_word_that_closes_a_worker_has_its_sentence() -> None:
+    """A word without one would end the whole round of placements."""
+    words = {*worker_phases.QUARANTINE, "DuplicateIdentity", "MaintenanceMode", "DiskAlmostFull"}
+    facts = conditions.put((), "Adopted", "False", "NotAdopted", now=START)
+    words |= {worker_phases.closed_word(facts), "ScheduledEvent"}
+    assert words <= placement._SAYS.keys()
+    assert words <= placement._STAGE.keys()

@@ -40,7 +40,7 @@ _SERVES = {
 }
 # How far a candidate came through the filters: what decides who missed by least.
 _STAGE = {
-    "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "ScheduledEvent": 2,
+    "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "ScheduledEvent": 2, "NotAdopted": 2,
     "ControllerDown": 2, "KvmMissing": 2, "NoComputeReady": 2, "NoCompute": 2, "Overloaded": 2,
     "DuplicateIdentity": 2, "MaintenanceMode": 2, "DiskAlmostFull": 2, "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
 }  # fmt: skip
@@ -380,6 +380,7 @@ _SAYS = {
     "DuplicateIdentity": "its product_uuid is another worker's",
     "MaintenanceMode": "it is in maintenance mode",
     "DiskAlmostFull": "its disk is almost full",
+    "NotAdopted": "it is only observed until somebody adopts it",
     "ScheduledEvent": "EC2 takes its machine before the session would end",
     "TrackMismatch": "it serves another track",
     "LicenceMismatch": "its licence is of another class",
