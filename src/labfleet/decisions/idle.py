@@ -47,8 +47,8 @@ class Facts:
     `read_at` is when nodes, CPU and maintenance were read, `activity_at` when the events were;
     a reading older than `fresh` is stale. `gaps` names what failed, with the reason. `sessions`
     are bound here, `soon` begin within the lead and may come here. `pending` names what is
-    under way. `serving` counts the pool's workers that serve or boot, this one included;
-    `held` says why nobody may stop it, besides the rules below (signal -> sentence).
+    under way. `serving` counts the pool's workers that serve or boot, this one included, and
+    `pool_unread` means that nobody counted, because the worker is in use anyway; `held` says why nobody may stop it, besides the rules below (signal -> sentence).
     """
 
     sessions: int | None = None
@@ -64,6 +64,7 @@ class Facts:
     pending: tuple[str, ...] = ()
     serving: int | None = None
     least: int = 0
+    pool_unread: bool = False
     held: tuple[tuple[str, str], ...] = ()
 
 
@@ -345,6 +346,8 @@ def _switch(name: str, *, on: bool, told: str) -> IdleSignal:
 
 
 def _minimum(facts: Facts) -> IdleSignal:
+    if facts.pool_unread:
+        return _said("pool_minimum", "quiet", "?", "its pool was not looked at: it is in use")
     if facts.serving is None:
         if facts.least <= 0:
             return _said("pool_minimum", "quiet", "none", "no pool needs it")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from labfleet.decisions import idle, ledger
+from labfleet.decisions import disruption, idle, ledger
 from labfleet.decisions.lifecycle import session_phases, worker_phases
 from labfleet.engine.cache import Cache
 from labfleet.resources.amounts import Amounts
@@ -64,13 +64,21 @@ def with_activity(found: Reading, activity: Activity, at: datetime) -> Reading:
 
 
 def gather(
-    cache: Cache, reader: SettingsReader, worker: Worker, reading: Reading, now: datetime
+    cache: Cache,
+    reader: SettingsReader,
+    worker: Worker,
+    reading: Reading,
+    now: datetime,
+    *,
+    brief: bool = False,
 ) -> idle.Facts:
-    """Return the facts that the verdict is about."""
+    """Return the facts that the verdict is about; `brief` counts no pool of a worker in use."""
     settings = reader.now()
-    serving, least = _pool(cache, worker)
+    sessions = _bound(cache, worker)
+    unread = brief and sessions > 0 and worker.spec.pool is not None
+    serving, least = (None, 0) if unread else _pool(cache, worker)
     return idle.Facts(
-        sessions=_bound(cache, worker),
+        sessions=sessions,
         soon=sum(1 for _ in _coming(cache, worker, settings.idle, now)),
         nodes=reading.nodes,
         cpu_percent=reading.cpu_percent,
@@ -83,7 +91,8 @@ def gather(
         pending=tuple(_pending(worker)),
         serving=serving,
         least=least,
-        held=tuple(_held(reader, worker)),
+        pool_unread=unread,
+        held=tuple(_held(None if unread else cache, reader, worker)),
     )
 
 
@@ -148,11 +157,19 @@ def _pending(worker: Worker) -> Iterable[str]:
         yield f"it is to be {'Terminated' if worker.deleting else spec.desired}"
 
 
-def _held(reader: SettingsReader, worker: Worker) -> Iterable[tuple[str, str]]:
+def _held(cache: Cache | None, reader: SettingsReader, worker: Worker) -> Iterable[tuple[str, str]]:
     """Yield why automation may not stop it at all."""
     paused = reader.paused(worker.spec.pool)
     if paused is not None:
         yield "paused", paused
+    name = worker.spec.pool
+    pool = None
+    if name is not None and cache is not None:
+        pool = cache.get(Pool, name, worker.metadata.namespace)
+    if name is not None and cache is not None and pool is not None:
+        room = disruption.of_workers(pool.spec.disruption, cache.by(Worker, "pool", name))
+        if not room.left:
+            yield "disruption", room.why or "its pool has nobody else who serves"
     if not ours(worker):
         yield "not_ours", "it is only observed, or its machine is not ours to stop"
 

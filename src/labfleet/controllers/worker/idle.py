@@ -91,7 +91,7 @@ class IdleController:
         self, worker: Worker, reading: idle_facts.Reading, settings: Idle, now: datetime
     ) -> idle.Verdict:
         context = self.context
-        facts = idle_facts.gather(context.cache, context.settings, worker, reading, now)
+        facts = idle_facts.gather(context.cache, context.settings, worker, reading, now, brief=True)
         return idle.judge(worker, facts, settings, now)
 
     # --- what is recorded ----------------------------------------------------------------

@@ -33,7 +33,7 @@ class IdleLook:
         """Return the newest measurement, and people's deeds when nothing else keeps the worker."""
         context, now = self.context, self.context.clock.now()
         reading = idle_facts.of_sample(worker, context.samples.newest(worker.name))
-        facts = idle_facts.gather(context.cache, context.settings, worker, reading, now)
+        facts = idle_facts.gather(context.cache, context.settings, worker, reading, now, brief=True)
         verdict = idle.judge(worker, facts, settings, now)
         if any(each.verdict != "quiet" for each in verdict.signals if each.name not in TIMED):
             why = ("telemetry", "not asked: something else keeps the worker")
