@@ -225,6 +225,24 @@ def test_load_alerts_end_with_the_machine() -> None:
     assert line.worker.status.health is Health.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("phase", "left"), [(P.STOPPED, {"DiskAlmostFull"}), (P.TERMINATED, set())]
+)
+def test_what_ended_asks_for_nobody(phase: WorkerPhase, left: set[str]) -> None:
+    """CML's facts end with the boot, the disk's with the machine; a leaked licence outlives both."""
+    facts: tuple[conditions.Condition, ...] = ()
+    for name in ("MaintenanceMode", "OrphansOnHost", "DiskAlmostFull", "LicenceLeaked"):
+        facts = conditions.put(facts, name, "True", "R", now=START)
+    facts = conditions.put(facts, "CmlHealthy", "False", "ControllerDown", now=START)
+    line = Line(phase, desired="Stopped")
+    line.worker = worker(
+        WorkerStatus(phase=phase, phase_since=START, conditions=facts), desired="Stopped"
+    )
+    line.look(None, ec2=None)
+    raised = {each.condition for each in alerts.raised("w1", line.worker.status.conditions)}
+    assert raised == left | {"LicenceLeaked"}
+
+
 # --- silence -----------------------------------------------------------------------------------
 
 

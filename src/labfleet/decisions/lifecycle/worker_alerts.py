@@ -27,6 +27,10 @@ IMPAIRED_SECONDS = 120
 WATCHED = phases.HOSTING | {P.DRAINING}
 """Phases in which a server is expected to answer."""
 
+OF_A_BOOT = ("CmlHealthy", "MaintenanceMode", "OrphansOnHost", "TelemetryComplete")
+OF_A_MACHINE = ("DiskAlmostFull", "LicenceExpiring", "OverCommitted")
+"""Facts that end with the boot, and with the machine; nobody need look after them any more."""
+
 MEASURED = WATCHED | {P.LICENSING, P.UNLICENSING}
 LIMITS: dict[WorkerPhase, str] = {
     P.PENDING: "launch",
@@ -49,8 +53,13 @@ def note(draft: Draft) -> None:
     _planned(draft)
     _silent(draft)
     _load(draft)
-    if draft.status.phase in {P.STOPPED, P.TERMINATED, P.FAILED}:
+    phase = draft.status.phase
+    if phase in {P.STOPPED, P.TERMINATED, P.FAILED}:
         draft.set(health=Health.UNKNOWN)
+    if phase in {P.STOPPED, P.TERMINATED}:
+        _forget(draft, *OF_A_BOOT)
+    if phase is P.TERMINATED:
+        _forget(draft, *OF_A_MACHINE)
 
 
 def _before(draft: Draft, name: str) -> Condition | None:
