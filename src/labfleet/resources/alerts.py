@@ -173,6 +173,12 @@ _ROWS = (
         fix="See which part fails, and whether the account is an admin of that CML.",
     ),
     Alert(
+        condition="ExternalChange",
+        cause="Somebody else stopped, started or ended its instance; the message has AWS's reason.",
+        command="labfleet explain worker NAME; labfleet events worker/NAME",
+        fix="Find out who it was (CloudTrail, a tag policy, a clean-up job) and exempt our machines.",
+    ),
+    Alert(
         condition="Late",
         cause="Stopping or terminating takes longer than its limit; it goes on.",
         command="labfleet explain worker NAME",
