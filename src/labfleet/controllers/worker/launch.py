@@ -25,6 +25,8 @@ from labfleet.resources.worker import Worker
 
 DEADLINE = 15.0
 VISIBILITY = timedelta(seconds=60)
+MISMATCH, MISMATCH_PATIENCE = "mismatch", timedelta(minutes=10)
+"""A token that EC2 binds to another request: how long its machine is looked for."""
 HELD_SECONDS = 60.0
 """How long at most until a held worker is looked at again: its deadlines go on meanwhile."""
 ACTOR = "worker-controller"
@@ -152,6 +154,7 @@ class Launcher:
             raise errors.Temporary(problem.message, reason=problem.reason) from None
         except errors.Conflict as problem:
             # The token is in use with other parameters: its machine can be looked up.
+            await self._mismatched(worker, effect)
             raise errors.Ambiguous(problem.message, reason=problem.reason) from None
         except errors.Invalid:
             await self._close(worker)
@@ -168,13 +171,20 @@ class Launcher:
         deadline and the provider's visibility lag have passed.
         """
         effects = self.context.effects
-        if effects.mine(effect):
+        if effects.mine(effect) and MISMATCH not in effect.parameters:
             return worker
         # Judged before the look: what begins to exist while we look is not "not there".
         over = effects.overdue(effect) and self.context.clock.now() >= effect.begun + VISIBILITY
         found = await self.context.compute.find_launched(self.request(worker, machine, effect))
         if found:
             return await self.adopt(worker, min(found, key=_age))
+        if over and MISMATCH in effect.parameters:
+            # The same request would be refused for ever, so patience has to stand for it.
+            if self.context.clock.now() < effect.begun + MISMATCH_PATIENCE:
+                return None
+            attempt = max(worker.status.attempt, int(effect.parameters["attempt"])) + 1
+            status = msgspec.structs.replace(worker.status, effect=None, attempt=attempt)
+            return msgspec.structs.replace(worker, status=status)
         return worker if over else None
 
     async def adopt(self, worker: Worker, found: Instance) -> Worker:
@@ -262,13 +272,17 @@ class Launcher:
             problem.message,
             now=self.context.clock.now(),
         )
-        status = msgspec.structs.replace(
-            fresh.status, conditions=facts, message=problem.message, effect=None
-        )
+        status = msgspec.structs.replace(fresh.status, conditions=facts, message=problem.message)
         await self.context.record(fresh, status=status, actor=ACTOR, reason=problem.message)
 
     def _fresh(self, worker: Worker) -> Worker:
         return self.context.cache.get(Worker, worker.name, worker.metadata.namespace) or worker
+
+    async def _mismatched(self, worker: Worker, effect: Effect) -> None:
+        """Remember that the token is bound to another request."""
+        marked = msgspec.structs.replace(effect, parameters={**effect.parameters, MISMATCH: "yes"})
+        status = msgspec.structs.replace(worker.status, effect=marked)
+        await self.context.record(worker, status=status, actor=ACTOR, reason="token mismatch")
 
     async def _close(self, worker: Worker) -> None:
         status = msgspec.structs.replace(worker.status, effect=None)
