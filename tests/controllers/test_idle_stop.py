@@ -78,7 +78,7 @@ def test_an_unused_worker_is_warned_of_and_stopped_once() -> None:
             await w.until(lambda: w.w().status.idle.warned_at is not None)
             assert conditions.is_true(w.w().status.conditions, "IdleWarning")
             warned = w.w().status.idle.warned_at
-            w.compute.stop_seconds = 1200.0
+            w.compute.stopping = 1200.0
             await w.until(w.is_("w1", "STOPPED"))
             idle = w.w().status.idle
             assert idle.last_paused_at - warned >= timedelta(minutes=2)

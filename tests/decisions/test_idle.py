@@ -78,6 +78,7 @@ BUSY: dict[str, dict[str, Any]] = {
     "nodes": {"nodes": 1},
     "console": {"nodes": 2},
     "cpu": {"cpu_percent": 50.0},
+    "network": {"network": 2e6, "network_watched": True},
     "pending": {"pending": ("import",)},
     "health": {"maintenance": True},
     "telemetry": {"activity": events(30)},
@@ -115,6 +116,14 @@ def test_a_stale_reading_is_unknown(name: str) -> None:
     """Older than what is called fresh proves nothing of now."""
     old = replace(QUIET, **{name: NOW - timedelta(minutes=4)})
     assert judge(worker(), old, ON, NOW).verdict == "unknown"
+
+
+def test_traffic_is_a_veto_only_when_it_is_measured() -> None:
+    """CloudWatch off is no missing signal; on without a fresh number is one (case 26, F11)."""
+    assert judge(worker(), QUIET, ON, NOW).eligible
+    assert judge(worker(), replace(QUIET, network_watched=True), ON, NOW).verdict == "unknown"
+    little = replace(QUIET, network=1000.0, network_watched=True)
+    assert judge(worker(), little, ON, NOW).eligible
 
 
 def test_declined_telemetry_and_undated_events_prove_nothing() -> None:
@@ -220,7 +229,8 @@ _activity = st.none() | st.builds(
 _facts = st.builds(
     Facts,
     sessions=_count, soon=_count, nodes=_count,
-    cpu_percent=st.none() | st.floats(), maintenance=st.none() | st.booleans(),
+    cpu_percent=st.none() | st.floats(), network=st.none() | st.floats(),
+    network_watched=st.booleans(), maintenance=st.none() | st.booleans(),
     read_at=_instant, activity=_activity, activity_at=_instant,
     gaps=st.lists(st.tuples(st.sampled_from(["nodes", "cpu", "telemetry"]), st.just("x")),
                   max_size=2).map(tuple),

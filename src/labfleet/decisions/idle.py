@@ -23,6 +23,8 @@ from labfleet.resources.worker import Health, Worker, WorkerPhase
 
 CPU_BUSY = 50.0
 """Percent of the whole host above which a worker counts as used; below it proves nothing."""
+NETWORK_BUSY = 1_000_000.0
+"""Bytes a second, in and out together, above which a worker counts as used (case 29: bytes)."""
 CLOCKS_DIFFER = timedelta(minutes=5)
 """An event's stamp may be this far ahead of our clock before it counts as unreadable."""
 STARTED = frozenset({"QUEUED", "STARTED", "BOOTED"})
@@ -33,8 +35,8 @@ _HOSTING = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_U
 
 USES = frozenset(
     {
-        "phase", "sessions", "soon", "nodes", "console", "telemetry", "cpu", "pending", "health",
-        "quiet_time",
+        "phase", "sessions", "soon", "nodes", "console", "telemetry", "cpu", "network", "pending",
+        "health", "quiet_time",
     }
 )  # fmt: skip
 """Signals about use; the others only hold a worker."""
@@ -44,7 +46,8 @@ USES = frozenset(
 class Facts:
     """What is known of one worker; None is unknown, never zero.
 
-    `read_at` is when nodes, CPU and maintenance were read, `activity_at` when the events were;
+    `network` is bytes a second from CloudWatch, which says something only when it is
+    `network_watched`. `read_at` is when nodes, CPU and maintenance were read, `activity_at` when the events were;
     a reading older than `fresh` is stale. `gaps` names what failed, with the reason. `sessions`
     are bound here, `soon` begin within the lead and may come here. `pending` names what is
     under way. `serving` counts the pool's workers that serve or boot, this one included, and
@@ -55,6 +58,8 @@ class Facts:
     soon: int | None = None
     nodes: int | None = None
     cpu_percent: float | None = None
+    network: float | None = None
+    network_watched: bool = False
     maintenance: bool | None = None
     read_at: datetime | None = None
     activity: Activity | None = None
@@ -118,6 +123,7 @@ def judge(worker: Worker, facts: Facts, settings: Idle, now: datetime) -> Verdic
         _console(facts, now),
         _telemetry(facts, counted, settings, now),
         _cpu(facts, now),
+        _network(facts),
         _pending(facts),
         _health(worker, facts, now),
     ]
@@ -261,6 +267,18 @@ def _cpu(facts: Facts, now: datetime) -> IdleSignal:
         told = f"below {CPU_BUSY:.0f} %, which proves nothing and forbids nothing"
         return _said("cpu", "quiet", shown, told, facts.read_at)
     return _said("cpu", "busy", shown, f"something uses {CPU_BUSY:.0f} % or more", facts.read_at)
+
+
+def _network(facts: Facts) -> IdleSignal:
+    if not facts.network_watched:
+        return _said("network", "quiet", "-", "not measured: CloudWatch is off")
+    if facts.network is None:
+        return _said("network", "unknown", "?", "CloudWatch has no fresh number")
+    shown = f"{facts.network / 1000:.0f} kB/s"
+    if facts.network < NETWORK_BUSY:
+        told = "little traffic, which proves nothing and forbids nothing"
+        return _said("network", "quiet", shown, told)
+    return _said("network", "busy", shown, "something is being transferred")
 
 
 def _pending(facts: Facts) -> IdleSignal:

@@ -8,6 +8,7 @@ the idle controller's, which looks at the server once more before it does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -26,7 +27,7 @@ from labfleet.service.ruled import Ruled, with_spec
 EVENTS_LIMIT = 10_000
 CHECK_ASKED = "labfleet.dev/idle-check-asked"
 """Annotation that makes the idle controller look at once; its value is when it was asked for."""
-_OUTSIDE = frozenset({"nodes", "console", "telemetry", "cpu", "health"})
+_OUTSIDE = frozenset({"nodes", "console", "telemetry", "cpu", "network", "health"})
 
 
 class IdleReading(Record, frozen=True, kw_only=True):
@@ -156,6 +157,9 @@ def _with_events(
 def _judged(parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None) -> idle.Verdict:
     now = parts.clock.now()
     found = idle_facts.of_sample(worker, parts.samples.newest(worker.name))
+    points = parts.samples.points(worker.name)
+    network = idle_facts.traffic(points, parts.settings.now(), now)
+    found = replace(found, network=network)
     if told is not None:
         found = idle_facts.with_activity(found, Activity(events=told), now)
     facts = idle_facts.gather(parts.cache, parts.settings, worker, found, now)

@@ -5,7 +5,7 @@ One reading for the controller that stops workers and for whoever explains why i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -18,10 +18,12 @@ from labfleet.resources.fleet_settings import FleetSettings, Idle
 from labfleet.resources.idle import Activity
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session, SessionPhase
-from labfleet.resources.telemetry import Sample
+from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Worker
 from labfleet.service.fleet_settings import SettingsReader
 
+CLOUD_DELAY = timedelta(minutes=5)
+"""How late CloudWatch may be with a point without being called stale."""
 LEAST_FRESH = timedelta(minutes=3)
 
 
@@ -31,6 +33,7 @@ class Reading:
 
     nodes: int | None = None
     cpu_percent: float | None = None
+    network: float | None = None
     maintenance: bool | None = None
     read_at: datetime | None = None
     activity: Activity | None = None
@@ -58,6 +61,21 @@ def of_sample(worker: Worker, sample: Sample | None) -> Reading:
     )
 
 
+def traffic(
+    points: Sequence[ProviderPoint], settings: FleetSettings, now: datetime
+) -> float | None:
+    """Return bytes a second in and out from the newest point, None when it is none or stale."""
+    newest = points[-1] if points else None
+    if newest is None:
+        return None
+    covered = newest.at + timedelta(seconds=newest.seconds)
+    late = timedelta(seconds=2 * settings.monitoring.cloudwatch_interval_seconds) + CLOUD_DELAY
+    ways = (newest.network_in_bytes_per_second, newest.network_out_bytes_per_second)
+    if now - covered > late or ways[0] is None or ways[1] is None:
+        return None
+    return ways[0] + ways[1]
+
+
 def with_activity(found: Reading, activity: Activity, at: datetime) -> Reading:
     """Return the reading with events of use that somebody brought."""
     return replace(found, activity=activity, activity_at=at)
@@ -82,6 +100,8 @@ def gather(
         soon=sum(1 for _ in _coming(cache, worker, settings.idle, now)),
         nodes=reading.nodes,
         cpu_percent=reading.cpu_percent,
+        network=reading.network,
+        network_watched=settings.monitoring.cloudwatch,
         maintenance=reading.maintenance,
         read_at=reading.read_at,
         activity=reading.activity,

@@ -38,7 +38,7 @@ MOVED = timedelta(minutes=5)
 """Activity newer by less than this is not worth a write."""
 PATIENCE = timedelta(minutes=10)
 """How long an idle stop may wait for a clear last look before it is taken back."""
-KEPT = frozenset({"nodes", "console", "telemetry", "cpu", "health"})
+KEPT = frozenset({"nodes", "console", "telemetry", "cpu", "network", "health"})
 """Signals from outside: their evidence is kept, for whoever cannot ask the server."""
 
 

@@ -33,6 +33,7 @@ class IdleLook:
         """Return the newest measurement, and people's deeds when nothing else keeps the worker."""
         context, now = self.context, self.context.clock.now()
         reading = idle_facts.of_sample(worker, context.samples.newest(worker.name))
+        reading = replace(reading, network=self._traffic(worker))
         facts = idle_facts.gather(context.cache, context.settings, worker, reading, now, brief=True)
         verdict = idle.judge(worker, facts, settings, now)
         if any(each.verdict != "quiet" for each in verdict.signals if each.name not in TIMED):
@@ -59,9 +60,15 @@ class IdleLook:
             nodes=running,
             cpu_percent=None if stats is None else stats.cpu_percent,
             maintenance=maintenance,
+            network=self._traffic(worker),
             read_at=self.context.clock.now(),
         )
         return await self._with_deeds(None if gaps else host, reading, gaps)
+
+    def _traffic(self, worker: Worker) -> float | None:
+        context = self.context
+        points = context.samples.points(worker.name)
+        return idle_facts.traffic(points, context.settings.now(), context.clock.now())
 
     async def _with_deeds(
         self, host: LabHost | None, reading: Reading, gaps: list[tuple[str, str]]
