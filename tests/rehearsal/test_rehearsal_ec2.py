@@ -180,6 +180,21 @@ def test_stock_and_quota_refuse() -> None:
     play(story)
 
 
+def test_a_refused_request_binds_its_token() -> None:
+    """The same token with another type is a mismatch, also when nothing was launched (4)."""
+
+    async def story(loop: loops.Loop, account: Account) -> None:
+        close = account.luck.begin("no_stock", "subnet-a")
+        with pytest.raises(errors.OutOfCapacity):
+            await account.ec2.launch(REQUEST)
+        close()
+        with pytest.raises(errors.Conflict):
+            await account.ec2.launch(replace(REQUEST, instance_type="m6i.metal"))
+        await account.ec2.launch(REQUEST)
+
+    play(story)
+
+
 def test_buckets_run_dry() -> None:
     """Six launches at one moment are one too many."""
 

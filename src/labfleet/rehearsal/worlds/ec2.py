@@ -117,7 +117,8 @@ class Cloud:
     stop_range: tuple[float, float] = (20.0, 180.0)
     shown_after: float | None = None
     things: dict[str, Thing] = field(default_factory=dict)
-    tokens: dict[str, tuple[str, LaunchRequest]] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+    bound: dict[str, LaunchRequest] = field(default_factory=dict)
     buckets: dict[str, _Bucket] = field(default_factory=dict)
     overdrawn: dict[str, int] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
@@ -149,11 +150,12 @@ class Cloud:
         self.spend("RunInstances")
         zone = request.subnet_id or "any"
         key = f"{request.token}@{zone}"
+        # Bound by a request that was refused, too (aws.md 5, case 4).
+        if self.bound.setdefault(key, request) != request:
+            raise errors.Conflict("same token", reason="IdempotentParameterMismatch")
         known = self.tokens.get(key)
         if known is not None:
-            thing = self.things[known[0]]
-            if known[1] != request:
-                raise errors.Conflict("same token", reason="IdempotentParameterMismatch")
+            thing = self.things[known]
             if not thing.live:
                 raise errors.Gone("token of the dead", reason="IdempotentInstanceTerminated")
             return thing
@@ -162,7 +164,7 @@ class Cloud:
                                        reason="InsufficientInstanceCapacity")  # fmt: skip
         self._within_quota(request.instance_type)
         thing = self._made(request, zone, owner)
-        self.tokens[key] = (thing.id, request)
+        self.tokens[key] = thing.id
         self._tell("launched", thing, "us")
         return thing
 
