@@ -198,6 +198,12 @@ async def test_the_regions_routes_are_the_verbs(api: Api):
     assert (await api.call("POST", f"{REGION}/w1/start")).json["desired_status"] == "running"
     assert (await api.call("GET", f"{REGION}/w1/status")).json["phase"] == "PENDING"
     assert (await api.call("GET", f"{REGION}/w1/resources")).status == 200
+    tagged = await api.call("POST", f"{REGION}/w1/tags", {"tags": {"team": "a", "old": None}})
+    assert tagged.json["spec"]["tags"] == {"team": "a"}
+    ours = await api.call("POST", f"{REGION}/w1/tags", {"tags": {"labfleet:owner": "x"}})
+    assert ours.status == 400
+    assert (await api.call("POST", f"{REGION}/w1/drain", {"reason": "x"})).status == 200
+    assert (await api.call("POST", f"{REGION}/w1/cancel-drain")).status == 200
     assert (await api.call("POST", f"{REGION}/w1/refresh")).status == 200
     where = "/api/workers/region/us-east-1/instance/i-0000000a"
     assert (await api.call("GET", where)).json["metadata"]["name"] == "w2"

@@ -368,7 +368,7 @@ def test_an_unlisted_machine_is_given_time() -> None:
     later = msgspec.structs.replace(cloud.worker, status=step.status)
     early = lifecycle.decide(later, seen, START + timedelta(seconds=59))
     assert early.status.phase is P.TERMINATING_EC2
-    after = lifecycle.decide(later, seen, START + timedelta(seconds=60))
+    after = lifecycle.decide(later, seen, START + timedelta(seconds=70))
     assert after.status.phase is P.TERMINATED
 
 

@@ -113,6 +113,12 @@ class CreateBody(SeedRecord, frozen=True, kw_only=True):
     template: Text
 
 
+class TagsBody(SeedRecord, frozen=True, kw_only=True):
+    """Tags to set; a null value removes one."""
+
+    tags: dict[str, str | None]
+
+
 class ImportBody(SeedRecord, frozen=True, kw_only=True):
     """An instance to take over by its id."""
 

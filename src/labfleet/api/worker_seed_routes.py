@@ -28,6 +28,7 @@ from labfleet.api.worker_seed_bodies import (
     ScaleUpBody,
     StatusBody,
     StatusReply,
+    TagsBody,
     WhyBody,
 )
 from labfleet.interfaces.compute import Instance, InstanceState
@@ -317,6 +318,23 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
         await parts.fresh()
         return reply(_capacity(parts, await _there(parts, request, region, id_)))
 
+    async def tag(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
+        sent = await record(request, TagsBody)
+        worker = await _there(parts, request, region, id_)
+        change = {"spec": {"tags": sent.tags}}
+        done = await objects.patch(parts, caller(request), KINDS["Worker"], worker.name, change)
+        return reply(done)
+
+    async def drain(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
+        sent = worker_reports.taken(WhyBody, await _maybe(request))
+        worker = await _there(parts, request, region, id_)
+        who = caller(request)
+        return reply(_status(await verbs.drain(parts, who, worker.name, reason=sent.reason)))
+
+    async def keep(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
+        worker = await _there(parts, request, region, id_)
+        return reply(_status(await verbs.cancel_drain(parts, caller(request), worker.name)))
+
     def becoming(desired: Literal["Ready", "Stopped"]) -> Any:
         async def become(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
             worker = await _there(parts, request, region, id_)
@@ -371,6 +389,27 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
             tag="seeds",
             summary="A worker's state as last seen",
             shape=Shape(reply=StatusReply),
+        ),
+        _post(
+            f"{one}/tags",
+            tag,
+            "regionTagWorker",
+            "Set tags on a worker's instance; null removes one",
+            Shape(body=TagsBody, reply=Worker),
+        ),
+        _post(
+            f"{one}/drain",
+            drain,
+            "regionDrainWorker",
+            "Empty a worker",
+            Shape(body=WhyBody, reply=StatusReply),
+        ),
+        _post(
+            f"{one}/cancel-drain",
+            keep,
+            "regionCancelDrain",
+            "Take a drain back",
+            Shape(reply=StatusReply),
         ),
         _post(
             f"{one}/start",

@@ -33,7 +33,8 @@ Action = Literal[
     "telemetry", "claim",
 ]  # fmt: skip
 
-ABSENCE_PATIENCE = timedelta(seconds=60)
+ABSENCE_PATIENCE = timedelta(seconds=70)
+"""Between two looks, so that the lists behind them, up to 8 s old, are 60 s apart (aws.md 7.4)."""
 TOLERATED_CHECKS = 3
 SOON, POLL, CHECK = 1.0, 15.0, 30.0
 
