@@ -148,13 +148,15 @@ def settle(server: Server, now: float) -> None:
 
 
 def _next_due(server: Server) -> float | None:
-    times = [node.stop_due for node in server.stopping.values() if node.stop_due is not None]
-    licence = licensing.next_due(server.licence)
-    if licence is not None:
-        times.append(licence)
-    if not server.power.ready_seen:
-        times.append(server.power.ready_at)
-    return min(times, default=None)
+    due = licensing.next_due(server.licence)
+    power = server.power
+    if not power.ready_seen and (due is None or power.ready_at < due):
+        due = power.ready_at
+    for node in server.stopping.values():
+        at = node.stop_due
+        if at is not None and (due is None or at < due):
+            due = at
+    return due
 
 
 def _apply(server: Server, at: float) -> None:

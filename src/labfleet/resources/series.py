@@ -113,25 +113,33 @@ def slot(at: datetime, tier: Tier) -> int:
 # when all three are the same. One metric of a busy bucket costs 14 bytes, a quiet one 6.
 
 _COUNT = 0xFFFF
+_WIDEST = 3.4e38
 
 
 def pack(bucket: Bucket) -> str:
     """Return the text that is stored."""
     there = flat = 0
-    body = b""
-    for place, name in enumerate(NAMES):
-        spread = bucket.get(name)
-        if spread is None:
-            continue
+    named = [
+        (place, spread)
+        for place, name in enumerate(NAMES)
+        if (spread := bucket.get(name)) is not None
+    ]
+    numbers = _singles([n for _, each in named for n in (each.mean, each.low, each.high)])
+    shape = "<HH"
+    values: list[float] = [0, 0]
+    for number, (place, spread) in enumerate(named):
         there |= 1 << place
-        count = min(spread.count, _COUNT)
-        mean, low, high = (_single(each) for each in (spread.mean, spread.low, spread.high))
+        mean, low, high = numbers[3 * number : 3 * number + 3]
+        values.append(min(spread.count, _COUNT))
         if mean == low == high:
             flat |= 1 << place
-            body += struct.pack("<Hf", count, mean)
+            shape += "Hf"
+            values.append(mean)
         else:
-            body += struct.pack("<Hfff", count, mean, low, high)
-    return base64.b64encode(struct.pack("<HH", there, flat) + body).decode("ascii")
+            shape += "Hfff"
+            values += (mean, low, high)
+    values[:2] = there, flat
+    return base64.b64encode(struct.pack(shape, *values)).decode("ascii")
 
 
 def unpack(text: str) -> dict[str, Spread]:
@@ -157,11 +165,11 @@ def unpack(text: str) -> dict[str, Spread]:
     return found
 
 
-def _single(value: float) -> float:
-    """Return the value as the stored width keeps it."""
-    limit = 3.4e38
-    packed: float = struct.unpack("<f", struct.pack("<f", max(-limit, min(value, limit))))[0]
-    return packed
+def _singles(values: list[float]) -> tuple[float, ...]:
+    """Return the values as the stored width keeps them."""
+    shape = f"<{len(values)}f"
+    kept = [max(-_WIDEST, min(value, _WIDEST)) for value in values]
+    return struct.unpack(shape, struct.pack(shape, *kept))
 
 
 # --- reading -----------------------------------------------------------------------------------
