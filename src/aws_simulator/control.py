@@ -119,6 +119,7 @@ class Control:
                 minutes=self.world.journal.minutes,
                 now=self.world.clock.now(),
                 owner_tag=self.world.config.owner_tag,
+                worker_tag=self.world.config.worker_tag,
             )
             return invariants.check(books, facts)
 
@@ -148,8 +149,8 @@ class Control:
         advance, clock = float(body.get("advance", 0)), self.world.clock
         if advance < 0:
             raise ValueError("advance: time runs forward only")
-        if float(body.get("speed", 1)) <= 0:
-            raise ValueError("speed: above 0")
+        if float(body.get("speed", 1)) < 0:
+            raise ValueError("speed: not below 0")
         with self.world.lock:
             if "speed" in body:
                 clock.rescale(float(body["speed"]))

@@ -5,6 +5,7 @@ Dropping a connection shuts the socket that werkzeug leaves in the environ, so t
 reset, not an error.
 """
 
+import itertools
 import re
 import socket
 import time
@@ -36,6 +37,8 @@ JSON_CODE = re.compile(rb'"__type"\s*:\s*"([^"]+)"')
 STATUS_500 = ("InsufficientInstanceCapacity",)
 HAZARDS = ("StopInstances", "TerminateInstances")
 IDS_KEPT = 1000
+PARAMS_KEPT = 100
+NOT_KEPT = ("Action", "Version", "UserData", "ClientToken")
 Control = Callable[[Environ], Reply]
 
 
@@ -235,6 +238,7 @@ class Gate:
                 key=call.key,
                 narrowed=call.narrowed,
                 dry_run=call.dry_run,
+                params=_kept(call),
                 **noted,
             )
 
@@ -242,6 +246,14 @@ class Gate:
 def _error_of(reply: Reply) -> str:
     found = ERROR_CODE.search(reply.body) or JSON_CODE.search(reply.body)
     return found.group(1).decode() if found else f"HTTP {reply.code}"
+
+
+def _kept(call: Call) -> dict[str, str]:
+    """Return the fields of a change that the journal keeps; user data may hold secrets."""
+    if not call.mutating or call.service != "ec2":
+        return {}
+    named = ((key, value) for key, value in call.form.items() if key not in NOT_KEPT)
+    return dict(itertools.islice(named, PARAMS_KEPT))
 
 
 def _drop(environ: Environ) -> None:

@@ -60,6 +60,7 @@ class Books:
     minutes: Minutes = dataclasses.field(default_factory=collections.Counter)
     now: float = 0.0
     owner_tag: str = ""
+    worker_tag: str = ""
 
 
 def parse(body: dict[str, Any]) -> Facts:
@@ -78,7 +79,7 @@ def check(books: Books, facts: Facts) -> list[Found]:
         for entry in books.entries
         if entry.source == "api" and (not facts.keys or entry.key in facts.keys)
     ]
-    found = [_broken("I1", f"worker {worker} had two live instances") for worker in books.doubles]
+    found = list(_doubles(books))
     found += _strangers(books, facts)
     found += _launches(books, entries, facts)
     found += _left(books, facts)
@@ -93,6 +94,18 @@ def check(books: Books, facts: Facts) -> list[Found]:
 
 def _broken(name: str, message: str) -> Found:
     return {"invariant": name, "message": message}
+
+
+def _doubles(books: Books) -> Iterator[Found]:
+    """I1: no worker ever had, or has now, two living instances."""
+    living = collections.Counter(
+        item["tags"][books.worker_tag]
+        for item in books.instances
+        if item["state"] != "terminated" and books.worker_tag in item["tags"]
+    )
+    twice = [worker for worker, count in living.items() if count > 1]
+    for worker in dict.fromkeys([*books.doubles, *twice]):
+        yield _broken("I1", f"worker {worker} had two live instances")
 
 
 def _strangers(books: Books, facts: Facts) -> Iterator[Found]:

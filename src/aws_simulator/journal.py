@@ -17,7 +17,8 @@ class Entry:
 
     `ids` are the resources the call names, `result` the instance ids of the reply, `owners` the
     owner tag of each named resource when the call came (empty text: untagged or unknown), and
-    `facts` what the linked CML simulator said of the named instances at that moment.
+    `facts` what the linked CML simulator said of the named instances at that moment. `params` are
+    the fields of a change, without user data.
     """
 
     number: int
@@ -38,6 +39,7 @@ class Entry:
     dry_run: bool = False
     owners: tuple[str, ...] = ()
     actor: str = ""
+    params: dict[str, str] = dataclasses.field(default_factory=dict)
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 

@@ -3,6 +3,7 @@
 Each mend answers a row of the table in facts/aws.md section 1.2. States are in `patches`.
 """
 
+import collections
 import hashlib
 from typing import Any
 
@@ -210,9 +211,11 @@ def _stock(instance_type: str, zone: str) -> int | None:
 
 def check_stock_to_start(waking: list[Any]) -> None:
     """Refuse a start for which the zone has no capacity left."""
-    for item in waking:
-        if _stock(item.instance_type, item.availability_zone) == 0:
-            raise no_capacity(item.instance_type, item.availability_zone)
+    wanted = collections.Counter((item.instance_type, item.availability_zone) for item in waking)
+    for (instance_type, zone), number in wanted.items():
+        left = _stock(instance_type, zone)
+        if left is not None and left < number:
+            raise no_capacity(instance_type, zone)
 
 
 def no_capacity(instance_type: str, zone: str) -> EC2ClientError:

@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.cml and not options.cml.startswith(("http://", "https://")):
         sys.stderr.write("aws-simulator: --cml takes an http:// URL\n")
         return 2
-    if options.speed <= 0:
-        sys.stderr.write("aws-simulator: --clock must be above 0\n")
+    if options.speed < 0:
+        sys.stderr.write("aws-simulator: --clock must not be below 0\n")
         return 2
     os.environ.update(ENVIRONMENT)
     from aws_simulator import server  # moto reads the environment when it is imported
@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=1.0,
         metavar="FACTOR",
-        help="simulated seconds per second",
+        help="simulated seconds per second; at 0 only /_control/clock moves the time",
     )
     parser.add_argument("--epoch", type=float, help="Unix time where simulated = real")
     parser.add_argument("--cml", help="URL of the CML simulator that instances are servers of")

@@ -4,13 +4,14 @@ One lock guards it. CML control calls are made outside the lock, with the machin
 that a slow peer delays one instance only. It holds no moto code: `patches` hooks moto in.
 """
 
+import contextlib
 import dataclasses
 import heapq
 import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from aws_simulator.buckets import Buckets
@@ -106,6 +107,16 @@ class World:
     def reading(self) -> bool:
         """Tell whether the lags of eventual consistency apply to this thread's call."""
         return self.request.action not in ("", "RunInstances")
+
+    @contextlib.contextmanager
+    def unasked(self) -> Iterator[None]:
+        """Let time do its work in nobody's name: lags hide the truth from callers, not from it."""
+        asked = getattr(self.local, "request", None)
+        self.local.request = None
+        try:
+            yield
+        finally:
+            self.local.request = asked
 
     def launched(self, instance: Any) -> Machine:
         """Give a new moto instance its machine; state pending, lags from the configuration."""
@@ -211,7 +222,7 @@ class World:
         machine = self.machines.get(deed.instance_id)
         if machine is None:
             return []
-        with self.clock.held(deed.at):
+        with self.clock.held(deed.at), self.unasked():
             self.perform(deed)
         if machine.advance(now) is None:
             return []
@@ -228,7 +239,7 @@ class World:
             elif not is_call:
                 if SETTLED.get(machine.state) == step:
                     at = self._when(machine, now) if self.cml is None else self.clock.now()
-                    with self.clock.held(at):
+                    with self.clock.held(at), self.unasked():
                         machine.enter(step, at)
                         self.settled(instance, step, facts)
             elif machine.calls and machine.calls[0] == step:

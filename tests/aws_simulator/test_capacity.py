@@ -20,6 +20,18 @@ def test_a_zone_runs_out_for_launch_and_start(fake, ec2, launch):
     assert refusal == (500, "InsufficientInstanceCapacity")
 
 
+def test_two_starts_need_two_places(fake, ec2, launch):
+    """A start of two instances is refused whole when one place is left."""
+    ids = [launch(ClientToken=token)[0] for token in "ab"]
+    fake.advance(500)
+    ec2.stop_instances(InstanceIds=ids)
+    fake.advance(301)
+    fake.config(stock={"m5zn.metal": 1})
+    refusal = code_of(ec2.start_instances, InstanceIds=ids)
+    assert refusal == (500, "InsufficientInstanceCapacity")
+    ec2.start_instances(InstanceIds=ids[:1])
+
+
 def test_the_vcpu_quota_counts_pending_and_running(fake, ec2, launch):
     """One metal fits 48 vCPU; launch and start beyond are refused, and the quota can be read."""
     fake.config(vcpu_limit=48)

@@ -14,7 +14,8 @@ OWNER = "labfleet:owner"
 def machine(name="i-1", state="running", token="t-1", owner="me", **fields):
     """Return an instance of the true state."""
     tags = {OWNER: owner} if owner else {}
-    return {"id": name, "state": state, "zone": "a", "token": token, "tags": tags, **fields}
+    whole = {"id": name, "state": state, "zone": "a", "token": token, "tags": tags}
+    return {**whole, **fields}
 
 
 def entry(action="StopInstances", at=100.0, ids=("i-1",), owners=("me",), **fields):
@@ -47,6 +48,11 @@ def broken(facts=None, *entries, **books):
 def test_i1_bites_on_two_living_instances_of_a_worker():
     """A worker that ever had two living instances is named."""
     assert broken(doubles=["w-1"]) == ["I1"]
+    tags = {OWNER: "me", "worker": "w-1"}
+    pair = [machine(tags=tags), machine("i-2", token="t-2", tags=tags)]
+    assert broken(instances=pair, worker_tag="worker") == ["I1"]
+    dead = [pair[0], {**pair[1], "state": "terminated"}]
+    assert broken(instances=dead, worker_tag="worker") == []
     assert broken(doubles=[]) == []
 
 

@@ -73,10 +73,10 @@ def test_a_reset_with_a_seed_begins_the_same_again(fake, launch):
 
 
 def test_two_processes_with_one_seed_agree():
-    """Ids, addresses and times are those of the seed, not of the process."""
+    """Ids, addresses, states and times are those of seed and calls, not of the process."""
 
     def play():
-        fake = launch_simulator("--seed", "11", "--epoch", "1800000000")
+        fake = launch_simulator("--seed", "11", "--epoch", "1800000000", "--clock", "0")
         try:
             ec2 = fake.client()
             fake.config(jitter=0.2)
@@ -88,8 +88,10 @@ def test_two_processes_with_one_seed_agree():
                     MaxCount=1,
                     ClientToken=f"t-{index}",
                 )
-            kept = ("id", "private_ip", "public_ip", "volumes", "image", "zone")
-            return [{key: item[key] for key in kept} for item in fake.state()["instances"]]
+            fake.advance(500)
+            fake.hand("stop", fake.state()["instances"][1]["id"], after=100)
+            fake.advance(1000)
+            return fake.state(), fake.journal()
         finally:
             end_simulator(fake)
 
@@ -104,7 +106,7 @@ def test_the_clock_changes_its_factor_without_a_jump(fake):
     fake.ask("POST", "clock", {"speed": 1.0})
     assert fast["speed"] == 1000.0
     assert 0 <= fast["now"] - before < 500
-    assert fake.refusal("POST", "clock", {"speed": 0})[0] == 400
+    assert fake.refusal("POST", "clock", {"speed": -1})[0] == 400
 
 
 @pytest.mark.parametrize("base", ["_control", "_fake"])

@@ -99,11 +99,13 @@ def test_a_failed_launch_shows_its_reason(fake, launch, state_of):
 
 def test_the_journal_holds_tokens_ids_and_errors(fake, ec2, launch):
     """A call leaves action, region, token, ids, result and error."""
-    (instance_id,) = launch()
+    (instance_id,) = launch(UserData="a secret")
     code_of(ec2.stop_instances, InstanceIds=[instance_id])
     run, stop = fake.ask("GET", "journal")["entries"]
     assert (run["action"], run["region"], run["token"]) == ("RunInstances", "us-east-1", "token-1")
     assert run["result"] == [instance_id]
+    assert run["params"]["InstanceType"] == "m5zn.metal"
+    assert "UserData" not in run["params"]
     assert (stop["ids"], stop["error"]) == ([instance_id], "IncorrectInstanceState")
     assert fake.ask("GET", f"journal?after={run['number']}")["entries"] == [stop]
 
@@ -157,7 +159,7 @@ def test_the_command_ends_in_order_on_sigterm():
 def test_bad_options_and_taken_ports_are_refused(simulator_process):
     """A bad factor, a bad URL and a taken port end the command with a sentence."""
     port = simulator_process.url.rsplit(":", 1)[-1]
-    for args, code in ((["--speed", "0"], 2), (["--cml", "ftp://x"], 2), (["--port", port], 1)):
+    for args, code in ((["--clock", "-1"], 2), (["--cml", "ftp://x"], 2), (["--port", port], 1)):
         done = subprocess.run(
             [sys.executable, "-m", "aws_simulator.main", *args],
             check=False,
