@@ -36,7 +36,7 @@ OLD_FAMILIES = re.compile(r"[a-z]+[1-6][a-z]*")
 
 def problems(aws: AwsSettings) -> Problems:
     """Return (field, what is wrong) of a machine's AWS settings; empty when nothing is."""
-    return (*_volume(aws), *_nesting(aws), *_network(aws), *_data(aws), *tags(aws.tags))
+    return (*_volume(aws), *_nesting(aws), *_places(aws), *_data(aws), *tags(aws.tags))
 
 
 def tags(given: Mapping[str, str], where: str = "tags") -> Problems:
@@ -95,7 +95,9 @@ def _nesting(aws: AwsSettings) -> Problems:
     return (("nestedVirtualization", "; ".join(found)),) if found else ()
 
 
-def _network(aws: AwsSettings) -> Problems:
+def _places(aws: AwsSettings) -> Problems:
+    if aws.ami_id is None and aws.ami_name_pattern is not None and not aws.ami_owners:
+        return (("amiOwners", "say whose images may match: anybody can publish one by any name"),)
     if aws.vpc_id is not None and not aws.subnet_ids:
         return (("subnetIds", "name subnets of the VPC: EC2 launches by subnet, not by VPC"),)
     return ()
