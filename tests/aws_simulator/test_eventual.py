@@ -25,6 +25,17 @@ def test_a_new_instance_is_not_visible_yet(fake, ec2, launch):
     ec2.terminate_instances(**ids)
 
 
+def test_an_instance_may_end_before_it_is_visible(fake, ec2, launch):
+    """Time goes on for what nobody sees yet, whoever asks meanwhile."""
+    fake.config(lags={"instance": 6000})
+    (instance_id,) = launch()
+    fake.hand("terminate", instance_id)
+    fake.advance(5000)
+    assert ids_of(ec2.describe_instances()) == []
+    fake.advance(1001)
+    assert ec2.describe_volumes()["Volumes"] == []
+
+
 def test_one_action_may_lag_longer_than_another(fake, ec2, launch, state_of):
     """CreateTags still says NotFound when Describe already finds the instance (case 9)."""
     fake.config(lags={"actions": {"CreateTags": 60}})
