@@ -166,6 +166,20 @@ class AwsCloud:
             and worker in {None, each["tags"].get("labfleet:worker")}
         ]
 
+    def stray(self, tags: dict[str, str]) -> str:
+        """Launch a machine that no record stands for, from the console; return its id."""
+        ready = self.ready
+        made = self.console().run_instances(
+            ImageId=ready["ami_id"], InstanceType="m5zn.metal", MinCount=1, MaxCount=1,
+            SubnetId=ready["subnets"][0]["id"],
+            ClientToken=f"console-{self.calls('RunInstances')}",
+            TagSpecifications=[
+                {"ResourceType": kind, "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}
+                for kind in ("instance", "volume", "network-interface")
+            ],
+        )  # fmt: skip
+        return str(made["Instances"][0]["InstanceId"])
+
     def calls(self, action: str) -> int:
         """Return how often an action was called."""
         return int(self.sky.journal.counts[action])

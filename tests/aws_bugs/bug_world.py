@@ -70,8 +70,10 @@ class BugWorld(controllers.World):
 
     def check(self, **facts: Any) -> None:
         """Hold the simulator's invariants and the harness's own rules against what happened."""
-        assert self.wrong + self.hosts.wrong == []
-        assert self.cloud.violations(**self.facts(**facts)) == []
+        wrong = self.wrong + self.hosts.wrong
+        assert wrong == [], wrong
+        found = self.cloud.violations(**self.facts(**facts))
+        assert found == [], found
 
 
 @asynccontextmanager
