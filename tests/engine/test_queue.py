@@ -180,6 +180,31 @@ async def test_delayed_key_wakes_a_waiting_worker_when_due() -> None:
 
 
 @pytest.mark.asyncio
+async def test_keys_that_are_due_together_go_to_as_many_workers() -> None:
+    """No worker sleeps while a key is due, also when none that is at work comes back."""
+    queue, clock = make()
+    taken: list[Key] = []
+
+    async def work() -> None:
+        taken.append(await queue.get())
+        await asyncio.Event().wait()
+
+    workers = [asyncio.create_task(work()) for _ in range(5)]
+    await pump(4)
+    for each in "abcd":
+        queue.add(key(each), after=5)
+    await clock.advance(5.1)
+    await pump(40)
+    assert sorted(taken) == [key(each) for each in "abcd"]
+    queue.add(key("e"))
+    await pump(8)
+    assert len(taken) == 5
+    for each in workers:
+        each.cancel()
+    await asyncio.gather(*workers, return_exceptions=True)
+
+
+@pytest.mark.asyncio
 async def test_earlier_key_wakes_a_worker_that_sleeps_longer() -> None:
     """A worker asleep until a far due time wakes for a nearer one."""
     queue, clock = make()

@@ -105,6 +105,10 @@ class KeyQueue:
         while True:
             key = self._take()
             if key is not None:
+                # Who leaves with a key while nobody watches wakes the next one, or what else is
+                # due would wait for a worker that comes back: two at work, the others asleep.
+                if not self._watched:
+                    self._pass_on()
                 return key
             # One watches the time for all: a whole crowd of idle workers must not wake for
             # every key.
