@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import measure
 
-NAMES = ("aws_list", "commits", "listing", "placements", "polls", "reconciles", "stream")
+NAMES = ("aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles", "stream")
 ROOT = Path(__file__).resolve().parents[1]
 
 

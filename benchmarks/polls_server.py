@@ -1,6 +1,6 @@
 """Many simulated CML servers in one cheap process: fixed bytes after a network's delay, over TLS.
 
-One listener takes every 127.x.y.z address. Shapes are cml-api.md's 3.2 to 3.5; the figures of
+One listener takes every 127.x.y.z address; each is a server of its own identity. Shapes are cml-api.md's 3.2 to 3.5; the figures of
 system_stats differ from reply to reply. Diagnostics are not there, as in CML 2.7 and 2.8, so
 that a look at a worker's licence is one request. It speaks no more HTTP than the pollers need.
 
@@ -15,6 +15,8 @@ import json
 import os
 import resource
 import sys
+import uuid
+from functools import lru_cache
 from typing import Any
 
 import uvloop
@@ -57,8 +59,9 @@ def health() -> dict[str, Any]:
             "controller": control}  # fmt: skip
 
 
-def licence() -> dict[str, Any]:
+def licence(address: str) -> dict[str, Any]:
     """Return the licensing status of a registered Enterprise server."""
+    identity = uuid.uuid5(uuid.NAMESPACE_DNS, address)
     common = {"status": "IN_COMPLIANCE", "version": "1.0", "min": 0, "minEndDate": None}
     base = {**common, "maxEndDate": None, "in_use": 1, "max": 1, "name": "CML - Enterprise License",
             "description": "Enterprise base, 20 nodes included",
@@ -68,13 +71,13 @@ def licence() -> dict[str, Any]:
             "id": "regid.2019-10.com.cisco.CML_NODE_COUNT,1.0_2607650b-6ca8-46d5"}  # fmt: skip
     url = "https://smartreceiver.cisco.com/licservice/license"
     return {
-        "udi": {"hostname": "cml-controller", "product_uuid": "0c1e7a7e-7f3c-4b0b-9b43-8f4d0b7a"},
+        "udi": {"hostname": "cml-controller", "product_uuid": str(identity)},
         "registration": {
             "status": "COMPLETED", "smart_account": "Example SA", "virtual_account": "Default",
-            "expires": "2027-01-14 00:56:19", "register_time": LATER, "renew_time": LATER,
+            "expires": "2099-01-14 00:56:19", "register_time": LATER, "renew_time": LATER,
         },
         "authorization": {
-            "status": "IN_COMPLIANCE", "expires": "2026-04-14 00:55:21", "renew_time": LATER,
+            "status": "IN_COMPLIANCE", "expires": "2099-04-14 00:55:21", "renew_time": LATER,
         },
         "features": [base, more],
         "reservation_mode": False,
@@ -95,8 +98,25 @@ def reply(value: Any, status: str = "200 OK") -> bytes:
 
 
 STATS = [reply(stats(number)) for number in range(VARIANTS)]
-HEALTH, LICENCE, LOGIN = reply(health()), reply(licence()), reply(TOKEN)
+HEALTH, LOGIN = reply(health()), reply(TOKEN)
+INFORMATION = reply({"version": "2.8.1+build.8", "ready": True, "allow_ssh_pubkey_auth": False,
+                     "oui": "52:54:00:00:00:00"})  # fmt: skip
+MAINTENANCE = reply({"maintenance_mode": False, "notice": None})
+NONE_OF_THEM = reply([])
 NOT_THERE = reply({"code": 404, "description": "Not found"}, "404 Not Found")
+
+
+ANSWERS = {
+    b"system_health": HEALTH, b"authenticate": LOGIN, b"authok": reply("OK"),
+    b"system_information": INFORMATION, b"system/maintenance_mode": MAINTENANCE,
+    b"nodes": NONE_OF_THEM, b"labs": NONE_OF_THEM, b"telemetry/events": NONE_OF_THEM,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def licensed(address: str) -> bytes:
+    """The licensing reply of the server at an address."""
+    return reply(licence(address))
 
 
 class Server(asyncio.Protocol):
@@ -117,18 +137,17 @@ class Server(asyncio.Protocol):
         Server.every.discard(self.transport)
 
     def data_received(self, data: bytes) -> None:
-        if data.startswith((b"GET ", b"POST ")):
+        if data.startswith((b"GET ", b"POST ", b"PUT ")):
             Server.requests += 1
-            self.loop.call_later(self.delay, self.answer, self.choose(data[:48]))
+            self.loop.call_later(self.delay, self.answer, self.choose(data[:120]))
 
     def choose(self, line: bytes) -> bytes:
-        if b"/system_stats" in line:
+        path = line.split(b" ", 2)[1].partition(b"?")[0].removeprefix(b"/api/v0/")
+        if path == b"system_stats":
             return STATS[Server.requests % VARIANTS]
-        if b"/system_health" in line:
-            return HEALTH
-        if b"/licensing" in line and b"diagnostics" not in line:
-            return LICENCE
-        return LOGIN if b"/authenticate" in line else NOT_THERE
+        if path == b"licensing":
+            return licensed(self.transport.get_extra_info("sockname")[0])
+        return ANSWERS.get(path, NOT_THERE)
 
     def answer(self, found: bytes) -> None:
         if not self.transport.is_closing():

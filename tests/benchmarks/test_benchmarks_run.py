@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("aws_list", "commits", "listing", "placements", "polls", "reconciles", "stream")
+NAMES = ("aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles", "stream")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -47,6 +47,10 @@ def test_a_benchmark_prints_its_object(name: str) -> None:
         assert any("cpu" in key for key in row), row
     if name == "stream":
         assert one["rows"][0]["delivery_last_ms"] > 0
+    elif name == "fleet":
+        assert set(one["phases"]) == {"READY Healthy"}
+        assert one["rows"][0]["looks_per_second"] > 0
+        assert one["errors"] == {}
     else:
         assert all(row["per_second"] > 0 for row in one["rows"])
         assert any(row["name"].startswith("limit: ") for row in one["rows"])
