@@ -28,7 +28,7 @@ from labfleet.api import problems
 from labfleet.app import aliases, settings
 from labfleet.cli import main as cli
 from labfleet.kernel import errors
-from labfleet.resources import fleet_settings, kinds
+from labfleet.resources import alerts, fleet_settings, kinds, runbook
 from labfleet.service import event_types
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -595,6 +595,41 @@ def page_events() -> str:
     )
 
 
+def page_runbook() -> str:
+    """Return the runbook: each alert, each condition and each phase that may last."""
+    alert = [("alert", "severity", "cause", "see", "fix")]
+    for row in alerts.ALERTS.values():
+        name = row.condition if row.when == "True" else f"{row.condition} {row.when}"
+        alert.append((f"`{name}`", row.severity, row.cause, _shell(row.command), row.fix))
+    parts = [
+        "# Runbook\n",
+        (
+            "Each alert, condition and phase that may last, with its cause, what shows more, and what "
+            "helps. `labfleet explain` shows the rows that matter for one object.\n"
+        ),
+        f"## Alerts of workers\n\n{table(*alert)}",
+    ]
+    for kind in ("Worker", "Session", "Pool"):
+        rows = [("phase", "until", "why it lasts", "see", "fix")]
+        rows += [
+            (f"`{each.subject}`", each.limit, each.cause, _shell(each.command), each.fix)
+            for each in runbook.PHASES
+            if each.kind == kind
+        ]
+        parts.append(f"## A {kind.lower()} that stays in a phase\n\n{table(*rows)}")
+    rows = [("kind", "condition", "what it says", "see", "fix")]
+    rows += [
+        (each.kind, f"`{each.subject}`", each.cause, _shell(each.command), each.fix)
+        for each in runbook.CONDITIONS
+    ]
+    parts.append(f"## Other conditions\n\n{table(*rows)}")
+    return "\n".join(parts)
+
+
+def _shell(text: str) -> str:
+    return ", ".join(f"`{each.strip()}`" for each in text.split(";"))
+
+
 def pages() -> dict[str, str]:
     """Return every page by file name."""
     made = {
@@ -605,6 +640,7 @@ def pages() -> dict[str, str]:
         "commands.md": page_commands(),
         "metrics.md": page_metrics(),
         "events.md": page_events(),
+        "runbook.md": page_runbook(),
     }
     return {name: f"{WRITTEN}\n\n{text.rstrip()}\n" for name, text in made.items()}
 
