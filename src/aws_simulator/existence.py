@@ -42,6 +42,7 @@ def check(world: World, call: Call, backend: Any) -> None:
     _zones(world, call, backend)
     if call.action == "RunInstances":
         _groups(call, backend)
+        _key(call, backend)
     if call.action in ("CreateTags", "DeleteTags"):
         for resource in call.ids:
             _exists(world, call, backend, resource)
@@ -60,8 +61,19 @@ def _zones(world: World, call: Call, backend: Any) -> None:
     down = world.config.zones_down
     if not down:
         return
-    for resource in call.ids:
-        if zone_of(world, backend, resource) in down:
+    named = [zone_of(world, backend, resource) for resource in call.ids]
+    if call.action == "RunInstances":
+        places = {
+            name: subnet.availability_zone
+            for subnets in backend.subnets.values()
+            for name, subnet in subnets.items()
+        }
+        named.append(call.form.get("Placement.AvailabilityZone", ""))
+        named += [
+            str(places.get(value)) for key, value in call.form.items() if _kind(key) == "SubnetId"
+        ]
+    for zone in named:
+        if zone in down:
             raise Refusal(503, "Unavailable", "The Availability Zone is impaired. Try again later.")
 
 
@@ -83,6 +95,12 @@ def _groups(call: Call, backend: Any) -> None:
             raise Refusal(
                 400, "InvalidGroup.NotFound", f"The security group '{value}' does not exist"
             )
+
+
+def _key(call: Call, backend: Any) -> None:
+    name = call.form.get("KeyName")
+    if name is not None and name not in backend.key_pairs:
+        raise Refusal(400, "InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist")
 
 
 def _exists(world: World, call: Call, backend: Any, resource: str) -> None:

@@ -72,6 +72,19 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (amis, "utcnow"),
     (cloudwatch_models, "utcnow"),
 )
+# What is read of a live backend: it has these only when it is made.
+HELD = (
+    "addresses",
+    "amis",
+    "enis",
+    "groups",
+    "iam_instance_profile_associations",
+    "key_pairs",
+    "reservations",
+    "subnets",
+    "tags",
+    "volumes",
+)
 EXTRA_FILTERS = {
     "client-token": "client_token",
     "instance-lifecycle": "lifecycle",
@@ -98,6 +111,13 @@ def check() -> None:
     for owner, name in NAMES:
         if not hasattr(owner, name):
             raise PatchPointGoneError(f"{owner.__name__}.{name} is gone")
+
+
+def check_backend(backend: Any) -> None:
+    """Raise PatchPointGoneError unless a live EC2 backend holds what is read of it."""
+    missing = [name for name in HELD if not hasattr(backend, name)]
+    if missing:
+        raise PatchPointGoneError(f"EC2Backend lost {', '.join(missing)}")
 
 
 def install(new: World) -> None:

@@ -85,6 +85,7 @@ class Server:
                 for account in service.values():
                     for backend in account.values():
                         backend.reset()
+            patches.check_backend(images.backend_of(self.world.region))
             return images.furnish(self.world)
 
     def start(self) -> None:

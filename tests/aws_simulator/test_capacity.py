@@ -131,6 +131,8 @@ def test_buckets_are_of_one_account_region_and_action(fake, ec2):
         ({"SecurityGroupIds": ["sg-0123456789abcdef0"]}, "InvalidGroup.NotFound"),
         ({"SecurityGroupIds": ["sg-x"]}, "InvalidGroupId.Malformed"),
         ({"UserData": "x" * 16385}, "InvalidParameterValue"),
+        ({"KeyName": "nobody"}, "InvalidKeyPair.NotFound"),
+        ({"IamInstanceProfile": {"Name": "nobody"}}, "InvalidParameterValue"),
         ({"CpuOptions": {"NestedVirtualization": "enabled"}}, "UnsupportedOperation"),
         ({"MinCount": 2}, "InvalidParameterValue"),
     ],

@@ -133,6 +133,8 @@ def test_a_zone_that_is_down_fails_what_names_it(fake, ec2, launch):
     assert code_of(ec2.terminate_instances, **both) == (503, "Unavailable")
     assert ids_of(ec2.describe_instances(InstanceIds=[here])) == [here]
     assert len(ids_of(ec2.describe_instances())) == 2
+    refusal = code_of(launch, SubnetId=fake.subnets[1], ClientToken="new")
+    assert refusal == (503, "Unavailable")
 
 
 @pytest.mark.parametrize("field", ["flaps", "anything"])

@@ -18,6 +18,12 @@ def test_a_patch_point_that_is_gone_fails_loudly(monkeypatch):
         patches.check()
 
 
+def test_a_backend_that_holds_something_else_fails_loudly():
+    """What is read of a live backend is looked for when the simulator starts."""
+    with pytest.raises(patches.PatchPointGoneError, match=r"lost .*volumes"):
+        patches.check_backend(object())
+
+
 def test_a_changed_signature_fails_loudly(monkeypatch):
     """A method that lost a parameter is named with it."""
     monkeypatch.setattr(InstanceBackend, "run_instances", lambda self, image_id: None)
