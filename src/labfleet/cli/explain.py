@@ -63,6 +63,8 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         lines += _line("  fix", each.get("fix"))
     lines += _line("Waits for", "; ".join(str(each) for each in answer.get("waitingFor") or ()))
     lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
+    row = answer.get("runbook") or {}
+    lines += _line("If it lasts", str(row.get("fix") or "").replace("NAME", target.name))
     lines += _line("Paused", answer.get("paused"))
     return lines
 

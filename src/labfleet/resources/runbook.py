@@ -268,3 +268,11 @@ _CONDITIONS: tuple[Row, ...] = (
 
 PHASES: tuple[Entry, ...] = tuple(_entry(row) for row in _PHASES)
 CONDITIONS: tuple[Entry, ...] = tuple(_entry(row) for row in _CONDITIONS)
+
+
+def of_phase(kind: str, phase: str) -> Entry | None:
+    """Return the row of a phase, None for one in which an object may stay."""
+    return _BY_PHASE.get((kind, phase))
+
+
+_BY_PHASE = {(each.kind, each.subject): each for each in PHASES}

@@ -15,6 +15,7 @@ from labfleet.decisions import wording
 from labfleet.decisions.lifecycle.session import LOOK_AHEAD, ON_DEMAND_PATIENCE
 from labfleet.resources import alerts
 from labfleet.resources import conditions as facts
+from labfleet.resources import runbook as runbooks
 from labfleet.resources.alerts import Raised
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.conditions import Condition
@@ -71,7 +72,8 @@ class Deadline(Record, frozen=True, kw_only=True):
 class Explanation(Record, frozen=True, kw_only=True):
     """Phase and since when, the facts, the recorded decision, what it waits for, what is next.
 
-    `alerts` are the raised conditions with cause, command and fix. `summary` is one sentence of
+    `alerts` are the raised conditions with cause, command and fix, `runbook` the row of its
+    phase, none when it may stay in it. `summary` is one sentence of
     why; `next` says what happens by itself; `lines` is all of it in sentences.
     """
 
@@ -89,6 +91,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     held_by: tuple[str, ...] = ()
     paused: str | None = None
     blockers: tuple[Blocker, ...] = ()
+    runbook: runbooks.Entry | None = None
     alerts: tuple[Raised, ...] = ()
     lines: tuple[str, ...] = ()
 
@@ -269,6 +272,7 @@ def _made(
         next_deadline=deadline,
         next=(*pending, *coming),
         held_by=tuple(held),
+        runbook=runbooks.of_phase(obj.kind, phase or ""),
         lines=tuple(lines),
     )
 
