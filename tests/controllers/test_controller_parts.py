@@ -118,6 +118,33 @@ def test_what_has_ended_is_asked_for_once() -> None:
     play(story)
 
 
+def test_what_ec2_took_is_not_unseen_by_a_list_that_lags() -> None:
+    """A state from before the call is old news, until another is shown or two minutes pass."""
+
+    async def story() -> None:
+        async with world() as w:
+            machine = w.compute.foreign()
+            await asyncio.sleep(600)
+            inventory = Inventory(w.compute, w.clock)
+
+            async def shown() -> str | None:
+                found = await inventory.find("us-east-1", machine.id)
+                return None if found is None else found.state
+
+            assert await shown() == "running"
+            inventory.took("us-east-1", machine.id, "stopping")
+            assert await shown() == "stopping"
+            await asyncio.sleep(100)
+            assert await shown() == "stopping"
+            await asyncio.sleep(30)
+            assert await shown() == "running"
+            inventory.took("us-east-1", machine.id, "shutting-down")
+            w.compute.end(machine)
+            assert await shown() == "terminated"
+
+    play(story)
+
+
 def test_a_region_that_is_down_holds_up_no_other() -> None:
     """Lists and checks of the others are told while one region only fails."""
 

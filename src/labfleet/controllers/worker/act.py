@@ -70,17 +70,17 @@ class Actions:
 
     async def _start(self, worker: Worker, machine: Machine) -> Outcome:
         await self.context.compute.start(machine.aws.region, _instance(worker))
-        self.inventory.forget(machine.aws.region, _instance(worker))
+        self.inventory.took(machine.aws.region, _instance(worker), "pending")
         return Outcome()
 
     async def _stop(self, worker: Worker, machine: Machine) -> Outcome:
         await self.context.compute.stop(machine.aws.region, _instance(worker))
-        self.inventory.forget(machine.aws.region, _instance(worker))
+        self.inventory.took(machine.aws.region, _instance(worker), "stopping")
         return Outcome()
 
     async def _terminate(self, worker: Worker, machine: Machine) -> Outcome:
         await self.context.compute.terminate(machine.aws.region, _instance(worker))
-        self.inventory.forget(machine.aws.region, _instance(worker))
+        self.inventory.took(machine.aws.region, _instance(worker), "shutting-down")
         return Outcome()
 
     async def _claim(self, worker: Worker, machine: Machine) -> Outcome:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from labfleet.decisions.discovery import OWNER_TAG
-from labfleet.interfaces.compute import Checks, Compute, Instance
+from labfleet.interfaces.compute import Checks, Compute, Instance, InstanceState
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 
@@ -22,6 +22,13 @@ FAILURE_AGE = 4.0
 CHECKS_AGE = 30.0
 CHECKS_BELIEVED = 180.0
 """How long the last checks are told when they cannot be asked for; then they are unknown."""
+STALE_STATE = 120.0
+"""How long a state from before a call that EC2 took is old news (aws.md 5, cases 13 and 15)."""
+BEFORE: Mapping[InstanceState, frozenset[InstanceState]] = {
+    "pending": frozenset({"stopped"}),
+    "stopping": frozenset({"running"}),
+    "shutting-down": frozenset({"pending", "running", "stopping", "stopped"}),
+}
 WATCHED_LIMIT = 5000
 ENDED_LIMIT = 5000
 
@@ -31,6 +38,7 @@ class _Region:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     read_at: float | None = None
     changed: dict[str, float] = field(default_factory=dict)
+    taken: dict[str, tuple[InstanceState, float]] = field(default_factory=dict)
     failed_at: float | None = None
     failure: str = ""
     instances: dict[str, Instance] = field(default_factory=dict)
@@ -57,8 +65,20 @@ class Inventory:
 
         Not in the list means only: ask by id (terminated ones and listing lag). Machines of
         others that are only observed are listed together, by their images. What has ended
-        stays ended, and is not asked for again.
+        stays ended, and is not asked for again. What was asked of it and taken is shown as
+        EC2 answered then, until EC2 shows that too: the same is not asked for again meanwhile.
         """
+        found = await self._shown(region, instance_id)
+        kept = self._regions[region]
+        state, at = kept.taken.get(instance_id, (None, 0.0))
+        if found is None or state is None:
+            return found
+        if found.state in BEFORE[state] and self._clock.monotonic() - at < STALE_STATE:
+            return replace(found, state=state)
+        kept.taken.pop(instance_id, None)
+        return found
+
+    async def _shown(self, region: str, instance_id: str) -> Instance | None:
         listed = (await self.all(region)).get(instance_id)
         kept = self._regions[region]
         if instance_id in kept.ended:
@@ -143,6 +163,14 @@ class Inventory:
         kept.read_at = self._clock.monotonic()
         # What was changed while we listed may not be in the list.
         kept.changed = {name: at for name, at in kept.changed.items() if at >= begun}
+
+    def took(self, region: str, instance_id: str, state: InstanceState) -> None:
+        """Note that EC2 took a call that leads to this state, whatever it shows for a while."""
+        self.forget(region, instance_id)
+        kept = self._regions[region]
+        kept.taken[instance_id] = (state, self._clock.monotonic())
+        while len(kept.taken) > WATCHED_LIMIT:
+            del kept.taken[next(iter(kept.taken))]
 
     def forget(self, region: str, instance_id: str) -> None:
         """Ask for this machine by its id until the next list: we just changed it."""
