@@ -101,16 +101,15 @@ def test_a_late_request_still_has_its_effect() -> None:
 
     async def story(far: Far) -> None:
         host = CmlHosts(far.door.connect, Limits(upload=PROBE)).at(far.address)
-        far.luck.plan.rates.clear()
         await host.authenticate()
-        far.luck.plan.rates["call_late"] = 1.0
+        far.luck.change("call_late", 1.0)
         with pytest.raises(errors.Ambiguous):
             await host.import_lab(LAB, title="pair")
         assert len(far.server.labs) == 0
         await asyncio.sleep(5)
         assert len(far.server.labs) == 1
 
-    play(story, Plan(rates={"call_late": 0.0}))
+    play(story)
 
 
 def test_a_lost_reply_has_had_its_effect() -> None:
@@ -121,17 +120,17 @@ def test_a_lost_reply_has_had_its_effect() -> None:
         await host.authenticate()
         reasons = set()
         for number in range(1, 13):
-            far.luck.plan.rates["call_lost_after"] = 1.0
+            far.luck.change("call_lost_after", 1.0)
             with pytest.raises(errors.Ambiguous) as caught:
                 await host.import_lab(LAB, title=f"pair {number}")
             reasons.add(caught.value.reason)
             assert len(far.server.labs) == number
-            far.luck.plan.rates["call_lost_after"] = 0.0
+            far.luck.change("call_lost_after", 0.0)
             await asyncio.sleep(60)
             assert len(await host.labs()) == number
         assert reasons == {"Closed", "Truncated", "Timeout"}
 
-    play(story, Plan(rates={"call_lost_after": 0.0}))
+    play(story)
 
 
 def test_bodies_are_bounded() -> None:

@@ -167,9 +167,10 @@ class Luck:
     def __init__(self, plan: Plan, dice: Dice) -> None:
         self.plan = plan
         self.counts: Counter[str] = Counter()
-        self._lots = {
-            word: _Lot(rate, dice.stream(word)) for word, rate in plan.rates.items() if rate
-        }
+        self._dice = dice
+        self._lots: dict[str, _Lot] = {}
+        for word, rate in plan.rates.items():
+            self.change(word, rate)
         self._windows: dict[str, list[object]] = {}
         self._over = False
 
@@ -177,6 +178,12 @@ class Luck:
     def over(self) -> bool:
         """Tell whether the time of faults is over."""
         return self._over
+
+    def change(self, word: str, rate: float) -> None:
+        """Let a kind strike this share from now on."""
+        self._lots.pop(word, None)
+        if rate:
+            self._lots[word] = _Lot(rate, self._dice.stream(word))
 
     def stop(self) -> None:
         """Let nothing go wrong any more."""

@@ -168,8 +168,9 @@ def unpack(text: str) -> dict[str, Spread]:
 def _singles(values: list[float]) -> tuple[float, ...]:
     """Return the values as the stored width keeps them."""
     shape = f"<{len(values)}f"
-    kept = [max(-_WIDEST, min(value, _WIDEST)) for value in values]
-    return struct.unpack(shape, struct.pack(shape, *kept))
+    if values and (max(values) > _WIDEST or min(values) < -_WIDEST):
+        values = [max(-_WIDEST, min(value, _WIDEST)) for value in values]
+    return struct.unpack(shape, struct.pack(shape, *values))
 
 
 # --- reading -----------------------------------------------------------------------------------
