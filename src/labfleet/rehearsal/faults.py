@@ -47,6 +47,8 @@ HAPPENINGS: dict[str, tuple[float, float, float]] = {
     "cache_stale": (8.0, 5.0, 90.0),
     "instance_death": (2.0, 0.0, 0.0),
     "boot_hangs": (1.5, 0.0, 0.0),
+    "check_impaired": (3.0, 30.0, 1800.0),
+    "event_scheduled": (1.5, 600.0, 5400.0),
     "console_stop": (1.5, 0.0, 0.0),
     "console_start": (1.0, 0.0, 0.0),
     "console_terminate": (1.0, 0.0, 0.0),

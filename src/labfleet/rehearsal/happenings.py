@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import TypeVar
 
 from cml_simulator.core import builder, lifecycle, topology
@@ -12,10 +13,12 @@ from cml_simulator.core import fleet as servers
 from cml_simulator.core.errors import CmlError
 from cml_simulator.core.licensing import Stage as Registration
 from cml_simulator.core.world import ADMIN_ID, Server
+from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.faults import Happening
 from labfleet.rehearsal.stage import Stage
 from labfleet.rehearsal.worlds import people
 from labfleet.rehearsal.worlds.ec2 import ZONES, Thing
+from labfleet.resources.worker import ScheduledEvent
 
 T = TypeVar("T")
 
@@ -112,6 +115,31 @@ async def _boot_hangs(stage: Stage, happening: Happening) -> bool:
         return False
     stage.invariants.excused.add(thing.id)
     thing.hangs = True
+    return True
+
+
+async def _check_impaired(stage: Stage, happening: Happening) -> bool:
+    """Fail a check of EC2's for a while; nobody may stop or end the machine for it."""
+    thing = _picked(_things(stage, "running"), happening)
+    if thing is None:
+        return False
+    name = "system_check" if happening.pick < 0.5 else "instance_check"
+    setattr(thing, name, "impaired")
+    await asyncio.sleep(happening.span)
+    setattr(thing, name, "ok")
+    return True
+
+
+async def _event_scheduled(stage: Stage, happening: Happening) -> bool:
+    """Announce a retirement or reboot, and call it off when its time has come."""
+    thing = _picked(_things(stage, "running"), happening)
+    if thing is None:
+        return False
+    at = EPOCH + timedelta(seconds=stage.loop.time() + happening.span)
+    code = "instance-retirement" if happening.pick < 0.5 else "system-reboot"
+    thing.events = (ScheduledEvent(code=code, not_before=at),)
+    await asyncio.sleep(happening.span)
+    thing.events = ()
     return True
 
 
@@ -258,6 +286,8 @@ ACTS: dict[str, Callable[[Stage, Happening], Awaitable[bool]]] = {
     "cache_stale": _cache_stale,
     "instance_death": _instance_death,
     "boot_hangs": _boot_hangs,
+    "check_impaired": _check_impaired,
+    "event_scheduled": _event_scheduled,
     "console_stop": _console_stop,
     "console_start": _console_start,
     "console_terminate": _console_terminate,
