@@ -163,7 +163,8 @@ class GarbageController:
     ) -> None:
         """Write down what is suspected, where that changed."""
         now = self.context.clock.now()
-        self._first = {place: self._first.get(place, now) for place in made.next}
+        kept = {place: at for place, at in self._first.items() if place[0] in look.failed}
+        self._first = kept | {place: self._first.get(place, now) for place in made.next}
         grace = timedelta(seconds=wanted.grace_seconds)
         for region in regions:
             before = self.context.cache.get(Region, region)
