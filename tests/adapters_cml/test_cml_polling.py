@@ -6,7 +6,7 @@ import networks
 import pytest
 from scripted_cml import ScriptedCml, address, host_on, licence, ok, refused
 
-from labfleet.adapters.cml import client, http_transport
+from labfleet.adapters.cml import client, connection, http_transport
 from labfleet.adapters.cml.transport import Deadlines
 from labfleet.app import wiring
 from labfleet.app.settings import load
@@ -79,6 +79,12 @@ async def test_headers_that_change_are_written_anew():
     heads = [made._written("GET", "labs", None, each) for each in (one, one, two, one)]
     assert [b"A: 2" in each for each in heads] == [False, False, True, False]
     assert heads[0].startswith(b"GET /x/api/v0/labs HTTP/1.1\r\nHost: [::1]:81\r\n")
+
+
+def test_a_request_never_shows_what_is_in_it():
+    """Token and password stand in head and body."""
+    made = connection.Request("POST", b"Authorization: s3cret", b"s3cret", 1.0, 1.0)
+    assert "s3cret" not in repr(made)
 
 
 def test_deadlines_never_grow():

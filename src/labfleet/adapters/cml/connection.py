@@ -43,6 +43,10 @@ class Request(NamedTuple):
     until: float
     read: float
 
+    def __repr__(self) -> str:
+        """Name the method: head and body hold secrets."""
+        return f"Request({self.method})"
+
 
 class Connection(asyncio.Protocol):
     """A connection with its deadlines; `lost` is called once when it is over.
