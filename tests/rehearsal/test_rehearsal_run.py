@@ -143,13 +143,13 @@ def test_python_versions_agree_on_the_log() -> None:
     other = os.environ.get("LABFLEET_OTHER_PYTHON") or shutil.which("python3.13")
     if other is not None:
         probe = subprocess.run(
-            [other, "-c", "import msgspec, yaml"],
+            [other, "-c", "import msgspec, yaml, botocore"],
             env={**os.environ, "PYENV_VERSION": "3.13.0"},
             check=False,
             capture_output=True,
         )
         if probe.returncode:
-            pytest.skip(f"{other} has no msgspec; set LABFLEET_OTHER_PYTHON to one that has")
+            pytest.skip(f"{other} lacks modules that a rehearsal needs; set LABFLEET_OTHER_PYTHON")
         programs.append(other)
     told = set()
     for program in programs:
