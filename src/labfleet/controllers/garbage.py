@@ -213,26 +213,27 @@ class GarbageController:
     async def _end(
         self, due: tuple[garbage.Thing, ...], look: _Look, wanted: fleet_settings.Garbage
     ) -> None:
-        """End what is due, after a last look at the store for all and at the provider for each."""
-        known = garbage.owners(await stored.workers(self.context.objects.store))
+        """End what is due, each after a last look at the provider and then at the store."""
         for thing in due:
             # Acted on or cleared: what is still there next time is suspected anew.
             self._since.pop(thing.place, None)
             self._first.pop(thing.place, None)
             if thing.place[1] == "instance":
-                await self._careful(lambda each=thing: self._end_machine(each, known, wanted))  # type: ignore[misc]
+                await self._careful(lambda each=thing: self._end_machine(each, wanted))  # type: ignore[misc]
             else:
                 left = look.leftovers[thing.place]
-                await self._careful(lambda each=left: self._end_leftover(each, known, wanted))  # type: ignore[misc]
+                await self._careful(lambda each=left: self._end_leftover(each, wanted))  # type: ignore[misc]
 
-    async def _end_machine(
-        self, thing: garbage.Thing, known: garbage.Owners, wanted: fleet_settings.Garbage
-    ) -> None:
+    async def _owners(self) -> garbage.Owners:
+        """Return who owns what as it is stored now: a record that comes late still counts."""
+        return garbage.owners(await stored.workers(self.context.objects.store))
+
+    async def _end_machine(self, thing: garbage.Thing, wanted: fleet_settings.Garbage) -> None:
         region, _, instance_id = thing.place
         machine = await self.context.compute.describe(region, instance_id)
         if machine is None:
             return
-        judged = garbage.instance(region, machine, known, wanted.keep_tag)
+        judged = garbage.instance(region, machine, await self._owners(), wanted.keep_tag)
         if judged.word == "suspect":
             await self._note(judged)
             await self._call(
@@ -240,10 +241,8 @@ class GarbageController:
             )
             self._inventory.forget(region, machine.id)
 
-    async def _end_leftover(
-        self, left: Leftover, known: garbage.Owners, wanted: fleet_settings.Garbage
-    ) -> None:
-        judged = garbage.leftover(left, known, wanted.keep_tag)
+    async def _end_leftover(self, left: Leftover, wanted: fleet_settings.Garbage) -> None:
+        judged = garbage.leftover(left, await self._owners(), wanted.keep_tag)
         if judged.word == "suspect":
             await self._note(judged)
             await self._call("remove", lambda: self.context.compute.remove(left))
