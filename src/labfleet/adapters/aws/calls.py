@@ -60,6 +60,8 @@ class Calls:
             token = reply.get("NextToken")
             if not token:
                 return found
+            if token == query.get("NextToken"):
+                raise errors.Protocol(f"the list of {method} in {region} does not go on")
             query = {**wanted, "NextToken": token}
         raise errors.Protocol(f"the list of {method} in {region} has more than {PAGES} pages")
 
