@@ -30,6 +30,8 @@ MISMATCH, MISMATCH_PATIENCE = "mismatch", timedelta(minutes=10)
 HELD_SECONDS = 60.0
 """How long at most until a held worker is looked at again: its deadlines go on meanwhile."""
 ACTOR = "worker-controller"
+LEAST_SHARE = 1 / 64
+NEARLY = 1 - 1e-6  # or a rest too small to be waited for would be waited for for ever
 # Action -> (at once, a second): four fifths of EC2's buckets, the rest is left to others.
 PACES = {"launch": (4, 1.6), "start": (4, 1.6), "stop": (40, 4.0), "terminate": (80, 4.0)}
 
@@ -40,25 +42,36 @@ class Turnstile:
 
     RunInstances and StartInstances have a bucket of 5 tokens and 2 more a second (aws.md 6.3);
     a pool that grows by two hundred at once would be throttled for minutes, and everybody else
-    of the account with it. Seconds are the machine's.
+    of the account with it. Whoever shares the bucket is felt by being throttled: then only
+    `share` of the pace is used, and slowly more again. Seconds are the machine's.
     """
 
     most: float
     rate: float
     level: float = field(init=False)
     at: float = 0.0
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         self.level = self.most
 
     def wait(self, now: float) -> float:
         """Take a turn and return 0, or return how many seconds it is until there is one."""
-        grown = self.level + max(0.0, now - self.at) * self.rate
+        rate = self.rate * self.share
+        grown = self.level + max(0.0, now - self.at) * rate
         self.level, self.at = min(self.most, grown), now
-        if self.level >= 1:
-            self.level -= 1
+        if self.level >= NEARLY:
+            self.level = max(self.level - 1, 0.0)
             return 0.0
-        return (1 - self.level) / self.rate
+        return (1 - self.level) / rate
+
+    def throttled(self) -> None:
+        """Use half of the pace from now on (aws.md 5, case 14)."""
+        self.level, self.share = 0.0, max(self.share / 2, LEAST_SHARE)
+
+    def passed(self) -> None:
+        """Use a little more of the pace again."""
+        self.share = min(self.share * 1.1, 1.0)
 
 
 def turnstiles() -> dict[str, Turnstile]:
@@ -78,6 +91,14 @@ class Launcher:
         """Take a turn to do it and return 0, or the fleet seconds to wait for one."""
         clock, pace = self.context.clock, self.paces.get(action)
         return 0.0 if pace is None else pace.wait(clock.monotonic() / clock.rate) * clock.rate
+
+    def answered(self, action: str, problem: errors.LabfleetError | None = None) -> None:
+        """Learn from how a call that had its turn went."""
+        pace = self.paces.get(action)
+        if pace is not None and problem is None:
+            pace.passed()
+        elif pace is not None and isinstance(problem, errors.Throttled):
+            pace.throttled()
 
     async def held(self, worker: Worker, machine: Machine) -> float:
         """Return 0, or how many fleet seconds to wait because nothing can be asked for now.
@@ -159,6 +180,10 @@ class Launcher:
         except errors.Invalid:
             await self._close(worker)
             raise
+        except errors.Throttled as problem:
+            self.answered("launch", problem)
+            raise
+        self.answered("launch")
         self.offers.worked(machine, _option(effect))
         return await self.adopt(worker, found)
 

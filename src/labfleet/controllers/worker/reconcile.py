@@ -139,10 +139,11 @@ class WorkerController:
     async def _act(self, worker: Worker, machine: Machine, action: str) -> Outcome:
         """Act, and on a definite failure close the effect so that the next try is a new one."""
         try:
-            return await self._actions.perform(worker, machine, action)
+            outcome = await self._actions.perform(worker, machine, action)
         except errors.Ambiguous:
             raise
         except errors.LabfleetError as problem:
+            self._launcher.answered(action, problem)
             status = msgspec.structs.replace(
                 worker.status, effect=None, message=f"{action}: {problem.message}"[:500]
             )
@@ -152,6 +153,8 @@ class WorkerController:
             if isinstance(problem, errors.Gone):
                 return Outcome()  # the next look says what that means
             raise
+        self._launcher.answered(action)
+        return outcome
 
     async def _after(
         self, worker: Worker, machine: Machine, action: str, outcome: Outcome
