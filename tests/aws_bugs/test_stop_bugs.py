@@ -101,6 +101,31 @@ def test_15_an_idle_worker_that_stops_slowly_is_asked_once() -> None:
     play(story)
 
 
+def test_15_an_idle_stop_that_ec2_takes_late_is_checked_again() -> None:
+    """Numbers 15 and 23: a lab begun while EC2 refuses the stop is left alone (I3, I9)."""
+
+    async def story() -> None:
+        async with bugs() as w:
+            await w.start()
+            await rule_on(w)
+            await w.worker(machine=watched(w))
+            await w.until(w.is_("w1", "READY"))
+            now = w.witness.now
+            w.cloud.rule("throttle", action="StopInstances", since=now, until=now + 3600)
+            await w.until(w.is_("w1", "STOPPING"))
+            await w.pass_(60)
+            node = FakeNode("x", "x", (), up_at=w.hosts.now)
+            w.hosts.of("w1").labs["theirs"] = FakeLab("theirs", "theirs", "", [node], wiped=False)
+            await w.pass_(7200)
+            assert w.cloud.instances("w1")[0]["state"] == "running"
+            assert "nodes run again" in w.w().status.message
+            del w.hosts.of("w1").labs["theirs"]
+            await w.until(w.is_("w1", "STOPPED"))
+            w.check()
+
+    play(story)
+
+
 def test_23_a_running_lab_keeps_its_worker_though_nobody_is_there() -> None:
     """Number 23: CPU at 1 %, no user, one node that is up: never idle."""
 

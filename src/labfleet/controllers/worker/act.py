@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.look import EXPANDABLE, address_of
+from labfleet.decisions import parking
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Worker
 
 DEADLINE = 15.0
+SILENCE = timedelta(minutes=10)
+"""How long an idle stop waits for a server that cannot be asked any more."""
 INCLUDED_ENTERPRISE = 20
 
 
@@ -74,9 +78,29 @@ class Actions:
         return Outcome()
 
     async def _stop(self, worker: Worker, machine: Machine) -> Outcome:
+        if parking.auto_stopped(worker):
+            await self._refuse_used(worker, machine)
         await self.context.compute.stop(machine.aws.region, _instance(worker))
         self.inventory.took(machine.aws.region, _instance(worker), "stopping")
         return Outcome()
+
+    async def _refuse_used(self, worker: Worker, machine: Machine) -> None:
+        """Raise Temporary while something runs on a worker that nobody asked to stop.
+
+        It was unused when it was emptied, but EC2 may take its stop only minutes later
+        (aws.md 3.2, I9). A server that says nothing is waited for, not for ever.
+        """
+        try:
+            stats = await self._host(worker, machine).system_stats()
+        except errors.LabfleetError as problem:
+            since = worker.status.phase_since
+            if since is None or self.context.clock.now() - since < SILENCE:
+                message = f"the server does not say whether something runs: {problem.message}"
+                raise errors.Temporary(message, reason="NotLooked") from None
+            return
+        if stats.running_nodes or stats.running_orphans:
+            message = f"{stats.running_nodes} nodes run again: the idle stop waits for them"
+            raise errors.Temporary(message, reason="NodesRunning")
 
     async def _terminate(self, worker: Worker, machine: Machine) -> Outcome:
         await self.context.compute.terminate(machine.aws.region, _instance(worker))
