@@ -85,6 +85,7 @@ def test_a_body_of_nothing_but_unknown_keys_costs_a_bounded_number_of_hints(
         "http://169.254.169.254/", "http://[::ffff:169.254.169.254]/", "http://2852039166/",
         "http://0xa9fea9fe/", "http://0251.0376.0251.0376/", "http://169.254.43518/", "http://0/",
         "http://1.2.3.0x4/", "http://[fd00:ec2::254]/", "http://Metadata.Google.Internal./",
+        "http://169\u3002254\u3002169\u3002254/", "http://\u2460\u2465\u2468.254.169.254/",
         "http://x/\r\nA: b", "http://x y/", "http://u:p@x/", "file:///etc/passwd",
     ],
 )  # fmt: skip

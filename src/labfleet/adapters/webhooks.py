@@ -12,14 +12,20 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
 from labfleet.kernel import errors
 
 Resolve = AbstractResolver
+_NOT_GLOBAL = (
+    ipaddress.ip_network("192.0.0.0/24"),
+    ipaddress.ip_network("fec0::/10"),
+    ipaddress.ip_network("3fff::/20"),
+)
+"""Site-local and special ranges that Python 3.11 takes for global ones."""
 
 
 def is_public(text: str) -> bool:
@@ -27,6 +33,8 @@ def is_public(text: str) -> bool:
     address = ipaddress.ip_address(text.split("%", 1)[0])
     mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
     judged = address if mapped is None else mapped
+    if any(judged in each for each in _NOT_GLOBAL if each.version == judged.version):
+        return False
     return judged.is_global and not judged.is_multicast and not judged.is_reserved
 
 
@@ -81,12 +89,16 @@ class HttpDeliveries:
         allow_private: bool,
     ) -> int:
         """Return the status of one POST, as the interface says."""
-        if not allow_private:
-            _judge_literal(url)
         limits = aiohttp.ClientTimeout(total=seconds)
         try:
+            place = URL(url)
+        except ValueError:
+            raise errors.Invalid("the URL is not one that can be called") from None
+        if not allow_private:
+            _judge_literal(place)
+        try:
             async with self._session(allow_private).post(
-                url, data=body, headers=dict(headers), timeout=limits, allow_redirects=False
+                place, data=body, headers=dict(headers), timeout=limits, allow_redirects=False
             ) as reply:
                 return reply.status
         except errors.Denied:
@@ -123,9 +135,13 @@ class HttpDeliveries:
         return found
 
 
-def _judge_literal(url: str) -> None:
-    """Refuse an address written into the URL, which no resolver is asked for."""
-    host = urlsplit(url).hostname or ""
+def _judge_literal(url: URL) -> None:
+    """Refuse an address written into the URL, which no resolver is asked for.
+
+    The host is read as aiohttp itself reads it: what another parser takes for a name may
+    become an address there (`①②⑦.⓪.⓪.①`, `127。0。0。1`).
+    """
+    host = (url.raw_host or "").rstrip(".")
     try:
         public = is_public(host)
     except ValueError:

@@ -31,6 +31,8 @@ _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>.+)`)?$", re.DOTALL)
 _BELOW = re.compile(r"[a-z][A-Za-z]*(\.[A-Za-z0-9]+(\[\d+\])?)+")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+# Clients fold what looks like digits and dots into them: a name that becomes an address.
+NOT_ASCII_HOST = "write the host in ASCII: a name with other letters as xn--..."
 # Filled by the server; a body may repeat what stands there but not set it.
 SERVER_FIELDS = (
     "uid", "generation", "finalizers", "ownerReferences", "creationTimestamp",

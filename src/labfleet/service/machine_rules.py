@@ -210,6 +210,8 @@ def _url_problem(url: str) -> str | None:
         return "not a URL"
     if parts.scheme not in {"http", "https"} or not host:
         return "must be http:// or https:// with a host"
+    if not host.isascii():
+        return intake.NOT_ASCII_HOST
     if parts.username is not None or parts.password is not None:
         return "must not hold a user or password; use adminPassword"
     try:

@@ -71,6 +71,8 @@ def url_problem(url: str, *, allow_private: bool) -> str | None:
         return "not a URL"
     if parts.scheme not in {"http", "https"} or not host:
         return "must be http:// or https:// with a host"
+    if not host.isascii():
+        return intake.NOT_ASCII_HOST
     if parts.username is not None or parts.password is not None:
         return "must not hold a user or password; sign with spec.secret instead"
     if parts.scheme == "http" and not allow_private:
