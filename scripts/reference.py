@@ -72,7 +72,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
     },
     "Pool": {
         "Ready": "The pool has what its policy asks for.",
-        "LosingMachines": "So many machines were ended from outside that it paused itself.",
+        "LosingMachines": "So many machines were ended from outside, or never came up, that it paused itself.",
         "Paused": "People have paused automatic actions on it; False since they were resumed.",
     },
     "Region": {

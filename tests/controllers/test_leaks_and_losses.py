@@ -100,6 +100,37 @@ def test_a_tool_that_keeps_ending_machines_pauses_the_pool() -> None:
     play(story)
 
 
+def test_a_template_whose_workers_never_come_up_pauses_the_pool() -> None:
+    """After the fifth refused licence in a row no more metal is bought, until somebody resumes."""
+
+    async def story() -> None:
+        async with world() as w:
+            w.secrets.values["TOKEN"] = "bad"
+            await w.start()
+            await w.pool(scaling={"minWorkers": 1, "maxWorkers": 2, "cooldownUpSeconds": 0})
+
+            def broken() -> bool:
+                pool = w.cache.get(Pool, "p1")
+                return pool is not None and pool.spec.paused
+
+            await w.until(broken, hours=8)
+            pool = w.cache.get(Pool, "p1")
+            assert pool is not None
+            fact = conditions.find(pool.status.conditions, "LosingMachines")
+            assert fact is not None
+            assert (fact.status, fact.reason) == ("True", "NeverUp")
+            assert "LicenceRefused" in fact.message
+            launched = len(w.compute.machines)
+            assert launched == 5
+            await w.pass_(7200)
+            assert len(w.compute.machines) == launched
+            w.secrets.values["TOKEN"] = "good"
+            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", paused=False)
+            await w.until(lambda: len(alive(w)) == 1, hours=4)
+
+    play(story)
+
+
 def test_one_ended_machine_is_just_replaced() -> None:
     """A single loss trips nothing."""
 

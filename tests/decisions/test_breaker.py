@@ -30,8 +30,8 @@ def losses(*minutes: float) -> tuple[Loss, ...]:
 
 
 def test_only_ended_machines_count_and_each_once() -> None:
-    """A boot that failed is no loss; a worker seen twice is one, also when its record is gone."""
-    some = [lost("a", 0), lost("b", 1), lost("c", 2, "BootTimeout")]
+    """No room at EC2 is no loss; a worker seen twice is one, also when its record is gone."""
+    some = [lost("a", 0), lost("b", 1), lost("c", 2, "LaunchTimeout")]
     now = START + timedelta(minutes=3)
     first = breaker.noted((), some, now)
     assert [each.worker for each in first] == ["a", "b"]
@@ -45,7 +45,34 @@ def test_it_trips_at_three_since_it_last_did(minutes: list[float], last: float |
     """Ends from before the last time count no more, so resuming does not trip it at once."""
     since = None if last is None else START + timedelta(minutes=last)
     found = losses(*minutes)
-    names = breaker.trips(found, since)
+    names = [each.worker for each in breaker.trips(found, since)]
     fresh = [each for each in found if since is None or each.at > since]
     assert bool(names) == (len(fresh) >= 3)
     assert len(breaker.noted(found, [], START + timedelta(minutes=29))) <= LOSSES_KEPT
+
+
+def boots(*minutes: float) -> tuple[Loss, ...]:
+    return tuple(
+        Loss(worker=f"w{n}", at=START + timedelta(minutes=each), why="BootTimeout")
+        for n, each in enumerate(minutes)
+    )
+
+
+def test_five_workers_in_a_row_that_never_came_up_trip_it() -> None:
+    """One that came up in between says that the template is sound."""
+    found = boots(0, 30, 60, 90, 120)
+    assert len(breaker.trips(found, None)) == breaker.BOOTS
+    assert breaker.trips(found[1:], None) == ()
+    assert breaker.trips(found, None, START + timedelta(minutes=45)) == ()
+    assert breaker.trips(found, START + timedelta(minutes=10)) == ()
+    assert breaker.noted(found, [], START + timedelta(hours=6)) != ()
+    assert breaker.noted(found, [], START + timedelta(hours=9)) == ()
+
+
+@given(st.lists(st.sampled_from([*breaker.NEVER_UP, "InstanceTerminated", "Other"]), max_size=8))
+def test_what_failed_to_boot_is_kept_with_its_reason(reasons: list[str]) -> None:
+    """Each kind of loss is told apart, and failures that prove nothing are left out."""
+    some = [lost(f"w{n}", n, reason) for n, reason in enumerate(reasons)]
+    kept = breaker.noted((), some, START + timedelta(minutes=10))
+    told = [each.why or "InstanceTerminated" for each in kept]
+    assert told == [each for each in reasons if each != "Other"]

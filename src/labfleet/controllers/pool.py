@@ -24,7 +24,14 @@ from labfleet.kernel import errors
 from labfleet.resources import conditions, meta
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.meta import Key
-from labfleet.resources.pool import EVENTS_KEPT, FINALIZER_WORKERS, Pool, PoolPhase, PoolStatus
+from labfleet.resources.pool import (
+    EVENTS_KEPT,
+    FINALIZER_WORKERS,
+    Loss,
+    Pool,
+    PoolPhase,
+    PoolStatus,
+)
 from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
@@ -84,19 +91,27 @@ class PoolController:
         return Done() if ended else Again(EVERY)
 
     async def _broke(self, pool: Pool, now: datetime) -> bool:
-        """Note machines that others ended; when there are many, pause the pool. True: written."""
-        workers = self.context.cache.by(Worker, "pool", pool.name)
+        """Note workers that were lost; when there are many, pause the pool. True: written."""
+        workers = list(self.context.cache.by(Worker, "pool", pool.name))
         losses = breaker.noted(pool.status.losses, workers, now)
         asked = pool.deleting or pool.spec.desired != "Ready" or pool.spec.paused
-        names = () if asked else breaker.trips(losses, pool.status.tripped_at)
-        if losses == pool.status.losses and not names:
+        up = max(
+            (
+                each.status.ready_since
+                for each in workers
+                if each.status.phase in worker_phases.HOSTING and each.status.ready_since
+            ),
+            default=None,
+        )
+        trip = () if asked else breaker.trips(losses, pool.status.tripped_at, up)
+        if losses == pool.status.losses and not trip:
             return False
         new = msgspec.structs.replace(
             pool, status=msgspec.structs.replace(pool.status, losses=losses)
         )
-        told = f"{len(losses)} machines ended from outside lately"
-        if names:
-            new = _tripped(new, names, now)
+        told = f"{len(losses)} workers lost lately"
+        if trip:
+            new = _tripped(new, trip, now)
             told = f"PoolPaused: {new.metadata.annotations[PAUSED_MARK].strip()}"
         await self.context.write(new, actor=ACTOR, reason=told)
         return True
@@ -337,10 +352,14 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
     )
 
 
-def _tripped(pool: Pool, names: tuple[str, ...], now: datetime) -> Pool:
+def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
     """Return the pool paused by itself, with a sentence that says why and how to go on."""
-    minutes = int(breaker.WINDOW.total_seconds() // 60)
-    told = f"{len(names)} machines were ended from outside within {minutes} min"
+    words = ", ".join(sorted({each.why for each in losses}))
+    reason = "NeverUp" if words else "MassTermination"
+    told = f"{len(losses)} machines were ended from outside within 30 min"
+    if words:
+        told = f"{len(losses)} workers in a row never came up ({words})"
+    names = [each.worker for each in losses]
     metadata = msgspec.structs.replace(
         pool.metadata,
         generation=pool.metadata.generation + 1,
@@ -353,7 +372,7 @@ def _tripped(pool: Pool, names: tuple[str, ...], now: datetime) -> Pool:
         pool.status.conditions,
         "LosingMachines",
         "True",
-        "MassTermination",
+        reason,
         f"{told} ({', '.join(names[:5])}): nothing is replaced until labfleet resume",
         now=now,
     )

@@ -102,16 +102,21 @@ class ScalingEvent(Record, frozen=True, kw_only=True):
 
 
 class Loss(Record, frozen=True, kw_only=True):
-    """One machine of the pool that ended without being asked to."""
+    """One worker of the pool that others ended, or that never came up.
+
+    `why` is empty for a machine that was ended from outside, else the reason it failed to
+    boot or to be licensed.
+    """
 
     worker: str
     at: datetime
+    why: str = ""
 
 
 class PoolStatus(Record, frozen=True, kw_only=True):
     """What was observed of a pool; counts are of its workers by stage.
 
-    `losses` are machines that others ended lately; `tripped_at` is when so many made the pool
+    `losses` are workers lost lately, each once; `tripped_at` is when so many made the pool
     pause itself.
     """
 

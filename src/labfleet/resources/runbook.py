@@ -221,9 +221,9 @@ _CONDITIONS: tuple[Row, ...] = (
         "See its phase and message.",
     ),
     (
-        "Pool", "LosingMachines", "", "True: machines of the pool keep being ended from outside.",
+        "Pool", "LosingMachines", "", "True: its machines keep being ended from outside, or never come up.",
         "labfleet events pool/NAME",
-        "Find out who ends them (alert ExternalChange), then `labfleet resume --pool NAME`.",
+        "Find out who ends them (alert ExternalChange), or mend the template, image or licence that is named; then `labfleet resume --pool NAME`.",
     ),
     (
         "Pool", "Paused", "", "True: somebody paused its automatic actions.", _POOL,
