@@ -297,6 +297,7 @@ def test_a_stuck_phase_names_itself_and_its_limit(phase: WorkerPhase, limit: int
     """Phase, since when, limit and what to do; with a factor below 1 it warns before the end."""
     line = Line(phase, desired="Stopped" if phase is not P.STARTING else "Ready")
     line.limits = Thresholds(stuck_factor=0.5)
+    line.look(None, seconds=0, sessions=1)  # its machine runs since then
     line.look(None, seconds=limit * 0.4, sessions=1)
     assert line.fact("PhaseStuck") == ("", "")
     line.look(None, seconds=limit * 0.2, sessions=1)

@@ -424,17 +424,44 @@ def test_late_is_said_and_taken_back() -> None:
     assert conditions.find(cloud.worker.status.conditions, "Late") is None
 
 
-@pytest.mark.parametrize(("phase", "limit"), [(P.PROVISIONING_EC2, 1800), (P.STARTING, 1500)])
-def test_the_way_up_has_deadlines(phase: WorkerPhase, limit: int) -> None:
-    """A launch or boot that takes longer than its limit ends in FAILED, not in waiting."""
+@pytest.mark.parametrize(
+    ("phase", "state", "limit"),
+    [
+        (P.PROVISIONING_EC2, "pending", 1800),
+        (P.STARTING, "pending", 1800),
+        (P.STARTING, "running", 1500),
+    ],
+)
+def test_the_way_up_has_deadlines(phase: WorkerPhase, state: str, limit: int) -> None:
+    """A machine or a boot that takes longer than its limit ends in FAILED, not in waiting."""
     cloud = brought_to(phase)
-    ec2 = Ec2Status(instance_id="i-1", state="pending")
+    ec2 = Ec2Status(instance_id="i-1", state=state)
     seen = lifecycle.Seen(ec2=ec2)
     since = cloud.worker.status.phase_since
     assert since is not None
     inside = lifecycle.decide(cloud.worker, seen, since + timedelta(seconds=limit))
     beyond = lifecycle.decide(cloud.worker, seen, since + timedelta(seconds=limit + 1))
     assert (inside.status.phase, beyond.status.phase) == (phase, P.FAILED)
+
+
+def test_a_boot_counts_from_the_moment_that_the_machine_runs() -> None:
+    """A started machine of metal may be pending for 25 minutes before CML begins (case 37)."""
+    cloud = brought_to(P.STARTING)
+    began = cloud.worker.status.phase_since
+    assert began is not None
+    pending, running = (
+        lifecycle.Seen(ec2=Ec2Status(instance_id="i-1", state=each))
+        for each in ("pending", "running")
+    )
+    at = began
+    for seen, minutes in ((pending, 1), (pending, 25), (running, 26), (running, 50)):
+        at = began + timedelta(minutes=minutes)
+        step = lifecycle.decide(cloud.worker, seen, at)
+        assert step.status.phase is P.STARTING, minutes
+        assert conditions.find(step.status.conditions, "PhaseStuck") is None
+        cloud.worker = msgspec.structs.replace(cloud.worker, status=step.status)
+    late = lifecycle.decide(cloud.worker, running, at + timedelta(minutes=2))
+    assert late.status.phase is P.FAILED
 
 
 def test_a_failed_worker_is_tried_again_after_a_new_spec_only() -> None:

@@ -27,7 +27,7 @@ from labfleet.resources.machine import TimeLimits
 from labfleet.resources.meta import Record, Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
-from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 from labfleet.service import access, drain_blockers, verbs
 from labfleet.service.drain_blockers import Blocker
 from labfleet.service.parts import Caller, Parts
@@ -152,6 +152,17 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
     )
 
 
+def _boots(status: WorkerStatus, limit: str, since: datetime) -> tuple[str, datetime]:
+    """Return what bounds a phase and since when: a start has the machine's limit, then CML's."""
+    if status.phase is not WorkerPhase.STARTING:
+        return limit, since
+    if status.ec2.state == "pending":
+        return "launch", since
+    runs = facts.find(status.conditions, "EC2Provisioned")
+    up = runs is not None and runs.status == "True"
+    return limit, max(since, runs.last_transition_time) if up and runs is not None else since
+
+
 def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     """Return how far a worker is and what it waits for."""
     status = obj.status
@@ -163,7 +174,8 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     limit = _LIMITS.get(status.phase)
     limits = TimeLimits() if obj.spec.machine is None else obj.spec.machine.limits
     if limit is not None and status.phase_since is not None:
-        at = status.phase_since + timedelta(seconds=getattr(limits, limit))
+        limit, since = _boots(status, limit, status.phase_since)
+        at = since + timedelta(seconds=getattr(limits, limit))
         deadline = Deadline(at=at, what=f"the {limit} limit passes")
     if obj.spec.drain is not None and status.phase is WorkerPhase.DRAINING:
         what = "what still runs is ended" if obj.spec.drain.force else "the drain is late"

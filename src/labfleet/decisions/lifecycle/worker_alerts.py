@@ -78,6 +78,8 @@ def phase_limit(draft: Draft) -> tuple[str, float] | None:
     name = LIMITS.get(draft.status.phase)
     if name is None:
         return None
+    if draft.status.phase is P.STARTING and draft.status.ec2.state == "pending":
+        name = "launch"
     drain, since = draft.worker.spec.drain, draft.status.phase_since
     if draft.status.phase is P.DRAINING and drain is not None and since is not None:
         return name, max((drain.deadline - since).total_seconds(), 0.0)
@@ -90,6 +92,8 @@ def _stuck(draft: Draft) -> None:
         draft.status.conditions, "Drained"
     )
     since = draft.status.phase_since
+    if draft.status.phase is P.STARTING:
+        since = draft.boot_since
     if limit is None or at_rest or since is None:
         _forget(draft, "PhaseStuck")
         return

@@ -144,6 +144,15 @@ class Draft:
         """Tell whether the phase lasts too long, counting only time in which somebody watched."""
         return self.overdue(self.status.phase_since or self.now, timedelta(seconds=limit))
 
+    @property
+    def boot_since(self) -> datetime:
+        """Return since when CML boots: a started machine of metal is not up for 20 minutes."""
+        since = self.status.phase_since or self.now
+        before = conditions.find(self.worker.status.conditions, "EC2Provisioned")
+        if self.status.ec2.state != "running" or before is None:
+            return since
+        return max(since, before.last_transition_time if before.status == "True" else self.now)
+
     def overdue(self, since: datetime, limit: timedelta) -> bool:
         """Tell whether more than `limit` went by, counting only time that somebody watched."""
         if self.seen.watched_since is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from labfleet.decisions.lifecycle import worker_health, worker_outside
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.decisions.lifecycle.worker_draft import (
@@ -82,7 +84,7 @@ def starting(draft: Draft) -> Step:
         return draft.go(P.STOPPING, "stopped while CML was starting")
     # A start that the provider has no room for is no boot that takes too long.
     held = conditions.find(draft.status.conditions, "EC2Started") is not None
-    late = draft.late(draft.limits.boot) and not (held and ec2.state == "stopped")
+    late = _boot_late(draft) and not (held and ec2.state == "stopped")
     if ec2.state == "stopped" and not late:
         return draft.stay("starting the instance", again=5.0, do="start")
     if seen.stage == "ready" and seen.licence is not None:
@@ -98,6 +100,13 @@ def starting(draft: Draft) -> Step:
             return draft.go(P.TERMINATING_EC2, "licence could not be returned in time")
         return draft.fail("BootTimeout", f"CML is not ready in time: {detail}")
     return draft.stay(f"waiting for CML: {detail}", again=5.0)
+
+
+def _boot_late(draft: Draft) -> bool:
+    """Tell whether it takes too long: the machine has its limit, then CML (aws.md 5, 37)."""
+    pending = draft.status.ec2.state == "pending"
+    limit = draft.limits.launch if pending else draft.limits.boot
+    return draft.overdue(draft.boot_since, timedelta(seconds=limit))
 
 
 _STAGE_REASONS = {
