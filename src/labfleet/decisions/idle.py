@@ -17,6 +17,7 @@ from typing import Literal
 
 import msgspec
 
+from labfleet.resources import patterns
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.idle import RECENT, Activity, ActivityEvent, IdleSignal, SignalVerdict
 from labfleet.resources.worker import Health, Worker, WorkerPhase
@@ -384,16 +385,17 @@ def _counted(activity: Activity | None, settings: Idle, now: datetime) -> Iterat
     """Yield the events that people's use makes, newest first, undated ones before all."""
     if activity is None:
         return
-    try:
-        system = re.compile(settings.system_users) if settings.system_users else None
-    except re.error:
-        system = None  # nobody is system then: more counts as use, never less
+    # An expression that is not taken (any more) names nobody: more counts as use, never less.
+    named = settings.system_users if patterns.problem(settings.system_users) is None else ""
+    system = re.compile(named) if named else None
+    users = {each.user for each in activity.events if each.user is not None}
+    ours = {each for each in users if system is not None and system.search(each)}
     kept = []
     for each in activity.events:
         wanted = each.category in settings.activity_categories
         if not wanted or each.category in settings.excluded_categories:
             continue
-        if system is not None and each.user is not None and system.search(each.user):
+        if each.user in ours:
             continue
         ahead = each.at is not None and each.at > now + CLOCKS_DIFFER
         kept.append(msgspec.structs.replace(each, at=None) if ahead else each)

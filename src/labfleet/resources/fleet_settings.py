@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from labfleet.kernel import ids
+from labfleet.resources import aws_limits, patterns
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import Record, Resource
 
@@ -103,10 +104,11 @@ class Idle(Record, frozen=True, kw_only=True):
     max_age_hours: Annotated[int, msgspec.Meta(ge=1, le=87_600)] | None = None
 
     def __post_init__(self) -> None:
-        try:
-            re.compile(self.system_users)
-        except re.error as problem:
-            raise ValueError(f"systemUsers: no regular expression: {problem}") from None
+        if not self.activity_categories:
+            raise ValueError("activityCategories: name at least one, or unset it")
+        problem = patterns.problem(self.system_users)
+        if problem is not None:
+            raise ValueError(f"systemUsers: {problem}")
 
 
 class Thresholds(Record, frozen=True, kw_only=True):
@@ -140,6 +142,13 @@ class Garbage(Record, frozen=True, kw_only=True):
     sweep_volumes: bool = True
     sweep_addresses: bool = True
     retention_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 30
+
+    def __post_init__(self) -> None:
+        if self.keep_tag.lower().startswith(aws_limits.RESERVED):
+            shown = " or ".join(aws_limits.RESERVED)
+            raise ValueError(f"keepTag: must not begin with {shown}: all that is ours has those")
+        if not self.keep_tag.isprintable() or self.keep_tag != self.keep_tag.strip():
+            raise ValueError("keepTag: no tag of EC2 is spelled like that")
 
 
 class Automation(Record, frozen=True, kw_only=True):
