@@ -305,6 +305,7 @@ class FakeLabHost:
         server = self._server()
         self.hosts.calls.append(f"deregister {server.worker}")
         await self.hosts.expect(server.worker, "deregister")
+        self._may("deregister")
         if any(self._active(lab) for lab in server.labs.values()):
             raise errors.Conflict("nodes are running", reason="NodesRunning")
         if server.registered_at is None:

@@ -5,7 +5,7 @@ Chores wait while an action is decided on, and their trouble never holds the wor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -21,6 +21,9 @@ from labfleet.resources.worker import Worker, WorkerPhase
 DEADLINE = 15.0
 ACTOR = "worker-controller"
 FAILED_BOOT = frozenset({"BootTimeout", "LaunchTimeout", "NoAddress"})
+REFUSED_SECONDS = 900.0
+"""How long tags that EC2 refused for good are not asked for again (fleet seconds)."""
+REFUSED_KEPT = 10_000
 TAGGABLE = frozenset({"pending", "running", "stopping", "stopped"})
 
 
@@ -30,6 +33,7 @@ class Chores:
 
     context: Context
     inventory: Inventory
+    refused: dict[str, tuple[object, float]] = field(default_factory=dict)
 
     async def do(self, worker: Worker, machine: Machine) -> Worker:
         """Do what is due and return the worker as stored; only a lost lead or a conflict raises."""
@@ -95,13 +99,27 @@ class Chores:
         # Removed whatever the list shows: it may be older than the call that set them.
         gone = [key for key in dropped if key not in given]
         if put or gone:
+            asked = (put, gone)
+            if self._refused_lately(name, asked):
+                return worker
             worker = await self._noted(worker, tuple(sorted({*ec2.tags, *wanted})))
             try:
                 await self._changed(region, name, put, gone)
             except errors.Permanent as problem:
+                self._refuse(name, asked)
                 return await self._told(worker, f"{problem.reason}: {problem.message}"[:300])
         worker = await self._noted(worker, tuple(sorted(wanted)))
         return await self._told(worker, "")
+
+    def _refused_lately(self, instance_id: str, asked: object) -> bool:
+        before, at = self.refused.get(instance_id, (None, 0.0))
+        return before == asked and self.context.clock.monotonic() - at < REFUSED_SECONDS
+
+    def _refuse(self, instance_id: str, asked: object) -> None:
+        self.refused.pop(instance_id, None)
+        self.refused[instance_id] = (asked, self.context.clock.monotonic())
+        while len(self.refused) > REFUSED_KEPT:
+            del self.refused[next(iter(self.refused))]
 
     async def _changed(self, region: str, name: str, put: dict[str, str], gone: list[str]) -> None:
         """Make the calls while the lead is surely ours; both may be repeated."""
