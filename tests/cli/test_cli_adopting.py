@@ -34,6 +34,16 @@ SUSPECT = {
             "/api/v1/fleet/adopt",
             {"url": "https://cml.example", "template": "t"},
         ),
+        (
+            ["adopt", "https://cml.example", "--template", "t", "--password-env", "V"],
+            "/api/v1/fleet/adopt",
+            {
+                "url": "https://cml.example",
+                "template": "t",
+                "username": "admin",
+                "password": {"env": "V"},
+            },
+        ),
     ],
 )
 def test_what_is_named_decides_what_is_sent(run, stub, argv, path, body):

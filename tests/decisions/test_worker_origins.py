@@ -150,6 +150,22 @@ def test_what_others_did_is_told_with_its_reason_and_a_hint() -> None:
         assert worker_outside.hint(reason) in told.message
 
 
+def test_an_id_that_was_never_seen_is_told_as_such() -> None:
+    """Nobody ended what never was: a mistyped id raises no alert about strangers."""
+    origin = Origin(kind="imported", instance_id="i-0bad", region="us-east-1", managed=True)
+    early = START - timedelta(minutes=5)
+    ec2 = Ec2Status(instance_id="i-0bad", absent_since=early)
+    status = WorkerStatus(phase=P.PROVISIONING_EC2, phase_since=early, ec2=ec2)
+    subject = worker(status, origin=origin)
+    step = workers.decide(subject, workers.Seen(absent=True), START)
+    assert step.status.phase is P.TERMINATED
+    assert "EC2 knows no instance i-0bad" in step.status.message
+    assert conditions.find(step.status.conditions, "ExternalChange") is None
+    adopted = conditions.find(step.status.conditions, "Adopted")
+    assert adopted is not None
+    assert adopted.reason == "NoSuchInstance"
+
+
 def test_an_adopted_machine_that_ended_is_not_launched_anew() -> None:
     """It stood for one instance; asking it to try again does not make another."""
     origin = Origin(kind="imported", instance_id="i-1", region="eu", managed=True)

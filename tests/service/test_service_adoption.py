@@ -175,6 +175,38 @@ async def test_an_external_server_has_a_login_and_no_stop() -> None:
 
 
 @pytest.mark.asyncio
+async def test_adopting_an_address_again_takes_the_new_login() -> None:
+    """A wrong password is mended by saying the right one; the worker stays the same."""
+    async with world() as w:
+        url, wrong, right = "https://10.0.0.7:8443", SecretRef(env="WRONG"), SecretRef(file="/pw")
+        made = await adoption.adopt_server(w.parts, ADMIN, url, password=wrong)
+        same = await adoption.adopt_server(
+            w.parts, ADMIN, url, username="ann", password=right, fingerprint="ab" * 32
+        )
+        assert same.metadata.uid == made.metadata.uid
+        assert same.spec.machine is not None
+        cml = same.spec.machine.cml
+        assert (cml.admin_username, cml.admin_password) == ("ann", right)
+        assert (cml.tls.fingerprint, cml.api_base_url) == ("ab" * 32, url)
+        assert same.metadata.generation == made.metadata.generation + 1
+        with pytest.raises(errors.Invalid, match="not both"):
+            await adoption.adopt_server(w.parts, ADMIN, url, template="metal", password=right)
+
+
+@pytest.mark.asyncio
+async def test_two_servers_on_one_host_get_two_names() -> None:
+    """Another port is another server."""
+    async with world() as w:
+        made = [
+            await adoption.adopt_server(
+                w.parts, ADMIN, f"https://cml.example{port}", password=SecretRef(env="V")
+            )
+            for port in ("", ":8443", ":9443")
+        ]
+        assert len({each.name for each in made}) == 3
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("origin", "spec", "where"),
     [

@@ -47,7 +47,7 @@ def adopt(
     body: dict[str, Any] = {"name": name, "template": template}
     if "://" in what:
         body["url"] = what
-        if template is None:
+        if template is None or password_env is not None or password_file is not None:
             body["username"] = username
             body["password"] = _password(password_env, password_file)
             body["fingerprint"] = fingerprint

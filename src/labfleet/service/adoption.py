@@ -17,6 +17,7 @@ from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Instance
 from labfleet.kernel import ids
+from labfleet.resources import aws_limits
 from labfleet.resources.machine import CmlSettings, Machine, TlsSettings
 from labfleet.resources.meta import Metadata, SecretRef
 from labfleet.resources.region import Region
@@ -29,7 +30,14 @@ from labfleet.resources.worker import (
     WorkerSpec,
     WorkerStatus,
 )
-from labfleet.service import access, intake, ledger_rows, objects, origin_rules, verbs
+from labfleet.service import (
+    access,
+    intake,
+    ledger_rows,
+    objects,
+    origin_rules,
+    verbs,
+)
 from labfleet.service.parts import Caller, Parts, Refused, retried
 from labfleet.service.ruled import referred
 
@@ -66,7 +74,7 @@ async def bulk_import(
     access.demand(caller.principal, "create", "Worker")
     if len(found) > FOUND_LIMIT:
         raise intake.invalid(("discovered_instances", f"at most {FOUND_LIMIT}"))
-    if intake.name_problem(region):
+    if not aws_limits.REGION.fullmatch(region):
         raise intake.invalid(("aws_region", "is not a region's name"))
     names: list[str] = []
 
@@ -116,10 +124,12 @@ async def adopt(
     namespace: str = "default",
     *,
     template: str | None = None,
+    login: CmlSettings | None = None,
 ) -> Worker:
     """Make an observed worker a managed one; one that is managed stays as it is.
 
-    Refused when we launched it ourselves. After a claim that was refused, it is tried again.
+    A template, or a login, that is given takes the place of the worker's. Refused when we
+    launched it ourselves. After a claim that was refused, it is tried again.
     """
     access.demand(caller.principal, "create", "Worker")
 
@@ -132,7 +142,7 @@ async def adopt(
             raise Refused(f"worker {name!r} has ended", reason="WorkerEnding")
         if old.deleting:
             raise Refused(f"worker {name!r} is being deleted", reason="WorkerEnding")
-        if not phases.observed(old) and template is None:
+        if not phases.observed(old) and template is None and login is None:
             return old
         told = f"adopted by {caller.principal.name} at {parts.clock.now():%Y-%m-%dT%H:%M:%SZ}"
         spec = msgspec.structs.replace(
@@ -141,6 +151,8 @@ async def adopt(
         if template is not None:
             made = await _named(parts, template, namespace)
             spec = msgspec.structs.replace(spec, template=made.name, machine=made.spec.machine)
+        if login is not None and spec.machine is not None:
+            spec = msgspec.structs.replace(spec, machine=_logged_in(spec.machine, login))
         metadata = msgspec.structs.replace(old.metadata, generation=old.metadata.generation + 1)
         new = origin_rules.filled(
             msgspec.structs.replace(old, metadata=metadata, spec=spec), origin
@@ -172,6 +184,9 @@ async def adopt_instance(
     await parts.fresh()
     known = origin_rules.twin(parts, origin)
     if known is not None:
+        there = None if known.spec.machine is None else known.spec.machine.aws.region
+        if there not in {None, region}:
+            raise Refused(f"worker {known.name!r} has it, in {there}", reason="AlreadyExists")
         return await adopt(parts, caller, known.name, known.metadata.namespace, template=template)
     taken = {each.name for each in parts.cache.all(Worker)}
     chosen = name or discovery.worker_name(instance_id, None, taken)
@@ -193,7 +208,6 @@ async def adopt_server(
 ) -> Worker:
     """Adopt a CML server at an address; it needs a template, or a login of its own."""
     plain = url.rstrip("/")
-    known = None
     origin = Origin(
         kind="external",
         url=plain,
@@ -202,18 +216,39 @@ async def adopt_server(
     )
     await parts.fresh()
     known = origin_rules.twin(parts, origin)
-    if known is not None:
-        return await adopt(parts, caller, known.name, known.metadata.namespace)
-    if (template is None) == (password is None):
-        raise intake.invalid(("template", "give a template, or username and password"))
-    machine = None
+    if template is not None and password is not None:
+        raise intake.invalid(("template", "give a template, or username and password, not both"))
+    login = None
     if password is not None:
         tls = TlsSettings(fingerprint=fingerprint)
-        cml = CmlSettings(admin_username=username, admin_password=password, tls=tls)
-        machine = Machine(cml=cml)
-    host = plain.partition("://")[2].partition("/")[0].partition(":")[0]
+        login = CmlSettings(admin_username=username, admin_password=password, tls=tls)
+    if known is not None:
+        space = known.metadata.namespace
+        return await adopt(parts, caller, known.name, space, template=template, login=login)
+    if template is None and login is None:
+        raise intake.invalid(("template", "give a template, or username and password"))
+    machine = None if login is None else Machine(cml=login)
     spec = WorkerSpec(template=template, machine=machine, origin=origin)
-    return await _add(parts, caller, name or ids.slug(host or plain), namespace, spec)
+    return await _add(parts, caller, name or _name_of(parts, plain, namespace), namespace, spec)
+
+
+def _logged_in(machine: Machine, login: CmlSettings) -> Machine:
+    """Return the machine with another login and certificate; all else of it stays."""
+    cml = msgspec.structs.replace(
+        machine.cml,
+        admin_username=login.admin_username,
+        admin_password=login.admin_password,
+        tls=msgspec.structs.replace(machine.cml.tls, fingerprint=login.tls.fingerprint),
+    )
+    return msgspec.structs.replace(machine, cml=cml)
+
+
+def _name_of(parts: Parts, url: str, namespace: str) -> str:
+    """Return a name from an address's host, with its port when another server has that."""
+    where = url.partition("://")[2].partition("/")[0]
+    chosen = ids.slug(where.partition(":")[0] or url)
+    taken = {each.name for each in parts.cache.all(Worker) if each.metadata.namespace == namespace}
+    return ids.slug(where) if chosen in taken else chosen
 
 
 async def _add(parts: Parts, caller: Caller, name: str, namespace: str, spec: WorkerSpec) -> Worker:

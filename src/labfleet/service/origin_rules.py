@@ -7,11 +7,13 @@ the machine alone; discovery ignores it from then on. An external server is neve
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 import msgspec
 
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.kernel import ids
+from labfleet.resources import aws_limits
 from labfleet.resources.region import IGNORED_KEPT, RegionStatus
 from labfleet.resources.worker import Ec2Status, Origin, Worker, WorkerPhase
 from labfleet.service import intake, ledger_rows, regions
@@ -25,21 +27,36 @@ def row_of(origin: Origin) -> str:
     """Return the ledger row that makes workers of one origin unique."""
     if origin.kind == "imported":
         return ledger_rows.row("region", origin.region or "")
-    return ledger_rows.row("url", ids.digest(origin.url or ""))
+    return ledger_rows.row("url", ids.digest(_server(origin.url)))
 
 
 def twin(parts: Parts, origin: Origin) -> Worker | None:
     """Return the worker that has this instance or address already, as the cache shows it."""
+    server = _server(origin.url)
     for each in parts.cache.all(Worker):
         if each.status.phase is WorkerPhase.TERMINATED:
             continue
         other = each.spec.origin
-        if origin.kind == "external" and other is not None and other.url == origin.url:
+        theirs = None if other is None else other.url
+        if origin.kind == "external" and theirs and _server(theirs) == server:
             return each
         known = {each.status.ec2.instance_id, other and other.instance_id}
         if origin.kind == "imported" and origin.instance_id in known:
             return each
     return None
+
+
+def _server(url: str | None) -> str:
+    """Return which server a URL means, however it is spelled: two workers never share one.
+
+    One host and port is one server, with whatever path; http and https differ by their port.
+    """
+    try:
+        parts = urlsplit(url or "")
+        port = parts.port or (80 if parts.scheme == "http" else 443)
+    except ValueError:
+        return url or ""
+    return f"{(parts.hostname or '').rstrip('.')}:{port}"
 
 
 def filled(new: Worker, origin: Origin) -> Worker:
@@ -89,7 +106,8 @@ async def delete_worker(parts: Parts, caller: Caller, old: Worker) -> Ruled:
     told = f"{what} was only observed and is left alone"
     if origin.kind == "external":
         return Ruled(with_status(old, message=told), reason=told)
-    told += f"; discovery ignores it: labfleet adopt {what} takes it back"
+    back = f"labfleet adopt {what} --region {origin.region} --template NAME"
+    told += f"; discovery ignores it: {back} takes it back"
     ignored = await regions.changed(parts, origin.region or "", _ignore(origin))
     return Ruled(with_status(old, message=told), *ignored, reason=told)
 
@@ -132,9 +150,13 @@ def _check(new: Worker, origin: Origin) -> None:
     if origin.kind == "external":
         if not origin.url:
             raise intake.invalid(("spec.origin.url", "give the server's address"))
+        if origin.instance_id is not None:
+            what = "an external server has no instance; kind imported has"
+            raise intake.invalid(("spec.origin.instanceId", what))
         return
     if not INSTANCE.fullmatch(origin.instance_id or ""):
         what = "give an instance id, for example i-0abc1234def567890"
         raise intake.invalid(("spec.origin.instanceId", what))
-    if not origin.region:
-        raise intake.invalid(("spec.origin.region", "give the instance's region"))
+    if not aws_limits.REGION.fullmatch(origin.region or ""):
+        what = "give the instance's region, for example us-east-1"
+        raise intake.invalid(("spec.origin.region", what))

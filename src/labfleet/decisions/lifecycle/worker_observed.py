@@ -37,6 +37,11 @@ def decide(draft: Draft, origin: Origin) -> Step:
         draft.set(ec2=Ec2Status(instance_id=origin.instance_id))
         _closed(draft, "NotAdopted")
         return draft.go(P.PROVISIONING_EC2, "looking at the instance")
+    if gone(draft) and ec2.instance_type is None and draft.seen.ec2 is None:
+        told = f"EC2 knows no instance {ec2.instance_id}: look at the id and at the region"
+        draft.fact("Adopted", "False", "NoSuchInstance", told)
+        draft.drop(FINALIZER_INSTANCE)
+        return draft.go(P.TERMINATED, told, again=CHECK)
     if gone(draft):
         worker_outside.terminated(draft)
         draft.drop(FINALIZER_INSTANCE)
