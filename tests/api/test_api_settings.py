@@ -111,8 +111,19 @@ async def test_every_reply_tells_operators_of_a_pause(api: Api) -> None:
     public = await api.call("GET", "/api/v1/version", role=None)
     assert "labfleet-paused" not in before.headers
     assert "Wartung%20%C3%BCber%20Nacht" in operator.headers["labfleet-paused"]
+    assert operator.headers["labfleet-paused"].endswith("It%20ends%20with%3A%20labfleet%20resume")
     assert "labfleet-paused" not in user.headers
     assert "labfleet-paused" not in public.headers
+
+
+@pytest.mark.asyncio
+async def test_the_pause_of_a_pool_names_the_command_that_ends_it(api: Api) -> None:
+    """The fleet's resume leaves a pool paused, so its name is part of the words."""
+    await api.world.template()
+    await api.world.make("Pool", "exam", {"template": "metal"})
+    await api.call("POST", "/api/v1/pools/exam/pause", {"reason": "new firmware"})
+    told = (await api.call("GET", "/api/v1/workers", role="operator")).headers["labfleet-paused"]
+    assert told.endswith("labfleet%20resume%20--pool%20exam")
 
 
 @pytest.mark.asyncio

@@ -130,3 +130,13 @@ def test_an_explanation_with_its_pause_says_it_once(run, stub):
     said = run("explain", "pool/p1")
     assert "Paused:    automatic actions are paused by ada" in said.out
     assert said.err == ""
+
+
+def test_an_explanation_without_a_phase_names_none(run, stub):
+    """A webhook has no phases, and what helps stands apart from its title."""
+    answer = {"phase": None, "since": "2026-11-27T11:00:00Z", "summary": "2 sent",
+              "runbook": {"fix": "look at NAME"}}  # fmt: skip
+    stub.answers["GET /api/v1/webhooks/chat/explain"] = (200, answer)
+    said = run("explain", "webhook/chat")
+    assert said.out.splitlines()[0] == "webhook/chat"
+    assert "If it lasts: look at chat" in said.out

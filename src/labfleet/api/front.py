@@ -21,6 +21,7 @@ from labfleet.api.stream import Receive, Scope, Send, Stream
 from labfleet.kernel import clock, errors
 from labfleet.service import access
 from labfleet.service.access import Principal
+from labfleet.service.fleet_settings import Pause
 from labfleet.service.parts import Caller, Parts
 from labfleet.service.tokens import Tokens
 
@@ -182,7 +183,7 @@ class _Call:
             pauses = self._parts.settings.pauses() if self.told else ()
             if pauses:
                 # Shown wherever actions are shown: each client of people's sees it at once.
-                text = "; ".join(each.text[:160] for each in pauses[:PAUSES_SHOWN])
+                text = "; ".join(_paused(each) for each in pauses[:PAUSES_SHOWN])
                 headers.append((PAUSED_HEADER, quote(text).encode()))
             message = {**message, "headers": headers}
         await self._send(message)
@@ -239,6 +240,12 @@ async def _bounded_body(scope: Mapping[str, Any], receive: Receive) -> Receive:
         return await receive()
 
     return replay
+
+
+def _paused(pause: Pause) -> str:
+    """Return a pause in words, with the command that ends it: the fleet's ends no pool's."""
+    which = f" --pool {pause.pool}" if pause.pool else ""
+    return f"{pause.text[:160]}. It ends with: labfleet resume{which}"
 
 
 def _too_large() -> None:

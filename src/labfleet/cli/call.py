@@ -36,7 +36,7 @@ class Call:
         """Say once, on stderr, that automatic actions are paused, wherever actions are shown."""
         if self.api.paused and not self.muted and not self.out.structured:
             said = words.printable(self.api.paused)
-            self.out.note(f"{said[:1].upper()}{said[1:]}. It ends with: labfleet resume")
+            self.out.note(f"{said[:1].upper()}{said[1:]}")
             self.muted = True
 
     def now(self) -> datetime:

@@ -40,10 +40,11 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     """Return the lines before the table: state, why, decision, need, what comes next."""
     now = call.now()
     phase, since = answer.get("phase"), answer.get("since")
-    state = str(phase or "no phase")
-    if since:
+    # A kind without phases has no "since" either: its summary says how old it is.
+    state = f": {phase}" if phase else ""
+    if phase and since:
         state += f" since {words.when(since, now)}"
-    lines = [f"{target}: {state}"]
+    lines = [f"{target}{state}"]
     lines += _line("Why", answer.get("summary"))
     decision = answer.get("decision") or {}
     if decision:
@@ -70,7 +71,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
 
 
 def _line(title: str, text: Any) -> list[str]:
-    return [f"{title + ':':<11}{words.printable(str(text))}"] if text else []
+    return [f"{title + ': ':<11}{words.printable(str(text))}"] if text else []
 
 
 def summary(call: Call, decision: dict[str, Any], *, known: str = "") -> str:

@@ -76,7 +76,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     since, minutes = answer.get("since"), answer.get("idleMinutes")
     if since:
         lines.append(
-            f"Unused:    {minutes:g} of {answer.get('timeoutMinutes')} minutes, "
+            f"Unused:    {max(float(minutes or 0), 0.0):g} of {answer.get('timeoutMinutes')} minutes, "
             f"since {words.when(since, now)}"
         )
     if answer.get("stopAt"):
