@@ -22,11 +22,14 @@ class BugWorld(controllers.World):
 
     cloud: AwsCloud
     witness: Witness
+    key = "labfleet"
 
-    def over(self, cloud: AwsCloud) -> BugWorld:
+    def over(
+        self, cloud: AwsCloud, *, owner: str = INSTALLATION, key: str = "labfleet"
+    ) -> BugWorld:
         """Put the simulator beneath, where the small fake was."""
-        self.cloud = cloud
-        self.compute = cloud.adapter(INSTALLATION)  # type: ignore[assignment]
+        self.cloud, self.installation, self.key = cloud, owner, key
+        self.compute = cloud.adapter(owner, key=key)  # type: ignore[assignment]
         self.hosts = FakeLabHosts(cloud, self.expect, self.expect_lab)  # type: ignore[arg-type]
         self.witness = Witness(self)
         return self
@@ -64,7 +67,7 @@ class BugWorld(controllers.World):
             found = each.status.ec2.instance_id
             workers[each.metadata.uid] = [found] if found else []
         return {
-            "owner": INSTALLATION, "workers": workers, "grace": 120.0, "keys": ["labfleet"],
+            "owner": self.installation, "workers": workers, "grace": 120.0, "keys": [self.key],
             **self.witness.facts(), **more,
         }  # fmt: skip
 
@@ -77,13 +80,17 @@ class BugWorld(controllers.World):
 
 
 @asynccontextmanager
-async def bugs(*, seed: int = 1) -> AsyncIterator[BugWorld]:
-    """Open an installation over a fresh simulated account."""
+async def bugs(*, seed: int = 1, beside: BugWorld | None = None) -> AsyncIterator[BugWorld]:
+    """Open an installation over a fresh simulated account, or one more over that of another."""
     made_of = controllers.World
     controllers.World = BugWorld  # type: ignore[misc]
     try:
         async with controllers.world() as made:
             assert isinstance(made, BugWorld)
-            yield made.over(AwsCloud(made.clock, seed=seed))
+            if beside is None:
+                yield made.over(AwsCloud(made.clock, seed=seed))
+            else:
+                made.ids.count = 1_000_000  # what is made at random is never made twice
+                yield made.over(beside.cloud, owner="other", key="labfleet-b")
     finally:
         controllers.World = made_of  # type: ignore[misc]

@@ -170,7 +170,7 @@ class Process:
         lease = await world.store.acquire(role, f"p{id(self)}", seen=row and row.version)
         leader = self.leaders[role] = AlwaysLeader(stores.Fence(role, lease.token))
         return Context(
-            installation="inst",
+            installation=world.installation,
             objects=self.parts.objects,
             cache=self.cache,
             clock=world.clock,
@@ -234,6 +234,8 @@ class Process:
 
 class World:
     """What outlives a process, and short ways to make, watch and judge things."""
+
+    installation = "inst"
 
     def __init__(self, clock: LoopClock, store: stores.Store, ids: Ids) -> None:
         self.clock = clock
@@ -426,12 +428,18 @@ class World:
     def _moved(self, old: Any, new: Any) -> None:
         if new is None:
             return
-        edges = worker_phases.EDGES if isinstance(new, Worker) else session_phases.EDGES
         seen = self.phases.setdefault(new.name, [])
         if old is None or old.status.phase != new.status.phase:
-            if old is not None and new.status.phase not in edges[old.status.phase]:
+            if old is not None and new.status.phase not in _edges(old):
                 self.wrong.append(f"{new.name}: {old.status.phase} -> {new.status.phase}")
             seen.append(str(new.status.phase))
+
+
+def _edges(old: Any) -> frozenset[Any]:
+    """Return which phases may follow."""
+    if isinstance(old, Worker):
+        return worker_phases.edges(old, old.status.phase)
+    return session_phases.EDGES[old.status.phase]
 
 
 @asynccontextmanager
