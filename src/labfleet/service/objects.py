@@ -322,7 +322,7 @@ def _refuse_server_fields(raw: Mapping[str, Any], present: Mapping[str, Any]) ->
     problems = [
         (f"metadata.{field}", "is set by the server")
         for field in intake.SERVER_FIELDS
-        if metadata.get(field) and metadata[field] != present.get(field)
+        if metadata.get(field) and not _same(metadata[field], present.get(field))
     ]
     problems += [
         (f"metadata.{field}", f"must be {present[field]!r}")
@@ -331,6 +331,11 @@ def _refuse_server_fields(raw: Mapping[str, Any], present: Mapping[str, Any]) ->
     ]
     if problems:
         raise intake.invalid(*problems, reason="ServerField")
+
+
+def _same(sent: Any, present: Any) -> bool:
+    """Tell whether JSON says what is there: its lists are tuples here."""
+    return bool(sent == (list(present) if isinstance(present, tuple) else present))
 
 
 def _kept(row: Kind, raw: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
