@@ -24,6 +24,7 @@ TAGS = 30
 TAG_KEY, TAG_VALUE = 128, 256
 _TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")
 RESERVED = ("aws:", "labfleet:")
+REGION = re.compile(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}")
 NESTED_FAMILIES = frozenset(
     {
         "c7i", "c7i-flex", "c8i", "c8i-flex", "c8id", "i7i", "i7ie", "m7i", "m7i-flex", "m8i",
@@ -96,6 +97,9 @@ def _nesting(aws: AwsSettings) -> Problems:
 
 
 def _places(aws: AwsSettings) -> Problems:
+    if not REGION.fullmatch(aws.region):
+        # One that is never listed would hold garbage collection in all of them.
+        return (("region", "is no region, for example us-east-1"),)
     if aws.ami_id is None and aws.ami_name_pattern is not None and not aws.ami_owners:
         return (("amiOwners", "say whose images may match: anybody can publish one by any name"),)
     if aws.vpc_id is not None and not aws.subnet_ids:

@@ -31,7 +31,6 @@ Text = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Texts = Annotated[tuple[Text, ...], msgspec.Meta(max_length=100)]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=31_536_000)]
 _PLAINLY = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
-_REGION = re.compile(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}")
 _OWNER = re.compile(r"[0-9]{12}|self|amazon|aws-marketplace|aws-backup-vault")
 # What an AMI's name may hold, and the two wildcards of EC2's filters.
 _AMI_NAME = re.compile(r"[A-Za-z0-9 ()\[\]./'@_*?-]{1,128}")
@@ -55,7 +54,7 @@ class Discovery(Record, frozen=True, kw_only=True):
         if not self.regions:
             raise ValueError("regions: name at least one, or unset it")
         for each in self.regions:
-            if not _REGION.fullmatch(each):
+            if not aws_limits.REGION.fullmatch(each):
                 raise ValueError(f"regions: {each!r} is no region, for example us-east-1")
         pattern = self.ami_name_pattern
         if not _AMI_NAME.fullmatch(pattern) or not re.search("[A-Za-z0-9]", pattern):

@@ -34,6 +34,7 @@ from labfleet.service import (
     access,
     intake,
     ledger_rows,
+    machine_rules,
     objects,
     origin_rules,
     verbs,
@@ -208,6 +209,9 @@ async def adopt_server(
 ) -> Worker:
     """Adopt a CML server at an address; it needs a template, or a login of its own."""
     plain = url.rstrip("/")
+    problem = machine_rules.url_problem(plain)
+    if problem is not None:
+        raise intake.invalid(("url", problem), reason="UnsafeUrl")
     origin = Origin(
         kind="external",
         url=plain,

@@ -31,8 +31,8 @@ _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>.+)`)?$", re.DOTALL)
 _BELOW = re.compile(r"[a-z][A-Za-z]*(\.[A-Za-z0-9]+(\[\d+\])?)+")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
-# Clients fold what looks like digits and dots into them: a name that becomes an address.
-NOT_ASCII_HOST = "write the host in ASCII: a name with other letters as xn--..."
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?")
+_HOST_LIMIT = 253
 # Filled by the server; a body may repeat what stands there but not set it.
 SERVER_FIELDS = (
     "uid", "generation", "finalizers", "ownerReferences", "creationTimestamp",
@@ -134,6 +134,16 @@ def name_problem(name: str) -> str | None:
         f"{shown!r} is not 1 to {ids.NAME_LIMIT} of a-z, 0-9 and inner hyphens; "
         f"for example {ids.slug(name)!r}"
     )
+
+
+def host_problem(host: str) -> str | None:
+    """Return why this is no host that may be called, or None; host as `urlsplit` tells it."""
+    if not host.isascii():
+        # Clients fold what looks like digits and dots into them: a name becomes an address.
+        return "write the host in ASCII: a name with other letters as xn--..."
+    if ":" in host or (len(host) <= _HOST_LIMIT and _HOST.fullmatch(host.lower())):
+        return None
+    return "not the name or address of a host"
 
 
 def hint(word: str, known: Iterator[str] | list[str]) -> str:

@@ -59,6 +59,10 @@ async def create_worker(parts: Parts, caller: Caller, new: Worker) -> Ruled:
 async def update_worker(parts: Parts, caller: Caller, old: Worker, new: Worker) -> Ruled:
     """Ask for tags that EC2 takes and that are not ours, and for what its origin can become."""
     del parts, caller
+    if new.spec.drain is not None and new.spec.drain != old.spec.drain:
+        raise intake.invalid(("spec.drain", "a worker is drained by the verb drain"))
+    if old.spec.desired == "Terminated" != new.spec.desired:
+        raise Refused(f"worker {old.name!r} is being terminated", reason="WorkerEnding")
     if new.spec.desired != old.spec.desired:
         origin_rules.may_become(old, new.spec.desired)
     if new.spec.tags != old.spec.tags:
@@ -193,27 +197,30 @@ def _machine(machine: Machine, where: str, *, launched: bool = True) -> None:
     if wrong:
         raise intake.invalid(*((f"{where}.aws.{field}", what) for field, what in wrong))
     if url is not None:
-        problem = _url_problem(url)
+        problem = url_problem(url)
         if problem is not None:
             raise intake.invalid((f"{where}.cml.apiBaseUrl", problem), reason="UnsafeUrl")
 
 
-def _url_problem(url: str) -> str | None:
+def url_problem(url: str) -> str | None:
     """Return why a server's address is refused (ux.md T45: metadata services)."""
     if not url.isprintable() or " " in url:
         return "must not hold spaces or control characters"
     try:
         parts = urlsplit(url)
         host = parts.hostname
-        _ = parts.port
+        port = parts.port
     except ValueError:
         return "not a URL"
     if parts.scheme not in {"http", "https"} or not host:
         return "must be http:// or https:// with a host"
-    if not host.isascii():
-        return intake.NOT_ASCII_HOST
+    problem = intake.host_problem(host)
+    if problem is not None:
+        return problem
     if parts.username is not None or parts.password is not None:
         return "must not hold a user or password; use adminPassword"
+    if parts.query or parts.fragment or port == 0:
+        return "must be a plain address, for example https://cml-1.example.com:8443"
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -71,8 +71,9 @@ def url_problem(url: str, *, allow_private: bool) -> str | None:
         return "not a URL"
     if parts.scheme not in {"http", "https"} or not host:
         return "must be http:// or https:// with a host"
-    if not host.isascii():
-        return intake.NOT_ASCII_HOST
+    problem = intake.host_problem(host)
+    if problem is not None:
+        return problem
     if parts.username is not None or parts.password is not None:
         return "must not hold a user or password; sign with spec.secret instead"
     if parts.scheme == "http" and not allow_private:
