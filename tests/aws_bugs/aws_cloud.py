@@ -40,7 +40,7 @@ from aws_simulator.control import Control
 from aws_simulator.gate import Gate
 from aws_simulator.world import World as Sky
 from labfleet.adapters.aws import inline
-from labfleet.adapters.aws.clients import Clients, Credentials
+from labfleet.adapters.aws.clients import RETRIES, Clients, Credentials
 from labfleet.adapters.aws.compute import Ec2
 
 REGION = "us-east-1"
@@ -251,7 +251,7 @@ def _clients(key: str) -> Clients:
         credentials=Credentials(key, "secret"),
         endpoint_url="http://127.0.0.1:5000",
         before_send=answer,
-        retries={"read": ("standard", 1), "change": ("standard", 1)},
+        retries={**RETRIES, "read": ("standard", 1)},  # waiting for reads would take real time
     )
 
 

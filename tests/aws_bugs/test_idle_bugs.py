@@ -172,6 +172,7 @@ def test_27_a_lab_that_starts_between_the_check_and_the_stop_keeps_its_machine()
             assert not w.w().spec.cordoned
             await w.pass_(3600)
             assert w.phase("w1") == "READY"
+            assert "DRAINING" not in w.phases["w1"]
             assert w.cloud.calls("StopInstances") == 0
             w.hosts.at_nodes = None
             w.hosts.of("w1").labs.clear()
