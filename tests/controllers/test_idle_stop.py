@@ -251,6 +251,10 @@ def test_case_26_what_cannot_be_read_keeps_the_worker() -> None:
                 word = "telemetry" if failing == {"activity"} else "nodes"
                 assert word in kept_by(w)
             w.hosts.failing = set()
+            await w.until(lambda: w.w().status.idle.warned_at is not None)
+            told_at = w.w().status.idle.warned_at + timedelta(minutes=2)
+            warning = conditions.find(w.w().status.conditions, "IdleWarning")
+            assert f"stopped at {told_at:%Y-%m-%d %H:%M}Z" in warning.message  # never in the past
             await w.until(w.is_("w1", "STOPPED"))
             w.check()
 

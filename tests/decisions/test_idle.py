@@ -19,6 +19,7 @@ from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.idle import Activity, ActivityEvent
 from labfleet.resources.meta import Metadata
 from labfleet.resources.worker import (
+    CmlStatus,
     Ec2Status,
     Health,
     IdleStatus,
@@ -136,6 +137,21 @@ def test_declined_telemetry_and_undated_events_prove_nothing() -> None:
         found = judge(worker(), replace(QUIET, activity=activity), ON, NOW)
         assert said(found, "telemetry") == "unknown"
         assert not found.eligible
+
+
+def test_no_clock_runs_while_nothing_is_recorded() -> None:
+    """Hours of declined telemetry are no hours without use once somebody opts in."""
+    subject = worker()
+    blind = judge(subject, replace(QUIET, activity=Activity(declined=True)), ON, NOW)
+    assert (blind.verdict, blind.since, blind.warn) == ("unknown", None, False)
+    assert said(blind, "quiet_time") == "unknown"
+    status = msgspec.structs.replace(
+        subject.status, idle=msgspec.structs.replace(subject.status.idle, since=blind.since)
+    )
+    after = judge(msgspec.structs.replace(subject, status=status), QUIET, ON, NOW)
+    assert (after.since, after.eligible) == (NOW, False)
+    unread = worker(cml=CmlStatus(telemetry=False))
+    assert judge(unread, replace(QUIET, activity=None), ON, NOW).since is None
 
 
 def test_which_events_count() -> None:

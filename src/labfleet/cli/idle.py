@@ -80,7 +80,11 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
             f"since {words.when(since, now)}"
         )
     if answer.get("stopAt"):
-        lines.append(f"Stop at:   {words.when(answer['stopAt'], now)}, if nothing else keeps it")
+        at = words.instant(answer["stopAt"])
+        when = (
+            "once" if at is not None and at <= now else f"{words.when(answer['stopAt'], now)}, if"
+        )
+        lines.append(f"Stop at:   {when} nothing else keeps it, and never before its warning")
     if answer.get("warnedAt"):
         lines.append(f"Warned:    {words.when(answer['warnedAt'], now)}")
     if answer.get("checkedAt"):

@@ -129,9 +129,14 @@ def judge(worker: Worker, facts: Facts, settings: Idle, now: datetime) -> Verdic
         _health(worker, facts, now),
     ]
     used = any(each.verdict == "busy" for each in uses if each.name != "telemetry")
-    since = None if used else _since(worker, last, now)
+    blind = _blind(worker, facts)
+    since = None if used or blind else _since(worker, last, now)
     stop_at = None if since is None else since + timedelta(minutes=settings.timeout_minutes)
-    uses.append(_quiet(since, stop_at, settings, now))
+    if blind and not used:
+        told = "events of use are not recorded there, so no time without use is known"
+        uses.append(_said("quiet_time", "unknown", "?", told))
+    else:
+        uses.append(_quiet(since, stop_at, settings, now))
     snoozed = _snoozed(worker, settings)
     holds = list(_holds(worker, facts, settings, snoozed, now))
     signals = (*uses, *holds)
@@ -319,12 +324,20 @@ def _since(worker: Worker, last: datetime | None, now: datetime) -> datetime:
     return min(max(marks), now)
 
 
+def _blind(worker: Worker, facts: Facts) -> bool:
+    """Tell whether nothing records what people do: no clock runs, and none is made up later."""
+    if facts.activity is not None:
+        return facts.activity.declined
+    return worker.status.cml.telemetry is False
+
+
 def _quiet(
     since: datetime | None, stop_at: datetime | None, settings: Idle, now: datetime
 ) -> IdleSignal:
     limit = settings.timeout_minutes
     if since is None or stop_at is None:
-        return _said("quiet_time", "busy", "0 min", f"it is in use; {limit} min without are needed")
+        told = f"it is in use or does not serve; {limit} minutes without use are needed"
+        return _said("quiet_time", "busy", "0 min", told)
     minutes = (now - since).total_seconds() / 60
     told = f"nothing was used for {minutes:.0f} of {limit} minutes"
     quiet = now >= stop_at

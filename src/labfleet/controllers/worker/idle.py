@@ -84,7 +84,7 @@ class IdleController:
         if parking.cordoned(worker) or (warned is not None and not verdict.warn):
             await self._open(worker, verdict, now)
         else:
-            await self._note(worker, verdict, now)
+            await self._note(worker, verdict, settings, now)
         return Again(_pause(verdict, warned, settings, now))
 
     def _verdict(
@@ -96,7 +96,9 @@ class IdleController:
 
     # --- what is recorded ----------------------------------------------------------------
 
-    async def _note(self, worker: Worker, verdict: idle.Verdict, now: datetime) -> None:
+    async def _note(
+        self, worker: Worker, verdict: idle.Verdict, settings: Idle, now: datetime
+    ) -> None:
         """Record the verdict when it or its reasons changed; warn when the stop is near."""
         known = worker.status.idle
         begins = verdict.warn and known.warned_at is None
@@ -109,7 +111,7 @@ class IdleController:
         status = msgspec.structs.replace(worker.status, idle=told)
         reason = f"{verdict.verdict}: {', '.join(verdict.kept_by) or 'nothing keeps it'}"
         if begins:
-            at = verdict.stop_at or now
+            at = max(verdict.stop_at or now, now + timedelta(minutes=settings.warn_minutes))
             reason = f"IdleWarning: unused, will be stopped at {at:%Y-%m-%d %H:%M}Z"
             status = msgspec.structs.replace(
                 status,
