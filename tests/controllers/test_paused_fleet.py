@@ -98,7 +98,7 @@ def test_an_asked_end_of_a_pool_goes_on_while_paused() -> None:
             await w.until(lambda: [each.status.phase for each in workers(w)] == ["READY"])
             await settings_verbs.pause(w.parts, ADMIN)
             await w.delete("Pool", "p1")
-            await w.until(lambda: w.cache.all(Pool) == [])
+            await w.until(lambda: not w.cache.all(Pool))
             assert not any(each.spec.desired == "Ready" for each in workers(w))
 
     play(story)
