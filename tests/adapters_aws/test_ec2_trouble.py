@@ -130,6 +130,17 @@ async def test_a_broken_list_is_an_error_and_never_empty(cloud, ec2, fault):
         await ec2.list_owned(REGION)
 
 
+@pytest.mark.asyncio
+async def test_a_list_that_does_not_go_on_ends_at_once(cloud, ec2):
+    """The same page again and again is a protocol error after two calls, not after a hundred."""
+    await ec2.launch(cloud.request())
+    cloud.rule(fault="empty_page", action="DescribeInstances")
+    before = sum(ec2.sent().values())
+    with pytest.raises(errors.Protocol):
+        await ec2.list_owned(REGION)
+    assert sum(ec2.sent().values()) - before == 2
+
+
 @pytest.mark.parametrize("fault", ["empty", "truncated", "html"])
 @pytest.mark.asyncio
 async def test_a_launch_with_a_broken_reply_is_ambiguous(cloud, ec2, fault):

@@ -50,7 +50,7 @@ def test_7_a_pool_launches_nothing_for_the_worker_that_it_stopped() -> None:
             less = {"spec": {"scaling": {**scaling, "minWorkers": 1}}}
             await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", less)
             await w.until(lambda: phases(w) == ["READY", "STOPPED"])
-            await w.pass_(3 * 3600)
+            await w.pass_(2 * 3600)
             assert phases(w) == ["READY", "STOPPED"]
             assert w.cloud.calls("RunInstances") == 2
             assert w.cloud.calls("StopInstances") == 1
@@ -138,7 +138,7 @@ def test_23_a_running_lab_keeps_its_worker_though_nobody_is_there() -> None:
             node = FakeNode("x", "x", (), up_at=w.hosts.now)
             w.hosts.of("w1").labs["theirs"] = FakeLab("theirs", "theirs", "", [node], wiped=False)
             w.hosts.cpu = 1.0
-            await w.pass_(4 * 3600)
+            await w.pass_(2 * 3600)
             assert w.phase("w1") == "READY"
             assert "nodes" in w.w().status.idle.signals
             assert w.cloud.calls("StopInstances") == 0
