@@ -381,7 +381,7 @@ class World:
             (each.name, each.status.phase, each.status.message) for each in self.cache.all(Session)
         ]
         last = [] if self.process is None else self.process.outcomes[-6:]
-        return f"{rows} {self.phases} {last} {self.wrong}"
+        return f"{rows} {self.phases} {last} {self.wrong[:5]}"
 
     async def events(self, kind: str, name: str) -> int:
         """Return how many events an object has."""
