@@ -21,6 +21,7 @@ from labfleet.adapters.aws.clients import (
     Deadlines,
     Policy,
 )
+from labfleet.adapters.aws.lookups import Lookups
 from labfleet.adapters.aws.runner import READERS, Runner, ThreadRunner
 from labfleet.interfaces.compute import (
     Checks,
@@ -75,6 +76,7 @@ class Ec2(Compute):
         self._owner = owner
         self._clients = clients
         self._calls = Calls(clients, runner)
+        self._lookups = Lookups(self._calls)
         self._root_devices: dict[tuple[str, str], str] = {}
         self._nests: dict[tuple[str, str], str] = {}
 
@@ -131,15 +133,7 @@ class Ec2(Compute):
 
     async def describe(self, region: str, instance_id: str) -> Instance | None:
         """Return the machine as it is now; None only when EC2 says NotFound."""
-        wanted = {"InstanceIds": [instance_id]}
-        try:
-            reply = await self._calls.ask(region, "read", "describe_instances", wanted)
-        except errors.Gone:
-            return None
-        for item in reading.instances(reply):
-            if item.id == instance_id:
-                return item
-        raise errors.Protocol(f"EC2's reply about {instance_id} is about something else")
+        return await self._lookups.find(region, instance_id)
 
     async def list_owned(self, region: str) -> tuple[Instance, ...]:
         """Return all our machines that are not terminated; a failed page fails the list."""
