@@ -235,6 +235,79 @@ def test_a_receiver_away_for_a_day_loses_the_oldest_and_is_told() -> None:
     play(story)
 
 
+def test_a_slow_receiver_does_not_hold_the_others_turn() -> None:
+    """A round ends after some seconds, whatever is due; the next one goes on where it was."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            for number in range(8):
+                await w.worker(f"w{number}")
+            quick = sender.post
+
+            async def slow(*args: Any, **how: Any) -> int:
+                await w.clock.sleep(9.0)
+                return await quick(*args, **how)
+
+            sender.post = slow  # type: ignore[method-assign]
+            assert await rounds(w, controller, 1) == 0.0
+            assert len(sender.posts) == 2
+            await rounds(w, controller, 4)
+            assert [each[1]["subject"] for each in sender.posts] == [
+                f"workers/w{number}" for number in range(8)
+            ]
+
+    play(story)
+
+
+def test_another_webhook_of_the_same_name_hears_nothing_from_before_it() -> None:
+    """Deleted and made again at once: the new receiver has no claim to the old one's backlog."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            await w.worker("w1")
+            sender.answers = [500]
+            await rounds(w, controller, 1)
+            old = hook(w)
+            gone = msgspec.structs.replace(
+                old.metadata, deletion_timestamp=w.clock.now(), finalizers=()
+            )
+            cause = stores.Cause("ada", w.clock.now())
+            await w.parts.objects.save(msgspec.structs.replace(old, metadata=gone), cause=cause)
+            await w.make("Webhook", "h", {"url": "https://other.example.com/"})
+            sender.posts.clear()
+            await rounds(w, controller, 1)
+            await w.worker("w2")
+            await rounds(w, controller)
+            assert [each[1]["subject"] for each in sender.posts] == ["workers/w2"]
+
+    play(story)
+
+
+def test_a_leader_again_goes_on_where_the_other_one_stopped() -> None:
+    """What this process remembers of an earlier time of leading is older than what is stored."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            await w.worker("w1")
+            await rounds(w, controller)
+            status = msgspec.structs.replace(hook(w).status, cursor=str(await w.store.head()))
+            await w.worker("w2")
+            status = msgspec.structs.replace(status, cursor=str(await w.store.head()))
+            await w.parts.objects.save(
+                msgspec.structs.replace(hook(w), status=status),
+                cause=stores.Cause("the other leader", w.clock.now()),
+            )
+            controller.context.leadership.fence = stores.Fence("scheduler", 7)  # type: ignore[misc]
+            await w.worker("w3")
+            await rounds(w, controller, 1)
+            assert [each[1]["subject"] for each in sender.posts] == ["workers/w1", "workers/w3"]
+
+    play(story)
+
+
 def test_the_log_waits_for_webhooks_within_a_bound() -> None:
     """Compaction keeps what a webhook has not got, and never more than its bound."""
 

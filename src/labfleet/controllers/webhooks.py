@@ -34,6 +34,8 @@ POLL = 30.0
 """Fleet seconds between looks at a log that nobody said has grown."""
 PAGE, ROUND = 200, 50
 """Events read and deliveries made in one round, so that one webhook never holds the others."""
+ROUND_SECONDS = 15.0
+"""Nor does one whose receiver is slow: no delivery begins in a round that is older."""
 GIVE_UP = timedelta(hours=24)
 SAVE_EVERY = timedelta(seconds=60)
 SAVE_AFTER = 5000
@@ -44,9 +46,14 @@ SOURCE = "/labfleet/"
 
 @dataclass(slots=True)
 class _Place:
-    """Where a webhook is, in this process: ahead of what is stored."""
+    """Where a webhook is, in this process: ahead of what is stored.
+
+    `of` says for whom: another webhook of the same name, or another time of leading after
+    somebody else delivered, begins at what is stored.
+    """
 
     cursor: stores.Cursor
+    of: tuple[str, int | None] = ("", None)
     done: int = 0
     delivered: int = 0
     dropped: int = 0
@@ -97,26 +104,29 @@ class WebhookController:
         return Again(0.0 if more else POLL)
 
     async def _place(self, hook: Webhook) -> _Place:
+        fence = self.context.leadership.fence
+        of = (hook.metadata.uid, None if fence is None else fence.token)
         known = self._places.get(str(hook.key))
-        if known is not None:
+        if known is not None and known.of == of:
             return known
         head = await self.context.objects.store.head()
         try:
             cursor = stores.Cursor.parse(hook.status.cursor)
         except ValueError:
             cursor = head  # a new webhook hears of what happens from now on
-        made = _Place(cursor=cursor)
+        made = _Place(cursor=cursor, of=of)
         self._places[str(hook.key)] = made
         return made
 
     async def _deliver(self, hook: Webhook, place: _Place, page: stores.EventPage) -> bool:
         """Deliver in order; return whether there may be more to do at once."""
         made = 0
+        until = self.context.clock.monotonic() + ROUND_SECONDS
         for event in page.events:
             for number, change in enumerate(await self._changes(event)):
                 if number < place.done or not _wanted(hook, change.type):
                     continue
-                if made >= ROUND:
+                if made >= ROUND or (made and self.context.clock.monotonic() >= until):
                     return True
                 await self._one(hook, place, event, number, change)
                 place.done = number + 1
