@@ -10,6 +10,7 @@ from labfleet.resources import kinds
 from labfleet.resources.meta import Metadata
 from labfleet.resources.worker import (
     Ec2Status,
+    Origin,
     Worker,
     WorkerPhase,
     WorkerSpec,
@@ -52,6 +53,21 @@ def test_a_worker_that_a_person_deletes_has_ended() -> None:
     assert replay.terminated == set()
     replay.take(_event(2, "DELETED", worker))
     assert replay.provisioned == replay.terminated == {"u"}
+
+
+def test_a_server_of_others_may_be_anywhere_in_its_life() -> None:
+    """Adopting a running one is no violation; launching one of ours straight to STARTING is."""
+    external = Origin(kind="external", url="https://cml.example", managed=True)
+    for origin, violations in ((external, 0), (None, 1)):
+        replay = verdict.Replay()
+        for revision, phase in enumerate((WorkerPhase.PENDING, WorkerPhase.STARTING), start=1):
+            worker = Worker(
+                metadata=Metadata(name="w", uid="u"),
+                spec=WorkerSpec(origin=origin),
+                status=WorkerStatus(phase=phase),
+            )
+            replay.take(_event(revision, "ADDED" if revision == 1 else "MODIFIED", worker))
+        assert len(replay.violations) == violations
 
 
 def test_an_end_before_the_first_worker_is_good() -> None:

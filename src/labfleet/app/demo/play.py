@@ -206,9 +206,13 @@ class Play:
         self._create("sessions", casts.session(f"again-{self.requested}", definition, owner))
 
     def close(self) -> None:
-        """Ask for the pool's end and wait until nothing is left of it."""
+        """Ask for the end of the pool, and of what people added; wait until nothing is left."""
         self._act("taking down")
-        self._call("DELETE", "/api/v1/pools/demo")
+        for each in self._list("pools"):
+            self._call("DELETE", f"/api/v1/pools/{each['metadata']['name']}")
+        for each in self._list("workers"):
+            if each["spec"].get("pool") is None:
+                self._call("DELETE", f"/api/v1/workers/{each['metadata']['name']}")
         self._wait(self._pool_gone, "the pool did not end")
         self.refresh()
 

@@ -51,7 +51,10 @@ class Replay:
             self._session(old, new)
 
     def _worker(self, old: Resource | None, new: Worker) -> None:
-        self._edge(old, new, worker_phases.EDGES)
+        if isinstance(old, Worker):
+            # More may follow for a server of others: it is as far as its owner brought it.
+            before = old.status.phase
+            self._edge(old, new, {before: worker_phases.edges(old, before)})
         if new.status.ec2.instance_id is not None:
             self.provisioned.add(new.metadata.uid)
         if new.status.phase is WorkerPhase.TERMINATED:
