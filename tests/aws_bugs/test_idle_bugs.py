@@ -74,6 +74,25 @@ def test_25_a_worker_that_was_started_again_is_not_stopped_for_its_past(
     play(story)
 
 
+def test_25_a_worker_that_came_back_by_itself_has_a_new_clock_too() -> None:
+    """Number 25: a quarter of an hour unused before it was stopped outside counts no more."""
+
+    async def story() -> None:
+        async with bugs() as w:
+            await up(w)
+            await w.pass_(900)
+            w.cloud.hand("stop", w.w().status.ec2.instance_id or "")
+            await w.until(w.is_("w1", "FAILED"))
+            await w.until(w.is_("w1", "READY"))
+            since = w.w().status.ready_since
+            assert since is not None
+            await w.until(lambda: w.cloud.calls("StopInstances") == 1)
+            assert w.clock.now() - since >= TIMEOUT
+            w.check()
+
+    play(story)
+
+
 async def _no_login(w: BugWorld) -> None:
     w.secrets.values["PASSWORD"] = "wrong"
 

@@ -15,6 +15,7 @@ from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.kinds import encode
 from labfleet.resources.leak import Leak
+from labfleet.resources.region import Region
 from labfleet.resources.worker import Worker
 
 CHARSET = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+=,.@:_-")
@@ -227,6 +228,9 @@ def test_42_a_record_that_cannot_be_read_stops_nobody_else(restart: bool) -> Non
             [first] = w.cloud.instances("w1")
             w.cloud.stray({**first["tags"], "labfleet:worker-uid": "lost", "labfleet:worker": "x"})
             await w.pass_(3600)
+            region = w.cache.get(Region, "us-east-1")
+            assert region is not None
+            assert "w1 cannot be read" in region.status.suspects[0].next
             assert kept in {each["id"] for each in w.cloud.instances()}
             assert w.cloud.calls("TerminateInstances") == w.cloud.calls("StopInstances") == 0
             assert len(w.witness.launches) == 2

@@ -12,6 +12,7 @@ from world import ADMIN
 
 from labfleet.resources import conditions
 from labfleet.resources.pool import Pool
+from labfleet.resources.region import Region
 from labfleet.resources.worker import Worker
 from labfleet.service import settings_verbs
 
@@ -149,7 +150,10 @@ def test_31_a_refused_access_ends_nothing_and_is_told(what: str) -> None:
             assert alive(w, found)
             assert "FAILED" not in w.phases["w1"]
             assert "TERMINATED" not in w.phases["w1"]
-            assert any(word in str(w.w("w2").status) for word in CODES), w.w("w2").status
+            assert any(word in str(w.w("w2").status.conditions) for word in CODES)
+            region = w.cache.get(Region, "us-east-1")
+            assert region is not None
+            assert any(word in region.status.waits for word in CODES)
             w.cloud.ask("DELETE", "rules")
             w.cloud.config(clock_offset=0.0, credentials={})
             await w.until(w.is_("w1", "STOPPED"))

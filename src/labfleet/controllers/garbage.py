@@ -130,6 +130,10 @@ class GarbageController:
         paused = self.context.settings.paused()
         if paused is not None:
             return paused
+        # What cannot be read may own what looks lost (aws.md 5, 42).
+        unreadable = [each.name for each in self.context.cache.quarantined if each.kind == "Worker"]
+        if unreadable:
+            return f"the record of worker {min(unreadable)} cannot be read"
         unseen = [each for each in regions if each not in self._synced]
         return f"not listed yet since this leader began: {', '.join(unseen)}" if unseen else None
 
