@@ -72,7 +72,18 @@ def add_gauges(metrics: Metrics, cache: Cache, controllers: list[Controller]) ->
         for controller in controllers:
             yield (controller.name,), float(len(controller.queue))
 
+    def unreadable() -> Iterable[Sample]:
+        for name in KINDS:
+            count = sum(key.kind == name for key in cache.quarantined)
+            yield (name,), float(count)
+
     metrics.gauge("labfleet_objects", "Objects by kind and phase.", ("kind", "phase"), objects)
+    metrics.gauge(
+        "labfleet_unreadable_objects",
+        "Stored objects that cannot be read: nothing acts on them until they are mended.",
+        ("kind",),
+        unreadable,
+    )
     metrics.gauge("labfleet_queue_depth", "Keys in a controller's queue.", ("controller",), depths)
 
 
