@@ -6,13 +6,23 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
 
 from labfleet.app import wiring
 from labfleet.app.settings import Settings, load
 from labfleet.app.system import SystemClock, SystemIds
-from labfleet.kernel import errors
+from labfleet.engine.objects import Objects
+from labfleet.interfaces import store as stores
+from labfleet.kernel import clock, errors
+from labfleet.resources import fleet_settings
+from labfleet.resources.meta import Metadata
 from labfleet.stores import opening
 from labfleet.stores.runners import Threads
+
+ACTOR = "restore"
+WHY_PAUSED = "restored from a backup: look at what runs, then labfleet resume"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -40,6 +50,8 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"Error: {problem}\n")
         return 1
     sys.stderr.write(f"{what}: {size} bytes\n")
+    if what == "restore":
+        sys.stderr.write(f"Automatic actions are paused: {WHY_PAUSED}\n")
     return 0
 
 
@@ -56,7 +68,38 @@ async def _backup(settings: Settings, file: str) -> int:
 async def _restore(settings: Settings, file: str) -> int:
     wiring.make_folder(settings)
     runner = Threads()
+    ids, time = SystemIds(), SystemClock()
     try:
-        return await opening.restore(file, settings.store_url, runner=runner, ids=SystemIds())
+        size = await opening.restore(file, settings.store_url, runner=runner, ids=ids)
+        store = await opening.open_store(settings.store_url, runner=runner, ids=ids, clock=time)
+        try:
+            await paused(Objects(store), ids.uid(), time.now())
+        finally:
+            await store.close()
+        return size
     finally:
         runner.close()
+
+
+async def paused(objects: Objects, uid: str, now: datetime) -> None:
+    """Pause automatic actions in a restored store, until somebody has looked and resumes.
+
+    A backup is older than the world: machines launched after it carry our owner tag and belong
+    to no record, and a copy restored beside a running installation has that one's owner tag.
+    Garbage collection would end them.
+    """
+    old = await objects.get(fleet_settings.Settings, fleet_settings.NAME)
+    if old is not None and old.spec.automation.get("paused"):
+        return
+    metadata = Metadata(name=fleet_settings.NAME, uid=uid, generation=0, creation_timestamp=now)
+    base = old or fleet_settings.Settings(metadata=metadata)
+    switch = {
+        "paused": True, "reason": WHY_PAUSED, "by": ACTOR, "since": clock.format_instant(now),
+    }  # fmt: skip
+    new = msgspec.structs.replace(
+        base,
+        metadata=msgspec.structs.replace(base.metadata, generation=base.metadata.generation + 1),
+        spec=msgspec.structs.replace(base.spec, automation=switch),
+    )
+    cause = stores.Cause(ACTOR, now, reason=f"AutomationPaused ({WHY_PAUSED})")
+    await objects.save(new, cause=cause)
