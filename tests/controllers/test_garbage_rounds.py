@@ -105,6 +105,36 @@ def test_what_the_settings_forbid_is_not_done(sections: dict[str, Any]) -> None:
     play(story)
 
 
+@pytest.mark.parametrize(
+    "sections",
+    [{"garbage": {"dryRun": True}}, {"garbage": {"enabled": False}}, {"garbage": {"keepTag": "x"}},
+     {"automation": {"paused": True}}],
+)  # fmt: skip
+def test_who_says_stop_during_the_last_look_is_heard(sections: dict[str, Any]) -> None:
+    """A pause stops at once what is half done, too: nothing of that round is ended any more."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            made = [orphan(w, f"i-orphan{number}", x="kept") for number in range(3)]
+            looked = w.compute.describe
+            said: list[str] = []
+
+            async def describe(region: str, instance_id: str) -> Any:
+                found = await looked(region, instance_id)
+                if instance_id.startswith("i-orphan") and not said:
+                    said.append(instance_id)
+                    await settings(w, **sections)
+                return found
+
+            w.compute.describe = describe  # type: ignore[method-assign]
+            await w.pass_(1800)
+            assert said
+            assert all(alive(w, each) for each in made)
+
+    play(story)
+
+
 def test_nothing_ends_before_every_region_was_listed() -> None:
     """Case 12: one region that cannot be listed holds all of them back, and says so."""
 

@@ -9,9 +9,10 @@ every region once. Records whose instance is gone are the worker controller's af
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 
@@ -20,6 +21,7 @@ from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.decisions import garbage
 from labfleet.engine.controller import Again, Done
+from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Instance, Leftover
 from labfleet.kernel import errors
 from labfleet.resources import fleet_settings
@@ -38,6 +40,7 @@ from labfleet.resources.worker import Worker
 KEY = Key("Worker", "", "garbage")
 ACTOR = "garbage"
 DEADLINE = 15.0
+Guard = Sequence[stores.Precondition]
 _VERBS = {"instance": "terminates", "volume": "deletes", "address": "releases"}
 
 
@@ -58,6 +61,7 @@ class GarbageController:
         self._inventory = inventory
         self._since: dict[garbage.Place, float] = {}
         self._first: dict[garbage.Place, datetime] = {}
+        self._refused: dict[garbage.Place, str] = {}
         self._synced: set[str] = set()
         self._token: int | None = None
 
@@ -101,7 +105,7 @@ class GarbageController:
         self._since = dict(made.since)
         await self._tell(regions, things, made, look, wanted)
         if made.due:
-            await self._end(made.due, look, wanted)
+            await self._end(made.due, look)
 
     def _anew_if_new_leader(self) -> None:
         """Forget what an earlier time of leading suspected."""
@@ -111,6 +115,7 @@ class GarbageController:
             self._token = token
             self._since.clear()
             self._first.clear()
+            self._refused.clear()
             self._synced.clear()
 
     def _regions(self) -> list[str]:
@@ -192,6 +197,8 @@ class GarbageController:
                 continue
             since = self._first[thing.place]
             ends = told.startswith("ended")
+            refused = self._refused.get(thing.place)
+            told += f"; the last try failed: {refused}" if refused else ""
             found.append(
                 Suspect(
                     kind=thing.place[1],
@@ -214,44 +221,51 @@ class GarbageController:
             lambda: region_records.change(self.context, region, new, actor=ACTOR, reason=told)
         )
 
-    async def _end(
-        self, due: tuple[garbage.Thing, ...], look: _Look, wanted: fleet_settings.Garbage
-    ) -> None:
+    async def _end(self, due: tuple[garbage.Thing, ...], look: _Look) -> None:
         """End what is due, each after a last look at the provider and then at the store."""
         for thing in due:
+            wanted = self.context.settings.now().garbage
+            if wanted.dry_run or not wanted.enabled or self.context.settings.paused() is not None:
+                return  # somebody said so while this round went on
+            # Whoever says so between this and the deed is heard too.
+            guard = (self.context.settings.unchanged(),)
             # Acted on or cleared: what is still there next time is suspected anew.
             self._since.pop(thing.place, None)
             self._first.pop(thing.place, None)
             if thing.place[1] == "instance":
-                await self._careful(lambda each=thing: self._end_machine(each, wanted))  # type: ignore[misc]
+                end = partial(self._end_machine, thing, wanted, guard)
             else:
-                left = look.leftovers[thing.place]
-                await self._careful(lambda each=left: self._end_leftover(each, wanted))  # type: ignore[misc]
+                end = partial(self._end_leftover, look.leftovers[thing.place], wanted, guard)
+            await self._careful(end)
 
     async def _owners(self) -> garbage.Owners:
         """Return who owns what as it is stored now: a record that comes late still counts."""
         return garbage.owners(await stored.workers(self.context.objects.store))
 
-    async def _end_machine(self, thing: garbage.Thing, wanted: fleet_settings.Garbage) -> None:
+    async def _end_machine(
+        self, thing: garbage.Thing, wanted: fleet_settings.Garbage, guard: Guard
+    ) -> None:
         region, _, instance_id = thing.place
         machine = await self.context.compute.describe(region, instance_id)
         if machine is None:
             return
         judged = garbage.instance(region, machine, await self._owners(), wanted.keep_tag)
         if judged.word == "suspect":
-            await self._note(judged)
+            await self._note(judged, guard)
             await self._call(
                 "terminate", lambda: self.context.compute.terminate(region, machine.id)
             )
             self._inventory.forget(region, machine.id)
 
-    async def _end_leftover(self, left: Leftover, wanted: fleet_settings.Garbage) -> None:
+    async def _end_leftover(
+        self, left: Leftover, wanted: fleet_settings.Garbage, guard: Guard
+    ) -> None:
         judged = garbage.leftover(left, await self._owners(), wanted.keep_tag)
         if judged.word == "suspect":
-            await self._note(judged)
+            await self._note(judged, guard)
             await self._call("remove", lambda: self.context.compute.remove(left))
 
-    async def _note(self, thing: garbage.Thing) -> None:
+    async def _note(self, thing: garbage.Thing, guard: Guard) -> None:
         """Write the deed down before it is done: the log's word of who ended what, and why."""
         region, kind, name = thing.place
         deed = Deed(
@@ -267,7 +281,9 @@ class GarbageController:
             )
 
         told = f"{_VERBS.get(kind, 'ends')} {name}: {thing.why}"
-        await region_records.change(self.context, region, new, actor=ACTOR, reason=told)
+        await region_records.change(
+            self.context, region, new, actor=ACTOR, reason=told, guard=guard
+        )
 
     async def _call(self, kind: str, make: Callable[[], Awaitable[None]]) -> None:
         """Call only while the lease surely lasts as long as the call may."""

@@ -6,11 +6,12 @@ on what the other one wrote; what to write is the caller's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from labfleet.controllers.context import Context
+from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Region, RegionStatus
@@ -20,9 +21,18 @@ Change = Callable[[RegionStatus], RegionStatus]
 
 
 async def change(
-    context: Context, name: str, new_status: Change, *, actor: str, reason: str
+    context: Context,
+    name: str,
+    new_status: Change,
+    *,
+    actor: str,
+    reason: str,
+    guard: Sequence[stores.Precondition] = (),
 ) -> Region:
-    """Write a region's new status when it differs; the object is made at its first word."""
+    """Write a region's new status when it differs; the object is made at its first word.
+
+    `guard` is what else must hold in the same commit; Conflict when it does not.
+    """
     for tried in range(TRIES):
         found = await context.objects.get(Region, name)
         old = found or Region(
@@ -38,7 +48,8 @@ async def change(
             return old
         try:
             fresh = msgspec.structs.replace(old, status=status)
-            return (await context.write(fresh, actor=actor, reason=reason))[0]
+            done = await context.write(fresh, actor=actor, reason=reason, preconditions=guard)
+            return done[0]
         except errors.Fenced:
             raise
         except errors.Conflict:
