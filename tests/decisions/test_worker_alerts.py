@@ -533,3 +533,11 @@ def test_every_word_that_closes_a_worker_has_its_sentence() -> None:
     words |= {worker_phases.closed_word(facts), "ScheduledEvent"}
     assert words <= placement._SAYS.keys()
     assert words <= placement._STAGE.keys()
+
+
+def test_an_alert_names_the_worker_in_its_commands() -> None:
+    """What stands in `labfleet alerts` can be pasted as it is."""
+    failed = conditions.put((), "Failed", "True", "BootTimeout", "too slow", now=START)
+    [told] = alerts.raised("w-7", failed)
+    assert "labfleet start w-7" in told.fix
+    assert "NAME" not in told.command + told.fix

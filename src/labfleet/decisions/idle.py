@@ -174,6 +174,10 @@ def _said(
     return IdleSignal(name=name, verdict=verdict, value=str(value), told=told, at=at)
 
 
+def _are(number: int, word: str) -> str:
+    return f"1 {word} is" if number == 1 else f"{number} {word}s are"
+
+
 # --- use ---------------------------------------------------------------------------------
 
 
@@ -189,7 +193,7 @@ def _sessions(facts: Facts) -> IdleSignal:
     if count is None:
         return _said("sessions", "unknown", "?", "its sessions could not be read")
     if count > 0:
-        return _said("sessions", "busy", count, f"{count} sessions are placed here")
+        return _said("sessions", "busy", count, f"{_are(count, 'session')} placed here")
     return _said("sessions", "quiet", 0, "no session is placed here")
 
 
@@ -198,7 +202,10 @@ def _soon(facts: Facts, settings: Idle) -> IdleSignal:
     if count is None:
         return _said("soon", "unknown", "?", "waiting sessions could not be read")
     if count > 0:
-        told = f"{count} sessions that may come here begin within {lead} minutes"
+        begin = "session that may come here begins"
+        if count != 1:
+            begin = "sessions that may come here begin"
+        told = f"{count} {begin} within {lead} minutes"
         return _said("soon", "busy", count, told)
     return _said("soon", "quiet", 0, f"nobody who may come here begins within {lead} minutes")
 
@@ -222,7 +229,8 @@ def _nodes(facts: Facts, now: datetime) -> IdleSignal:
         told = f"what runs on the server is unknown: {why or 'not told'}"
         return _said("nodes", "unknown", "?", told, facts.read_at)
     if facts.nodes > 0:
-        told = f"{facts.nodes} nodes run on the server, ours or not"
+        runs = "node runs" if facts.nodes == 1 else "nodes run"
+        told = f"{facts.nodes} {runs} on the server, ours or not"
         return _said("nodes", "busy", facts.nodes, told, facts.read_at)
     return _said("nodes", "quiet", 0, "no node runs on the server", facts.read_at)
 

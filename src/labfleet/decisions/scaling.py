@@ -209,7 +209,7 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
     need = (
         f"{serving} of at least {scaling.min_workers} workers"
         if missing > 0
-        else f"{uncovered} sessions wait for capacity"
+        else f"{uncovered} {'session waits' if uncovered == 1 else 'sessions wait'} for capacity"
     )
     if view.shape is None:
         return 0, "", f"{need}; template {view.spec.template} is missing or disabled"

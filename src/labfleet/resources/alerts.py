@@ -52,8 +52,8 @@ _ROWS = (
         cause="The worker cannot go on by itself: its launch, boot or licence failed, or its "
         "instance ended.",
         command="labfleet explain worker NAME; labfleet logs worker/NAME",
-        fix="Mend what the message names (template, image, licence, quota), then change the "
-        "worker's spec to try again, or delete it.",
+        fix="Mend what the message names (template, image, licence, quota), then try "
+        "again with `labfleet start NAME`, or `labfleet delete worker/NAME`.",
     ),
     Alert(
         condition="Silent",
@@ -224,7 +224,7 @@ def _raised(worker: str, condition: Condition) -> Raised:
         message=condition.message,
         cause=row.cause,
         command=row.command.replace("NAME", worker),
-        fix=row.fix,
+        fix=row.fix.replace("NAME", worker),
     )
 
 

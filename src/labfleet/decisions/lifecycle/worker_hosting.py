@@ -72,8 +72,7 @@ def hosting(draft: Draft) -> Step:
         return draft.go(P.DRAINING, "draining")
     chore = _chore(draft)
     if seen.sessions > 0:
-        plural = "" if seen.sessions == 1 else "s"
-        told = f"hosts {seen.sessions} session{plural}"
+        told = f"hosts {_sessions(seen.sessions)}"
         return draft.go(P.ACTIVE, told, again=draft.seen.poll, do=chore)
     return draft.go(resting(draft), "ready", again=draft.seen.poll, do=chore)
 
@@ -140,7 +139,7 @@ def draining(draft: Draft) -> Step:
         limit = timedelta(seconds=draft.limits.drain)
         deadline = drain.deadline if drain else (draft.status.phase_since or draft.now) + limit
         reason = "Late" if draft.now > deadline else "SessionsRunning"
-        message = f"{seen.sessions} sessions still here, deadline {deadline:%Y-%m-%d %H:%M}Z"
+        message = f"{_sessions(seen.sessions)} still here, deadline {deadline:%Y-%m-%d %H:%M}Z"
         draft.fact("Drained", "False", reason, message)
         return draft.stay(message, again=10.0)
     draft.fact("Drained", "True", "Empty")
@@ -159,3 +158,7 @@ def _still_unused(draft: Draft) -> bool:
     if draft.seen.stage != "ready" or draft.seen.trouble or newest is None or newest.stats is None:
         return False
     return newest.stats.running_nodes == 0 and not newest.stats.running_orphans
+
+
+def _sessions(number: int) -> str:
+    return "1 session" if number == 1 else f"{number} sessions"
