@@ -71,7 +71,7 @@ class AwsCloud:
 
     clock: Any
     seed: int = 1
-    keys: list[str] = field(default_factory=list)
+    _addresses: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -201,15 +201,34 @@ class AwsCloud:
 
     def at(self, address: str) -> Machine | None:
         """Return the running machine at an address."""
-        for each in self.instances():
-            if each["state"] == "running" and address in (each["public_ip"], each["private_ip"]):
-                return self._machine(each)
-        return None
+        self.sky.settle()
+        known = self._addresses.get(address)
+        if known is None or address not in self._where(known):
+            self._addresses = {
+                place: name
+                for name, machine in self.sky.machines.items()
+                if machine.state == "running"
+                for place in self._where(name)
+            }
+            known = self._addresses.get(address)
+        if known is None or self.sky.machines[known].state != "running":
+            return None
+        return self._machine(self._shown(known))
+
+    def _where(self, instance_id: str) -> tuple[str, ...]:
+        nic = self.sky.instances[instance_id].nics.get(0)
+        found = () if nic is None else (nic.public_ip, nic.private_ip_address)
+        return tuple(each for each in found if each)
+
+    def _shown(self, instance_id: str) -> dict[str, Any]:
+        shown: dict[str, Any] = views._instance(self.sky, self.sky.instances[instance_id])
+        return shown
 
     def running_since(self, machine: Machine) -> float | None:
         """Return since when a machine runs (fleet seconds)."""
-        found = next(each for each in self.instances() if each["id"] == machine.id)
-        return self._fleet(found["since"]) if found["state"] == "running" else None
+        self.sky.settle()
+        found = self.sky.machines[machine.id]
+        return self._fleet(found.since) if found.state == "running" else None
 
     def _machine(self, found: dict[str, Any]) -> Machine:
         launched = datetime.fromisoformat(found["launch_time"]).timestamp()

@@ -94,6 +94,8 @@ class Witness:
         found = hosts.servers.get(instance_id)
         alive = {each["id"]: each for each in self.world.cloud.instances()}
         self.checks.setdefault(instance_id, [])
+        if self._never_up(instance_id):
+            self.checks[instance_id].append(self.now)  # on this boot nothing can have run
         if found is None or instance_id not in alive:
             return
         period = [self.now - MOMENT, self.now + MOMENT]
@@ -105,6 +107,13 @@ class Witness:
             self.busy.setdefault(instance_id, []).append(period)
         if found.registered_at is not None and not self._leak_told(instance_id):
             self.licences.setdefault(instance_id, []).append(period)
+
+    def _never_up(self, instance_id: str) -> bool:
+        """Tell whether CML has not been ready since the machine's last start."""
+        cloud = self.world.cloud
+        machine = next((each for each in cloud.alive() if each.id == instance_id), None)
+        since = None if machine is None else cloud.running_since(machine)
+        return since is None or self.world.hosts.now - since < self.world.hosts.boot
 
     def _leak_told(self, instance_id: str) -> bool:
         """Tell whether the record says that this machine's licence could not be returned."""
