@@ -12,6 +12,7 @@ from fleet_world import ADMIN
 from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Deed, Region, RegionStatus, Scan, Suspect
+from labfleet.resources.telemetry import Sample
 from labfleet.resources.worker import Worker, WorkerPhase
 
 INTERNAL = "/api/internal/workers"
@@ -267,3 +268,42 @@ async def test_what_is_left_behind_and_discovered_is_shown(api: Api):
     assert done.status == 200
     assert (await api.call("GET", "/api/v1/leaks")).json["total"] == 0
     assert (await api.call("POST", "/api/v1/leaks/w1-x/resolve")).status == 404
+
+
+@pytest.mark.asyncio
+async def test_a_report_never_stands_before_what_we_saw_ourselves(api: Api):
+    """A flood of reports hides no look of ours, nor does an old one a newer; silence is filled."""
+    await ready(api)
+    await worker(api)
+    samples, clock = api.world.parts.samples, api.world.clock
+    ours = Sample(worker="w1", at=clock.now(), boot="i-1@1", labs_count=3)
+    samples.put(ours)
+    told = {"cml": {"cpu_percent": 1.0}, "ec2": {"network_in_bytes": 1}}
+    for _ in range(30):
+        assert (
+            await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="internal")
+        ).status == 200
+        assert (
+            await api.call("POST", f"{INTERNAL}/w1/cml-data", {}, role="internal")
+        ).status == 200
+    assert samples.recent("w1", 20) == (ours,)
+    await clock.sleep(3600)
+    assert (await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="internal")).status == 200
+    newest = samples.newest("w1")
+    assert newest is not None
+    assert newest.boot == "reported"
+    late = {**told, "collected_at": "2026-11-27T09:30:00Z"}
+    assert (await api.call("POST", f"{INTERNAL}/w1/metrics", late, role="internal")).status == 200
+    assert samples.newest("w1") == newest
+
+
+@pytest.mark.asyncio
+async def test_reported_traffic_does_not_stand_in_for_cloudwatch(api: Api):
+    """Where CloudWatch is asked, its points are the only ones: traffic keeps a worker."""
+    await api.world.template()
+    await api.world.make("Settings", "fleet", {"monitoring": {"cloudwatch": True}})
+    await worker(api)
+    await api.world.parts.fresh()
+    told = {"ec2": {"network_in_bytes": 0, "network_out_bytes": 0}}
+    assert (await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="internal")).status == 200
+    assert api.world.parts.samples.points("w1") == ()

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from labfleet.decisions import ledger
+from labfleet.decisions import ledger, vitals
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.kernel import errors
 from labfleet.resources.amounts import Amounts
@@ -91,7 +91,10 @@ def taken(kind: type[T], raw: object) -> T:
 async def metrics(
     parts: Parts, caller: Caller, name: str, namespace: str, report: MetricsReport
 ) -> Worker:
-    """Keep a report's numbers as a sample; Gone when there is no such worker."""
+    """Keep a report's numbers as a sample; Gone when there is no such worker.
+
+    Not beside our own: those of our last looks, and CloudWatch's where we ask for them.
+    """
     worker = await _worker(parts, caller, name, namespace)
     at = _instant(parts, report.collected_at)
     numbers, ec2 = report.cml, report.ec2
@@ -108,7 +111,8 @@ async def metrics(
             disk=_room(numbers.disk_total, numbers.disk_used, numbers.disk_free),
         )
         uptime = None if numbers.uptime_seconds is None else int(numbers.uptime_seconds)
-        parts.samples.put(
+        _keep(
+            parts,
             Sample(
                 worker=worker.name,
                 at=at,
@@ -116,9 +120,9 @@ async def metrics(
                 uptime_seconds=uptime,
                 stats=stats,
                 gaps=gaps,
-            )
+            ),
         )
-    if ec2 is not None:
+    if ec2 is not None and not parts.settings.now().monitoring.cloudwatch:
         parts.samples.put_points(worker.name, (_point(at, ec2),))
     return worker
 
@@ -145,7 +149,8 @@ async def cml_data(
         running_nodes=number("running_nodes"),
     )
     version = None if report.cml_version is None else report.cml_version[:100]
-    parts.samples.put(
+    _keep(
+        parts,
         Sample(
             worker=worker.name,
             at=_instant(parts, report.collected_at),
@@ -154,9 +159,23 @@ async def cml_data(
             ready=report.ready,
             labs_count=report.labs_count,
             stats=stats if info else None,
-        )
+        ),
     )
     return worker
+
+
+def _keep(parts: Parts, sample: Sample) -> None:
+    """Keep a report where we know nothing newer ourselves: it never stands before our own look.
+
+    Else it would hide what health, alerts and the idle rule are judged by.
+    """
+    known = parts.samples.newest(sample.worker)
+    if known is not None and known.boot != REPORTED:
+        poll = parts.settings.now().monitoring.poll_interval_seconds
+        if parts.clock.now() - known.at <= timedelta(seconds=vitals.FRESH_LOOKS * poll):
+            return
+    if known is None or sample.at >= known.at:
+        parts.samples.put(sample)
 
 
 async def status(parts: Parts, caller: Caller, name: str, namespace: str, word: str) -> Worker:
