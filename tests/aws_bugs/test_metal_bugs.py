@@ -146,10 +146,10 @@ def test_38_a_boot_over_its_limit_is_told_and_its_machine_kept_for_another_try()
     play(story)
 
 
-async def draining(w: BugWorld, **drain: Any) -> None:
+async def draining(w: BugWorld, *, runs: int = 10, **drain: Any) -> None:
     """Run a session whose lab cannot be taken down, and ask for its worker to be emptied."""
     await up(w)
-    await w.definition(defaultDurationMinutes=10)
+    await w.definition(defaultDurationMinutes=runs)
     await w.session()
     await w.until(w.is_("s1", "RUNNING"))
     w.hosts.node_stop = 1e9
@@ -191,7 +191,8 @@ def test_41_a_person_extends_cancels_or_forces_a_drain(choice: str) -> None:
 
     async def story() -> None:
         async with bugs() as w:
-            await draining(w, deadline=w.clock.now() + timedelta(minutes=15))
+            runs = 120 if choice == "force" else 10
+            await draining(w, runs=runs, deadline=w.clock.now() + timedelta(minutes=15))
             if choice == "extend":
                 later = w.clock.now() + timedelta(hours=2)
                 await verbs.change_drain(w.parts, ADMIN, "w1", deadline=later)

@@ -16,6 +16,14 @@ from labfleet.resources.region import Region
 from labfleet.resources.worker import Worker
 from labfleet.service import settings_verbs
 
+
+def suspected(w: BugWorld) -> str:
+    """Return what is told of the first suspect of garbage collection."""
+    region = w.cache.get(Region, "us-east-1")
+    assert region is not None
+    return region.status.suspects[0].next if region.status.suspects else ""
+
+
 CODES = ("AuthFailure", "RequestExpired", "ExpiredToken", "SignatureDoesNotMatch")
 
 
@@ -165,6 +173,38 @@ def test_31_a_refused_access_ends_nothing_and_is_told(what: str) -> None:
     play(story)
 
 
+def test_31_an_end_that_is_not_allowed_is_never_called_an_end() -> None:
+    """Number 31: TerminateInstances alone is denied: both machines stay on record, with why."""
+
+    async def story() -> None:
+        async with bugs() as w:
+            kept = await up(w)
+            found = ours(w, kept, worker="nobody", uid="forgotten")
+            w.cloud.rule("unauthorized", action="TerminateInstances")
+            await w.desire("w1", "Terminated")
+            await w.pass_(2 * 3600)
+            assert alive(w, kept)
+            assert alive(w, found)
+            assert w.phase("w1") == "TERMINATING_EC2"
+            assert "UnauthorizedOperation" in w.w().status.message
+            await w.until(
+                lambda: "try failed: terminate_instances: Unauth" in suspected(w), hours=1
+            )
+            region = w.cache.get(Region, "us-east-1")
+            assert region is not None
+            assert (region.status.ended, region.status.deeds) == (0, ())
+            assert w.cloud.calls("TerminateInstances") <= 60
+            w.cloud.ask("DELETE", "rules")
+            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(lambda: not alive(w, found), hours=1)
+            region = w.cache.get(Region, "us-east-1")
+            assert region is not None
+            assert region.status.ended == 1
+            w.check()
+
+    play(story)
+
+
 def test_32_a_worker_is_reached_at_the_address_of_this_boot() -> None:
     """Number 32: stopped and started, it has another address, and no login of before is used."""
 
@@ -174,9 +214,18 @@ def test_32_a_worker_is_reached_at_the_address_of_this_boot() -> None:
             before = w.w().status
             await w.desire("w1", "Stopped")
             await w.until(w.is_("w1", "STOPPED"))
+            asked: list[str] = []
+            at = w.hosts.at
+
+            def noted(address: Any) -> Any:
+                asked.append(f"{address.base_url} {address.boot}")
+                return at(address)
+
+            w.hosts.at = noted  # type: ignore[method-assign]
             await w.desire("w1", "Ready")
             await w.until(w.is_("w1", "READY"))
             after = w.w().status
+            assert set(asked) == {f"{after.cml.url} {after.cml.boot}"}
             [found] = w.cloud.instances("w1")
             assert found["public_ip"] == after.ec2.public_ip != before.ec2.public_ip
             assert after.cml.url is not None

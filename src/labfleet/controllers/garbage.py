@@ -174,6 +174,7 @@ class GarbageController:
         now = self.context.clock.now()
         kept = {place: at for place, at in self._first.items() if place[0] in look.failed}
         self._first = kept | {place: self._first.get(place, now) for place in made.next}
+        self._refused = {place: why for place, why in self._refused.items() if place in self._first}
         grace = timedelta(seconds=wanted.grace_seconds)
         for region in regions:
             before = self.context.cache.get(Region, region)
@@ -252,8 +253,8 @@ class GarbageController:
         judged = garbage.instance(region, machine, await self._owners(), wanted.keep_tag)
         if judged.word == "suspect":
             await self._note(judged, guard)
-            await self._call(
-                "terminate", lambda: self.context.compute.terminate(region, machine.id)
+            await self._do(
+                judged, "terminate", lambda: self.context.compute.terminate(region, machine.id)
             )
             self._inventory.forget(region, machine.id)
 
@@ -263,7 +264,31 @@ class GarbageController:
         judged = garbage.leftover(left, await self._owners(), wanted.keep_tag)
         if judged.word == "suspect":
             await self._note(judged, guard)
-            await self._call("remove", lambda: self.context.compute.remove(left))
+            await self._do(judged, "remove", lambda: self.context.compute.remove(left))
+
+    async def _do(
+        self, thing: garbage.Thing, kind: str, make: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Do what was written down, and take the word back when it was surely not done."""
+        try:
+            await self._call(kind, make)
+        except (errors.Ambiguous, errors.Fenced):
+            raise
+        except errors.LabfleetError as problem:
+            self._refused[thing.place] = problem.message[:200]
+            await self._take_back(thing, problem)
+            raise
+
+    async def _take_back(self, thing: garbage.Thing, problem: errors.LabfleetError) -> None:
+        region, _, name = thing.place
+
+        def new(status: RegionStatus) -> RegionStatus:
+            last = next((each for each in reversed(status.deeds) if each.id == name), None)
+            kept = tuple(each for each in status.deeds if each is not last)
+            return msgspec.structs.replace(status, deeds=kept, ended=max(status.ended - 1, 0))
+
+        told = f"did not end {name}: {problem.message}"
+        await region_records.change(self.context, region, new, actor=ACTOR, reason=told)
 
     async def _note(self, thing: garbage.Thing, guard: Guard) -> None:
         """Write the deed down before it is done: the log's word of who ended what, and why."""
