@@ -46,6 +46,16 @@ def test_all_workers_with_unknown_and_stale_marked(run, numbers):
     assert second.split()[3] == "-"
 
 
+def test_an_old_measurement_has_its_age_in_hours(run, stub):
+    """Nobody divides 4,623 seconds by hand."""
+    old = {"value": 2, "unit": "percent", "source": "cml", "ageSeconds": 4623, "fresh": False}
+    stub.answers["GET /api/v1/fleet/vitals"] = 200, {"items": [
+        {"worker": "w-1", "phase": "READY", "health": "Unreachable", "sessions": 0,
+         "numbers": {"cpu": old}},
+    ]}  # fmt: skip
+    assert "1h17m cml" in run("top").out
+
+
 def test_one_worker_over_time_is_plain_in_a_pipe(run, numbers):
     """Numbers and no curve; an empty metric says so."""
     done = run("top", "worker", "w-1", "--since", "1h")

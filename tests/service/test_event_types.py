@@ -141,6 +141,13 @@ async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
     }
     with pytest.raises(errors.Invalid, match="no event type matches"):
         await objects.create(world.parts, ADMIN, row, wrong)
+    never = {**wrong, "spec": {**wrong["spec"], "types": ["worker.metrics.*"]}}
+    with pytest.raises(errors.Invalid, match="stream only"):
+        await objects.create(world.parts, ADMIN, row, never)
+    for endless in ("*" * 101, ""):
+        long = {**wrong, "spec": {**wrong["spec"], "types": [endless]}}
+        with pytest.raises(errors.Invalid, match="length"):
+            await objects.create(world.parts, ADMIN, row, long)
 
 
 def test_a_condition_is_cleared_once_and_only_when_it_was_raised() -> None:

@@ -104,7 +104,7 @@ def _number(each: dict[str, Any], name: str) -> str:
 def _age(each: dict[str, Any]) -> str:
     found = (each.get("numbers") or {}).get("cpu") or {}
     age, source = found.get("ageSeconds"), found.get("source")
-    return "-" if age is None else f"{age:.0f}s {source}"
+    return "-" if age is None else f"{words.span(float(age))} {source}"
 
 
 def _row(call: Call, name: str, metric: dict[str, Any], answer: dict[str, Any]) -> list[str]:

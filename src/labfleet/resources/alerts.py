@@ -180,9 +180,11 @@ _ROWS = (
     ),
     Alert(
         condition="Late",
-        cause="Stopping or terminating takes longer than its limit; it goes on.",
+        cause="Stopping, terminating, or waiting for a server of others takes longer than its "
+        "limit; it goes on.",
         command="labfleet explain worker NAME",
-        fix="Metal takes 10 minutes and more. After an hour stop it by force in the AWS console.",
+        fix="Metal takes 10 minutes and more. After an hour stop it by force in the AWS console. "
+        "A server at an address: mend what the message says, or `labfleet delete worker/NAME`.",
     ),
 )
 

@@ -27,7 +27,7 @@ TYPES: dict[str, str] = {
     "worker.endpoint.updated": "its CML is reached at another URL",
     "worker.ec2_details.updated": "address, type, image or checks of its instance changed",
     "worker.labs.updated": "how many labs or running nodes its CML has",
-    "worker.metrics.updated": "a measurement moved by more than the set share",
+    "worker.metrics.updated": "a measurement moved by more than the set share; no webhook hears it",
     "worker.activity.updated": "somebody used its CML",
     "worker.idle_detection.toggled": "its idle detection was switched",
     "worker.idle.warning": "it is idle and will be stopped",
@@ -67,6 +67,9 @@ TYPES: dict[str, str] = {
     "object.deleted": "any other object is gone",
 }
 """Every type that there is, with what it means: the reference page is made from it."""
+
+UNLOGGED = frozenset({"worker.metrics.updated"})
+"""What only the seeds' stream carries: measurements are no changes of objects."""
 
 GOOD_WHEN_TRUE = frozenset(
     {

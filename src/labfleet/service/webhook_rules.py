@@ -15,7 +15,7 @@ from labfleet.kernel import errors
 from labfleet.resources.webhook import Webhook
 from labfleet.service import intake
 from labfleet.service.access import Role
-from labfleet.service.event_types import TYPES
+from labfleet.service.event_types import TYPES, UNLOGGED
 from labfleet.service.parts import Caller, Parts
 from labfleet.service.ruled import Ruled
 
@@ -52,7 +52,13 @@ def _judge(caller: Caller, new: Webhook, *, before: Webhook | None) -> None:
     if problem is not None:
         raise intake.invalid(("spec.url", problem), reason="UnsafeUrl")
     for pattern in spec.types:
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in TYPES):
+        found = {name for name in TYPES if fnmatch.fnmatchcase(name, pattern)}
+        if found and found <= UNLOGGED:
+            what = f"{pattern[:64]!r} comes in /api/events/stream only; a threshold that is passed"
+            raise intake.invalid(
+                ("spec.types", f"{what} is condition.raised"), reason="UnknownType"
+            )
+        if not found:
             what = f"no event type matches {pattern[:64]!r}" + intake.hint(
                 pattern[:64], list(TYPES)
             )
