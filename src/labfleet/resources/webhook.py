@@ -10,6 +10,8 @@ import msgspec
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import Record, Resource, SecretRef
 
+Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
 
 class WebhookSpec(Record, frozen=True, kw_only=True):
     """Where to, what, and how it is signed.
@@ -20,7 +22,7 @@ class WebhookSpec(Record, frozen=True, kw_only=True):
     """
 
     url: Annotated[str, msgspec.Meta(min_length=8, max_length=2048)]
-    types: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=50)] = ("*",)
+    types: Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1, max_length=50)] = ("*",)
     secret: SecretRef | None = None
     enabled: bool = True
     allow_private: bool = False
