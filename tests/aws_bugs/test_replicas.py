@@ -135,3 +135,33 @@ def test_47_a_leader_that_stood_still_past_its_lease_does_nothing_twice(
             w.check()
 
     play(story)
+
+
+@pytest.mark.parametrize("believes", [False, True])
+@pytest.mark.parametrize("nth", [1, 2, 3, 4, 5, 6])
+def test_47_a_leader_that_stood_still_ends_a_worker_in_order_or_not_at_all(
+    nth: int,
+    believes: bool,
+) -> None:
+    """Number 47: frozen on the way down, its late calls end nothing before its licence is back."""
+
+    async def story() -> None:
+        async with bugs() as w, two(w) as (first, second):
+            await w.worker()
+            await w.until(w.is_("w1", "READY"))
+            first.freeze_at = nth + first.changes
+            if believes:
+                first.believe()
+            await w.desire("w1", "Terminated")
+            await w.until(lambda: not first.awake.is_set(), hours=0.2)
+            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(first.awake.is_set)
+            await w.pass_(600)
+            assert second.leads
+            assert w.phase("w1") == "TERMINATED"
+            assert owned(w) == []
+            assert w.hosts.licences_left() == []
+            assert w.cloud.calls("TerminateInstances") <= 2
+            w.check()
+
+    play(story)
