@@ -21,6 +21,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "
 from bug_world import BugWorld, bugs
 from virtual_time import START, play
 
+from labfleet.resources.leak import Leak
 from labfleet.resources.worker import Worker, WorkerPhase
 
 HOSTING = {WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED}
@@ -40,6 +41,9 @@ class Told:
     left: dict[str, int] = field(default_factory=dict)
     phases: dict[str, int] = field(default_factory=dict)
     leaks: list[str] = field(default_factory=list)
+    kinds: dict[str, int] = field(default_factory=dict)
+    strangers: list[str] = field(default_factory=list)
+    images: dict[str, int] = field(default_factory=dict)
     virtual_minutes: float = 0.0
     cpu_seconds: float = 0.0
 
@@ -52,12 +56,17 @@ async def hour(workers: int = 300, seed: int = 1) -> Told:
         w.cloud.config(buckets="aws", jitter=0.3, shuffled=True)
         weather(w)
         await w.start()
+        await w.make("Settings", "fleet", {"monitoring": {"cloudwatch": True}})
+        machine = {"amiId": None, "amiNamePattern": "cisco-cml2.9*"}
+        await w.make("Template", "metal", {"machine": w.machine(**machine)})
+        await w.parts.fresh()
         for number in range(workers):
-            await w.worker(f"w{number}")
-        crowd = asyncio.get_running_loop().create_task(console(w, told))
+            await w.make("Worker", f"w{number}", {"template": "metal"})
+        loop = asyncio.get_running_loop()
+        crowd = [loop.create_task(each(w, told)) for each in (console, images)]
         await operators(w, workers)
         await w.pass_(max(0.0, START_SECONDS + 60 * MINUTE - w.clock.monotonic()))
-        await crowd
+        await asyncio.gather(*crowd)
         told.virtual_minutes = (w.clock.monotonic() - START_SECONDS) / MINUTE
         await end(w)
         told.calls = {
@@ -65,6 +74,9 @@ async def hour(workers: int = 300, seed: int = 1) -> Told:
             for name in ("RunInstances", "StopInstances", "StartInstances", "TerminateInstances")
         }
         told.faults = struck(w)
+        told.kinds = by_kind(w, told)
+        for each in w.cloud.ask("GET", "state")["instances"]:
+            told.images[each["image"]] = told.images.get(each["image"], 0) + 1
         told.violations = w.cloud.violations(**w.facts())
         told.wrong = w.wrong + w.hosts.wrong
         summary = w.cloud.ask("GET", "summary")
@@ -77,13 +89,13 @@ async def hour(workers: int = 300, seed: int = 1) -> Told:
         for each in w.cache.all(Worker):
             word = str(each.status.phase)
             told.phases[word] = told.phases.get(word, 0) + 1
-            if each.status.licence.leak:
-                told.leaks.append(f"{each.name}: {each.status.licence.leak}")
+        told.leaks = [f"{each.spec.worker}: {each.spec.why}" for each in w.cache.all(Leak)]
     told.cpu_seconds = round(time.process_time() - began, 1)
     return told
 
 
 START_SECONDS = 1000.0
+IMAGE = "cisco-cml2.9.1-lab"
 
 
 def weather(w: BugWorld) -> None:
@@ -97,7 +109,7 @@ def weather(w: BugWorld) -> None:
     rule("throttle", action="Describe*", p=0.2, **between(2, 6))
     rule("capacity", action="RunInstances", p=0.3, **between(0, 3))
     rule("capacity", action="StartInstances", p=0.3, **between(30, 50))
-    rule("quota", action="RunInstances", p=0.1, **between(1, 3))
+    rule("quota", action="RunInstances", p=0.3, **between(1, 5))
     rule("expired_token", **between(8, 9))
     rule("auth", action="Describe*", **between(12, 12.5))
     rule("unavailable", p=0.05, **between(14, 20))
@@ -109,7 +121,9 @@ def weather(w: BugWorld) -> None:
     rule("empty_page", action="DescribeInstances", p=0.1, **between(20, 24))
     rule("internal", action="DescribeInstances", **between(25, 26))
     rule("truncated", action="DescribeInstances", p=0.1, **between(27, 29))
-    rule("html", action="DescribeInstanceStatus", p=0.3, **between(29, 31))
+    rule("html", action="DescribeInstanceStatus", **between(29, 31))
+    rule("throttling", service="monitoring", p=0.3, **between(20, 40))
+    w.cloud.config(cloudwatch={"late": 300.0, "gaps": 0.2, "partial": True, "unaligned": 17.0})
     w.cloud.config(lags={"instance": 5.0, "tags": 8.0, "addresses": 20.0, "state": 2.0})
 
 
@@ -139,6 +153,19 @@ async def console(w: BugWorld, told: Told) -> None:
     w.cloud.config(zones_down=[])
 
 
+async def images(w: BugWorld, told: Told) -> None:
+    """Play the image's owner: a namesake of a stranger's, a newer one, the old one taken away."""
+    await w.pass_(6 * MINUTE)
+    foreign = {"name": IMAGE, "owner": "999999999999", "created": "2027-01-01T00:00:00"}
+    told.strangers.append(str(w.cloud.ask("POST", "images", foreign)["ami_id"]))
+    w.cloud.ask("POST", "images", {"name": IMAGE, "region": "us-west-2"})
+    await w.pass_(10 * MINUTE)
+    w.cloud.ask("POST", "images", {"name": IMAGE})
+    await w.pass_(1 * MINUTE)
+    w.cloud.ask("DELETE", "images", {"ami_id": w.cloud.ready["ami_id"]})
+    told.hands["image"] = 4
+
+
 async def operators(w: BugWorld, workers: int) -> None:
     """Stop a third, end a third, and make as many anew, as each becomes ready."""
     third = workers // 3
@@ -155,7 +182,7 @@ async def operators(w: BugWorld, workers: int) -> None:
     for name in end_:
         await w.desire(name, "Terminated")
     for number in range(third):
-        await w.worker(f"x{number}")
+        await w.make("Worker", f"x{number}", {"template": "metal"})
     await w.pass_(8 * MINUTE)
     for name in stop[: third // 2]:
         await w.desire(name, "Ready")
@@ -192,6 +219,28 @@ def struck(w: BugWorld) -> dict[str, int]:
         if entry.error == "RequestLimitExceeded" and not entry.fault:
             found["bucket"] = found.get("bucket", 0) + 1
     return found
+
+
+KINDS = {
+    "F1": ("throttle", "bucket"), "F2": ("capacity",), "F3": ("quota",),
+    "F4": ("expired_token", "auth"), "F5": ("unavailable", "internal", "html", "truncated"),
+    "F6": ("drop_before", "drop_after"), "F8": ("fate",), "F10": ("empty_page", "zone_down"),
+    "F11": ("throttling",),
+}  # fmt: skip
+
+
+def by_kind(w: BugWorld, told: Told) -> dict[str, int]:
+    """Return how often each kind of aws.md 3.1 was met; lags and slow states touch every launch."""
+    found = {kind: sum(told.faults.get(word, 0) for word in words) for kind, words in KINDS.items()}
+    found["F7"] = found["F8"] = w.cloud.calls("RunInstances")
+    found["F9"] = sum(told.hands.values())
+    found["F11"] += w.cloud.calls("GetMetricData")
+    found["F12"] = told.hands.get("image", 0)
+    return dict(sorted(found.items(), key=_number))
+
+
+def _number(row: tuple[str, int]) -> int:
+    return int(row[0][1:])
 
 
 def main(argv: list[str]) -> int:

@@ -6,10 +6,6 @@ import fleet_hour
 import pytest
 from virtual_time import play
 
-RULES = {
-    "throttle", "capacity", "expired_token", "unavailable", "drop_after", "internal",
-}  # fmt: skip
-
 
 def played(workers: int, seed: int) -> fleet_hour.Told:
     """Play the hour."""
@@ -30,7 +26,8 @@ def judge(told: fleet_hour.Told) -> None:
     assert set(told.phases) == {"TERMINATED"}
     # A licence that is not back is on record as leaked: nothing is forgotten.
     assert told.left["licences"] <= len(told.leaks)
-    assert set(told.faults) >= RULES
+    assert all(told.kinds.values()), told.kinds
+    assert not set(told.images) & set(told.strangers)
 
 
 def test_a_small_fleet_goes_through_the_hour() -> None:

@@ -41,6 +41,30 @@ def test_a_leak_outlives_its_worker() -> None:
     play(story)
 
 
+def test_each_machine_that_a_worker_loses_is_a_leak_of_its_own() -> None:
+    """A worker that is tried again with another machine and loses that too has leaked twice."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.worker()
+            lost = []
+            for _ in range(2):
+                await w.until(w.is_("w1", "READY"))
+                assert not w.w().status.licence.leak
+                lost.append(w.w().status.ec2.instance_id)
+                w.compute.end(w.compute.alive("w1")[0])
+                await w.until(w.is_("w1", "FAILED"))
+                await w.desire("w1", "Ready")
+            await w.until(w.is_("w1", "READY"))
+            assert sorted(each.spec.instance_id for each in w.cache.all(Leak)) == sorted(lost)
+            await w.desire("w1", "Terminated")
+            await w.until(w.is_("w1", "TERMINATED"))
+            assert len(w.cache.all(Leak)) == 2
+
+    play(story)
+
+
 def test_a_doubt_is_a_leak_until_it_is_cleared() -> None:
     """A crash in a deregistration leaves an uncertain leak; CML's later answer takes it back."""
 

@@ -15,14 +15,18 @@ from labfleet.resources.worker import Worker, WorkerStatus
 
 
 def writes(context: Context, before: Worker, after: WorkerStatus) -> tuple[stores.Write, ...]:
-    """Return what to write with a worker's new status: a leak that appeared, or one less."""
+    """Return what to write with a worker's new status: a leak that appeared, or a doubt less.
+
+    A leak that is certain stays when its worker goes on with another machine: it is that
+    machine's, and a person's to resolve.
+    """
     was, now = _told(before.status), _told(after)
     if was == now:
         return ()
     name = leak_name(before)
     known = context.cache.get(Leak, name)
     if now is None:
-        return () if known is None else (stores.Delete(known.key),)
+        return (stores.Delete(known.key),) if known is not None and was == "Unknown" else ()
     made = _leak(context, before, after, name, certain=now == "True")
     put = stores.Put(made.key, made.metadata.uid, kinds.encode(made))
     kept = context.cache.all(Leak)
@@ -32,8 +36,9 @@ def writes(context: Context, before: Worker, after: WorkerStatus) -> tuple[store
 
 
 def leak_name(worker: Worker) -> str:
-    """Return the one name of a worker's leak."""
-    return ids.slug(f"{worker.name[:50]}-{worker.metadata.uid[:8]}")
+    """Return the one name of the leak of a worker's present machine."""
+    machine = (worker.status.ec2.instance_id or "")[-8:]
+    return ids.slug(f"{worker.name[:40]}-{worker.metadata.uid[:8]}-{machine}".rstrip("-"))
 
 
 def _told(status: WorkerStatus) -> str | None:

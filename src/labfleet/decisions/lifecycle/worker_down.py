@@ -19,8 +19,10 @@ from labfleet.resources import conditions
 from labfleet.resources.worker import (
     FINALIZER_INSTANCE,
     FINALIZER_LICENCE,
+    CmlStatus,
     Ec2Status,
     Health,
+    LicenceStatus,
 )
 
 
@@ -137,7 +139,9 @@ def failed(draft: Draft) -> Step:
         return draft.go(P.STARTING, "trying again")
     if draft.worker.spec.origin is not None:
         return draft.stay("the instance that was adopted is gone", again=CHECK * 2)
-    draft.set(ec2=Ec2Status())
+    # Another machine: the leak of the old one is on record and not this one's.
+    draft.set(ec2=Ec2Status(), cml=CmlStatus(), licence=LicenceStatus())
+    draft.set(conditions=conditions.drop(draft.status.conditions, "LicenceLeaked"))
     return draft.go(P.PENDING, "trying again")
 
 
