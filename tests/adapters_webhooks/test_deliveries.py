@@ -133,7 +133,7 @@ async def test_a_receiver_that_hangs_or_is_away_costs_its_deadline_only() -> Non
     await deliveries.close()
     server.close()
     await server.wait_closed()
-    with pytest.raises(errors.Unreachable):
+    with pytest.raises(errors.Unreachable, match=r"^the connection was refused$"):
         await post(deliveries, f"http://127.0.0.1:{port}/", inside=True)
     await deliveries.close()
 

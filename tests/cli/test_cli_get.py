@@ -32,6 +32,15 @@ def test_the_table_has_columns_of_the_kind(run, fleet):
     assert (done.code, done.err) == (0, "")
 
 
+def test_a_worker_without_a_public_address_shows_what_it_has(run, stub):
+    """Inside a network it is the private one, and of a server of others its URL."""
+    stub.put("Worker", "w-1", status={"ec2": {"publicIp": None, "privateIp": "10.0.0.7"}})
+    stub.put("Worker", "w-2", spec={"origin": {"kind": "external", "url": "https://cml.example"}})
+    _, first, second = run("get", "workers").out.splitlines()
+    assert "10.0.0.7" in first.split()
+    assert "https://cml.example" in second.split()
+
+
 def test_wide_shows_more_and_nothing_dangerous(run, fleet):
     """Wide adds columns; control characters of a message do not reach the terminal."""
     done = run("get", "w", "-o", "wide", "--no-headers")

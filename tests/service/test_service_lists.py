@@ -65,6 +65,10 @@ async def test_sorting_is_the_servers_and_over_any_field(world: World):
     assert await order("-status.start") == ["a", "b", "z"]
     assert await order("-spec.priority") == ["z", "a", "b"]
     assert await order("metadata.labels.x") == ["a", "b", "z"]
+    assert await order("-status.worker|spec.priority") == ["z", "a", "b"]  # the first there is
+    for path in ("status.start|", "status.start|status.nope", "|".join(["status.start"] * 5)):
+        with pytest.raises(errors.Invalid, match="sessions have no"):
+            await order(path)
     with pytest.raises(errors.Invalid, match=r"did you mean status\.start"):
         await order("status.strat")
 

@@ -9,6 +9,7 @@ cookies, and no byte of the reply's body is read (ux.md T45).
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import socket
 from collections.abc import Mapping
@@ -112,8 +113,7 @@ class HttpDeliveries:
             inner = problem.__cause__ or problem.__context__
             if isinstance(inner, errors.Denied):
                 raise inner from None
-            told = f"{type(problem).__name__}: {problem}"[:300]
-            raise errors.Unreachable(told) from None
+            raise errors.Unreachable(_told(problem)) from None
 
     async def close(self) -> None:
         """Close both sessions."""
@@ -148,3 +148,14 @@ def _judge_literal(url: URL) -> None:
         return
     if not public:
         raise errors.Denied(_refusal(host, host), reason="PrivateAddress")
+
+
+def _told(problem: Exception) -> str:
+    """Return a failed connection in words; the library's name the same address three times."""
+    if isinstance(problem, aiohttp.ClientConnectorError) and problem.os_error.errno:
+        number = problem.os_error.errno
+        if number == errno.ECONNREFUSED:
+            return "the connection was refused"
+        if not isinstance(problem, aiohttp.ClientConnectorDNSError | aiohttp.ClientSSLError):
+            return f"no route ({errno.errorcode.get(number, number)})"
+    return f"{type(problem).__name__}: {problem}"[:300]

@@ -25,7 +25,16 @@ _PIECE = re.compile(r"\{([^{}]*)\}")
 
 
 def simple(root: Any, dotted: str) -> Any:
-    """Return the value at `status.ec2.publicIp`, or None when any part is absent."""
+    """Return the value at `status.ec2.publicIp`, or None when any part is absent.
+
+    `a.b|c.d` gives the first that is there.
+    """
+    first, _, others = dotted.partition("|")
+    value = _plain(root, first)
+    return simple(root, others) if value is None and others else value
+
+
+def _plain(root: Any, dotted: str) -> Any:
     value = root
     for step in dotted.split("."):
         if not isinstance(value, dict):

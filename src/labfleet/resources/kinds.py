@@ -66,7 +66,8 @@ _ROWS = (
         summary="One CML server, usually one EC2 instance.",
         columns=_columns(
             "PHASE=status.phase", "HEALTH=status.health", "POOL=spec.pool",
-            "LICENSED=status.licence.licensed", "ADDRESS=status.ec2.publicIp",
+            "LICENSED=status.licence.licensed",
+            "ADDRESS=status.ec2.publicIp|status.ec2.privateIp|spec.origin.url",
             "INSTANCE=status.ec2.instanceId*", "TYPE=status.ec2.instanceType*",
             "ZONE=status.ec2.availabilityZone*", "VERSION=status.cml.version*",
             "MESSAGE=status.message*",

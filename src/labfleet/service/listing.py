@@ -11,7 +11,7 @@ import base64
 import binascii
 import functools
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,7 @@ from labfleet.service.parts import Caller, Parts
 
 DEFAULT_LIMIT = 100
 TEXT_LIMIT = 256
+ALTERNATIVES = 4
 FILTERS = {
     "phase": "status.phase",
     "owner": "spec.owner",
@@ -101,8 +102,12 @@ def getter(kind: type, path: str) -> Getter | None:
     """Return a reader of the field at a camelCase path, or None when a kind has no such field.
 
     `metadata.labels.x` and other free mappings are followed by key. Fields of what may be
-    absent give None where it is.
+    absent give None where it is; `a.b|c.d` gives the first that is there.
     """
+    if "|" in path:
+        ways = path.split("|")
+        known = [r for r in (getter(kind, one) for one in ways[:ALTERNATIVES]) if r is not None]
+        return _first_of(known) if len(known) == len(ways) else None
     steps: list[tuple[str, bool]] = []
     shape: Any = msgspec.inspect.type_info(kind)
     rest = path.split(".")
@@ -152,6 +157,10 @@ def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], boo
         return all(read(obj) in values for read, values in tests)
 
     return wanted
+
+
+def _first_of(readers: Sequence[Getter]) -> Getter:
+    return lambda obj: next((v for v in (read(obj) for read in readers) if v is not None), None)
 
 
 def _order(row: Kind, sort: str) -> Callable[[Resource], Any]:
