@@ -106,3 +106,16 @@ async def test_a_patch_says_no_more_than_the_verbs_do() -> None:
         await objects.patch(w.parts, ADMIN, WORKER, "w", {"spec": {"desired": "Terminated"}})
         with pytest.raises(Refused, match="being terminated"):
             await objects.patch(w.parts, ADMIN, WORKER, "w", {"spec": {"desired": "Ready"}})
+
+
+@pytest.mark.parametrize("kind", ["Worker", "Pool"])
+@pytest.mark.asyncio
+async def test_no_two_namespaces_share_a_name_that_the_fleet_goes_by(kind: str) -> None:
+    """Samples, ports and a pool's workers are found by name: a twin would shrink or hide them."""
+    async with world() as w:
+        for space in ("default", "lab"):
+            await w.make("Template", "metal", {"machine": MACHINE}, namespace=space)
+        await w.make(kind, "p1", {"template": "metal"})
+        with pytest.raises(errors.Invalid, match="namespace 'default' has this name"):
+            await w.make(kind, "p1", {"template": "metal"}, namespace="lab")
+        assert await w.make(kind, "p2", {"template": "metal"}, namespace="lab")

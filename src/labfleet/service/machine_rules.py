@@ -30,6 +30,7 @@ _POOL_ENDING = frozenset({PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.T
 async def create_worker(parts: Parts, caller: Caller, new: Worker) -> Ruled:
     """Fill the machine from the template and join the pool, unless that is on its way out."""
     del caller
+    await _only_one(parts, new)
     spec, space = new.spec, new.metadata.namespace
     conditions: list[stores.Precondition] = []
     if spec.drain is not None:
@@ -70,6 +71,16 @@ async def update_worker(parts: Parts, caller: Caller, old: Worker, new: Worker) 
     return Ruled(new)
 
 
+async def _only_one(parts: Parts, new: Worker | Pool) -> None:
+    """Refuse a name that another namespace has: measurements, ports and pools go by name."""
+    await parts.fresh()
+    for each in parts.cache.all(type(new)):
+        there = each.metadata.namespace
+        if each.name == new.name and there != new.metadata.namespace:
+            what = f"a {new.kind.lower()} in namespace {there!r} has this name; it is the fleet's"
+            raise intake.invalid(("metadata.name", what), reason="NameTaken")
+
+
 def _tags(worker: Worker) -> None:
     wrong = aws_limits.tags(worker.spec.tags, "spec.tags")
     if wrong:
@@ -79,6 +90,7 @@ def _tags(worker: Worker) -> None:
 async def create_pool(parts: Parts, caller: Caller, new: Pool) -> Ruled:
     """Ask for a template that is there and a policy that is built."""
     del caller
+    await _only_one(parts, new)
     return await _pool(parts, new)
 
 
