@@ -34,6 +34,12 @@ async def test_an_empty_fleet_says_what_to_do(browser: Browser) -> None:
     assert all("hidden" not in each for each in shown)
 
 
+def test_a_server_without_our_licence_is_up() -> None:
+    """Found servers rest in READY_UNLICENSED; the page said for ever that they start."""
+    shown = words.state("Worker", "READY_UNLICENSED")
+    assert (shown.group, shown.tone) == ("running", "warn")
+
+
 @pytest.mark.asyncio
 async def test_one_row_is_whole(browser: Browser) -> None:
     """A session's row has its name as a link, its state in words, and no gap is left blank."""

@@ -83,7 +83,8 @@ STATES: dict[str, dict[str, State]] = {
         WorkerPhase.PROVISIONING_EC2: _STARTS,
         WorkerPhase.EC2_READY: _STARTS,
         WorkerPhase.STARTING: _STARTS,
-        WorkerPhase.READY_UNLICENSED: _STARTS,
+        # It is up, and may stay so: found servers and those of others have no licence of ours.
+        WorkerPhase.READY_UNLICENSED: State("running", 2, "warn", "●"),
         WorkerPhase.LICENSING: _STARTS,
         WorkerPhase.READY: _RUNS,
         WorkerPhase.ACTIVE: _RUNS,
@@ -127,7 +128,7 @@ SECTIONS = (
         Column("Memory GiB", "load", "memoryMib", "unknown: not seen yet", wide=3),
         Column("Nodes", "load", "nodes", "unknown: not seen yet", wide=3),
         Column("Licence", "flag", "status.licence.licensed", "unknown: not asked", wide=2),
-        Column("Since", "time", "status.phaseSince", "just now"),
+        Column("Since", "time", "status.phaseSince", "just now", wide=2),
         Column("What it does", "text", "status.message", "", wide=3),
     )),
     Section("Session", "sessions", "Sessions", (
