@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 
 import networks
@@ -10,7 +11,8 @@ import pytest
 from loopback_server import answer, identity, serving
 from scripted_cml import address
 
-from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, ReplyLost
+from labfleet.adapters.cml import transport as transport_module
+from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, ReplyLost, refuse_metadata
 from labfleet.adapters.probe import TcpProbe
 from labfleet.resources.machine import TlsSettings
 
@@ -259,3 +261,35 @@ async def test_the_probe_gives_up_in_time():
         assert not await TcpProbe(deadline=0.05).answers("127.0.0.1", port)
         for filler in fillers:
             filler.close()
+
+
+@pytest.mark.asyncio
+async def test_a_name_that_leads_to_a_metadata_service_gets_no_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where it is written the rules refuse it; here the name has become an address."""
+    # Loopback stands in for the one address that no test can listen on.
+    monkeypatch.setattr(transport_module, "_EC2_METADATA", ipaddress.ip_address("127.0.0.1"))
+    async with serving(OK) as server:
+        with pytest.raises(NotSent, match="metadata") as caught:
+            await ask(server.url.replace("127.0.0.1", "localhost"))
+    assert caught.value.cause == "no_route"
+    assert server.heads == []
+
+
+@pytest.mark.parametrize(
+    ("written", "refused"),
+    [
+        ("169.254.169.254", True), ("::ffff:169.254.169.254", True), ("fe80::1%eth0", True),
+        ("fd00:ec2::254", True), ("10.0.0.1", False), ("127.0.0.1", False), ("::1", False),
+        ("fd00::1", False), ("", False), (None, False),
+    ],
+)  # fmt: skip
+def test_only_metadata_and_link_local_addresses_are_refused(written: object, refused: bool):
+    """Servers live on private networks; none lives on a link-local one."""
+    try:
+        refuse_metadata(written)
+    except NotSent:
+        assert refused
+    else:
+        assert not refused

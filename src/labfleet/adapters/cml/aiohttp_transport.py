@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import socket
 from collections.abc import Mapping
 from types import SimpleNamespace
 
 import aiohttp
+from aiohttp.abc import ResolveResult
 from yarl import URL
 
 from labfleet.adapters.cml import tls
@@ -23,6 +25,7 @@ from labfleet.adapters.cml.transport import (
     NotSent,
     Reply,
     ReplyLost,
+    refuse_metadata,
 )
 from labfleet.interfaces.lab_host import HostAddress
 
@@ -49,6 +52,19 @@ class Watch(aiohttp.Fingerprint):
             raise aiohttp.ServerFingerprintMismatch(
                 bytes.fromhex(self.pin.pinned or ""), bytes.fromhex(self.pin.seen or ""), "", 0
             )
+
+
+class _Servers(aiohttp.ThreadedResolver):
+    """Resolves names of servers, and no name to a metadata service."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Return the addresses; NotSent for a metadata service's."""
+        found = await super().resolve(host, port, family)
+        for each in found:
+            refuse_metadata(each["host"])
+        return found
 
 
 def connect(address: HostAddress, seen: str | None, limits: Limits) -> AiohttpTransport:
@@ -141,7 +157,7 @@ class AiohttpTransport:
                     ssl=Watch(pin),
                     limit=self._limits.connections,
                     keepalive_timeout=KEEP_IDLE_S,
-                    resolver=aiohttp.ThreadedResolver(),
+                    resolver=_Servers(),
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,

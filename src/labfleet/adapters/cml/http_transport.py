@@ -24,6 +24,7 @@ from labfleet.adapters.cml.transport import (
     NotSent,
     Reply,
     ReplyLost,
+    refuse_metadata,
 )
 from labfleet.interfaces.lab_host import HostAddress
 
@@ -274,12 +275,12 @@ class HttpTransport:
 
     async def _establish(self, loop: asyncio.AbstractEventLoop, connection: Connection) -> None:
         """Connect, shake hands, and look at the certificate before anything is sent."""
-        if not self._secure:
-            await loop.create_connection(lambda: connection, self._host, self._port)
-            return
-        if self._trust is None:
+        if self._secure and self._trust is None:
             self._trust = tls.trust(self._address.tls)
-        await loop.create_connection(lambda: connection, self._host, self._port)
+        link, _ = await loop.create_connection(lambda: connection, self._host, self._port)
+        refuse_metadata((link.get_extra_info("peername") or ("",))[0])
+        if not self._secure or self._trust is None:
+            return
         channel = await connection.secure(self._trust, self._host, self._session)
         pin = self._pin
         if pin is not None and not pin.accepts(channel.certificate):

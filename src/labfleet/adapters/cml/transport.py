@@ -7,6 +7,7 @@ cookies, proxies or environment. Deadlines are machine seconds (kernel/clock.py)
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
@@ -26,6 +27,23 @@ class NotSent(Exception):
         super().__init__(detail)
         self.cause = cause
         self.detail = detail
+
+
+_EC2_METADATA = ipaddress.ip_address("fd00:ec2::254")
+
+
+def refuse_metadata(address: object) -> None:
+    """Raise NotSent when a name led to a metadata service: no CML server lives there (T45).
+
+    The rules refuse such an address where it is written; here a name has become one.
+    """
+    try:
+        judged = ipaddress.ip_address(str(address).split("%", 1)[0])
+    except ValueError:
+        return
+    judged = getattr(judged, "ipv4_mapped", None) or judged
+    if judged.is_link_local or judged == _EC2_METADATA:
+        raise NotSent("no_route", "the name leads to a link-local or metadata address")
 
 
 class ReplyLost(Exception):
