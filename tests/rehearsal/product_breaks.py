@@ -18,7 +18,7 @@ from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.worker import inventory, launch
 from labfleet.controllers.worker import look as worker_look
 from labfleet.controllers.worker.idle import IdleController
-from labfleet.decisions import ledger, placement
+from labfleet.decisions import ledger, pausing, placement
 from labfleet.decisions.lifecycle import (
     session as session_rules,
 )
@@ -243,7 +243,13 @@ def adopt_everything(patch: Patch) -> None:
     patch.setattr(adoption, "_workers", workers)
 
 
+def act_while_paused(patch: Patch) -> None:
+    """Let a pool do what it decided on although somebody paused it."""
+    patch.setattr(pausing, "held", lambda decision, paused, **rest: decision)
+
+
 BREAKS: dict[str, Break] = {
+    "act_while_paused": Break("paused", act_while_paused),
     "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),
     "stop_without_looking_again": Break("idle", stop_without_looking_again),
     "drop_the_token": Break(

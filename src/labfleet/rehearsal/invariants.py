@@ -17,6 +17,7 @@ from labfleet.decisions import parking
 from labfleet.decisions.lifecycle import session_phases, worker_phases
 from labfleet.interfaces import store
 from labfleet.rehearsal.dice import EPOCH
+from labfleet.rehearsal.pauses import Pauses
 from labfleet.rehearsal.replica import INSTALLATION
 from labfleet.rehearsal.worlds.cml import Racks
 from labfleet.rehearsal.worlds.database import Shared
@@ -74,11 +75,13 @@ class Invariants:
     workers: dict[str, Worker] = field(default_factory=dict)
     held: dict[str, dict[Key, Session]] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
+    pauses: Pauses = field(init=False)
     _capacities: dict[str, list[tuple[int, Amounts | None]]] = field(default_factory=dict)
     _orphans: dict[str, float] = field(default_factory=dict)
     _silent: dict[Key, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.pauses = Pauses(self.broken)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
 
@@ -98,7 +101,7 @@ class Invariants:
             revisions = iter(getattr(outcome, "revisions", ()))
             for write in commit.writes:
                 if isinstance(write, store.Put):
-                    self._put(write, next(revisions))
+                    self._put(write, next(revisions), commit.cause.actor)
                 elif isinstance(write, store.Delete):
                     next(revisions)
                     self._gone(write.key)
@@ -115,13 +118,20 @@ class Invariants:
         if token != newest:
             self.broken("fence", f"{name}: token {token} wrote, the newest is {newest}")
 
-    def _put(self, write: store.Put, revision: int) -> None:
+    def _put(self, write: store.Put, revision: int, actor: str) -> None:
         if write.key.kind == "Session":
             new = kinds.decode("Session", write.doc, revision)
             self._session(write.key, self.sessions.get(write.key), new)
         elif write.key.kind == "Worker":
             fresh = kinds.decode("Worker", write.doc, revision)
+            self.pauses.worker(actor, self.workers.get(write.key.name), fresh)
             self._worker(self.workers.get(write.key.name), fresh, revision)
+        elif write.key.kind == "Pool":
+            self.pauses.pool(kinds.decode("Pool", write.doc, revision))
+        elif write.key.kind == "Settings":
+            self.pauses.settings(kinds.decode("Settings", write.doc, revision))
+        elif write.key.kind == "Region":
+            self.pauses.region(actor, kinds.decode("Region", write.doc, revision))
 
     def _gone(self, key: Key) -> None:
         if key.kind == "Session":
@@ -348,7 +358,8 @@ class Invariants:
             self.broken("budget", f"{action}: the request bucket was empty {count} times")
         self.cloud.overdrawn.clear()
         for thing in self.cloud.things.values():
-            if not thing.live or self._owned(thing):
+            # While all is paused nobody may end it; then its hour begins.
+            if not thing.live or self.pauses.fleet or self._owned(thing):
                 self._orphans.pop(thing.id, None)
             elif now - self._orphans.setdefault(thing.id, now) > ORPHAN_SECONDS:
                 self.broken("orphan", f"{thing.id} of {thing.request.worker} belongs to nobody")

@@ -121,6 +121,7 @@ async def _acts(stage: Stage, people: People, options: Options, report: Report) 
     for each in stage.plan.happenings:
         loop.create_task(happenings.play(stage, each))
     watch = loop.create_task(_patrol(stage))
+    caretaker = loop.create_task(people.operators.care())
     await asyncio.sleep(options.hours * 3600)
     await crowd
     stage.luck.stop()
@@ -142,6 +143,7 @@ async def _acts(stage: Stage, people: People, options: Options, report: Report) 
         stage.invariants.broken("liveness", "; ".join(left[:8]))
     stage.invariants.replay()
     watch.cancel()
+    caretaker.cancel()
 
 
 async def _patrol(stage: Stage) -> None:

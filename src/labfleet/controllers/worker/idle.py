@@ -173,15 +173,19 @@ class IdleController:
         Nobody reserved here, took a worker of the pool, or paused automatic actions meanwhile.
         """
         cache = self.context.cache
-        found: list[stores.Precondition] = [
-            self.context.settings.unchanged(),
-            *(ledger_rows.untouched(row, cache.revision) for row in _rows(worker)),
-        ]
+        rows = (ledger_rows.untouched(row, cache.revision) for row in _rows(worker))
+        return (*rows, *self._unpaused(worker))
+
+    def _unpaused(self, worker: Worker) -> tuple[stores.Precondition, ...]:
+        """Return what must hold in a commit that acts by itself: nobody paused it meanwhile."""
+        settings = self.context.settings.unchanged()
         name = worker.spec.pool
-        pool = None if name is None else cache.get(Pool, name, worker.metadata.namespace)
-        if pool is not None:
-            found.append(stores.AtRevision(pool.key, pool.revision))
-        return tuple(found)
+        pool = None
+        if name is not None:
+            pool = self.context.cache.get(Pool, name, worker.metadata.namespace)
+        if pool is None:
+            return (settings,)
+        return settings, stores.AtRevision(pool.key, pool.revision)
 
     async def _ask(
         self, worker: Worker, now: datetime, word: str, reason: str, guard: Guard
@@ -224,7 +228,7 @@ class IdleController:
             why = "a session waits for it"
         if why is not None:
             again = parking.resumed(worker, now, auto=True)
-            guard = (self.context.settings.unchanged(),)
+            guard = self._unpaused(worker)
             told = f"started again: {why}"
             await self.context.write(again, actor=ACTOR, reason=told, preconditions=guard)
         return Again(EVERY)
@@ -244,7 +248,11 @@ class IdleController:
                 await self.context.write(whole, actor=ACTOR, reason="no longer drained: it failed")
             return
         gone = parking.given_up(worker)
-        await self.context.write(gone, actor=ACTOR, reason="retired: it failed while it was idle")
+        if self.context.settings.paused(worker.spec.pool) is not None:
+            return
+        told = "retired: it failed while it was idle"
+        guard = self._unpaused(worker)
+        await self.context.write(gone, actor=ACTOR, reason=told, preconditions=guard)
 
     def _used_again(self, worker: Worker, now: datetime) -> str | None:
         """Return why an idle stop that has not begun yet is taken back."""
@@ -305,7 +313,8 @@ class IdleController:
         )
         spec = msgspec.structs.replace(worker.spec, drain=drain)
         new = msgspec.structs.replace(worker, metadata=metadata, spec=spec)
-        await self.context.write(new, actor=ACTOR, reason=f"draining: {why}")
+        guard = self._unpaused(worker)
+        await self.context.write(new, actor=ACTOR, reason=f"draining: {why}", preconditions=guard)
         return True
 
     async def _aged(self, worker: Worker, settings: Idle) -> Again:
@@ -315,10 +324,10 @@ class IdleController:
             return Again(EVERY)
         if worker.status.phase is not WorkerPhase.DRAINING:
             return Again(EVERY)
-        if self.context.settings.paused(worker.spec.pool) is not None:
-            return Again(EVERY)
         await self._caught_up()
         guard = self._guard(worker)
+        if self.context.settings.paused(worker.spec.pool) is not None:
+            return Again(EVERY)
         verdict = await self._second_look(worker, settings)
         if not idle.unused(verdict) or worker.status.effect is not None:
             return Again(EVERY)

@@ -1,32 +1,28 @@
-"""People: who asks for sessions, cancels, extends, drains; drawn from the seed.
+"""People: who asks for sessions, cancels and extends; drawn from the seed.
 
-Everything goes through the service's verbs inside some living replica, as a request through a
-load balancer would. A request that got no answer is sent again with the same idempotency key.
+Everything goes over a desk (`desk`) to some living replica, as a request through a load
+balancer would. A request that got no answer is sent again with the same idempotency key. Who
+runs the fleet is in `operators`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from labfleet.kernel import errors
 from labfleet.rehearsal.dice import EPOCH, Dice
 from labfleet.rehearsal.replica import Replica
-from labfleet.resources.kinds import KINDS
+from labfleet.rehearsal.worlds.desk import Ask, Desk, Verbs
+from labfleet.rehearsal.worlds.operators import Operators
 from labfleet.resources.session import Session
-from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import adoption, objects, settings_verbs, verbs
-from labfleet.service.access import Principal, Role
-from labfleet.service.parts import Caller, Parts
 
-T = TypeVar("T")
 PATIENCE = 20.0
 TRIES = 30
-ADMIN = Caller(Principal("admin", Role.ADMIN, "ada"))
 POOL, TEMPLATE, TRACK = "main", "metal", "main"
 
 _SIZES = {
@@ -67,11 +63,18 @@ class People:
     demand: Demand
     dice: Dice
     replicas: Callable[[], list[Replica]]
+    desk: Desk = field(default_factory=Verbs)
     least: int = 1
     adopted: set[str] = field(default_factory=set)
     refused: Counter[str] = field(default_factory=Counter)
     asked: int = 0
+    operators: Operators = field(init=False)
     _keys: int = 0
+
+    def __post_init__(self) -> None:
+        self.operators = Operators(
+            self.demand.hours, self.dice, self.desk, self._request, self.replicas, self.adopted
+        )
 
     async def run(self) -> None:
         """Set the fleet up, then let everybody come at their times."""
@@ -79,8 +82,7 @@ class People:
         async with asyncio.TaskGroup() as group:
             for number, visit in enumerate(self._visits()):
                 group.create_task(self._visit(number, *visit))
-            group.create_task(self._operate())
-            group.create_task(self._take_over())
+            group.create_task(self.operators.run())
 
     def _visits(self) -> list[tuple[float, str, bool]]:
         """Return (seconds from the start, definition, exam) of everybody who comes."""
@@ -156,20 +158,16 @@ class People:
             )
 
     async def _set(self, values: dict[str, Any]) -> None:
-        await self._request(lambda parts: settings_verbs.change(parts, ADMIN, values))
+        await self._request(self.desk.settings(values))
 
     async def _make(self, kind: str, name: str | None, spec: dict[str, Any]) -> Any:
-        body = {"metadata": {"name": name} if name else {}, "spec": spec}
-        key = self._key()
-        return await self._request(
-            lambda parts: objects.create(parts, ADMIN, KINDS[kind], body, key=key)
-        )
+        return await self._request(self.desk.create(kind, name, spec, self._key()))
 
     def _key(self) -> str:
         self._keys += 1
         return f"person-{self._keys}"
 
-    async def _request(self, verb: Callable[[Parts], Awaitable[T]]) -> T | None:
+    async def _request(self, ask: Ask) -> Any:
         """Send a request until it is answered; None when it was refused for good."""
         self.asked += 1
         for attempt in range(TRIES):
@@ -181,7 +179,7 @@ class People:
             try:
                 async with asyncio.timeout(PATIENCE):
                     await replica.cache.ready()
-                    return await replica.ask(verb)
+                    return await ask(replica)
             except (TimeoutError, errors.Temporary, errors.Ambiguous):
                 pass
             except errors.LabfleetError as problem:
@@ -215,91 +213,16 @@ class People:
             return
         await asyncio.sleep(dice.between(0, minutes * 60))
         mood = dice.random()
-        name = session.name
+        name, desk = f"s{number:05d}", self.desk
         if mood < 0.15:
-            await self._request(lambda parts: verbs.cancel(parts, ADMIN, name, reason="bored"))
+            await self._request(desk.cancel(name, "bored"))
         elif mood < 0.35:
             longer = timedelta(minutes=int(dice.between(5, 40)))
-            key = self._key()
-            await self._request(lambda parts: verbs.extend(parts, ADMIN, name, by=longer, key=key))
+            await self._request(desk.extend(name, longer, self._key()))
         elif mood < 0.45:
-            await self._request(lambda parts: verbs.observe(parts, ADMIN, name))
+            await self._request(desk.observe(name))
         elif mood < 0.48:
-            await self._request(lambda parts: objects.delete(parts, ADMIN, KINDS["Session"], name))
-
-    async def _operate(self) -> None:
-        """Play the operator: drains, cordons, stops and starts workers now and then."""
-        dice = self.dice.stream("operator")
-        span = self.demand.hours * 3600
-        at = dice.between(1800, 14400)
-        while at < span - 3600:
-            await asyncio.sleep(max(at - asyncio.get_running_loop().time(), 0))
-            await self._operation(dice)
-            at += dice.between(1800, 21600)
-
-    async def _take_over(self) -> None:
-        """Play the operator who adopts one server of others and wants another one left out."""
-        dice = self.dice.stream("adoption")
-        await asyncio.sleep(dice.between(1200, self.demand.hours * 1800 + 1201))
-        for act in ("adopt", "leave"):
-            living = self.replicas()
-            found = [
-                each
-                for each in (living[0].cache.all(Worker) if living else ())
-                if each.spec.origin is not None and not each.spec.origin.managed
-            ]
-            if not found or dice.chance(0.2):
-                return
-            chosen = found[dice.below(len(found))]
-            if act == "adopt":
-                self.adopted.add(chosen.status.ec2.instance_id or "")
-                await self._adopt(chosen.name)
-            else:
-                await self._leave_out(chosen.name)
-            await asyncio.sleep(dice.between(60, 3600))
-
-    async def _adopt(self, name: str) -> None:
-        await self._request(lambda parts: adoption.adopt(parts, ADMIN, name))
-
-    async def _leave_out(self, name: str) -> None:
-        await self._request(lambda parts: objects.delete(parts, ADMIN, KINDS["Worker"], name))
-
-    async def _operation(self, dice: Dice) -> None:
-        living = self.replicas()
-        if not living:
-            return
-        workers = [
-            each.name
-            for each in living[0].cache.all(Worker)
-            if each.status.phase in {WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.STARTING}
-        ]
-        if not workers:
-            return
-        name, mood = workers[dice.below(len(workers))], dice.random()
-        if mood < 0.3:
-            limit = EPOCH + timedelta(
-                seconds=asyncio.get_running_loop().time() + dice.between(900, 3600)
-            )
-            force = dice.chance(0.5)
-            await self._request(
-                lambda parts: verbs.drain(
-                    parts, ADMIN, name, deadline=limit, reason="patch", force=force
-                )
-            )
-            await asyncio.sleep(dice.between(60, 7200))
-            await self._request(lambda parts: verbs.cancel_drain(parts, ADMIN, name))
-        elif mood < 0.5:
-            await self._request(lambda parts: verbs.cordon(parts, ADMIN, name))
-            await asyncio.sleep(dice.between(60, 3600))
-            await self._request(lambda parts: verbs.cordon(parts, ADMIN, name, closed=False))
-        elif mood < 0.8:
-            await self._request(lambda parts: verbs.desire(parts, ADMIN, name, desired="Stopped"))
-            await asyncio.sleep(dice.between(60, 7200))
-            await self._request(lambda parts: verbs.desire(parts, ADMIN, name, desired="Ready"))
-        else:
-            await self._request(
-                lambda parts: verbs.desire(parts, ADMIN, name, desired="Terminated")
-            )
+            await self._request(desk.delete("Session", name))
 
 
 def _idle(dice: Dice) -> dict[str, Any]:

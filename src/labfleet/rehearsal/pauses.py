@@ -1,0 +1,63 @@
+"""While automatic actions are paused, nothing is done that nobody asked for.
+
+Judged by commits: a pool's or the idle rule's own wish for a worker (made, started, stopped,
+emptied, retired) and a deed of garbage collection must not be durable after the pause is. What was decided before
+the pause is no excuse: the product writes it only if nobody paused it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from labfleet.resources import fleet_settings
+from labfleet.resources.fleet_settings import Settings
+from labfleet.resources.pool import Pool
+from labfleet.resources.region import Region
+from labfleet.resources.worker import Worker
+
+AUTOMATIC = frozenset({"pool-controller", "idle-controller"})
+
+
+@dataclass(slots=True)
+class Pauses:
+    """Knows what is paused, from the commits, and who acts by itself all the same."""
+
+    broken: Callable[[str, str], None]
+    pools: dict[str, Pool] = field(default_factory=dict)
+    fleet: bool = False
+    _ended: dict[str, int] = field(default_factory=dict)
+
+    def settings(self, new: Settings) -> None:
+        """Take the fleet's settings."""
+        self.fleet = fleet_settings.effective(new, {}).automation.paused
+
+    def pool(self, new: Pool) -> None:
+        """Take a pool."""
+        self.pools[new.name] = new
+
+    def held(self, pool: str | None) -> bool:
+        """Tell whether nothing may be done by itself to a pool (None: outside of pools)."""
+        found = self.pools.get(pool or "")
+        if found is not None and (found.deleting or found.spec.desired != "Ready"):
+            return False  # people asked for its end
+        return self.fleet or (found is not None and found.spec.paused)
+
+    def worker(self, actor: str, old: Worker | None, new: Worker) -> None:
+        """Judge who wants what of a worker."""
+        if actor not in AUTOMATIC or not self.held(new.spec.pool):
+            return
+        if old is None:
+            self.broken("paused", f"{actor} makes {new.key} while it is paused")
+        elif old.spec.desired != new.spec.desired:
+            told = f"{actor} wants {new.key} {new.spec.desired} while it is paused"
+            self.broken("paused", told)
+        elif old.spec.drain is None and new.spec.drain is not None:
+            self.broken("paused", f"{actor} drains {new.key} while it is paused")
+
+    def region(self, actor: str, new: Region) -> None:
+        """Judge a deed of garbage collection, which is written down before it is done."""
+        before = self._ended.get(new.name, 0)
+        self._ended[new.name] = new.status.ended
+        if actor == "garbage" and new.status.ended > before and self.fleet:
+            self.broken("paused", f"garbage is ended in {new.name} while all is paused")
