@@ -23,10 +23,12 @@ from labfleet.resources.decision import Decision
 from labfleet.resources.definition import Definition
 from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.kinds import Kind
+from labfleet.resources.leak import Leak
 from labfleet.resources.machine import TimeLimits
 from labfleet.resources.meta import Record, Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 from labfleet.service import access, drain_blockers, verbs
 from labfleet.service.drain_blockers import Blocker
@@ -233,13 +235,28 @@ def _plain(obj: Resource) -> Explanation:
         obj,
         phase=phase,
         since=obj.metadata.creation_timestamp,
-        why=getattr(obj.status, "message", ""),
+        why=_about(obj) or getattr(obj.status, "message", ""),
         conditions=getattr(obj.status, "conditions", ()),
         decision=None,
         waits=[],
         deadline=None,
         where="",
     )
+
+
+def _about(obj: Resource) -> str:
+    """Return in words what a kind without a message knows of itself."""
+    if isinstance(obj, Leak):
+        doubt = "" if obj.spec.certain else " (it may have gone back after all)"
+        return f"{obj.spec.why}{doubt}: {obj.spec.fix} {obj.name}"
+    if isinstance(obj, Webhook):
+        status = obj.status
+        told = f"{status.delivered} delivered, {status.dropped} dropped"
+        if not status.failures:
+            return told
+        again = "" if status.retry_at is None else f"; next try at {_shown(status.retry_at)}"
+        return f"{told}; {status.failures} failures in a row: {status.last_error}{again}"
+    return ""
 
 
 def _made(
