@@ -233,7 +233,7 @@ async def adopt_server(
         raise intake.invalid(("template", "give a template, or username and password"))
     machine = None if login is None else Machine(cml=login)
     spec = WorkerSpec(template=template, machine=machine, origin=origin)
-    return await _add(parts, caller, name or _name_of(parts, plain, namespace), namespace, spec)
+    return await _add(parts, caller, name or _name_of(parts, plain), namespace, spec)
 
 
 def _logged_in(machine: Machine, login: CmlSettings) -> Machine:
@@ -247,11 +247,11 @@ def _logged_in(machine: Machine, login: CmlSettings) -> Machine:
     return msgspec.structs.replace(machine, cml=cml)
 
 
-def _name_of(parts: Parts, url: str, namespace: str) -> str:
+def _name_of(parts: Parts, url: str) -> str:
     """Return a name from an address's host, with its port when another server has that."""
     where = url.partition("://")[2].partition("/")[0]
     chosen = ids.slug(where.partition(":")[0] or url)
-    taken = {each.name for each in parts.cache.all(Worker) if each.metadata.namespace == namespace}
+    taken = {each.name for each in parts.cache.all(Worker)}  # one name for all namespaces
     return ids.slug(where) if chosen in taken else chosen
 
 
