@@ -308,6 +308,30 @@ def test_a_leader_again_goes_on_where_the_other_one_stopped() -> None:
     play(story)
 
 
+def test_an_event_that_cannot_be_read_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another program wrote, in a form that this one refuses, is passed over."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            for name in ("w1", "w2"):
+                await w.worker(name)
+            await w.parts.fresh()
+            read = webhooks.kinds.decode
+
+            def decode(kind: str, doc: bytes, revision: int) -> Any:
+                if b'"w1"' in doc:
+                    raise msgspec.ValidationError("unknown field")
+                return read(kind, doc, revision)
+
+            monkeypatch.setattr(webhooks.kinds, "decode", decode)
+            await controller.reconcile(KEY)
+            monkeypatch.setattr(webhooks.kinds, "decode", read)
+            assert [each[1]["subject"] for each in sender.posts] == ["workers/w2"]
+
+    play(story)
+
+
 def test_the_log_waits_for_webhooks_within_a_bound() -> None:
     """Compaction keeps what a webhook has not got, and never more than its bound."""
 

@@ -57,6 +57,8 @@ class DiscoveryController:
         if not wanted.enabled or self.context.settings.paused() is not None:
             return Again(IDLE_SECONDS)
         for region in dict.fromkeys(wanted.regions):
+            if self.context.settings.paused() is not None:
+                break  # somebody said so while the region before was scanned
             await self._scan(region, wanted)
         return Again(float(wanted.scan_interval_seconds))
 

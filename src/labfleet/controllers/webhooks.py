@@ -140,6 +140,12 @@ class WebhookController:
         """Return what an event means, by the object's last event before it."""
         if event.key.kind == "Webhook" or event.key.kind not in kinds.KINDS:
             return ()
+        try:
+            return await self._read(event)
+        except ValueError:
+            return ()  # written by another program in a form that this one does not read
+
+    async def _read(self, event: stores.Event) -> tuple[Change, ...]:
         new = kinds.decode(event.key.kind, event.doc, event.revision)
         if event.type == "DELETED":
             return event_types.changes(new, None)
