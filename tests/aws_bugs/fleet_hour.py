@@ -169,8 +169,9 @@ async def images(w: BugWorld, told: Told) -> None:
 async def operators(w: BugWorld, workers: int) -> None:
     """Stop a third, end a third, and make as many anew, as each becomes ready."""
     third = workers // 3
-    stop = [f"w{n}" for n in range(third)]
-    end_ = [f"w{n}" for n in range(third, 2 * third)]
+    more = third + third // 5
+    stop = [f"w{n}" for n in range(more)]
+    end_ = [f"w{n}" for n in range(more, more + third)]
 
     def up(names: list[str]) -> int:
         phases = {each.name: each.status.phase for each in w.cache.all(Worker)}

@@ -12,6 +12,7 @@ from world import ADMIN, MACHINE, World, world
 
 from labfleet.kernel import errors
 from labfleet.resources import conditions
+from labfleet.resources.meta import Key
 from labfleet.service import verbs
 
 
@@ -554,5 +555,38 @@ def test_a_gone_machine_in_an_action_is_looked_into_at_once() -> None:
             await w.until(w.is_("w1", "FAILED"))
             assert w.clock.now() - begun < timedelta(seconds=120)
             assert msgspec.to_builtins(w.w().status)["effect"] is None
+
+    play(story)
+
+
+def test_a_stop_that_people_asked_for_is_looked_at_once_more() -> None:
+    """What runs there is no session's: the stop is made, and its event says so (I9)."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.worker("w1")
+            await w.until(w.is_("w1", "READY"))
+            lab = w.hosts.edit("w1")
+            lab.nodes[0].up_at = w.clock.monotonic()
+            await w.desire("w1", "Stopped")
+            await w.until(w.is_("w1", "STOPPED"))
+            told = await w.store.events_of(Key("Worker", "default", "w1"))
+            assert any("nodes ran that are no session's" in each.reason for each in told)
+
+    play(story)
+
+
+def test_a_silent_server_does_not_hold_up_a_stop_that_people_asked_for() -> None:
+    """The last look has a deadline of its own within that of the call."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.worker("w1")
+            await w.until(w.is_("w1", "READY"))
+            w.hosts.cut.add("w1")
+            await w.desire("w1", "Stopped")
+            await w.until(w.is_("w1", "STOPPED"))
 
     play(story)

@@ -189,6 +189,15 @@ def test_empty_worker_goes_after_its_time(over, goes):
     assert [each.reason for each in found.retire] == (["Empty"] if goes else [])
 
 
+@pytest.mark.parametrize("over", [{}, {"max_workers": 1, "min_workers": 0}])
+def test_a_lab_that_somebody_started_by_hand_keeps_its_worker(over):
+    """Empty of sessions is not empty: the next one goes, or none."""
+    used = worker("a", empty_since=ago(90_000), in_use=True)
+    free = worker("b", empty_since=ago(80_000))
+    assert [each.name for each in decide(used, free, **over).retire] == ["b"]
+    assert decide(used, replace(free, in_use=True), **over).retire == ()
+
+
 def test_longest_empty_goes_first_and_one_at_a_time():
     """Of two empty workers the one that has been empty longer goes."""
     found = decide(

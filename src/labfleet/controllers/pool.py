@@ -347,6 +347,7 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
         capacity=worker.status.capacity,
         reservations=held,
         empty_since=worker.status.empty_since,
+        in_use=bool(worker.status.cml.running_nodes),
         unreachable=worker.status.health is Health.UNREACHABLE
         or worker_phases.closed_by(worker.status.conditions) is not None,
     )

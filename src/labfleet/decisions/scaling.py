@@ -35,7 +35,8 @@ class PoolWorker:
 
     `leaving`: somebody asked for its end, its stop or its drain. `parked`: the idle rule
     stopped it or is about to, so it may be started again. `capacity` None means not seen yet;
-    the template's is assumed. `empty_since` None means that it hosts something.
+    the template's is assumed. `empty_since` None means that it hosts something. `in_use`:
+    nodes run there that are no session's, so a person may be at work.
     """
 
     name: str
@@ -48,6 +49,7 @@ class PoolWorker:
     capacity: Amounts | None = None
     reservations: tuple[Reservation, ...] = ()
     empty_since: datetime | None = None
+    in_use: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +340,8 @@ def _fits_empty(request: placement.PlacementRequest, shape: placement.Shape, now
 def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement, ...]:
     """Return the one ready worker to remove, if there is one.
 
-    Empty means: hosts nothing and nothing is booked on it, also not for later.
+    Empty means: hosts nothing, no node runs there, and nothing is booked on it, also not for
+    later. A lab that somebody started by hand keeps its worker (aws.md 5, case 23).
     """
     scaling = view.spec.scaling
     if len(groups.ready) <= scaling.min_workers:
@@ -347,7 +350,7 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
         (each.empty_since, each.name)
         for each in groups.ready
         if each.empty_since is not None and not each.reservations
-        and each.phase is not WorkerPhase.ACTIVE
+        and each.phase is not WorkerPhase.ACTIVE and not each.in_use
     ]  # fmt: skip
     if not empty:
         return ()

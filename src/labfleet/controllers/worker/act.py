@@ -6,6 +6,7 @@ from a fresh look once its deadline has passed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +21,8 @@ from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Worker
 
 DEADLINE = 15.0
+GLANCE_SECONDS = 3.0
+"""Machine seconds for the last look before a stop: most of the call's time is EC2's."""
 SILENCE = timedelta(minutes=10)
 """How long an idle stop waits for a server that cannot be asked any more."""
 INCLUDED_ENTERPRISE = 20
@@ -36,6 +39,7 @@ class Outcome:
     telemetry: bool | None = None
     telemetry_refused: str | None = None
     claimed: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,14 @@ class Actions:
         return Outcome()
 
     async def _stop(self, worker: Worker, machine: Machine) -> Outcome:
+        seen = ""
         if parking.auto_stopped(worker):
             await self._refuse_used(worker, machine)
+        else:
+            seen = await self._glance(worker, machine)
         await self.context.compute.stop(machine.aws.region, _instance(worker))
         self.inventory.took(machine.aws.region, _instance(worker), "stopping")
-        return Outcome()
+        return Outcome(note=seen)
 
     async def _refuse_used(self, worker: Worker, machine: Machine) -> None:
         """Raise Temporary while something runs on a worker that nobody asked to stop.
@@ -101,6 +108,20 @@ class Actions:
         if stats.running_nodes or stats.running_orphans:
             message = f"{stats.running_nodes} nodes run again: the idle stop waits for them"
             raise errors.Temporary(message, reason="NodesRunning")
+
+    async def _glance(self, worker: Worker, machine: Machine) -> str:
+        """Look once more at what a stop that people asked for ends; it is not held up by it.
+
+        EC2 may take the stop minutes after the worker was seen empty (I9). What runs then is
+        no session of ours, and the event says so.
+        """
+        try:
+            async with asyncio.timeout(GLANCE_SECONDS):
+                stats = await self._host(worker, machine).system_stats()
+        except (errors.LabfleetError, TimeoutError):
+            return ""
+        nodes = stats.running_nodes
+        return f"{nodes} nodes ran that are no session's" if nodes else ""
 
     async def _terminate(self, worker: Worker, machine: Machine) -> Outcome:
         await self.context.compute.terminate(machine.aws.region, _instance(worker))

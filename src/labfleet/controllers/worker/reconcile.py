@@ -194,7 +194,9 @@ class WorkerController:
             status=status,
             finalizers=step.finalizers,
             actor=ACTOR,
-            reason=step.status.message or step.status.phase,
+            reason="; ".join(
+                each for each in (step.status.message or step.status.phase, outcome.note) if each
+            ),
             writes=leaks.writes(self.context, kept or worker, status),
         )
         return Again(step.again if step.action in {None, action} else 1.0)
