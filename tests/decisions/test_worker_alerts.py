@@ -319,15 +319,24 @@ def test_a_phase_that_ends_is_stuck_no_more() -> None:
 
 def test_a_drain_is_bounded_by_its_own_deadline() -> None:
     """And one that is empty rests, it is not stuck."""
-    drain = Drain(deadline=START + timedelta(seconds=100))
+    drain = Drain(deadline=START + timedelta(seconds=1000))
     line = Line(P.DRAINING, drain=drain)
-    line.look(measured(), sessions=1, seconds=90)
+    line.look(measured(), sessions=1, seconds=990)
     assert line.fact("PhaseStuck") == ("", "")
     line.look(measured(), sessions=1, seconds=20)
     assert line.fact("PhaseStuck")[0] == "True"
     line.look(measured(), sessions=0)
     line.look(measured(), sessions=0)
     assert line.fact("PhaseStuck") == ("", "")
+
+
+def test_a_drain_that_ends_now_has_the_time_that_a_teardown_takes() -> None:
+    """`drain --now` raises nothing in its first five minutes."""
+    line = Line(P.DRAINING, drain=Drain(deadline=START, force=True))
+    line.look(measured(), sessions=1, seconds=290)
+    assert line.fact("PhaseStuck") == ("", "")
+    line.look(measured(), sessions=1, seconds=20)
+    assert line.fact("PhaseStuck")[0] == "True"
 
 
 # --- the provider's checks ---------------------------------------------------------------------

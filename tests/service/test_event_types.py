@@ -10,6 +10,8 @@ from fleet_world import World
 
 from labfleet.kernel import errors
 from labfleet.resources import conditions
+from labfleet.resources.alerts import ALERTS, Alert
+from labfleet.resources.conditions import Status
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
@@ -25,7 +27,7 @@ from labfleet.resources.worker import (
 )
 from labfleet.service import objects
 from labfleet.service.access import Principal, Role
-from labfleet.service.event_types import GOOD_WHEN_TRUE, TYPES, changes
+from labfleet.service.event_types import TYPES, changes
 from labfleet.service.parts import Caller
 from labfleet.service.webhook_rules import url_problem
 
@@ -79,15 +81,27 @@ def test_the_life_of_a_record_is_told() -> None:
     assert changes(BASE, BASE) == ()
 
 
-def test_raised_is_always_the_bad_news() -> None:
-    """A condition that should hold is raised when it turns False, the others when True."""
-    for name in ("CmlHealthy", "DiskAlmostFull"):
-        bad, good = ("False", "True") if name in GOOD_WHEN_TRUE else ("True", "False")
-        sick = worker(conditions=conditions.put((), name, bad, "R", now=NOW))
-        well = worker(conditions=conditions.put((), name, good, "R", now=NOW))
-        assert [each.type for each in changes(BASE, sick)] == ["condition.raised"]
-        assert [each.type for each in changes(sick, well)] == ["condition.cleared"]
-        assert [each.type for each in changes(BASE, well)] == []
+@pytest.mark.parametrize("row", list(ALERTS.values()), ids=lambda row: row.condition)
+def test_raised_is_always_the_bad_news(row: Alert) -> None:
+    """Each alert of a worker is raised with its own status and cleared with the other."""
+    other: Status = "False" if row.when == "True" else "True"
+    sick = worker(conditions=conditions.put((), row.condition, row.when, "R", now=NOW))
+    well = worker(conditions=conditions.put((), row.condition, other, "R", now=NOW))
+    assert [each.type for each in changes(BASE, sick)] == ["condition.raised"]
+    assert [each.type for each in changes(sick, well)] == ["condition.cleared"]
+    assert [each.type for each in changes(BASE, well)] == []
+
+
+def test_an_ordinary_life_raises_nothing() -> None:
+    """A lab that boots and a worker that comes up ask for nobody."""
+    facts = conditions.put((), "CMLReady", "False", "NotReady", now=NOW)
+    assert changes(BASE, worker(conditions=facts)) == ()
+    base = Session(metadata=Metadata(name="s"), spec=SessionSpec(definition="d"))
+    facts = conditions.put((), "LabStarted", "False", "Booting", now=NOW)
+    booting = msgspec.structs.replace(
+        base, status=msgspec.structs.replace(base.status, conditions=facts)
+    )
+    assert changes(base, booting) == ()
 
 
 def test_a_sessions_phase_end_and_extension_are_told() -> None:

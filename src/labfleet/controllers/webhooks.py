@@ -316,9 +316,11 @@ def _cloud_event(installation: str, identity: str, event: stores.Event, change: 
             "datacontenttype": "application/json",
             "data": {
                 **change.data,
-                "actor": event.actor,
-                "reason": event.reason,
-                "requestId": event.request_id,
+                "cause": {
+                    "actor": event.actor,
+                    "reason": event.reason,
+                    "requestId": event.request_id,
+                },
                 "object": msgspec.Raw(event.doc),
             },
         }

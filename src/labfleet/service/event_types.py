@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from labfleet.resources import alerts
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session
@@ -60,8 +61,8 @@ TYPES: dict[str, str] = {
     "template.deleted": "a template is gone",
     "settings.updated": "the fleet's settings were changed",
     "simulation.status.changed": "a simulation was approved, denied, completed or expired",
-    "condition.raised": "a condition of any object became True (false for what should hold)",
-    "condition.cleared": "a condition of any object went back",
+    "condition.raised": "a condition began to ask for somebody: an alert of a worker, a pool that paused",
+    "condition.cleared": "it asks for nobody any more",
     "object.created": "any other object was made",
     "object.updated": "what people want of any other object changed",
     "object.deleted": "any other object is gone",
@@ -71,14 +72,18 @@ TYPES: dict[str, str] = {
 UNLOGGED = frozenset({"worker.metrics.updated"})
 """What only the seeds' stream carries: measurements are no changes of objects."""
 
-GOOD_WHEN_TRUE = frozenset(
-    {
-        "EC2Provisioned", "CMLReady", "Licensed", "AcceptingLabs", "CapacityAvailable",
-        "HealthCheckPassed", "CmlHealthy", "InstanceChecksPassed", "TelemetryComplete", "TelemetrySet", "Ready",
-        "Drained", "EC2Started", "LabStarted", "PortsOpen", "HostReachable", "Collected", "Scheduled",
-    }
-)  # fmt: skip
-"""Conditions that should hold: they are raised when they turn False."""
+NEWS = {
+    ("Pool", "LosingMachines"): "True",
+    ("Pool", "Paused"): "True",
+    ("Region", "Scanned"): "False",
+    ("Session", "HostReachable"): "False",
+    ("Definition", "NodesKnown"): "False",
+}
+"""Conditions of other kinds than Worker that ask for somebody, and with which status.
+
+Of workers it is the alerts' table that says so. What belongs to an ordinary life, such as a
+lab that boots, is in `session.status.changed` and is no condition raised.
+"""
 
 
 class Change(NamedTuple):
@@ -243,19 +248,23 @@ def _other(old: Resource, new: Resource) -> Iterator[Change]:
 
 def _conditions(old: Resource, new: Resource) -> Iterator[Change]:
     """Yield what began and ceased to be bad news; a fact that is dropped or Unknown is no news."""
-    before = {each.type: each for each in getattr(old.status, "conditions", ()) if _bad(each)}
+    kind = new.kind
+    known = getattr(old.status, "conditions", ())
+    before = {each.type: each for each in known if _bad(kind, each)}
     after = {each.type: each for each in getattr(new.status, "conditions", ())}
     for name, each in after.items():
-        if _bad(each) and name not in before:
+        if _bad(kind, each) and name not in before:
             yield _condition("condition.raised", each)
     for name, was in before.items():
         each = after.get(name, was)
-        if name not in after or not _bad(each):
+        if name not in after or not _bad(kind, each):
             yield _condition("condition.cleared", each)
 
 
-def _bad(fact: Condition) -> bool:
-    return fact.status == ("False" if fact.type in GOOD_WHEN_TRUE else "True")
+def _bad(kind: str, fact: Condition) -> bool:
+    if kind == "Worker":
+        return alerts.is_raised(fact)
+    return NEWS.get((kind, fact.type)) == fact.status
 
 
 def _condition(name: str, fact: Condition) -> Change:

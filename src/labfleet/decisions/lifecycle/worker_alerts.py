@@ -73,6 +73,10 @@ def _forget(draft: Draft, *names: str) -> None:
 # --- a phase that does not end ---------------------------------------------------------------
 
 
+DRAIN_LEAST = 300.0
+"""A drain that is ended now still tears labs down; before that it is not stuck."""
+
+
 def phase_limit(draft: Draft) -> tuple[str, float] | None:
     """Return name and seconds of what bounds the phase; None when nothing does."""
     name = LIMITS.get(draft.status.phase)
@@ -82,7 +86,7 @@ def phase_limit(draft: Draft) -> tuple[str, float] | None:
         name = "launch"
     drain, since = draft.worker.spec.drain, draft.status.phase_since
     if draft.status.phase is P.DRAINING and drain is not None and since is not None:
-        return name, max((drain.deadline - since).total_seconds(), 0.0)
+        return name, max((drain.deadline - since).total_seconds(), DRAIN_LEAST)
     return name, float(getattr(draft.limits, name))
 
 
