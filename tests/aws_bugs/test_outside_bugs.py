@@ -349,7 +349,7 @@ def test_35_a_tool_that_ends_the_fleet_each_day_does_not_get_a_new_one_each_time
             await w.start(run=["worker", "pool", "garbage"])
             scaling = {"minWorkers": 10, "maxWorkers": 12, "cooldownUpSeconds": 0}
             await w.pool(scaling=scaling)
-            for day in (1, 2, 3):
+            for day in (1, 2):
                 await w.until(lambda: serving(w) == 10, hours=6)
                 launched = w.cloud.calls("RunInstances")
                 w.cloud.hand("terminate", *(each["id"] for each in w.cloud.instances()))
