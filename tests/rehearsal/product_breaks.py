@@ -18,7 +18,7 @@ from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.worker import inventory, launch
 from labfleet.controllers.worker import look as worker_look
 from labfleet.controllers.worker.idle import IdleController
-from labfleet.decisions import ledger, pausing, placement
+from labfleet.decisions import garbage, ledger, pausing, placement
 from labfleet.decisions.lifecycle import (
     session as session_rules,
 )
@@ -248,7 +248,14 @@ def act_while_paused(patch: Patch) -> None:
     patch.setattr(pausing, "held", lambda decision, paused, **rest: decision)
 
 
+def sweep_everything(patch: Patch) -> None:
+    """Sweep what its tag protects, too."""
+    before = garbage.leftover
+    patch.setattr(garbage, "leftover", lambda found, known, tag: before(found, known, "no such"))
+
+
 BREAKS: dict[str, Break] = {
+    "sweep_everything": Break("stranger", sweep_everything),
     "act_while_paused": Break("paused", act_while_paused),
     "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),
     "stop_without_looking_again": Break("idle", stop_without_looking_again),

@@ -41,6 +41,11 @@ def unsettled(seen: Invariants, *, least: int, most: int) -> list[str]:
         *_sessions(seen, now),
         *_workers(seen, least, most),
         *_machines(seen),
+        *(
+            f"{each.kind} {each.id} is attached to nothing and still there"
+            for each in seen.cloud.waste
+            if each.id not in seen.spared
+        ),
         *_labs(seen),
         *_ports(seen),
         *_licences(seen),

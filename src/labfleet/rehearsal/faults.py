@@ -36,6 +36,7 @@ RATES: dict[str, float] = {
     "event_twice": 0.01,
     "wake_lost": 0.02,
     "probe_fails": 0.02,
+    "page_partial": 0.01,
 }
 """Share of calls, writes, events or reads that each strikes in a harsh plan."""
 
@@ -52,6 +53,7 @@ HAPPENINGS: dict[str, tuple[float, float, float]] = {
     "console_stop": (1.5, 0.0, 0.0),
     "console_start": (1.0, 0.0, 0.0),
     "console_terminate": (1.0, 0.0, 0.0),
+    "cleaner": (0.8, 1200.0, 2400.0),
     "lab_deleted": (1.5, 0.0, 0.0),
     "port_added": (3.0, 0.0, 0.0),
     "lab_at_cordon": (12.0, 120.0, 2400.0),
@@ -62,6 +64,10 @@ HAPPENINGS: dict[str, tuple[float, float, float]] = {
     "quota_full": (1.0, 300.0, 1800.0),
     "slow_metal": (2.0, 1800.0, 7200.0),
     "ec2_down": (2.0, 20.0, 300.0),
+    "credentials_expired": (1.5, 60.0, 900.0),
+    "zone_down": (1.5, 300.0, 2700.0),
+    "tag_taken": (2.0, 120.0, 5400.0),
+    "left_behind": (4.0, 0.0, 0.0),
     "disk_full": (2.0, 10.0, 300.0),
 }
 """Word -> (mean number in a day, shortest and longest span in seconds)."""

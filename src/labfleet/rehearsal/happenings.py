@@ -13,8 +13,11 @@ from cml_simulator.core import fleet as servers
 from cml_simulator.core.errors import CmlError
 from cml_simulator.core.licensing import Stage as Registration
 from cml_simulator.core.world import ADMIN_ID, Server
+from labfleet.adapters.aws.launches import OWNER
+from labfleet.interfaces.compute import Leftover
 from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.faults import Happening
+from labfleet.rehearsal.replica import INSTALLATION
 from labfleet.rehearsal.stage import Stage
 from labfleet.rehearsal.worlds import people
 from labfleet.rehearsal.worlds.ec2 import ZONES, Thing
@@ -169,6 +172,50 @@ async def _console_terminate(stage: Stage, happening: Happening) -> bool:
     return True
 
 
+async def _tag_taken(stage: Stage, happening: Happening) -> bool:
+    """Take name and owner tag from one of our machines, as people do; they put them back."""
+    ours = [each for each in _things(stage, "running") if each.tags.get(OWNER) == INSTALLATION]
+    thing = _picked(ours, happening)
+    if thing is None:
+        return False
+    taken = {key: thing.tags.pop(key) for key in (OWNER, "Name") if key in thing.tags}
+    stage.invariants.untagged[thing.id] = stage.loop.time()
+    await asyncio.sleep(happening.span)
+    thing.tags |= taken
+    del stage.invariants.untagged[thing.id]
+    return True
+
+
+async def _left_behind(stage: Stage, happening: Happening) -> bool:
+    """Leave a volume or an address attached to nothing: ours, kept by a tag, or of others."""
+    number = len(stage.cloud.waste) + len(stage.invariants.spared) + happening.number
+    tags = {OWNER: "somebody-else" if happening.pick > 0.8 else INSTALLATION, "Name": "left"}
+    if happening.pick < 0.2:
+        tags["keep"] = "until the audit"
+    now = EPOCH + timedelta(seconds=stage.loop.time())
+    found = Leftover("volume", "", f"vol-{number:017x}", now, tags)
+    if number % 2:
+        found = Leftover("address", "", f"eipalloc-{number:017x}", None, tags)
+    if not 0.2 <= happening.pick <= 0.8:
+        stage.invariants.spared.add(found.id)
+    stage.cloud.waste.append(found)
+    return True
+
+
+async def _cleaner(stage: Stage, happening: Happening) -> bool:
+    """Let a clean-up job of somebody's end every machine of ours soon after it is up."""
+    ended = False
+    until = stage.loop.time() + happening.span
+    while stage.loop.time() < until and not stage.luck.over:
+        for thing in _things(stage, "running"):
+            if thing.tags.get(OWNER) == INSTALLATION:
+                stage.invariants.excused.add(thing.id)
+                stage.cloud.begin_end(thing, "console", "Client.UserInitiatedShutdown")
+                ended = True
+        await asyncio.sleep(120)
+    return ended
+
+
 # --- CML servers -------------------------------------------------------------------------
 
 
@@ -275,6 +322,24 @@ async def _no_stock(stage: Stage, happening: Happening) -> bool:
     return await _window(stage, happening, f"subnet-{ZONES[int(happening.pick * 3) % 3]}")
 
 
+async def _zone_down(stage: Stage, happening: Happening) -> bool:
+    """Take a zone away: nothing starts there, what runs there is out of reach and fails checks."""
+    one = _picked([each for each in _things(stage, "running") if each.zone != "any"], happening)
+    if one is None:
+        return False
+    struck = [each for each in _things(stage, "running") if each.zone == one.zone]
+    ends = [stage.luck.begin("no_stock", one.zone)]
+    for thing in struck:
+        thing.system_check = "impaired"
+        ends.append(stage.luck.begin("server_unreachable", thing.public_ip))
+    await asyncio.sleep(happening.span)
+    for end in ends:
+        end()
+    for thing in struck:
+        thing.system_check = "ok"
+    return True
+
+
 async def _for_all(stage: Stage, happening: Happening) -> bool:
     return await _window(stage, happening, None)
 
@@ -291,6 +356,7 @@ ACTS: dict[str, Callable[[Stage, Happening], Awaitable[bool]]] = {
     "console_stop": _console_stop,
     "console_start": _console_start,
     "console_terminate": _console_terminate,
+    "cleaner": _cleaner,
     "lab_deleted": _lab_deleted,
     "port_added": _port_added,
     "lab_at_cordon": _lab_at_cordon,
@@ -301,5 +367,9 @@ ACTS: dict[str, Callable[[Stage, Happening], Awaitable[bool]]] = {
     "quota_full": _for_all,
     "slow_metal": _for_all,
     "ec2_down": _for_all,
+    "credentials_expired": _for_all,
+    "zone_down": _zone_down,
+    "tag_taken": _tag_taken,
+    "left_behind": _left_behind,
     "disk_full": _for_all,
 }

@@ -8,6 +8,7 @@ but for a patrol every virtual minute and the replay of the log at the end.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -36,6 +37,8 @@ from labfleet.stores import rules
 
 ORPHAN_SECONDS = 3600.0
 SILENT_SECONDS = 1200.0
+CALL_SECONDS = 60.0
+"""How long after its look at the tags a call may arrive."""
 LEADERS = frozenset(
     {
         "scheduler", "pool-controller", "worker-controller", "session-controller",
@@ -71,6 +74,8 @@ class Invariants:
     theirs: set[tuple[str, str]] = field(default_factory=set)
     strangers: set[str] = field(default_factory=set)
     adopted: set[str] = field(default_factory=set)
+    untagged: dict[str, float] = field(default_factory=dict)
+    spared: set[str] = field(default_factory=set)
     sessions: dict[Key, Session] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
     held: dict[str, dict[Key, Session]] = field(default_factory=dict)
@@ -127,7 +132,7 @@ class Invariants:
             self.pauses.worker(actor, self.workers.get(write.key.name), fresh)
             self._worker(self.workers.get(write.key.name), fresh, revision)
         elif write.key.kind == "Pool":
-            self.pauses.pool(kinds.decode("Pool", write.doc, revision))
+            self.pauses.pool(actor, kinds.decode("Pool", write.doc, revision))
         elif write.key.kind == "Settings":
             self.pauses.settings(kinds.decode("Settings", write.doc, revision))
         elif write.key.kind == "Region":
@@ -312,6 +317,9 @@ class Invariants:
 
     def acted(self, what: str, thing: Thing, who: str) -> None:
         """Judge a launch, stop or end of an instance at the moment of its effect."""
+        gone = self.cloud.loop.time() - self.untagged.get(thing.id, math.inf)
+        if gone > CALL_SECONDS and who == "us":
+            self.broken("stranger", f"{what} {thing.id}, which has no owner tag")
         if thing.id in self.strangers and who == "us" and thing.id not in self.adopted:
             self.broken("stranger", f"{what} {thing.id}, which nobody adopted")
         if what == "launched":
@@ -358,11 +366,15 @@ class Invariants:
             self.broken("budget", f"{action}: the request bucket was empty {count} times")
         self.cloud.overdrawn.clear()
         for thing in self.cloud.things.values():
-            # While all is paused nobody may end it; then its hour begins.
-            if not thing.live or self.pauses.fleet or self._owned(thing):
+            # While all is paused, or its tag is gone, nobody may end it; then its hour begins.
+            held = self.pauses.fleet or thing.id in self.untagged
+            if not thing.live or held or self._owned(thing):
                 self._orphans.pop(thing.id, None)
             elif now - self._orphans.setdefault(thing.id, now) > ORPHAN_SECONDS:
                 self.broken("orphan", f"{thing.id} of {thing.request.worker} belongs to nobody")
+        for name in sorted(self.spared - {each.id for each in self.cloud.waste}):
+            self.spared.discard(name)
+            self.broken("stranger", f"{name} was removed: it is of others, or kept by its tag")
         for key, session in self.sessions.items():
             if session.status.phase in TERMINAL or _reason(session) or not _due(session, now):
                 self._silent.pop(key, None)

@@ -26,14 +26,18 @@ class Pauses:
     broken: Callable[[str, str], None]
     pools: dict[str, Pool] = field(default_factory=dict)
     fleet: bool = False
+    tripped: int = 0
     _ended: dict[str, int] = field(default_factory=dict)
 
     def settings(self, new: Settings) -> None:
         """Take the fleet's settings."""
         self.fleet = fleet_settings.effective(new, {}).automation.paused
 
-    def pool(self, new: Pool) -> None:
-        """Take a pool."""
+    def pool(self, actor: str, new: Pool) -> None:
+        """Take a pool; count it when it paused itself."""
+        old = self.pools.get(new.name)
+        paused = new.spec.paused and (old is None or not old.spec.paused)
+        self.tripped += paused and actor == "pool-controller"
         self.pools[new.name] = new
 
     def held(self, pool: str | None) -> bool:

@@ -13,6 +13,8 @@ from labfleet.rehearsal import convergence, faults, happenings
 from labfleet.rehearsal import loop as loops
 from labfleet.rehearsal.invariants import Violation
 from labfleet.rehearsal.stage import Stage
+from labfleet.rehearsal.worlds import desk_wire
+from labfleet.rehearsal.worlds.desk import Desk, Verbs
 from labfleet.rehearsal.worlds.people import Demand, People
 
 GARBAGE_THRESHOLD = 50_000
@@ -20,6 +22,7 @@ GARBAGE_THRESHOLD = 50_000
 # Kinds after which a leaked licence is nobody's fault, wherever it is.
 EXCUSING = faults.LICENCE | {
     "slow_metal", "ec2_down", "disk_full", "server_unreachable", "no_stock", "quota_full",
+    "credentials_expired", "zone_down", "tag_taken",
     "process_killed", "leader_paused", "clock_jump", "boot_hangs",
 }  # fmt: skip
 
@@ -41,7 +44,7 @@ class Options:
 
 @dataclass(slots=True)
 class Report:
-    """What came of one seed. `log` is the hash of the event log, `schedule` of the order."""
+    """What came of one seed. `tripped`: how often a pool paused itself. `log` is the hash of the event log, `schedule` of the order."""
 
     seed: int
     violations: list[Violation] = field(default_factory=list)
@@ -52,6 +55,7 @@ class Report:
     seconds: float = 0.0
     commits: int = 0
     steps: int = 0
+    tripped: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     phases: Counter[str] = field(default_factory=Counter)
@@ -97,9 +101,9 @@ async def _play(stage: Stage, options: Options, report: Report) -> None:
     for number in range(options.replicas):
         stage.begin(f"r{number + 1}")
     demand = Demand(options.workers, options.sessions, options.exam, options.hours)
-    people = People(
-        demand, stage.dice.stream("people"), stage.living, adopted=stage.invariants.adopted
-    )
+    desk: Desk = desk_wire.Http(stage.watcher.bugs.append) if options.wire else Verbs()
+    dice, adopted = stage.dice.stream("people"), stage.invariants.adopted
+    people = People(demand, dice, stage.living, desk, adopted=adopted)
     stage.settle_strangers()
 
     async def main() -> None:
@@ -168,6 +172,7 @@ def _sum_up(report: Report, stage: Stage) -> None:
     report.schedule = f"{stage.loop.digest:016x}"
     report.steps = stage.loop.steps
     report.log = log_hash(stage)
+    report.tripped = stage.invariants.pauses.tripped
     report.outcomes = stage.watcher.outcomes
     report.faults = report.faults or stage.luck.counts
     report.calls = stage.calls()

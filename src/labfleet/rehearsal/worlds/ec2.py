@@ -131,7 +131,12 @@ class Cloud:
     # --- requests ----------------------------------------------------------------------
 
     def spend(self, action: str) -> None:
-        """Take one request token; Throttled (and noted) when there is none left."""
+        """Take one request token; Throttled (and noted) when there is none left.
+
+        Credentials that have expired are refused before anything is counted.
+        """
+        if self.luck.holds("credentials_expired", None):
+            raise errors.Denied(f"{action}: the credentials expired", reason="ExpiredToken")
         now = self.loop.time()
         self.calls[action] = self.calls.get(action, 0) + 1
         bucket = self.buckets.get(action)

@@ -133,6 +133,9 @@ class Face:
         found = [
             each for each in shown if (not asked or each.id in asked) and matches(each, wanted)
         ]
+        if found and "NextToken" not in form and self.cloud.luck.strikes("page_partial"):
+            # A page may be empty and yet have a next one (aws.md 3.2, F10).
+            return "<reservationSet/><nextToken>0</nextToken>"
         first, most = int(form.get("NextToken", 0)), int(form.get("MaxResults", LISTED))
         rows = "".join(
             f"<item><reservationId>r</reservationId><instancesSet>{instance(each)}"
