@@ -254,3 +254,22 @@ async def test_a_leak_is_resolved_with_a_note() -> None:
         assert (last.type, last.reason, last.actor) == ("DELETED", "Resolved: freed in CSSM", "ada")
         with pytest.raises(errors.Gone):
             await regions.resolve(w.parts, ADMIN, "w1-abc")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("role", ["internal", "user"])
+async def test_only_operators_and_admins_adopt(role: str) -> None:
+    """Another service imports; it never makes us send a password to an address that it names."""
+    async with world() as w:
+        await ready(w)
+        caller = who(role)
+        with pytest.raises(errors.Denied):
+            await adoption.adopt_server(
+                w.parts, caller, "https://elsewhere.example", password=SecretRef(env="CML")
+            )
+        with pytest.raises(errors.Denied):
+            await adoption.adopt_instance(
+                w.parts, caller, "i-00000000000000009", region=REGION, template="metal"
+            )
+        with pytest.raises(errors.Denied):
+            await adoption.adopt(w.parts, caller, "w")

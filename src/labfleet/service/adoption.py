@@ -132,7 +132,7 @@ async def adopt(
     A template, or a login, that is given takes the place of the worker's. Refused when we
     launched it ourselves. After a claim that was refused, it is tried again.
     """
-    access.demand(caller.principal, "create", "Worker")
+    _person(caller)
 
     async def attempt() -> Worker:
         old = await verbs.found(parts, caller, Worker, name, namespace)
@@ -175,6 +175,7 @@ async def adopt_instance(
     namespace: str = "default",
 ) -> Worker:
     """Adopt an instance by its id, whether a worker has it already or not."""
+    _person(caller)
     origin = Origin(
         kind="imported",
         instance_id=instance_id,
@@ -208,6 +209,7 @@ async def adopt_server(
     namespace: str = "default",
 ) -> Worker:
     """Adopt a CML server at an address; it needs a template, or a login of its own."""
+    _person(caller)
     plain = url.rstrip("/")
     problem = machine_rules.url_problem(plain)
     if problem is not None:
@@ -234,6 +236,14 @@ async def adopt_server(
     machine = None if login is None else Machine(cml=login)
     spec = WorkerSpec(template=template, machine=machine, origin=origin)
     return await _add(parts, caller, name or _name_of(parts, plain), namespace, spec)
+
+
+def _person(caller: Caller) -> None:
+    """Leave adoption to operators and admins: it sends a password of ours to an address.
+
+    Another service may report and import what discovery found, with the settings' template.
+    """
+    access.demand(caller.principal, "update", "Worker")
 
 
 def _logged_in(machine: Machine, login: CmlSettings) -> Machine:
