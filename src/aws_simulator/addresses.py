@@ -3,13 +3,28 @@
 Also what a termination gives back: interfaces, private addresses, volumes and the profile.
 """
 
+from collections.abc import Callable, Container
 from typing import Any
+
+TRIES = 10_000
 
 
 def elastic(nic: Any) -> Any:
     """Return the elastic address of an interface, or None."""
     found = (each for each in nic.ec2_backend.addresses if each.eni is nic)
     return next(found, None)
+
+
+def unused(given: Callable[[], str], taken: Container[str]) -> str:
+    """Return a public address that nobody has: moto draws from 65,000 and forgets whose they are.
+
+    Of 600 launches some two would share one, and be one server to whoever calls it.
+    """
+    for _ in range(TRIES):
+        address = given()
+        if address not in taken:
+            return address
+    raise RuntimeError("no public address is left")
 
 
 def rest(instance: Any) -> None:

@@ -15,6 +15,7 @@ from moto.cloudwatch.responses import CloudWatchResponse
 from moto.ec2 import utils as ec2_utils
 from moto.ec2.exceptions import EC2ClientError, InvalidInstanceIdError
 from moto.ec2.models import amis, elastic_block_store, instances
+from moto.ec2.models import elastic_network_interfaces as interfaces
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.iam_instance_profile import IamInstanceProfileAssociationBackend
@@ -67,6 +68,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (Subnet, "get_available_subnet_ip"),
     (Subnet, "del_subnet_ip"),
     (ec2_utils, "filter_dict_attribute_mapping"),
+    (interfaces, "random_public_ip"),
     (instances, "utcnow"),
     (elastic_block_store, "utcnow"),
     (amis, "utcnow"),
@@ -180,6 +182,8 @@ def _patch() -> None:
     ec2_utils.passes_filter_dict = _passes_filters
     for module in (instances, elastic_block_store, amis, cloudwatch_models):
         vars(module)["utcnow"] = _utcnow
+    ORIGINALS["random_public_ip"] = vars(interfaces)["random_public_ip"]
+    vars(interfaces)["random_public_ip"] = _public_ip
 
 
 def _patch_tags_and_metrics() -> None:
@@ -195,6 +199,11 @@ def _patch_tags_and_metrics() -> None:
         setattr(watching, name, getattr(metrics, name))
     dying: Any = Instance
     dying.__del__ = lambda _self: None  # a snapshot that is dropped must not free live addresses
+
+
+def _public_ip() -> str:
+    held = [nic.public_ip for each in world().instances.values() for nic in each.nics.values()]
+    return addresses.unused(ORIGINALS["random_public_ip"], set(held))
 
 
 def _locked(change: Any) -> Any:

@@ -3,6 +3,8 @@
 import pytest
 from aws_simulator_process import code_of
 
+from aws_simulator.addresses import unused
+
 OWNER = {"Key": "labfleet:owner", "Value": "me"}
 
 
@@ -82,3 +84,11 @@ def test_private_addresses_come_back_in_order(fake, launch, state_of):
     fake.hand("fail", first)
     (second,) = launch(ClientToken="b")
     assert state_of(second)["PrivateIpAddress"] == address
+
+
+def test_no_two_machines_have_one_public_address():
+    """Addresses that are taken are not drawn again; with none left it says so."""
+    drawn = iter(["54.214.0.1", "54.214.0.1", "54.214.0.2"])
+    assert unused(lambda: next(drawn), {"54.214.0.1"}) == "54.214.0.2"
+    with pytest.raises(RuntimeError, match="no public address"):
+        unused(lambda: "54.214.0.1", {"54.214.0.1"})
