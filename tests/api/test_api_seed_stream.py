@@ -176,10 +176,34 @@ async def test_a_slow_client_gets_snapshots_again(api: Api) -> None:
     async with api.stream(f"{PATH}?event_types=worker.snapshot") as events:
         assert await names(events, 2) == ["connected", "worker.snapshot"]
         for number in range(seed_stream.LENGTH + 1):
-            api.app._seeds._ring.append(api.app._seeds.said("worker.x", {"n": number}))
-            api.app._seeds._end += 1
+            api.app._seeds._say(api.app._seeds.said("worker.x", {"n": number}))
         await moved(api, made, health="Degraded")
         assert (await events.next())[0] == "worker.snapshot"
+
+
+@pytest.mark.asyncio
+async def test_a_fault_in_the_words_ends_a_client_and_not_the_cache(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache goes on hearing of changes whatever becomes of what is told about them."""
+    made = await a_worker(api)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async def listen() -> None:
+        async with api.stream(PATH) as events:
+            await names(events, 2)
+            monkeypatch.setattr(seed_stream.event_types, "changes", broken)
+            await moved(api, made, phase=WorkerPhase.READY)
+            await events.task
+
+    with pytest.raises(ExceptionGroup):
+        await listen()
+    await moved(api, made, phase=WorkerPhase.ACTIVE)
+    found = api.world.parts.cache.get(Worker, "w")
+    assert found is not None
+    assert found.status.phase is WorkerPhase.ACTIVE
 
 
 @pytest.mark.asyncio

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -72,6 +72,26 @@ class Said:
     frame: bytes
 
 
+class Moment:
+    """Something to tell, put into words when the first client wants it.
+
+    The cache calls us in the middle of its own work, where nothing may fail; a client that
+    meets a fault here ends alone.
+    """
+
+    __slots__ = ("_say", "_words")
+
+    def __init__(self, say: Callable[[], list[Said]]) -> None:
+        self._say = say
+        self._words: list[Said] | None = None
+
+    def words(self) -> list[Said]:
+        """Return the events of this moment."""
+        if self._words is None:
+            self._words = self._say()
+        return self._words
+
+
 class SeedStream:
     """All clients of the seeds' stream in one process."""
 
@@ -79,7 +99,7 @@ class SeedStream:
         self._parts = parts
         self._limit = clients
         self._clients: set[_Client] = set()
-        self._ring: deque[Said] = deque(maxlen=LENGTH)
+        self._ring: deque[Moment] = deque(maxlen=LENGTH)
         self._end = 0
         self._closing = False
         self._measured: dict[str, Sample] = {}
@@ -136,15 +156,15 @@ class SeedStream:
         return [each for each in said if wish.passes(each)]
 
     def since(self, index: int) -> list[Said] | None:
-        """Return what was said from an index on; None when some of it was dropped."""
+        """Return what is said of the moments from an index on; None when some were dropped."""
         start = self._end - len(self._ring)
         if index < start:
             return None
-        return [self._ring[at - start] for at in range(index, self._end)]
+        return [said for at in range(index, self._end) for said in self._ring[at - start].words()]
 
     @property
     def end(self) -> int:
-        """Return the index of the next event."""
+        """Return the index of the next moment."""
         return self._end
 
     @property
@@ -165,15 +185,19 @@ class SeedStream:
             self._count(obj, new)
         if not self._clients or obj is None:
             return
-        shown = False
+        self._tell(lambda: self._words(old, new, obj))
+
+    def _words(self, old: Resource | None, new: Resource | None, obj: Resource) -> list[Said]:
+        """Return the events of one change; a worker's are followed by its snapshot."""
+        said = []
         for change in event_types.changes(old, new):
-            name = change.type
-            if name.startswith(("condition.", "object.")):
+            if change.type.startswith(("condition.", "object.")):
                 continue  # not names of the seeds; /api/v1/events and webhooks have them
-            self._say(self.said(_PREFIX.get(obj.kind, "") + name, _about(obj) | change.data, obj))
-            shown = True
-        if shown and isinstance(new, Worker):
-            self._say(self._snapshot(new))
+            name = _PREFIX.get(obj.kind, "") + change.type
+            said.append(self.said(name, _about(obj) | change.data, obj))
+        if said and isinstance(new, Worker):
+            said.append(self._snapshot(new))
+        return said
 
     def _count(self, session: Session, new: Resource | None) -> None:
         """Keep who holds something on which worker, because snapshots name them."""
@@ -197,7 +221,10 @@ class SeedStream:
         return self.said("lablet.definition.snapshot", seed_views.definition(obj), obj)
 
     def _say(self, said: Said) -> None:
-        self._ring.append(said)
+        self._tell(lambda: [said])
+
+    def _tell(self, say: Callable[[], list[Said]]) -> None:
+        self._ring.append(Moment(say))
         self._end += 1
         self._wake()
 
@@ -229,7 +256,7 @@ class SeedStream:
             else:
                 continue
             self._measured[name] = sample
-        self._tell(moved)
+        self._measured_moved(moved)
 
     def _far(self, worker: Worker, before: Sample, sample: Sample) -> bool:
         """Tell whether a number moved by the set share (METRICS_CHANGE_THRESHOLD_PERCENT)."""
@@ -242,7 +269,7 @@ class SeedStream:
                 return True
         return any(was[name] != now[name] for name in ("labs_count", "running_nodes"))
 
-    def _tell(self, moved: list[Worker]) -> None:
+    def _measured_moved(self, moved: list[Worker]) -> None:
         """Say one by one what stands alone, and many as batches of one name; then the snapshots."""
         told = [
             (worker, seed_views.metrics(worker, self._measured[worker.name])) for worker in moved
@@ -320,13 +347,13 @@ class _Client:
         await self._write(self._stream.snapshots(self._wish))
 
     async def _more(self) -> bool:
+        if self._index == self._stream.end:
+            return False
         said = self._stream.since(self._index)
         if said is None:
             await self._begin()  # too slow for the ring: the whole state again
             return True
-        if not said:
-            return False
-        self._index += len(said)
+        self._index = self._stream.end
         await self._write([each for each in said if self._wish.passes(each)])
         return True
 
