@@ -38,6 +38,7 @@ def test_a_small_fleet_goes_through_the_hour() -> None:
 
 
 @pytest.mark.real
+@pytest.mark.timeout(1200)
 def test_three_hundred_workers_go_through_the_hour() -> None:
     """At least 300 launches, 100 stops and 100 terminations, within EC2's buckets."""
     told = played(300, seed=1)
