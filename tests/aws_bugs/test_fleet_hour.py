@@ -30,6 +30,7 @@ def judge(told: fleet_hour.Told) -> None:
     assert not set(told.images) & set(told.strangers)
 
 
+@pytest.mark.timeout(300)
 def test_a_small_fleet_goes_through_the_hour() -> None:
     """Twenty-four workers: every launch is one instance, every end is seen, every leak is told."""
     told = played(24, seed=3)
