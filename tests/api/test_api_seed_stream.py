@@ -182,6 +182,26 @@ async def test_a_slow_client_gets_snapshots_again(api: Api) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_large_fleet_begins_in_parts_and_says_nothing_twice(api: Api) -> None:
+    """No piece is the whole fleet, and what the snapshots have is no measurement that moved."""
+    count = seed_stream.PART + 5
+    for number in range(count):
+        name = "w" if not number else f"w{number}"
+        await a_worker(api, name)
+        api.world.parts.samples.put(measured(api, worker=name))
+    async with api.stream(f"{PATH}?event_types=worker.") as events:
+        await events.next()
+        assert await names(events, count) == ["worker.snapshot"] * count
+        end = api.app._seeds.end
+        api.app._seeds._measure()
+        assert api.app._seeds.end == end
+        for name in ("w", "w1"):
+            api.world.parts.samples.forget(name)
+        api.app._seeds._measure()
+        assert len(api.app._seeds._measured) == count - 2
+
+
+@pytest.mark.asyncio
 async def test_a_fault_in_the_words_ends_a_client_and_not_the_cache(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

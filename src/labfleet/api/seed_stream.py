@@ -10,8 +10,9 @@ comes again, or was too slow, gets snapshots again. What can be resumed is /api/
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -36,6 +37,8 @@ HEARTBEAT_SECONDS = 30.0
 METRICS_SECONDS = 1.0
 BATCH = 50
 LENGTH = 4096
+PART = 200
+"""Events written, and rendered, in one piece."""
 FILTERS = 100
 KINDS: tuple[type[Resource], ...] = (Worker, Session, Definition, Template)
 _PREFIX = {"Session": "lablet.", "Definition": "lablet.", "Template": "worker."}
@@ -130,7 +133,7 @@ class SeedStream:
         client = _Client(self, wish, send, again)
         self._clients.add(client)
         if self._timer is None:
-            self._measure()
+            self._begin_measuring()
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(client.disconnected(receive))
@@ -145,22 +148,33 @@ class SeedStream:
 
     # --- what is said ------------------------------------------------------------------------
 
-    def snapshots(self, wish: Wish) -> list[Said]:
-        """Return what an open client begins with: everything active that it may see."""
+    def snapshots(self, wish: Wish) -> Iterator[Said]:
+        """Yield what an open client begins with: everything active that it may see.
+
+        One by one, so that ten thousand of them are neither held nor rendered in one piece.
+        """
         cache = self._parts.cache
         ended = WorkerPhase.TERMINATED
         shown: list[Resource] = [x for x in cache.all(Worker) if x.status.phase is not ended]
         shown += [each for each in cache.all(Session) if each.status.phase not in TERMINAL]
         shown += [each for each in cache.all(Definition) if not each.spec.deprecated]
-        said = (self._snapshot(each) for each in shown if access.sees(wish.principal, each))
-        return [each for each in said if wish.passes(each)]
+        for each in shown:
+            if access.sees(wish.principal, each):
+                said = self._snapshot(each)
+                if wish.passes(said):
+                    yield said
 
-    def since(self, index: int) -> list[Said] | None:
-        """Return what is said of the moments from an index on; None when some were dropped."""
+    def since(self, index: int) -> tuple[list[Said], int] | None:
+        """Return what is said of some moments from an index on, and the index after them.
+
+        A bounded number; None when some of them were dropped.
+        """
         start = self._end - len(self._ring)
         if index < start:
             return None
-        return [said for at in range(index, self._end) for said in self._ring[at - start].words()]
+        after = min(index + PART, self._end)
+        moments = [self._ring[at - start] for at in range(index, after)]
+        return [said for each in moments for said in each.words()], after
 
     @property
     def end(self) -> int:
@@ -205,6 +219,8 @@ class SeedStream:
         before = self._holds.pop(uid, None)
         if before is not None:
             self._held[before].discard(uid)
+            if not self._held[before]:
+                del self._held[before]
         name = session.status.worker
         if new is None or name is None or session.status.phase in TERMINAL:
             return
@@ -234,12 +250,22 @@ class SeedStream:
 
     # --- metrics -----------------------------------------------------------------------------
 
+    def _begin_measuring(self) -> None:
+        """Take what is known as told: the snapshots of the first client have it."""
+        samples = self._parts.samples
+        found = {name: samples.newest(name) for name in samples.workers()}
+        self._measured = {name: each for name, each in found.items() if each is not None}
+        self._timer = asyncio.get_running_loop().call_later(METRICS_SECONDS, self._measure)
+
     def _measure(self) -> None:
         """Say which measurements moved since they were last said, in batches."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(METRICS_SECONDS, self._measure)
         moved = []
-        for name in self._parts.samples.workers():
+        names = self._parts.samples.workers()
+        for name in self._measured.keys() - set(names):
+            del self._measured[name]
+        for name in names:
             sample = self._parts.samples.newest(name)
             worker = self._parts.cache.get(Worker, name)
             if sample is None or worker is None:
@@ -344,16 +370,18 @@ class _Client:
 
     async def _begin(self) -> None:
         self._index = self._stream.end
-        await self._write(self._stream.snapshots(self._wish))
+        snapshots = self._stream.snapshots(self._wish)
+        while part := list(itertools.islice(snapshots, PART)):
+            await self._write(part)
 
     async def _more(self) -> bool:
         if self._index == self._stream.end:
             return False
-        said = self._stream.since(self._index)
-        if said is None:
+        found = self._stream.since(self._index)
+        if found is None:
             await self._begin()  # too slow for the ring: the whole state again
             return True
-        self._index = self._stream.end
+        said, self._index = found
         await self._write([each for each in said if self._wish.passes(each)])
         return True
 
