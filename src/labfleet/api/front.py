@@ -15,9 +15,10 @@ from urllib.parse import quote
 
 from labfleet.api import problems, seed_stream, stream
 from labfleet.api.endpoints import CALLER
+from labfleet.api.open_stream import Receive, Scope, Send
 from labfleet.api.seed_stream import SeedStream
 from labfleet.api.status_stream import StatusStream
-from labfleet.api.stream import Receive, Scope, Send, Stream
+from labfleet.api.stream import Stream
 from labfleet.kernel import clock, errors
 from labfleet.service import access
 from labfleet.service.access import Principal

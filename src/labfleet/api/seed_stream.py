@@ -20,7 +20,8 @@ from urllib.parse import parse_qs
 import msgspec
 
 from labfleet.api import seed_views
-from labfleet.api.stream import CLIENTS, HEADERS, SEND_SECONDS, Again, Receive, Scope, Send
+from labfleet.api.open_stream import Again, OpenStream, Receive, Scope, Send
+from labfleet.api.stream import CLIENTS
 from labfleet.kernel import clock, errors
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Resource
@@ -137,6 +138,7 @@ class SeedStream:
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(client.disconnected(receive))
+                await client.begin()
                 await client.run()
                 watch.cancel()
         finally:
@@ -318,61 +320,39 @@ class SeedStream:
         self._say(Said(said.name, said.obj, about, said.frame))
 
 
-class _Client:
+class _Client(OpenStream):
     """One open stream: an index into the ring and nothing queued."""
 
     def __init__(self, stream: SeedStream, wish: Wish, send: Send, again: Again) -> None:
+        super().__init__(send, again, heartbeat=HEARTBEAT_SECONDS)
         self._stream = stream
         self._wish = wish
-        self._send = send
-        self._again = again
-        self._gone = False
-        self._due = False
         self._index = stream.end
-        self._waiting: asyncio.Future[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
 
-    def wake(self) -> None:
-        """Look again."""
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
-
-    def close(self) -> None:
-        """Drop the timer."""
-        self._timer.cancel()
-
-    async def run(self) -> None:
-        """Send until the client is gone or the stream ends."""
-        await self._bounded({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        await self._write([self._stream.said("connected", {"stream": "/api/v1/events"})])
+    async def begin(self) -> None:
+        """Send the head, what the seeds' clients wait for, and the state."""
+        await self.head()
+        await self._say([self._stream.said("connected", {"stream": "/api/v1/events"})])
         await self._begin()
-        while not self._gone:
-            if self._stream.closing:
-                await self._write([self._stream.said("system.sse.shutdown", {})])
-                break
-            if self._due and not await self._heartbeat():
-                break
-            if await self._more() or self._stream.closing:
-                continue
-            self._waiting = asyncio.get_running_loop().create_future()
-            await self._waiting
-            self._waiting = None
-        if not self._gone:
-            await self._bounded({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def disconnected(self, receive: Receive) -> None:
-        """Notice that the client went away."""
-        while True:
-            if (await receive())["type"] == "http.disconnect":
-                self._gone = True
-                self.wake()
-                return
+    def _ending(self) -> bool:
+        return self._stream.closing
+
+    def _farewell(self) -> bytes:
+        return self._stream.said("system.sse.shutdown", {}).frame
+
+    def _expired(self) -> bytes:
+        return self._stream.said("auth.session.expired", {}).frame
+
+    def _alive(self) -> bytes:
+        said = self._stream.said("heartbeat", {})
+        return said.frame if self._wish.passes(said) else b""
 
     async def _begin(self) -> None:
         self._index = self._stream.end
         snapshots = self._stream.snapshots(self._wish)
         while part := list(itertools.islice(snapshots, PART)):
-            await self._write(part)
+            await self._say(part)
 
     async def _more(self) -> bool:
         if self._index == self._stream.end:
@@ -382,41 +362,11 @@ class _Client:
             await self._begin()  # too slow for the ring: the whole state again
             return True
         said, self._index = found
-        await self._write([each for each in said if self._wish.passes(each)])
+        await self._say([each for each in said if self._wish.passes(each)])
         return True
 
-    async def _heartbeat(self) -> bool:
-        self._due = False
-        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
-        try:
-            await self._again()
-        except errors.Denied:
-            await self._write([self._stream.said("auth.session.expired", {})])
-            return False
-        except errors.Temporary:
-            pass  # the store is away for a moment; the token was good 30 seconds ago
-        said = self._stream.said("heartbeat", {})
-        await self._write([said] if self._wish.passes(said) else [])
-        return True
-
-    def _beat(self) -> None:
-        self._due = True
-        self.wake()
-
-    async def _write(self, said: list[Said]) -> None:
-        if said:
-            body = b"".join(each.frame for each in said)
-            await self._bounded({"type": "http.response.body", "body": body, "more_body": True})
-
-    async def _bounded(self, message: dict[str, Any]) -> None:
-        """Send, and give up on a client that takes nothing for half a minute."""
-        if self._gone:
-            return
-        try:
-            async with asyncio.timeout(SEND_SECONDS):
-                await self._send(message)
-        except (TimeoutError, OSError):
-            self._gone = True
+    async def _say(self, said: list[Said]) -> None:
+        await self._write(b"".join(each.frame for each in said))
 
 
 def _workers(obj: Resource | None) -> frozenset[str]:

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from labfleet.api.stream import HEADERS, HEARTBEAT_SECONDS, SEND_SECONDS, Again, Receive, Send
+from labfleet.api.open_stream import HEADERS, SEND_SECONDS, Again, Receive, Send
+from labfleet.api.stream import HEARTBEAT_SECONDS
 from labfleet.api.stream import Stream as Events
 from labfleet.decisions import admission, ledger
 from labfleet.kernel import errors

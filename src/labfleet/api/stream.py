@@ -10,13 +10,14 @@ an orderly end; `event: unauthorized` when the token ended meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 
+from labfleet.api.open_stream import Again, OpenStream, Receive, Send
 from labfleet.api.ring import Entry, Filter, Ring, frame
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -26,22 +27,11 @@ from labfleet.service.access import Principal
 from labfleet.service.intake import invalid
 from labfleet.service.parts import Parts
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Again = Callable[[], Awaitable[Principal]]
-
 HEARTBEAT_SECONDS = 15.0
-SEND_SECONDS = 30.0
 BATCH = 256
 SNAPSHOT_PART = 200
 NAMES_LIMIT = 200
 CLIENTS = 2000
-HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,37 +109,21 @@ class Stream:
         return cursor
 
 
-class Client:
+class Client(OpenStream):
     """One open stream: an index into the ring and nothing queued."""
 
     def __init__(self, stream: Stream, parts: Parts, wish: Wish, send: Send, again: Again) -> None:
+        super().__init__(send, again, heartbeat=HEARTBEAT_SECONDS)
         self._stream = stream
         self._parts = parts
         self._wish = wish
-        self._send = send
-        self._again = again
-        self._gone = False
-        self._over = False
-        self._due = False
-        self._waiting: asyncio.Future[None] | None = None
         self._index = 0
         self._generation = stream.ring.generation
         self._sent = stream.at
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(HEARTBEAT_SECONDS, self._beat)
-
-    def wake(self) -> None:
-        """Look again: more events, the end, or a heartbeat."""
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
-
-    def close(self) -> None:
-        """Drop the timer."""
-        self._timer.cancel()
 
     async def begin(self) -> None:
         """Send the head, and where the client starts."""
-        await self._bounded({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        await self.head()
         await self._write(b"retry: 1000\n\n")
         wish = self._wish
         if wish.since is None and not wish.bad_place:
@@ -163,30 +137,17 @@ class Client:
             return
         self._index, self._sent = index, wish.since
 
-    async def run(self) -> None:
-        """Send until the client is gone or the stream ends."""
-        while not (self._gone or self._over):
-            if self._stream.closing:
-                await self._write(b"event: shutdown\ndata: {}\n\n")
-                break
-            if self._due and not await self._heartbeat():
-                break
-            if await self._more() or self._stream.closing:
-                continue
-            self._waiting = asyncio.get_running_loop().create_future()
-            await self._waiting
-            self._waiting = None
-        if not self._gone:
-            await self._bounded({"type": "http.response.body", "body": b"", "more_body": False})
+    def _ending(self) -> bool:
+        return self._stream.closing
 
-    async def disconnected(self, receive: Receive) -> None:
-        """Notice that the client went away."""
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                self._gone = True
-                self.wake()
-                return
+    def _farewell(self) -> bytes:
+        return b"event: shutdown\ndata: {}\n\n"
+
+    def _expired(self) -> bytes:
+        return b"event: unauthorized\ndata: {}\n\n"
+
+    def _alive(self) -> bytes:
+        return f": heartbeat\nid: {self._sent}\n\n".encode()
 
     async def _more(self) -> bool:
         ring = self._stream.ring
@@ -250,37 +211,6 @@ class Client:
         for part, first, last in _parts_of(objects):
             said = {"items": part, "revision": place.revision, "first": first, "last": last}
             await self._write(frame("snapshot", msgspec.json.encode(said), place if last else None))
-
-    async def _heartbeat(self) -> bool:
-        self._due = False
-        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
-        try:
-            await self._again()
-        except errors.Denied:
-            await self._write(b"event: unauthorized\ndata: {}\n\n")
-            return False
-        except errors.Temporary:
-            # The store is away for a moment; the token was good 15 seconds ago.
-            pass
-        await self._write(f": heartbeat\nid: {self._sent}\n\n".encode())
-        return True
-
-    def _beat(self) -> None:
-        self._due = True
-        self.wake()
-
-    async def _write(self, body: bytes) -> None:
-        await self._bounded({"type": "http.response.body", "body": body, "more_body": True})
-
-    async def _bounded(self, message: dict[str, Any]) -> None:
-        """Send, and give up on a client that takes nothing for half a minute."""
-        if self._gone:
-            return
-        try:
-            async with asyncio.timeout(SEND_SECONDS):
-                await self._send(message)
-        except (TimeoutError, OSError):
-            self._gone = True
 
 
 def wish_of(principal: Principal, scope: Mapping[str, Any]) -> Wish:
