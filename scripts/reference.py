@@ -85,7 +85,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
         "Delivering": "Events reach the receiver; False says why not, and when it is tried again.",
     },
     "Session": {
-        "StartTurn": "It is the lab's turn to boot: so many of a worker boot at once.",
+        "StartTurn": "It is the lab's turn: its worker has room, and so many of a worker boot at once.",
         "LabStarted": "All nodes of the lab are booted.",
         "PortsOpen": "The session's TCP ports answer.",
         "HostReachable": "The worker's CML could be asked about the lab.",

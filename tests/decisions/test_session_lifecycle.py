@@ -13,6 +13,7 @@ from lifecycle_worlds import START, Server, check_session, session
 from labfleet.decisions.lifecycle import session as lifecycle
 from labfleet.decisions.lifecycle import session_phases as phases
 from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
@@ -97,6 +98,7 @@ def sights(draw: st.DrawFn) -> lifecycle.Seen:
         ports_open=draw(maybe),
         refused=draw(st.sampled_from([None, "no such image"])),
         forced_out=draw(st.booleans()),
+        room_held=draw(st.sampled_from(["", "w1 lacks 1 CPU"])),
     )
 
 
@@ -287,6 +289,25 @@ def test_a_future_slot_waits_for_its_head_start_and_its_start() -> None:
     server.until(S.RUNNING)
     assert server.now >= start
     assert server.session.status.end == start + HOUR
+
+
+def test_a_slot_stays_out_while_its_room_is_held_and_moves_in_time() -> None:
+    """It says who holds the room, waits five minutes, then queues again; fail means stay."""
+    held = Reservation(holder="w1", amounts=Amounts(cpu_milli=1000), start=START)
+    before = session(S.SCHEDULED, worker="w1", placements=1, reservation=held)
+    told = "w1 lacks 4 CPU; past their end and still there: s-late"
+    for may in (True, False):
+        seen = lifecycle.Seen(room_held=told, may_replace=may)
+        soon = lifecycle.decide(before, seen, START + timedelta(minutes=4))
+        assert (soon.status.phase, soon.action, soon.release) == (S.SCHEDULED, None, False)
+        assert "s-late" in soon.status.message
+        turn = conditions.find(soon.status.conditions, "StartTurn")
+        assert turn is not None
+        assert (turn.status, turn.reason) == ("False", "RoomHeld")
+        late = lifecycle.decide(before, seen, START + timedelta(minutes=6))
+        assert (late.status.phase, late.release) == ((S.PENDING if may else S.SCHEDULED), may)
+    free = lifecycle.decide(before, lifecycle.Seen(), START + timedelta(minutes=4))
+    assert free.status.phase is S.INSTANTIATING
 
 
 def test_extending_moves_the_end() -> None:

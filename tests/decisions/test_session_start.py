@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from labfleet.decisions.lifecycle import session as lifecycle
 from labfleet.decisions.lifecycle import session_start
 from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.meta import Effect, Metadata
 from labfleet.resources.session import (
     LabStatus,
@@ -114,3 +115,47 @@ def test_tags_that_are_there_in_another_spelling_are_not_lost() -> None:
     line = session("s")
     assert session_start.lost_tags(line, [Node("PC", ("serial:5041:0", "x"))]) == {}
     assert session_start.lost_tags(line, [Node("R1", ())]) == {}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([S.SCHEDULED, S.INSTANTIATING, S.RUNNING, S.STOPPING]),
+            st.integers(0, 30),
+            st.integers(1, 6),
+        ),
+        max_size=12,
+    ),
+    st.integers(1, 12),
+)
+def test_whoever_may_come_at_once_has_room_beside_all_that_stand_there(
+    rows: list[tuple[SessionPhase, int, int]], size: int
+) -> None:
+    """However stale each one's sight of the others' starts is, no two take the same room."""
+    all_ = [booked(f"s{n:02}", phase, begin, cpu) for n, (phase, begin, cpu) in enumerate(rows)]
+    capacity = Amounts(cpu_milli=size)
+    coming = [
+        each
+        for each in all_
+        if each.status.phase is S.SCHEDULED and not session_start.room_held(each, all_, capacity)
+    ]
+    standing = [each for each in all_ if each.status.phase is not S.SCHEDULED]
+    used = sum(each.status.reservation.amounts.cpu_milli for each in (*standing, *coming))
+    assert not coming or used <= size
+
+
+def booked(name: str, phase: SessionPhase, begin: int, cpu: int, end: int = 60) -> Session:
+    begin_at, end_at = (START + timedelta(minutes=each) for each in (begin, end))
+    amounts = Amounts(cpu_milli=cpu)
+    held = Reservation(holder="w1", amounts=amounts, start=begin_at, end=end_at)
+    return session(name, phase=phase, reservation=held)
+
+
+def test_who_holds_the_room_past_its_end_is_named() -> None:
+    """What is lacking is said, and which labs stay although their time is over."""
+    mine, late = booked("mine", S.SCHEDULED, 30, 4000), booked("late", S.STOPPING, 0, 3000, 20)
+    told = session_start.room_held(mine, [late, mine], Amounts(cpu_milli=6000))
+    assert told == "w1 lacks 1 CPU; past their end and still there: late"
+    assert session_start.room_held(mine, [mine], Amounts(cpu_milli=6000)) == ""
+    assert session_start.room_held(mine, [late, mine], None) == ""
+    assert session_start.room_held(session("s"), [late], Amounts(cpu_milli=1)) == ""

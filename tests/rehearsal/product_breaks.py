@@ -23,6 +23,7 @@ from labfleet.decisions.lifecycle import (
     session as session_rules,
 )
 from labfleet.decisions.lifecycle import (
+    session_start,
     worker,
     worker_down,
     worker_draft,
@@ -38,6 +39,7 @@ from labfleet.stores import sqlite
 Patch = pytest.MonkeyPatch
 SHORT = Options(hours=6)
 TIGHT = Options(hours=6, workers=1, sessions=240)
+BUSY = Options(hours=10, workers=30, sessions=300)
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,11 @@ def place_blindly(patch: Patch) -> None:
     patch.setattr(ledger, "shortages", lambda *args, **kwargs: ())
     patch.setattr(ledger, "less", lambda capacity, held: capacity)
     patch.setattr(placement.ledger, "peak", lambda *args: placement.Amounts())
+
+
+def come_too_early(patch: Patch) -> None:
+    """Let a booked lab come up although its room is still held by one past its end."""
+    patch.setattr(session_start, "room_held", lambda *args: "")
 
 
 def free_ports_early(patch: Patch) -> None:
@@ -263,6 +270,7 @@ BREAKS: dict[str, Break] = {
         "one-instance", drop_the_token, Options(hours=2, sessions=200), first=5
     ),
     "place_blindly": Break("capacity", place_blindly, TIGHT),
+    "come_too_early": Break("capacity", come_too_early, BUSY, first=41),
     "free_ports_early": Break("port", free_ports_early),
     "forget_labs": Break("lab-finalizer", forget_labs),
     "write_without_fence": Break("fence", write_without_fence),

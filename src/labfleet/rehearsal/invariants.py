@@ -24,7 +24,7 @@ from labfleet.rehearsal.worlds.cml import Racks
 from labfleet.rehearsal.worlds.database import Shared
 from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
 from labfleet.resources import conditions, kinds, topology
-from labfleet.resources.amounts import DIMENSIONS, Amounts
+from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation
 from labfleet.resources.meta import Key
 from labfleet.resources.session import FINALIZER_LAB, TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import (
@@ -162,8 +162,10 @@ class Invariants:
         if new.status.reservation is not None and new.status.worker is not None:
             self.held.setdefault(new.status.worker, {})[key] = new
             if old is None or old.status.reservation != new.status.reservation:
-                self._capacity(new.status.worker, new)
+                self._promised(new.status.worker, old, new)
                 self._ports(new.status.worker, new)
+            if was is SessionPhase.SCHEDULED and now is SessionPhase.INSTANTIATING:
+                self._entered(new.status.worker, new)
         ended = now in TERMINAL and was not in TERMINAL
         held = old is not None and FINALIZER_LAB in old.metadata.finalizers
         if ended or (held and FINALIZER_LAB not in new.metadata.finalizers):
@@ -173,39 +175,74 @@ class Invariants:
         if old.status.worker is not None:
             self.held.get(old.status.worker, {}).pop(old.key, None)
 
-    def _capacity(self, worker: str, new: Session) -> None:
-        """No dimension of the worker is promised twice at any instant."""
+    def _promised(self, worker: str, old: Session | None, new: Session) -> None:
+        """No dimension of the worker is promised twice at any instant that a commit adds.
+
+        A longer slot adds the time after its old end; what is past cannot be promised anew.
+        """
         mine = new.status.reservation
         if mine is None:
             return
+        begin = mine.start
+        before = None if old is None or old.status.worker != worker else old.status.reservation
+        if before is not None and (before.start, before.amounts) == (begin, mine.amounts):
+            if before.end is None or (mine.end is not None and mine.end <= before.end):
+                return
+            begin = max(begin, before.end)
+        choices = self._sizes(worker, new)
+        if not choices:
+            return
+        others = self._others(worker, new)
+        now = EPOCH + timedelta(seconds=self.cloud.loop.time())
+        for at in (begin, *(each.start for each in others)):
+            if at < begin or (mine.end is not None and at >= mine.end):
+                continue
+            # What is past its end still stands there until its lab was seen gone.
+            there = [
+                each.amounts
+                for each in others
+                if each.start <= at and (each.end is None or max(each.end, now) > at)
+            ]
+            self._within(f"{worker} at {at}", mine.amounts, there, choices)
+
+    def _entered(self, worker: str, new: Session) -> None:
+        """Judge that a lab comes up only where it has room beside all that stands there now."""
+        mine = new.status.reservation
+        if mine is not None:
+            there = [each.amounts for each in self._others(worker, new, session_phases.STARTED)]
+            self._within(
+                f"{worker} as {new.name} came", mine.amounts, there, self._sizes(worker, new)
+            )
+
+    def _others(
+        self, worker: str, new: Session, phases: frozenset[SessionPhase] = session_phases.BOUND
+    ) -> list[Reservation]:
+        return [
+            each.status.reservation
+            for each in self.held[worker].values()
+            if each.key != new.key
+            and each.status.reservation is not None
+            and each.status.phase in phases
+        ]
+
+    def _sizes(self, worker: str, new: Session) -> list[Amounts]:
+        """Return the sizes of a worker that its placement may have known."""
         seen = new.status.decision.revision if new.status.decision else 0
         choices = self._known_capacities(worker, seen)
         if not choices:
             self.broken("capacity", f"{new.key} was placed on {worker}, whose size is unknown")
-            return
-        others = [
-            each.status.reservation
-            for each in self.held[worker].values()
-            if each.key != new.key and each.status.reservation is not None
-        ]
-        now = EPOCH + timedelta(seconds=self.cloud.loop.time())
-        instants = [mine.start, *(each.start for each in others)]
-        for at in instants:
-            if at < mine.start or (mine.end is not None and at >= mine.end):
-                continue
-            # What is past its end still stands there until its lab was seen gone.
-            there = [
-                each
-                for each in others
-                if each.start <= at and (each.end is None or max(each.end, now) > at)
-            ]
-            for name in DIMENSIONS:
-                asked = getattr(mine.amounts, name)
-                used = asked + sum(getattr(each.amounts, name) for each in there)
-                most = max(getattr(each, name) for each in choices)
-                if asked and used > most:
-                    self.broken("capacity", f"{worker}: {used} of {most} {name} at {at}")
-                    return
+        return choices
+
+    def _within(
+        self, where: str, mine: Amounts, there: list[Amounts], choices: list[Amounts]
+    ) -> None:
+        for name in DIMENSIONS:
+            asked = getattr(mine, name)
+            used = asked + sum(getattr(each, name) for each in there)
+            most = max((getattr(each, name) for each in choices), default=math.inf)
+            if asked and used > most:
+                self.broken("capacity", f"{where}: {used} of {most} {name}")
+                return
 
     def _known_capacities(self, worker: str, revision: int) -> list[Amounts]:
         """Return the sizes that were true since the snapshot that was decided on."""

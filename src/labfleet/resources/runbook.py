@@ -245,8 +245,11 @@ _CONDITIONS: tuple[Row, ...] = (
         "Mend the receiver or its URL; events wait for a day.",
     ),
     (
-        "Session", "StartTurn", "", "False: other labs of the worker boot first.", _SESSION,
-        "Nothing, or raise cml.startsAtOnce of the template.",
+        "Session", "StartTurn", "",
+        "False: other labs of the worker boot first, or stay there beyond their end (RoomHeld).",
+        _SESSION,
+        ("Nothing: after 5 minutes of RoomHeld another worker is looked for. Or raise "
+         "cml.startsAtOnce of the template."),
     ),
     (
         "Session", "LabStarted", "", "False: nodes are not up yet, or stay queued.", _SESSION,

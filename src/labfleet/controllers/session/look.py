@@ -56,8 +56,12 @@ class Look:
             return Sight(seen)
         worker = self.context.cache.get(Worker, session.status.worker)
         seen = _of_worker(seen, session, worker, self.context)
-        if session.status.phase is S.SCHEDULED or worker is None or seen.host_dead:
+        if worker is None or seen.host_dead:
             return Sight(seen)
+        if session.status.phase is S.SCHEDULED:
+            others = self.context.cache.by(Session, "here", worker.name)
+            held = session_start.room_held(session, others, worker.status.capacity)
+            return Sight(replace(seen, room_held=held))
         host = None
         try:
             host = self._host(worker)

@@ -127,9 +127,20 @@ def _scheduled(draft: Draft) -> Step:
     if start is not None and draft.now < start - head:
         wait = (start - head - draft.now).total_seconds()
         return draft.stay("waiting for its slot", again=min(wait, 600.0))
+    if draft.seen.room_held:
+        return _wait_for_room(draft)
     if FINALIZER_LAB not in draft.finalizers:
         draft.finalizers = (*draft.finalizers, FINALIZER_LAB)
     return draft.go(S.INSTANTIATING, "Importing", "importing the lab")
+
+
+def _wait_for_room(draft: Draft) -> Step:
+    """Stay out of a worker on which labs stay beyond their end; in time look for another."""
+    held, told = draft.status.reservation, draft.seen.room_held
+    if held is not None and draft.movable and draft.now >= held.start + session_start.ROOM_PATIENCE:
+        return _place_again(draft, "RoomHeld", told)
+    draft.fact("StartTurn", "False", "RoomHeld", "the room on its worker is still held")
+    return draft.stay(f"waits for room: {told}")
 
 
 def _place_again(draft: Draft, reason: str = "WorkerLost", detail: str = "") -> Step:

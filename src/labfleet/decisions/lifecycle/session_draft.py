@@ -46,6 +46,7 @@ class Seen(msgspec.Struct, frozen=True):
     `watched_since` is when this process began to look after sessions: a controller's own
     absence is never held against a lab. `before` is how many labs must have booted on the
     worker until it is this one's turn to start; 0 means now.
+    `room_held` says who holds the room that a booked session needs; "" means that it may come.
     `may_replace`: the definition lets a session that has not begun move to another worker.
     `tags_lost` are port tags that the import should have made and the server does not have.
     """
@@ -69,6 +70,7 @@ class Seen(msgspec.Struct, frozen=True):
     grace_seconds: int = 1800
     watched_since: datetime | None = None
     before: int = 0
+    room_held: str = ""
     tags_lost: tuple[str, ...] = ()
     trouble: str = ""
 

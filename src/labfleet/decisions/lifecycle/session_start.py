@@ -1,8 +1,9 @@
-"""When an imported lab may start: its port tags are there, and it is its turn.
+"""When a lab may come up: its worker has room, its port tags are there, and it is its turn.
 
 Sixty labs started in one minute would share one disk and one CPU set, and random nodes would
 fail (cml-api.md F36, ux.md T46): on each worker a bounded number boots at once, the rest wait
-in the order in which they came. Pure.
+in the order in which they came. A slot that begins where a lab stays beyond its own end waits
+until that one is gone, for capacity is never exceeded at any instant (design.md 4). Pure.
 """
 
 from __future__ import annotations
@@ -12,12 +13,53 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from labfleet.decisions import port_numbers
+from labfleet.decisions import ledger, port_numbers, wording
 from labfleet.decisions.lifecycle.session_draft import Draft, S, Step
+from labfleet.decisions.lifecycle.session_phases import STARTED
 from labfleet.resources import conditions, port_tags
+from labfleet.resources.amounts import Amounts
 from labfleet.resources.session import LabStatus, Session
 
+ROOM_PATIENCE = timedelta(minutes=5)
+"""How long a booked session waits for its worker's room before another worker is looked for."""
+
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+SHOWN = 3
+
+
+def room_held(session: Session, others: Iterable[Session], capacity: Amounts | None) -> str:
+    """Say who holds the room that a booked session needs now; "" means that it may come.
+
+    `others` hold something on the same worker. Counted are those of whom a lab may stand there,
+    whatever their end was, and those booked to come before this one, so that two that begin in
+    one instant never both take the last room: all processes work out the same order, and no
+    clock is asked. A size that is not known stops nobody; the placement knew one.
+    """
+    mine = session.status.reservation
+    if mine is None or capacity is None:
+        return ""
+    ahead = []
+    for other in others:
+        held = other.status.reservation
+        if held is None or other.key == session.key:
+            continue
+        if other.status.phase in STARTED or _booked(other) < _booked(session):
+            ahead.append((other.name, held))
+    total = ledger.total(held for _, held in ahead)
+    short = ledger.shortages(mine.amounts, capacity, total)
+    if not short:
+        return ""
+    late = sorted(name for name, held in ahead if held.end is not None and held.end <= mine.start)
+    told = f"{mine.holder} lacks {wording.short(short)}"
+    if not late:
+        return told
+    more = f" and {len(late) - SHOWN} more" if len(late) > SHOWN else ""
+    return f"{told}; past their end and still there: {', '.join(late[:SHOWN])}{more}"
+
+
+def _booked(session: Session) -> tuple[datetime, str]:
+    held = session.status.reservation
+    return _LONG_AGO if held is None else held.start, session.metadata.uid
 
 
 def begin(draft: Draft, lab: LabStatus) -> Step:
