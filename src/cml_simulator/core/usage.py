@@ -21,9 +21,13 @@ GHOST = "00000000-dead-4000-a000-000000000000"
 
 def node_cpu(node: Node, now: float) -> float:
     """Percent of one core: busy while it boots, then a few percent that move every 30 s."""
-    if not node.admitted or not node.kind.has_vm:
+    if node.phase is not State.STARTED:
         return 0.0
-    whole = max(node.want_cpus, 0.25) * node.want_limit
+    kind = node.kind
+    if not kind.has_vm:
+        return 0.0
+    # Looked up once: a host's figures ask for every node of every server at every poll.
+    whole = max(kind.cpus if node.cpus is None else node.cpus, 0.25) * node.want_limit
     if node.state(now) is not State.BOOTED:
         return round(0.9 * whole, 2)
     base = 0.02 + 0.10 * share(node.id, "cpu")
@@ -33,7 +37,7 @@ def node_cpu(node: Node, now: float) -> float:
 
 def node_ram(node: Node, now: float) -> int:
     """MiB of resident memory: grows over the boot to a share of the node's size."""
-    if not node.admitted or not node.kind.has_vm:
+    if node.phase is not State.STARTED or not node.kind.has_vm:
         return 0
     full = 0.45 + 0.4 * share(node.id, "ram")
     span = max(node.booted_at - node.started_at, 1.0)
@@ -43,9 +47,12 @@ def node_ram(node: Node, now: float) -> int:
 
 def node_disk(node: Node) -> int:
     """MiB that a node's disk takes on the host until it is wiped."""
-    if not node.disk or not node.kind.has_vm:
+    if not node.disk:
         return 0
-    size = node.kind.disk if node.boot_disk_size is None else node.boot_disk_size
+    kind = node.kind
+    if not kind.has_vm:
+        return 0
+    size = kind.disk if node.boot_disk_size is None else node.boot_disk_size
     return 100 + int(size * 1024 * (0.02 + 0.05 * share(node.id, "disk")))
 
 

@@ -80,10 +80,7 @@ class Look:
         duration = definition.spec.default_duration_minutes * 60
         if slot.start is not None and slot.end is not None:
             duration = int((slot.end - slot.start).total_seconds())
-        worker = self.context.cache.get(Worker, session.status.worker or "")
-        most = 1 if worker is None else _at_once(worker)
-        # More than that never boot beside it, and the wait for its turn is not counted.
-        ahead = min(self._ahead(session), most - 1)
+        ahead = self._ahead(session) if session.status.phase is S.INSTANTIATING else 0
         boot = demand.start_budget(definition.status.boot_seconds, ahead=ahead)
         return Seen(
             boot_seconds=boot + HEAD_START_SECONDS,
@@ -98,23 +95,25 @@ class Look:
         """Count the labs that started beside this one at any time, done by now or not.
 
         A budget that shrank as the others finish would fail the last of a crowd (ux.md T46).
+        No more count than boot at once, and the wait for its turn is not part of the budget.
         """
         name, since = session.status.worker, session.status.phase_since
-        if name is None:
-            return 0
         cache = self.context.cache
+        worker = None if name is None else cache.get(Worker, name)
+        if worker is None:
+            return 0
         beside = {
             other.name
-            for other in cache.by(Session, "here", name)
+            for other in cache.by(Session, "here", worker.name)
             if other.status.phase is S.INSTANTIATING
         }
         # By the hour in which they came up: a worker's whole history is not gone through.
         for hour in up_hours(since, self.context.clock.now()):
-            for other in cache.by(Session, "up", f"{name} {hour}"):
+            for other in cache.by(Session, "up", f"{worker.name} {hour}"):
                 up = other.status.ready_at or other.status.ended_at
                 if up is not None and since is not None and up > since:
                     beside.add(other.name)
-        return len(beside - {session.name})
+        return min(len(beside - {session.name}), _at_once(worker) - 1)
 
     def _host(self, worker: Worker) -> LabHost | None:
         machine = worker.spec.machine

@@ -463,16 +463,16 @@ def _lab(lab: CmlLab) -> Lab:
 
 
 def _node(node: Node, now: float) -> NodeState:
-    deployed = node.disk
+    deployed, kind = node.disk, node.kind
     return NodeState(
         id=node.id,
         lab_id=node.lab_id,
         label=node.label,
         definition=node.definition,
         state=str(node.state(now)),
-        cpus=node.want_cpus if deployed else node.cpus,
+        cpus=kind.cpus if deployed and node.cpus is None else node.cpus,
         cpu_limit=node.want_limit if deployed else node.cpu_limit,
-        ram_mib=node.want_ram if deployed else node.ram,
+        ram_mib=kind.ram if deployed and node.ram is None else node.ram,
         tags=tuple(node.tags),
     )
 
