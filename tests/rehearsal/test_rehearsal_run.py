@@ -79,12 +79,19 @@ def test_the_command_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None
 def test_the_command_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Finished seeds are not played again."""
+    """Finished seeds are not played again, unless the code is another one."""
     state = str(tmp_path / "state")
     assert main.main(["--seeds", "3", "--hours", "1", "--state", state]) == 0
-    monkeypatch.setattr(main, "rehearse", None)
-    assert main.main(["--seeds", "3", "--hours", "1", "--state", state, "--json"]) == 0
+    played: list[int] = []
+    monkeypatch.setattr(main, "_one", lambda job: played.append(job[0]) or row)
+    row = json.loads(Path(state).read_text(encoding="utf-8"))
+    again = ["--seeds", "3", "--hours", "1", "--state", state, "--json"]
+    assert main.main(again) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["seeds"] == 1
+    assert played == []
+    monkeypatch.setattr(main, "_code", lambda: "another day's code")
+    assert main.main(again) == 0
+    assert played == [3]
 
 
 def test_a_violation_comes_with_its_replay_and_a_smaller_plan(
@@ -94,7 +101,8 @@ def test_a_violation_comes_with_its_replay_and_a_smaller_plan(
     monkeypatch.setattr(Invariants, "replay", lambda self: self.broken("replay", "made up"))
     monkeypatch.setattr(shrinking, "TRIES", 6)
     assert main.main(["--seeds", "3", "--hours", "1"]) == 1
-    shown = capsys.readouterr().out
+    shown, told = capsys.readouterr()
+    assert "shrinking seed 3: try 1 of at most 6, " in told
     assert "replay: labfleet rehearse --seeds 3 --hours 1 --workers 8 --sessions 40\n" in shown
     smallest = next(line for line in shown.splitlines() if "smallest:" in line)
     assert "--without" in smallest

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import hashlib
 import json
 import multiprocessing
 import os
@@ -24,6 +25,8 @@ from labfleet.rehearsal.run import Options, Report, rehearse
 from labfleet.rehearsal.shrinking import shrink
 
 SHOWN = 20
+CODE = frozenset({".py", ".sql", ".json", ".yaml"})
+"""What a seed's story depends on beside the seed and its options."""
 RARELY = (50_000, 20, 100)
 """Thresholds of the garbage collector during a seed: a tenth of its CPU time (measured)."""
 
@@ -102,12 +105,13 @@ def main(argv: Sequence[str]) -> int:
         wire=given.wire,
     )
     begun = time.monotonic()
-    rows = _kept(given.state, options)
+    played = f"{options!r} {_code()}"
+    rows = _kept(given.state, played)
     wanted = [seed for seed in given.seeds if seed not in rows]
     until = None if given.minutes is None else begun + given.minutes * 60
     for row in _played(wanted, options, jobs=given.jobs, until=until):
         rows[row["seed"]] = row
-        _keep(given.state, options, row)
+        _keep(given.state, played, row)
         _progress(len(rows), len(given.seeds), row)
     asked = [rows[seed] for seed in given.seeds if seed in rows]
     if not given.no_shrink:
@@ -204,7 +208,14 @@ def _shrunk(rows: list[dict[str, Any]], options: Options) -> None:
     broken = next((row for row in rows if row["violations"]), None)
     if broken is None:
         return
-    smaller = shrink(broken["seed"], options, broken["violations"][0]["rule"])
+    seed, rule = broken["seed"], broken["violations"][0]["rule"]
+
+    def tell(tried: int, of: int, plan: Options) -> None:
+        kept = "all" if plan.keep is None else len(plan.keep)
+        told = f"{len(plan.without)} kinds left out, {kept} happenings kept"
+        sys.stderr.write(f"shrinking seed {seed}: try {tried} of at most {of}, {told}\n")
+
+    smaller = shrink(seed, options, rule, tell=tell)
     for each in broken["violations"]:
         each["shrunk"] = command(broken["seed"], smaller)
 
@@ -267,8 +278,19 @@ def _progress(done: int, of: int, row: dict[str, Any]) -> None:
         sys.stderr.write(told)
 
 
-def _kept(state: Path | None, options: Options) -> dict[int, dict[str, Any]]:
-    """Return the finished seeds of an earlier run with the same options."""
+def _code() -> str:
+    """Return what names the code: a seed is a story only together with it."""
+    root = Path(__file__).parents[2]
+    digest = hashlib.blake2b(digest_size=8)
+    for room in ("labfleet", "cml_simulator"):
+        files = (path for path in (root / room).rglob("*") if path.suffix in CODE)
+        for path in sorted(files):
+            digest.update(f"{path.relative_to(root)} ".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _kept(state: Path | None, played: str) -> dict[int, dict[str, Any]]:
+    """Return the finished seeds of an earlier run with the same options and the same code."""
     if state is None or not state.exists():
         return {}
     rows = {}
@@ -278,15 +300,15 @@ def _kept(state: Path | None, options: Options) -> dict[int, dict[str, Any]]:
                 row = json.loads(line)
             except ValueError:
                 continue  # the last line of a run that was killed
-            if row.get("options") == repr(options):
+            if row.get("played") == played:
                 rows[row["seed"]] = row
     return rows
 
 
-def _keep(state: Path | None, options: Options, row: dict[str, Any]) -> None:
+def _keep(state: Path | None, played: str, row: dict[str, Any]) -> None:
     if state is None:
         return
     with state.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({**row, "options": repr(options)}) + "\n")
+        file.write(json.dumps({**row, "played": played}) + "\n")
         file.flush()
         os.fsync(file.fileno())

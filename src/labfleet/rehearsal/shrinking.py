@@ -15,15 +15,26 @@ from labfleet.rehearsal.run import Options, plan_of, rehearse
 TRIES = 40
 
 
-def shrink(seed: int, options: Options, rule: str, *, tries: int = TRIES) -> Options:
-    """Return options that still break the rule, with as little going wrong as was found."""
-    left = tries
+def shrink(
+    seed: int,
+    options: Options,
+    rule: str,
+    *,
+    tries: int | None = None,
+    tell: Callable[[int, int, Options], None] = lambda *_: None,
+) -> Options:
+    """Return options that still break the rule, with as little going wrong as was found.
+
+    `tell` hears of each try before it is played: its number, the most there will be, the plan.
+    """
+    left = most = TRIES if tries is None else tries
 
     def breaks(candidate: Options) -> bool:
         nonlocal left
         if left <= 0:
             return False
         left -= 1
+        tell(most - left, most, candidate)
         return any(each.rule == rule for each in rehearse(seed, candidate).violations)
 
     options = _fewer_kinds(seed, options, breaks)
