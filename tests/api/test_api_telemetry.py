@@ -12,6 +12,9 @@ from fleet_world import MACHINE
 
 from labfleet.interfaces.store import Cause, SeriesRow
 from labfleet.resources import conditions, series
+from labfleet.resources.leak import Leak, LeakSpec
+from labfleet.resources.meta import Metadata
+from labfleet.resources.region import Region, RegionSpec, RegionStatus
 from labfleet.resources.telemetry import (
     ComputeHealth,
     ComputeStats,
@@ -188,3 +191,33 @@ async def test_raised_alerts_are_listed_and_explained_with_their_fix(api: Api) -
     told = (await api.call("GET", "/api/v1/workers/w/explain")).json
     assert [each["condition"] for each in told["alerts"]] == ["Silent", "CpuHigh"]
     assert any(line.startswith("  Fix: ") for line in told["lines"])
+
+
+@pytest.mark.asyncio
+async def test_alerts_of_pools_regions_and_licences_stand_beside_the_workers(api: Api) -> None:
+    """One list says what asks for somebody, and a leak is said once, by its record."""
+    now, cause = api.world.parts.clock.now(), Cause("tester", api.world.parts.clock.now())
+
+    def fact(name: str, status: str) -> tuple[conditions.Condition, ...]:
+        return conditions.put((), name, status, "Because", f"{name} it is", now=now)
+
+    worker = await api.world.make("Worker", "w", {"machine": MACHINE})
+    lost = msgspec.structs.replace(worker.status, conditions=fact("LicenceLeaked", "True"))
+    leak = Leak(
+        metadata=Metadata(name="l-1"), spec=LeakSpec(worker="w", since=now, why="no answer")
+    )
+    region = Region(
+        metadata=Metadata(name="eu-west-1"),
+        spec=RegionSpec(),
+        status=RegionStatus(conditions=fact("Scanned", "False")),
+    )
+    save = api.world.parts.objects.save
+    await save(msgspec.structs.replace(worker, status=lost), cause=cause)
+    await save(leak, cause=cause)
+    await save(region, cause=cause)
+    rows = (await api.call("GET", "/api/v1/fleet/alerts")).json["items"]
+    told = {each["object"]: each for each in rows}
+    assert set(told) == {"leak/l-1", "region/eu-west-1"}
+    assert told["leak/l-1"]["fix"].endswith("labfleet resolve leak/l-1")
+    assert told["leak/l-1"]["worker"] is None
+    assert told["region/eu-west-1"]["command"] == "labfleet explain region/eu-west-1"

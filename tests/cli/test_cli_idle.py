@@ -46,3 +46,21 @@ def test_the_switch_of_single_workers(run, stub):
     assert "never stopped for idleness" in run("idle", "disable", "w1", "worker/w2").out
     assert [each.body for each in stub.seen] == [{"enabled": False}, {"enabled": False}]
     assert "may be stopped" in run("idle", "enable", "w1").out
+
+
+def test_idle_alone_is_a_table_of_all_workers(run, stub):
+    """Whether it is used, how long it was not, when it stops and what keeps it; programs get all."""
+    items = [
+        {**READING, "worker": "w1", "idleMinutes": 12.4, "keptBy": ["sessions"], "stopAt": None},
+        {**READING, "worker": "w2", "verdict": "idle", "autoStopped": True, "keptBy": []},
+    ]
+    stub.answers["GET /api/v1/fleet/idle"] = (200, {"items": items})
+    head, first, second = run("idle").out.splitlines()
+    assert head.split() == ["WORKER", "VERDICT", "UNUSED", "STOP", "KEPT", "BY", "WHY"]
+    assert "12 of " in first
+    assert "sessions" in first
+    assert second.split()[:2] == ["w2", "stopped"]
+    assert run("idle", "-o", "json").json["items"][0]["worker"] == "w1"
+    assert run("idle", "-q").out == "worker/w1\nworker/w2\n"
+    stub.answers["GET /api/v1/fleet/idle"] = (200, {"items": []})
+    assert "there is no worker" in run("idle").err

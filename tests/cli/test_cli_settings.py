@@ -104,6 +104,19 @@ def test_pause_and_resume_of_the_fleet_and_of_a_pool(run, fleet):
     ]
 
 
+def test_resume_says_what_was_not_paused_and_what_still_is(run, fleet):
+    """Nobody believes that everything goes on while a pool or the whole fleet is paused."""
+    fleet.put("Pool", "exam")
+    assert "Automatic actions are not paused." in run("resume").err
+    assert "Pool exam is not paused." in run("resume", "--pool", "exam").err
+    pauses = [{"pool": "exam", "text": "t"}, {"pool": None, "text": "t"}]
+    fleet.answers["GET /api/v1/settings/effective"] = (200, {**EFFECTIVE, "pauses": pauses})
+    said = run("resume").err
+    assert "not paused" not in said
+    assert "Still pool exam is paused; it ends with: labfleet resume --pool exam" in said
+    assert "Still everything is paused" in run("resume", "--pool", "exam").err
+
+
 def test_a_pause_is_told_wherever_actions_are_shown(run, stub):
     """Tables and verbs say it once on stderr; programs read only their answer."""
     stub.paused = "automatic actions are paused by ada: Wartung\x1b[1m über Nacht"

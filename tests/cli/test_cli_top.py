@@ -31,7 +31,7 @@ def numbers(stub):
             "labs": {"unit": "labs", "source": "cml", "points": []},
         }}  # fmt: skip
     stub.answers["GET /api/v1/fleet/alerts"] = 200, {"items": [
-        {"worker": "w-1", "condition": "CpuHigh", "severity": "warning", "message": "CPU high",
+        {"object": "worker/w-1", "condition": "CpuHigh", "severity": "warning", "message": "CPU high",
          "since": "2026-11-27T11:00:00Z", "cause": "c", "command": "labfleet top", "fix": "wait"},
     ]}  # fmt: skip
     return stub

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labfleet.cli.main import COMMANDS
-from labfleet.resources import alerts, runbook
+from labfleet.resources import alerts, fleet_alerts, runbook
 from labfleet.resources.pool import PoolPhase
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import WorkerPhase
@@ -37,6 +37,13 @@ def test_every_condition_is_an_alert_or_has_a_row() -> None:
     known = rows | {("Worker", name) for name in alerts.ALERTS}
     assert said - known == set()
     assert rows - said == set()
+
+
+def test_what_is_raised_beside_workers_has_its_row() -> None:
+    """A loud condition of another kind has cause, command and fix, and its kind can say it."""
+    rows = {(each.kind, each.subject) for each in runbook.CONDITIONS}
+    assert set(fleet_alerts.LOUD) <= rows
+    assert {kind for kind, _ in fleet_alerts.LOUD} < set(fleet_alerts.KINDS)
 
 
 def test_every_command_of_the_runbook_is_one() -> None:

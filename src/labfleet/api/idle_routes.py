@@ -29,6 +29,12 @@ class SwitchRequest(Record, frozen=True, kw_only=True):
     enabled: bool
 
 
+class IdleList(Record, frozen=True, kw_only=True):
+    """Every living worker's verdict, without its signals."""
+
+    items: tuple[idle.IdleReading, ...]
+
+
 class SeedRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of bodies and replies under the seeds' names: snake_case."""
 
@@ -113,6 +119,9 @@ def _ours(parts: Parts) -> list[HTTPRouteHandler]:
     ) -> Response[bytes]:
         return reply(await idle.read(parts, caller(request), name, namespace))
 
+    async def everyone(request: Ask) -> Response[bytes]:
+        return reply(IdleList(items=await idle.overview(parts, caller(request))))
+
     async def switch(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
@@ -124,6 +133,9 @@ def _ours(parts: Parts) -> list[HTTPRouteHandler]:
         endpoint("GET", "/api/v1/workers/{name:str}/idle", read, name="getWorkerIdle",
                  tag="workers", summary="Is it idle, and what keeps it",
                  shape=Shape(reply=idle.IdleReading)),
+        endpoint("GET", "/api/v1/fleet/idle", everyone, name="listIdle", tag="workers",
+                 summary="Every worker's verdict, and what keeps it",
+                 shape=Shape(reply=IdleList)),
         endpoint("POST", "/api/v1/workers/{name:str}/idle-detection", switch,
                  name="idleDetectionWorker", tag="workers",
                  summary="Switch its idle detection",

@@ -116,8 +116,28 @@ def pause(call: Call, *, pool: str | None, reason: str) -> int:
 @_reason
 @connected
 def resume(call: Call, *, pool: str | None, reason: str) -> int:
-    """Let automatic actions go on; a pool that was paused by itself is resumed by its name."""
-    return _switched(call, pool, "resume", reason)
+    """Let automatic actions go on; a pool that was paused by itself is resumed by its name.
+
+    What stays paused is said. Resuming what is not paused changes nothing, and says so.
+    """
+    before = _pauses(call)
+    if (pool or None) not in before and not call.out.structured:
+        what = "Automatic actions are" if pool is None else f"Pool {pool} is"
+        call.out.note(f"{what} not paused.")
+    code = _switched(call, pool, "resume", reason)
+    for each in sorted({*before} - {pool or None}, key=str):
+        if not call.out.structured:
+            told = "everything is" if each is None else f"pool {each} is"
+            again = "labfleet resume" + ("" if each is None else f" --pool {each}")
+            call.out.note(f"Still {told} paused; it ends with: {again}")
+    return code
+
+
+def _pauses(call: Call) -> set[str | None]:
+    """Return what is paused now: names of pools, and None for everything."""
+    call.mute_pause()
+    answer = call.api.get(f"{PATH}/effective")
+    return {each.get("pool") or None for each in answer.get("pauses") or ()}
 
 
 def _switched(call: Call, pool: str | None, verb: str, reason: str) -> int:

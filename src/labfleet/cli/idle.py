@@ -10,9 +10,47 @@ from labfleet.cli import completing, exits, output, targets, words
 from labfleet.cli.call import Call, connected
 
 
-@click.group("idle", short_help="Switch idle detection of workers on and off.")
-def idle() -> None:
-    """Switch the idle rule for single workers; the fleet's is the setting idle.enabled."""
+@click.group("idle", short_help="Show which workers nobody uses; switch the idle rule.",
+             invoke_without_command=True)  # fmt: skip
+@click.option("--no-headers", is_flag=True, help="Rows without headings.")
+@connected
+def idle(call: Call) -> int:
+    """Show of every worker whether it is used, when it would be stopped, and what keeps it.
+
+    The switch of the whole fleet is the setting idle.enabled.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return exits.OK
+    items = call.api.get("/api/v1/fleet/idle").get("items") or []
+    if call.out.structured or call.out.format == "jsonpath":
+        call.out.value({"items": items}, "")
+        return exits.OK
+    if call.out.quiet or call.out.format == "name":
+        output.write("".join(f"worker/{each['worker']}\n" for each in items))
+        return exits.OK
+    call.out.table(
+        ["WORKER", "VERDICT", "UNUSED", "STOP", "KEPT BY", "WHY"],
+        [_overview(each, call.now()) for each in items],
+    )
+    if not items:
+        call.out.note("there is no worker")
+    return exits.OK
+
+
+def _overview(each: dict[str, Any], now: Any) -> list[str]:
+    minutes = each.get("idleMinutes")
+    at = words.instant(each.get("stopAt"))
+    stop = "-" if at is None else "now" if at <= now else words.when(each["stopAt"], now)
+    return [
+        str(each.get("worker")),
+        "stopped" if each.get("autoStopped") else str(each.get("verdict")),
+        "-"
+        if minutes is None
+        else f"{max(float(minutes), 0.0):.0f} of {each.get('timeoutMinutes')} min",
+        stop,
+        ", ".join(str(kept) for kept in each.get("keptBy") or ()) or "-",
+        _text(each.get("told") or ""),
+    ]
 
 
 _worker = click.argument("names", nargs=-1, required=True, metavar="WORKER...",

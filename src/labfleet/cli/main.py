@@ -80,7 +80,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Stop every automatic action, of the fleet or of a pool.",
     ),
     "resume": ("labfleet.cli.fleet_settings", "resume", "Let automatic actions go on."),
-    "idle": ("labfleet.cli.idle", "idle", "Switch idle detection of workers on and off."),
+    "idle": ("labfleet.cli.idle", "idle", "Show which workers nobody uses; switch the idle rule."),
     "token": ("labfleet.cli.tokens", "token", "Make, list and revoke API tokens."),
     "context": ("labfleet.cli.contexts", "context", "Choose among servers."),
     "version": ("labfleet.cli.about", "version", "Show the versions of client and server."),

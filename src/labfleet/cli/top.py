@@ -150,7 +150,7 @@ def _bar(value: float, top_: float) -> str:
 @click.command("alerts", short_help="List what asks for somebody, with its fix.")
 @connected
 def alerts(call: Call) -> int:
-    """List the raised alerts of all workers, the gravest first, each with what to do."""
+    """List what is raised on workers, pools, regions, webhooks and licences, the gravest first."""
     answer = call.api.get("/api/v1/fleet/alerts")
     items = answer.get("items") or []
     if call.out.structured or call.out.format == "jsonpath":
@@ -160,7 +160,7 @@ def alerts(call: Call) -> int:
     rows = [
         [
             str(each.get("severity")),
-            str(each.get("worker")),
+            str(each.get("object")),
             str(each.get("condition")),
             words.when(each.get("since"), now),
             words.printable(str(each.get("message") or each.get("cause"))),
@@ -168,7 +168,7 @@ def alerts(call: Call) -> int:
         ]
         for each in items
     ]
-    call.out.table(["SEVERITY", "WORKER", "ALERT", "SINCE", "WHAT", "FIX"], rows)
+    call.out.table(["SEVERITY", "OBJECT", "ALERT", "SINCE", "WHAT", "FIX"], rows)
     if not rows:
         call.out.note("nothing is raised")
     return exits.OK

@@ -32,9 +32,14 @@ class Alert(Record, frozen=True, kw_only=True):
 
 
 class Raised(Record, frozen=True, kw_only=True):
-    """An alert of one worker now: the row, and the condition's own words."""
+    """An alert of one object now: the row, and the condition's own words.
 
-    worker: str
+    `object` is as a command takes it (`worker/w1`, `pool/main`); `worker` is null for what is
+    no worker's.
+    """
+
+    object: str
+    worker: str | None = None
     condition: str
     severity: Severity
     since: datetime
@@ -203,7 +208,7 @@ def is_raised(condition: Condition) -> bool:
 def raised(worker: str, conditions: Iterable[Condition]) -> tuple[Raised, ...]:
     """Return a worker's raised alerts, the gravest first, then the oldest."""
     found = [_raised(worker, each) for each in conditions if is_raised(each)]
-    return tuple(sorted(found, key=_gravity))
+    return tuple(sorted(found, key=gravity))
 
 
 def changes(
@@ -218,6 +223,7 @@ def changes(
 def _raised(worker: str, condition: Condition) -> Raised:
     row = ALERTS[condition.type]
     return Raised(
+        object=f"worker/{worker}",
         worker=worker,
         condition=condition.type,
         severity=row.severity,
@@ -230,8 +236,9 @@ def _raised(worker: str, condition: Condition) -> Raised:
     )
 
 
-def _gravity(each: Raised) -> tuple[int, datetime, str]:
-    return _ORDER[each.severity], each.since, each.condition
+def gravity(each: Raised) -> tuple[int, datetime, str, str]:
+    """Return the place of an alert in a list: the gravest first, then the oldest."""
+    return _ORDER[each.severity], each.since, each.object, each.condition
 
 
 def of(conditions: Iterable[Condition], name: str) -> Condition | None:

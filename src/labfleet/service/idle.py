@@ -7,6 +7,7 @@ the idle controller's, which looks at the server once more before it does.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,12 +20,13 @@ from labfleet.decisions.lifecycle import worker_phases
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.idle import Activity, ActivityEvent, IdleSignal, event_of
 from labfleet.resources.meta import Record
-from labfleet.resources.worker import IdleStatus, Worker
+from labfleet.resources.worker import IdleStatus, Worker, WorkerPhase
 from labfleet.service import access, idle_facts, verbs
 from labfleet.service.parts import Caller, Parts
 from labfleet.service.ruled import Ruled, with_spec
 
 EVENTS_LIMIT = 10_000
+LISTED, BREATH = 1000, 50
 CHECK_ASKED = "labfleet.dev/idle-check-asked"
 """Annotation that makes the idle controller look at once; its value is when it was asked for."""
 _OUTSIDE = frozenset({"nodes", "console", "telemetry", "cpu", "network", "health"})
@@ -77,6 +79,23 @@ async def read(parts: Parts, caller: Caller, name: str, namespace: str = "defaul
     worker = await verbs.found(parts, caller, Worker, name, namespace)
     await parts.fresh()
     return reading(parts, worker)
+
+
+async def overview(parts: Parts, caller: Caller) -> tuple[IdleReading, ...]:
+    """Return the verdict on every living worker, by name, at most `LISTED`; without the signals.
+
+    Those that the rule has stopped are among them: they start again when they are needed.
+    """
+    access.demand(caller.principal, "read", "Worker")
+    await parts.fresh()
+    ended = WorkerPhase.TERMINATED
+    living = (each for each in parts.cache.all(Worker) if each.status.phase is not ended)
+    found: list[IdleReading] = []
+    for each in sorted(living, key=lambda worker: worker.name)[:LISTED]:
+        if len(found) % BREATH == BREATH - 1:
+            await asyncio.sleep(0)  # others of this loop must not wait for a large fleet
+        found.append(msgspec.structs.replace(reading(parts, each), signals=(), recent=()))
+    return tuple(found)
 
 
 async def switch(

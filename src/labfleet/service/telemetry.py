@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle import session_phases
-from labfleet.resources import alerts
+from labfleet.resources import alerts, fleet_alerts, kinds
+from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Record
 from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint, Sample
@@ -150,19 +151,26 @@ def _busiest(each: Vitals) -> tuple[float, str]:
 
 
 def raised(parts: Parts, caller: Caller) -> tuple[alerts.Raised, ...]:
-    """Return what is raised on any worker, the gravest first, then the oldest."""
+    """Return what is raised on anything that the caller may read, the gravest first.
+
+    A licence that leaked is said once: by its Leak, which stays when the worker is gone.
+    """
     access.demand(caller.principal, "read", "Worker")
     found = [
         row
-        for each in parts.cache.all(Worker)
-        for row in alerts.raised(each.name, each.status.conditions)
+        for kind in fleet_alerts.KINDS
+        if access.may(caller.principal, "read", kind)
+        for each in parts.cache.all(kinds.KINDS[kind].type)
+        for row in fleet_alerts.raised(each)
     ]
-    order = {"critical": 0, "warning": 1, "info": 2}
-
-    def gravity(row: alerts.Raised) -> tuple[int, datetime, str]:
-        return order[row.severity], row.since, row.worker
-
-    return tuple(sorted(found, key=gravity)[:LISTED])
+    leaked = {each.spec.worker for each in parts.cache.all(Leak)}
+    for each in parts.cache.all(Worker):
+        found += (
+            row
+            for row in alerts.raised(each.name, each.status.conditions)
+            if row.condition != fleet_alerts.LEAKED or each.name not in leaked
+        )
+    return tuple(sorted(found, key=alerts.gravity)[:LISTED])
 
 
 def numbers_of(parts: Parts, worker: Worker) -> dict[str, vitals.Number]:
