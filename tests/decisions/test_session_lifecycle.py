@@ -292,9 +292,10 @@ def test_a_future_slot_waits_for_its_head_start_and_its_start() -> None:
 
 
 def test_a_slot_stays_out_while_its_room_is_held_and_moves_in_time() -> None:
-    """It says who holds the room, waits five minutes, then queues again; fail means stay."""
+    """It says who holds the room, waits five minutes, then queues again; no placement is lost."""
     held = Reservation(holder="w1", amounts=Amounts(cpu_milli=1000), start=START)
-    before = session(S.SCHEDULED, worker="w1", placements=1, reservation=held)
+    most = lifecycle.PLACEMENTS
+    before = session(S.SCHEDULED, worker="w1", placements=most, reservation=held)
     told = "w1 lacks 4 CPU; past their end and still there: s-late"
     for may in (True, False):
         seen = lifecycle.Seen(room_held=told, may_replace=may)
@@ -304,8 +305,11 @@ def test_a_slot_stays_out_while_its_room_is_held_and_moves_in_time() -> None:
         turn = conditions.find(soon.status.conditions, "StartTurn")
         assert turn is not None
         assert (turn.status, turn.reason) == ("False", "RoomHeld")
-        late = lifecycle.decide(before, seen, START + timedelta(minutes=6))
-        assert (late.status.phase, late.release) == ((S.PENDING if may else S.SCHEDULED), may)
+        waiting = msgspec.structs.replace(before, status=soon.status)
+        late = lifecycle.decide(waiting, seen, START + timedelta(minutes=6))
+        assert (late.status.phase, late.release) == (S.PENDING, True)
+        assert (late.status.placements, late.status.worker) == (most - 1, None)
+        assert conditions.find(late.status.conditions, "StartTurn") is None
     free = lifecycle.decide(before, lifecycle.Seen(), START + timedelta(minutes=4))
     assert free.status.phase is S.INSTANTIATING
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -59,9 +59,7 @@ class Look:
         if worker is None or seen.host_dead:
             return Sight(seen)
         if session.status.phase is S.SCHEDULED:
-            others = self.context.cache.by(Session, "here", worker.name)
-            held = session_start.room_held(session, others, worker.status.capacity)
-            return Sight(replace(seen, room_held=held))
+            return Sight(self._room(session, worker, seen))
         host = None
         try:
             host = self._host(worker)
@@ -70,6 +68,16 @@ class Look:
             return await self._lab(session, worker, host, seen)
         except errors.LabfleetError as problem:
             return Sight(replace(seen, trouble=f"{worker.name}: {problem.message}"), host)
+
+    def _room(self, session: Session, worker: Worker, seen: Seen) -> Seen:
+        """Say who holds the room of a booked session, once it would come."""
+        start = session.spec.slot.start
+        head = timedelta(seconds=seen.lead_seconds)
+        if start is not None and self.context.clock.now() < start - head:
+            return seen
+        others = self.context.cache.by(Session, "here", worker.name)
+        held = session_start.room_held(session, others, worker.status.capacity)
+        return replace(seen, room_held=held)
 
     def budget(self, session: Session) -> Seen:
         """Return the time budgets of the session's definition and slot (seconds)."""

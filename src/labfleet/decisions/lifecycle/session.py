@@ -135,10 +135,15 @@ def _scheduled(draft: Draft) -> Step:
 
 
 def _wait_for_room(draft: Draft) -> Step:
-    """Stay out of a worker on which labs stay beyond their end; in time look for another."""
+    """Stay out of a worker on which labs stay beyond their end; in time look for another.
+
+    No worker was lost and nothing has begun, so `onWorkerLoss` does not ask for its failure and
+    the move is not counted among its placements; its deadline ends the search.
+    """
     held, told = draft.status.reservation, draft.seen.room_held
-    if held is not None and draft.movable and draft.now >= held.start + session_start.ROOM_PATIENCE:
-        return _place_again(draft, "RoomHeld", told)
+    if held is not None and draft.now >= held.start + session_start.ROOM_PATIENCE:
+        draft.set(placements=max(0, draft.status.placements - 1))
+        return _queue_again(draft, "RoomHeld", told)
     draft.fact("StartTurn", "False", "RoomHeld", "the room on its worker is still held")
     return draft.stay(f"waits for room: {told}")
 
@@ -153,6 +158,12 @@ def _place_again(draft: Draft, reason: str = "WorkerLost", detail: str = "") -> 
         if scheduled:
             return draft.go(S.FAILED, reason, detail, release=True)
         return draft.teardown(S.FAILED, reason, detail)
+    return _queue_again(draft, reason, detail)
+
+
+def _queue_again(draft: Draft, reason: str, detail: str) -> Step:
+    """Give the worker back and wait for another; nothing of the session is on it."""
+    draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
     for name in PRESENT:
         draft.set(conditions=conditions.drop(draft.status.conditions, name))
     draft.set(lab=None, ports=(), worker=None, ready_at=None, outcome=None, outcome_message="")

@@ -30,8 +30,8 @@ ON_DEMAND_PATIENCE = timedelta(hours=24)
 LOOK_AHEAD = timedelta(seconds=2100)
 # How many workers one session may lose before it is failed.
 PLACEMENTS = 5
-PRESENT = ("LabStarted", "PortsOpen", "HostReachable")
-"""Facts about a lab that is there; they mean nothing once the session has ended."""
+PRESENT = ("StartTurn", "LabStarted", "PortsOpen", "HostReachable")
+"""Facts about a lab and its place; they mean nothing once the session has ended or moved."""
 SOON, POLL, WATCH = 1.0, 5.0, 20.0
 
 
