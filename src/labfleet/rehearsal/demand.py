@@ -7,17 +7,19 @@ seconds from the start of the asked period. Wishes of files and recordings are r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from labfleet.kernel import errors
 from labfleet.rehearsal import plan as plans
 from labfleet.rehearsal.dice import Dice
+from labfleet.rehearsal.plan_words import Wrong
 
 DAY = 86400.0
 WISHES_LIMIT = 500_000
+HERE = ("demand", "generated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,10 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One session that somebody asks for; `start` None means now, `end` None the usual time."""
+    """One session that somebody asks for; `start` None means now, `end` None the usual time.
+
+    `line` is where it stands in the file it was read from, 0 when it was not.
+    """
 
     at: float
     definition: str
@@ -42,47 +47,71 @@ class Wish:
     track: str | None = None
     priority: int = 0
     acts: tuple[Act, ...] = ()
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """All wishes of a period of `seconds`, and the definitions they need besides the plan's."""
+    """All wishes of a period of `seconds`, and the definitions they need besides the plan's.
+
+    `notes` is what the reader of the answer has to know of how they were come by.
+    """
 
     wishes: tuple[Wish, ...]
     seconds: float
     definitions: tuple[tuple[str, dict[str, Any]], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 # --- drawn -----------------------------------------------------------------------------
 
 
 def draw(asked: plans.Generated, minutes: dict[str, int], seconds: float, seed: int) -> Crowd:
-    """Return the demand of a seed. `minutes` is how long each definition usually runs."""
+    """Return the demand of a seed. `minutes` is how long each definition usually runs.
+
+    Wrong for a definition nobody knows, for a window or an exam outside the period, and when
+    nobody comes at all.
+    """
     dice = Dice(f"{seed}/demand")
-    names = _weighted(asked.definitions or dict.fromkeys(minutes, 1.0), minutes)
+    people = asked.on_demand_per_day or asked.slots_per_day
+    names = (
+        _weighted(asked.definitions or dict.fromkeys(minutes, 1.0), minutes)
+        if people or asked.definitions
+        else []
+    )
+    spans = _open(asked.hours, seconds) if people else []
     wishes: list[Wish] = []
     for word, a_day in (("now", asked.on_demand_per_day), ("slot", asked.slots_per_day)):
         stream = dice.stream(word)
         for number in range(round(a_day * seconds / DAY)):
             name = _pick(names, stream)
-            at = _moment(stream, asked.hours, seconds)
+            at = _moment(stream, asked.hours, spans, seconds)
             wish = Wish(at, name, f"p{number % 997}", f"{word}-{number:05d}")
             wishes.append(_person(wish, minutes[name] * 60.0, stream, asked))
     for count, exam in enumerate(asked.exams):
         if exam.definition not in minutes:
-            raise errors.Invalid(f"an exam asks for {exam.definition}, which no one defines")
+            told = f"no definition has the name {exam.definition}; {_there(minutes)}"
+            raise Wrong(told, *HERE, "exams", count, "definition")
         wishes += _exam(count, exam, seconds, dice.stream(f"exam/{count}"))
+    if not wishes:
+        told = f"nobody comes in {_shown(seconds)}: give onDemandPerDay, slotsPerDay or exams"
+        raise Wrong(told, *HERE)
     return Crowd(ordered(wishes), seconds)
 
 
 def _weighted(weights: dict[str, float], known: dict[str, int]) -> list[tuple[str, float]]:
     odd = sorted(set(weights) - set(known))
     if odd:
-        raise errors.Invalid(f"the demand asks for {odd[0]}, which no one defines")
+        told = f"no definition has the name {odd[0]}; {_there(known)}"
+        raise Wrong(told, *HERE, "definitions", odd[0])
     total = sum(weights.values())
     if not total:
-        raise errors.Invalid("the demand has no definition to draw from")
+        raise Wrong("there is no definition to draw from", *HERE, "definitions")
     return [(name, weight / total) for name, weight in sorted(weights.items())]
+
+
+def _there(known: dict[str, int]) -> str:
+    return f"there are {', '.join(sorted(known)) or 'none'}"
 
 
 def _pick(names: list[tuple[str, float]], dice: Dice) -> str:
@@ -94,14 +123,36 @@ def _pick(names: list[tuple[str, float]], dice: Dice) -> str:
     return names[-1][0]
 
 
-def _moment(dice: Dice, hours: tuple[float, float], seconds: float) -> float:
+def _open(hours: tuple[float, float], seconds: float) -> list[tuple[float, float]]:
+    """Return from when to when people may come in the period; Wrong when never."""
+    first, last = hours
+    length = (last - first) % 24 or 24.0
+    begins = (day * DAY + first * 3600 for day in range(-1, int(seconds // DAY) + 1))
+    spans = [(max(0.0, at), min(seconds, at + length * 3600)) for at in begins]
+    found = [(since, until) for since, until in spans if since < until]
+    if not found:
+        told = f"{first:g} to {last:g} never comes in a period of {_shown(seconds)} from midnight"
+        raise Wrong(told, *HERE, "hours")
+    return found
+
+
+def _moment(
+    dice: Dice, hours: tuple[float, float], spans: list[tuple[float, float]], seconds: float
+) -> float:
     """Return an instant in the open hours of some day of the period."""
     first, last = hours
     for _ in range(100):
         at = dice.between(0.0, seconds)
-        if first <= at % DAY / 3600 < last:
+        hour = at % DAY / 3600
+        if first <= hour < last or (first > last and not last <= hour < first):
             return at
-    return min(first * 3600, seconds)
+    # So short a window is seldom hit by chance.
+    left = dice.between(0.0, sum(until - since for since, until in spans))
+    for since, until in spans:
+        if left < until - since:
+            return since + left
+        left -= until - since
+    return spans[-1][0]
 
 
 def _person(wish: Wish, usual: float, dice: Dice, asked: plans.Generated) -> Wish:
@@ -119,18 +170,37 @@ def _person(wish: Wish, usual: float, dice: Dice, asked: plans.Generated) -> Wis
     return replace(wish, acts=acts)
 
 
-def _exam(count: int, exam: plans.Exam, seconds: float, dice: Dice) -> Iterable[Wish]:
-    days = exam.days or range(int(seconds // DAY) + 1)
-    for day in days:
+def _exam(count: int, exam: plans.Exam, seconds: float, dice: Dice) -> Iterator[Wish]:
+    found = 0
+    for day in exam.days or range(int(seconds // DAY) + 1):
         start = day * DAY + exam.hour * 3600
-        if start + exam.minutes * 60 > seconds:
+        end = start + exam.minutes * 60
+        if end > seconds:
+            if exam.days:
+                _beyond(count, f"day {day} (0 is the first): {_hours(exam)} ends", seconds, "days")
             continue
+        found += 1
         for number in range(exam.sessions):
             begin = max(0.0, start - exam.booked_hours_before * 3600 * dice.between(0.2, 1.0))
             yield Wish(
                 begin, exam.definition, f"candidate{number}", f"exam{count}-{day}-{number:04d}",
-                start, start + exam.minutes * 60,
+                start, end,
             )  # fmt: skip
+    if not found:
+        _beyond(count, f"{_hours(exam)} ends", seconds, "hour")
+
+
+def _hours(exam: plans.Exam) -> str:
+    return f"an exam from hour {exam.hour:g} for {exam.minutes} minutes"
+
+
+def _beyond(count: int, told: str, seconds: float, key: str) -> NoReturn:
+    told = f"{told} after the period of {_shown(seconds)}; the plan needs more days or hours"
+    raise Wrong(told, *HERE, "exams", count, key)
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds / 3600:g} h"
 
 
 def ordered(wishes: Iterable[Wish]) -> tuple[Wish, ...]:

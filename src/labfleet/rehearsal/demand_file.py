@@ -1,22 +1,23 @@
 """Demand from a CSV or JSON-lines file: one session a row.
 
-Instants are ISO, or numbers: minutes from the start. A row that gives amounts instead of a
-definition gets a definition made that asks for just these.
+Instants are ISO (without a zone: UTC), or numbers: minutes from the start; a file has one sort
+of them. A row that gives amounts instead of a definition gets a definition made that asks for
+just these. Nothing is left out in silence: a row that cannot lie in the period is refused,
+unless the plan gives both `start` and a length, and so asks for a part of a longer file.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from dataclasses import dataclass, field
-from datetime import datetime
+import math
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from labfleet.kernel import errors
+from labfleet.rehearsal import demand_rows
 from labfleet.rehearsal import plan as plans
 from labfleet.rehearsal.demand import Act, Crowd, Wish, ordered
+from labfleet.rehearsal.demand_rows import Row
+from labfleet.rehearsal.planned_fleet import topology
 from labfleet.resources import amounts
 
 COLUMNS = frozenset({
@@ -24,44 +25,59 @@ COLUMNS = frozenset({
     "cancel_after_minutes", "extend_after_minutes", "extend_by_minutes",
     "cpu", "memory", "storage", "nodes",
 })  # fmt: skip
-Row = dict[str, Any]
+OWNER_LENGTH, PRIORITIES = 256, 1000
 When = datetime | float | None
 
 
 def read(path: Path, start: datetime | None, minutes: dict[str, int], seconds: float) -> Crowd:
-    """Return the demand of a file; Invalid names the row.
+    """Return the demand of a file; Invalid names the file and the line.
 
     With ISO instants second 0 is `start`, or the midnight before the first. `minutes` is how
     long each known definition usually runs; `seconds` 0 means as long as the file needs.
     """
-    text = plans.read_text(path)
-    rows = _json_rows(text) if path.suffix in {".jsonl", ".ndjson"} else _csv_rows(text)
     reader = _Reader(minutes)
-    for number, row in enumerate(rows, start=1):
+    for line, row in demand_rows.read(path, COLUMNS):
         try:
-            reader.take(row)
+            reader.take(line, row)
         except (TypeError, ValueError) as problem:
-            raise errors.Invalid(f"{path}, row {number}: {problem}", reason="BadDemand") from None
+            demand_rows.refuse(path, line, str(problem))
     wishes = reader.wishes(start)
-    end = max((each.end or each.start or each.at for each in wishes), default=0.0)
-    span = seconds or -(-end // 3600) * 3600 + 3600
-    kept = [each for each in wishes if each.at < span]
-    return Crowd(ordered(kept), span, tuple(sorted(reader.made.items())))
+    for wish in wishes:
+        if any(act.at < wish.at for act in wish.acts):
+            demand_rows.refuse(
+                path, wish.line, "it is cancelled or extended before it is asked for"
+            )
+    last = max(wishes, key=lambda each: each.end or _begin(each))
+    span = seconds or -(-(last.end or _begin(last)) // 3600) * 3600 + 3600
+    if span > plans.LONGEST_HOURS * 3600:
+        told = f"it lies {span / 86400:.0f} days after the beginning; a plan has at most 366"
+        demand_rows.refuse(path, last.line, told)
+    kept = [replace(each, at=max(0.0, each.at)) for each in wishes if 0 <= _begin(each) < span]
+    notes = _outside(path, wishes, kept, span, window=start is not None and seconds > 0)
+    return Crowd(ordered(kept), span, tuple(sorted(reader.made.items())), notes)
 
 
-def _csv_rows(text: str) -> list[Row]:
-    rows = csv.DictReader(io.StringIO(text))
-    return [{key: value for key, value in row.items() if value} for row in rows]
+def _begin(wish: Wish) -> float:
+    """Return when a wish wants to begin."""
+    return wish.at if wish.start is None else wish.start
 
 
-def _json_rows(text: str) -> list[Row]:
-    try:
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as problem:
-        raise errors.Invalid(f"the demand is not JSON lines: {problem}") from None
-    if not all(isinstance(row, dict) for row in rows):
-        raise errors.Invalid("each line of the demand is one JSON object")
-    return rows
+def _outside(
+    path: Path, wishes: list[Wish], kept: list[Wish], span: float, *, window: bool
+) -> tuple[str, ...]:
+    """Return what to say of rows outside the period; Invalid when nobody asked for a part."""
+    inside = {each.line for each in kept}
+    out = next((each for each in wishes if each.line not in inside), None)
+    if out is None:
+        return ()
+    if window and kept:
+        told = f"{len(wishes) - len(kept)} of {len(wishes)} rows lie outside the period"
+        return (f"{path}: {told} and are not played, the first on line {out.line}",)
+    told = f"it begins after the period of {span / 3600:g} h; the plan needs more days or hours"
+    if _begin(out) < 0:
+        told = "it begins before the plan's start"
+    told += " (with start and a length, a part of the file is played)"
+    return demand_rows.refuse(path, out.line, told)
 
 
 @dataclass(slots=True)
@@ -70,84 +86,147 @@ class _Reader:
 
     minutes: dict[str, int]
     made: dict[str, Row] = field(default_factory=dict)
-    rows: list[tuple[Row, str, When, When]] = field(default_factory=list)
+    rows: list[tuple[int, Row, str, When, When]] = field(default_factory=list)
+    dated: int = 0
+    counted: int = 0
 
-    def take(self, row: Row) -> None:
+    def take(self, line: int, row: Row) -> None:
         """Check a row and keep it; ValueError says what is wrong with it."""
-        odd = sorted(set(row) - COLUMNS)
-        if odd:
-            raise ValueError(f"unknown column {odd[0]}; known: {', '.join(sorted(COLUMNS))}")
-        start, submitted = _when(row.get("start")), _when(row.get("submitted"))
+        start, submitted = _when(row, "start"), _when(row, "submitted")
         if start is None and submitted is None:
             raise ValueError("give start or submitted")
+        for each in (start, submitted):
+            self._one_sort(line, each)
         name = str(row.get("definition") or self._by_amounts(row))
         if name not in self.minutes and name not in self.made:
-            raise ValueError(f"no definition {name} in the plan")
-        _wish(0, row, name, 0.0, 0.0)
-        self.rows.append((row, name, start, submitted))
+            known = ", ".join(sorted(self.minutes)) or "none"
+            raise ValueError(f"no definition {name} in the plan; there are {known}")
+        _wish((line, 0), row, name, 0.0, 0.0)
+        self.rows.append((line, row, name, start, submitted))
+
+    def _one_sort(self, line: int, when: When) -> None:
+        if isinstance(when, datetime):
+            self.dated = self.dated or line
+        elif when is not None:
+            self.counted = self.counted or line
+        if self.dated and self.counted:
+            raise ValueError(
+                f"minutes from the start (line {self.counted}) and instants (line {self.dated}) "
+                "do not go together; write one sort in the whole file"
+            )
 
     def _by_amounts(self, row: Row) -> str:
         """Return a definition that asks for just the row's amounts."""
         asked = {key: str(row[key]) for key in ("cpu", "memory", "storage") if row.get(key)}
         if not asked:
             raise ValueError("give a definition, or cpu and memory")
-        wanted = amounts.expand(asked, supply=False)
-        wanted |= {"nodes": int(row.get("nodes") or 1), "labs": 1}
+        wanted: Row = {}
+        for key, value in asked.items():
+            try:
+                wanted |= amounts.expand({key: value}, supply=False)
+            except ValueError as problem:
+                raise ValueError(f"{key}: {problem}") from None
+        nodes = _number(row, "nodes", least=1, whole=True)
+        wanted |= {"nodes": 1 if nodes is None else int(nodes), "labs": 1}
         keys = ("cpuMilli", "memoryMib", "storageMib", "nodes")
         name = "amounts-" + "-".join(str(wanted.get(key, 0)) for key in keys)
-        self.made[name] = {"topology": plans.topology(name, ("alpine",)), "resources": wanted}
+        self.made[name] = {"topology": topology(name, ("alpine",)), "resources": wanted}
         return name
 
     def wishes(self, first: datetime | None) -> list[Wish]:
         """Return the rows as wishes, with instants counted from the first midnight."""
         if first is None:
-            instants = [each for row in self.rows for each in row[2:] if isinstance(each, datetime)]
+            instants = [each for row in self.rows for each in row[3:] if isinstance(each, datetime)]
             first = min(instants, default=None)
             first = first and first.replace(hour=0, minute=0, second=0, microsecond=0)
         return [
-            _wish(number, row, name, _seconds(start, first), _seconds(submitted, first))
-            for number, (row, name, start, submitted) in enumerate(self.rows, start=1)
+            _wish((line, number), row, name, _seconds(start, first), _seconds(submitted, first))
+            for number, (line, row, name, start, submitted) in enumerate(self.rows, start=1)
         ]
 
 
-def _when(value: Any) -> When:
-    if value is None or value == "":
+def _when(row: Row, name: str) -> When:
+    value = row.get(name)
+    if value is None or isinstance(value, bool):
+        return None if value is None else _no_instant(name, value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        try:
+            return plans.instant(str(value))
+        except (ValueError, OverflowError):
+            return _no_instant(name, value)
+    if not math.isfinite(number) or number < 0:
+        return _no_instant(name, value)
+    return number * 60
+
+
+def _no_instant(name: str, value: object) -> When:
+    told = f"{name}: {str(value)[:40]!r} is no instant; write 2026-11-30T08:00:00Z, or minutes"
+    raise ValueError(f"{told} from the start")
+
+
+def _number(
+    row: Row, name: str, *, least: float | None = None, whole: bool = False
+) -> float | None:
+    """Return a number of a row, None when it has none; ValueError names the column."""
+    value = row.get(name)
+    if value is None:
         return None
     try:
-        return float(value) * 60
+        found = float(value)
     except (TypeError, ValueError):
-        return plans.instant(str(value))
+        found = math.nan
+    if not math.isfinite(found) or (whole and found != int(found)) or isinstance(value, bool):
+        kind = "a whole number" if whole else "a number"
+        raise ValueError(f"{name}: {str(value)[:40]!r} is not {kind}")
+    if least is not None and found < least:
+        raise ValueError(f"{name}: {found:g} is less than {least:g}")
+    return found
 
 
 def _seconds(value: When, first: datetime | None) -> float | None:
     if isinstance(value, datetime):
-        return (value - (first or value)).total_seconds()
+        return (value - (first or value)) / timedelta(seconds=1)
     return value
 
 
-def _wish(number: int, row: Row, name: str, start: float | None, submitted: float | None) -> Wish:
+def _wish(
+    place: tuple[int, int], row: Row, name: str, start: float | None, submitted: float | None
+) -> Wish:
+    line, number = place
     at = submitted if submitted is not None else start or 0.0
     at = at if start is None else min(at, start)
     begin = at if start is None else start
-    length = float(row["minutes"]) * 60 if row.get("minutes") else None
+    minutes = _number(row, "minutes")
+    if minutes is not None and minutes <= 0:
+        raise ValueError(f"minutes: {minutes:g} is not more than 0")
+    owner, priority = str(row.get("owner", "")), _number(row, "priority", whole=True) or 0
+    if len(owner) > OWNER_LENGTH or abs(priority) > PRIORITIES:
+        raise ValueError(f"owner has at most {OWNER_LENGTH} letters, priority is -1000 to 1000")
     return Wish(
-        max(at, 0.0),
+        at,
         name,
-        str(row.get("owner", "")),
+        owner,
         f"r{number:06d}",
         start,
-        None if length is None else begin + length,
+        None if minutes is None else begin + minutes * 60,
         row.get("track") or None,
-        int(row.get("priority") or 0),
+        int(priority),
         _acts(row, begin),
+        line,
     )
 
 
 def _acts(row: Row, begin: float) -> tuple[Act, ...]:
+    """Return what the owner did later; minutes count from the slot's start, else the wish."""
     acts = []
-    if row.get("cancel_after_minutes"):
-        acts.append(Act(begin + float(row["cancel_after_minutes"]) * 60, "cancel"))
-    if row.get("extend_by_minutes"):
-        at = begin + float(row.get("extend_after_minutes") or 10) * 60
-        acts.append(Act(at, "extend", float(row["extend_by_minutes"]) * 60))
+    cancel = _number(row, "cancel_after_minutes")
+    if cancel is not None:
+        acts.append(Act(begin + cancel * 60, "cancel"))
+    longer, after = _number(row, "extend_by_minutes"), _number(row, "extend_after_minutes")
+    if longer is not None and longer <= 0:
+        raise ValueError(f"extend_by_minutes: {longer:g} is not more than 0")
+    if longer is not None:
+        acts.append(Act(begin + (10 if after is None else after) * 60, "extend", longer * 60))
     return tuple(sorted(acts, key=lambda act: act.at))

@@ -1,12 +1,16 @@
 """The plan of a what-if: fleet, pools, labs, demand and the variants to compare.
 
 Reads YAML (docs/how-to/ask-what-if.md), refuses unknown keys with their line, and says nothing
-of how it is played. Spans are in the unit of their name; a plan has exactly one demand.
+of how it is played. Spans are in the unit of their name; a plan has exactly one demand. What is
+wrong in itself is refused here, what only shows beside other things by `planned_fleet` and
+`feasibility`.
 """
 
 from __future__ import annotations
 
-import re
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,31 +18,42 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from labfleet.kernel import errors
-from labfleet.resources import amounts, documents, manifests, prices
+from labfleet.rehearsal import plan_words
+from labfleet.rehearsal.plan_words import Source, Wrong
+from labfleet.resources import amounts, documents
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.meta import Record, Resource
+from labfleet.resources.meta import Record
 from labfleet.resources.pool import Scaling
 
 LIMIT = 4 * 2**20
-REAL_MEMORY = 0.98
-"""Share of the nominal memory that CML has to give (aws.md 5, case 43: 188.5 of 192 GiB)."""
-
-LABS, PORTS, STORAGE_MIB = 20, 6000, 400 * 1024
-"""What a worker has besides CPU and memory when a plan does not say (resources.machine)."""
-
+LONGEST_HOURS = 366 * 24
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
-Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
+Hour = Annotated[float, msgspec.Meta(ge=0, le=24)]
+Minutes = Annotated[int, msgspec.Meta(ge=1, le=1440)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 Range = tuple[Amount, Amount]
 _FRIENDLY = {"capacity": True, "resources": False}
 
 
+def _from_to(name: str, pair: Range | None) -> None:
+    if pair is not None and pair[0] > pair[1]:
+        raise ValueError(f"{name}: from {pair[0]:g} to {pair[1]:g} runs backwards")
+
+
+def _utc(value: datetime | None) -> datetime | None:
+    return value if value is None or value.tzinfo is not None else value.replace(tzinfo=UTC)
+
+
 class Shape(Record, frozen=True, kw_only=True):
-    """A machine to make workers of; what is not given comes from the price file."""
+    """A machine to make workers of; what is not given comes from the price file.
+
+    `hourly_price_usd` None is the list price, 0 is free.
+    """
 
     name: Name
     instance_type: str = "m5zn.metal"
-    hourly_price_usd: Amount = 0.0
+    hourly_price_usd: Amount | None = None
     capacity: Amounts | None = None
     max_nodes: Annotated[int, msgspec.Meta(ge=5, le=4096)] = 200
 
@@ -48,20 +63,31 @@ class PoolPlan(Record, frozen=True, kw_only=True):
 
     name: Name
     template: Name
-    track: str = "default"
+    track: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] = "default"
     scaling: Scaling = Scaling()
 
 
 class Lab(Record, frozen=True, kw_only=True):
-    """A lab definition: its nodes by definition name, or a topology file; or just amounts."""
+    """A lab definition: its nodes by definition name, or a topology file; or just amounts.
+
+    `max_minutes` None is 480, or a fifth more than `minutes` when that is longer: as long as
+    slots of this lab are drawn.
+    """
 
     name: Name
     nodes: tuple[str, ...] = ()
     topology_file: str | None = None
     resources: Amounts | None = None
-    minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 60
-    grace_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 30
+    minutes: Minutes = 60
+    max_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
+    grace_minutes: Minutes = 30
     track: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.nodes and self.topology_file is not None:
+            raise ValueError("topologyFile: give nodes or topologyFile, not both")
+        if self.max_minutes is not None and self.max_minutes < self.minutes:
+            raise ValueError("maxMinutes: must not be less than minutes")
 
 
 class Exam(Record, frozen=True, kw_only=True):
@@ -71,28 +97,48 @@ class Exam(Record, frozen=True, kw_only=True):
     sessions: Annotated[int, msgspec.Meta(ge=1, le=5000)]
     hour: Annotated[float, msgspec.Meta(ge=0, lt=24)] = 9.0
     minutes: Annotated[int, msgspec.Meta(ge=5, le=1440)] = 120
-    days: tuple[int, ...] = ()
+    days: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
     booked_hours_before: Amount = 4.0
 
 
 class Generated(Record, frozen=True, kw_only=True):
-    """Demand drawn from the seed: people who come now, people with slots, exams."""
+    """Demand drawn from the seed: people who come now, people with slots, exams.
+
+    `hours` is when people come or their slots begin; from 20 to 8 is the night.
+    """
 
     on_demand_per_day: Amount = 0.0
     slots_per_day: Amount = 0.0
     exams: tuple[Exam, ...] = ()
-    hours: tuple[Amount, Amount] = (0.0, 24.0)
+    hours: tuple[Hour, Hour] = (0.0, 24.0)
     definitions: dict[str, Amount] = {}
     cancel_share: Share = 0.0
     extend_share: Share = 0.0
 
+    def __post_init__(self) -> None:
+        if self.hours[0] == self.hours[1]:
+            raise ValueError("hours: from and to are the same hour")
+        if self.cancel_share + self.extend_share > 1:
+            raise ValueError("extendShare: cancelShare and extendShare are more than 1 together")
+
 
 class Recorded(Record, frozen=True, kw_only=True, rename={"begin": "from"}):
-    """A period of a real server, from its event log; without bounds all of it."""
+    """A period of a real server, from its event log; without bounds all of it.
+
+    An instant without a zone is UTC.
+    """
 
     store: str
     begin: datetime | None = None
     to: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("begin", "to"):
+            msgspec.structs.force_setattr(self, name, _utc(getattr(self, name)))
+        if self.begin is not None and self.to is not None and self.begin >= self.to:
+            raise ValueError(
+                f"to: {self.to.isoformat()} is not after from, {self.begin.isoformat()}"
+            )
 
 
 class Demand(Record, frozen=True, kw_only=True):
@@ -120,6 +166,9 @@ class Fidelity(Record, frozen=True, kw_only=True):
     call_seconds: Range | None = None
     store_seconds: Amount = 0.03
 
+    def __post_init__(self) -> None:
+        _from_to("callSeconds", self.call_seconds)
+
 
 class Timings(Record, frozen=True, kw_only=True):
     """How long machines take, from and to, in seconds (defaults: metal, aws.md 6.6)."""
@@ -127,6 +176,11 @@ class Timings(Record, frozen=True, kw_only=True):
     launch_seconds: Range = (10.0, 90.0)
     boot_seconds: Range = (120.0, 420.0)
     stop_seconds: Range = (20.0, 180.0)
+
+    def __post_init__(self) -> None:
+        _from_to("launchSeconds", self.launch_seconds)
+        _from_to("bootSeconds", self.boot_seconds)
+        _from_to("stopSeconds", self.stop_seconds)
 
 
 class Variant(Record, frozen=True, kw_only=True):
@@ -146,12 +200,13 @@ class Best(Record, frozen=True, kw_only=True):
 
 
 class Plan(Record, frozen=True, kw_only=True):
-    """The whole question."""
+    """The whole question. `source` is where its keys stand, never a key itself."""
 
     name: str = "what-if"
     days: Amount = 0.0
     hours: Amount = 0.0
-    seed: Annotated[int, msgspec.Meta(ge=0)] = 1
+    seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    seeds: str | tuple[Annotated[int, msgspec.Meta(ge=0)], ...] | None = None
     start: datetime | None = None
     warmup_minutes: Amount = 0.0
     manifests: tuple[str, ...] = ()
@@ -160,14 +215,36 @@ class Plan(Record, frozen=True, kw_only=True):
     definitions: tuple[Lab, ...] = ()
     demand: Demand
     variants: tuple[Variant, ...] = ()
+    sweep: dict[str, tuple[Annotated[int, msgspec.Meta(ge=0)], ...]] = {}
     fidelity: Fidelity = Fidelity()
     timings: Timings = Timings()
     best: Best = Best()
+    source: Source | None = None
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "start", _utc(self.start))
+        if self.span > LONGEST_HOURS * 3600:
+            raise ValueError(f"days: a plan is at most {LONGEST_HOURS // 24} days long")
+        if self.demand.recorded is not None and self.span:
+            word = "days" if self.days else "hours"
+            raise ValueError(f"{word}: a recorded period has its own length; write from and to")
+        if self.demand.file is None and self.start is not None:
+            raise ValueError("start: only demand from a file has instants to count from it")
 
     @property
     def span(self) -> float:
         """Return the asked span in seconds; 0 when the plan leaves it to the demand."""
         return (self.days * 24 + self.hours) * 3600
+
+    @contextmanager
+    def placing(self) -> Iterator[None]:
+        """Give whatever is Wrong inside its file and line."""
+        try:
+            yield
+        except Wrong as problem:
+            if self.source is None:
+                raise
+            raise self.source.located(problem) from None
 
 
 def load(path: Path) -> Plan:
@@ -175,170 +252,71 @@ def load(path: Path) -> Plan:
     text = read_text(path)
     found = documents.read(text, name=str(path))
     if len(found) != 1 or not isinstance(found[0].value, dict):
-        raise errors.Invalid(f"{path}: a plan is one YAML document with keys")
-    document = found[0]
+        raise errors.Invalid(f"{path}: a plan is one YAML document with keys", reason="BadPlan")
+    source = Source(path, found[0])
     try:
-        return msgspec.convert(_expanded(document.value), Plan)
+        made = msgspec.convert(_expanded(found[0].value), Plan)
     except msgspec.ValidationError as problem:
-        told, _, where = str(problem).partition(" - at `")
-        steps = _steps(where)
-        line = document.line_of(steps)
-        place = ".".join(str(step) for step in steps)
-        told = f"{place}: {told}" if place else told
-        raise errors.Invalid(f"{path}, line {line}: {told}", reason="BadPlan") from None
-    except ValueError as problem:
-        raise errors.Invalid(f"{path}: {problem}", reason="BadPlan") from None
+        raise source.located(plan_words.explained(str(problem), TYPES)) from None
+    except Wrong as problem:
+        raise source.located(problem) from None
+    return msgspec.structs.replace(made, source=source)
 
 
-def _steps(where: str) -> documents.Path:
-    found = re.findall(r"\.(\w+)|\[(\d+)\]", where)
-    return tuple(name or int(number) for name, number in found)
+TYPES: dict[str, type[msgspec.Struct]] = {
+    "": Plan, "templates": Shape, "pools": PoolPlan, "scaling": Scaling, "definitions": Lab,
+    "demand": Demand, "generated": Generated, "exams": Exam, "recorded": Recorded,
+    "variants": Variant, "fidelity": Fidelity, "timings": Timings, "best": Best,
+    "capacity": Amounts, "resources": Amounts,
+}  # fmt: skip
+"""The key of a block -> what may stand in it."""
 
 
-def _expanded(value: Any) -> Any:
+def _expanded(value: Any, steps: documents.Path = ()) -> Any:
     """Return the plan with cpu, memory and storage turned into base units."""
+    if steps == ("source",):
+        raise Wrong("unknown key", *steps)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Wrong("too large a number", *steps)
     if isinstance(value, list):
-        return [_expanded(each) for each in value]
+        return [_expanded(each, (*steps, number)) for number, each in enumerate(value)]
     if not isinstance(value, dict):
         return value
     made = {}
     for key, each in value.items():
         if key in _FRIENDLY and isinstance(each, dict):
-            made[key] = amounts.expand(each, supply=_FRIENDLY[key])
+            made[key] = _amounts(each, (*steps, key), supply=_FRIENDLY[key])
         else:
-            made[key] = _expanded(each)
+            made[key] = _expanded(each, (*steps, key))
     return made
+
+
+def _amounts(value: dict[str, Any], steps: documents.Path, *, supply: bool) -> dict[str, Any]:
+    for key, each in value.items():
+        try:
+            amounts.expand({key: each}, supply=supply)
+        except ValueError as problem:
+            raise Wrong(str(problem), *steps, key) from None
+    try:
+        return amounts.expand(value, supply=supply)
+    except ValueError as problem:
+        raise Wrong(str(problem), *steps) from None
 
 
 def read_text(path: Path) -> str:
     """Return a bounded text file; Invalid when there is none or it is huge."""
     try:
         if path.stat().st_size > LIMIT:
-            raise errors.Invalid(f"{path} is larger than {LIMIT} bytes")
+            raise errors.Invalid(f"{path} is larger than {LIMIT} bytes", reason="NoSuchFile")
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise errors.Invalid(f"cannot read {path}: {problem}", reason="NoSuchFile") from None
-
-
-def bodies(plan: Plan, folder: Path) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return (kind, name, spec) of everything the plan's fleet is made of, in order."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for name in plan.manifests:
-        text = read_text(folder / name)
-        for each in manifests.load(text, name=name, topology_file=_fetcher(folder)):
-            found[each.kind, each.object.name] = spec_of(each.object)
-    for shape in plan.templates:
-        found["Template", shape.name] = {"machine": _machine(shape)}
-    for pool in plan.pools:
-        found["Pool", pool.name] = {
-            "template": pool.template,
-            "track": pool.track,
-            "namePrefix": _prefix(pool.name),
-            "scaling": msgspec.to_builtins(pool.scaling),
-        }
-    for lab in plan.definitions:
-        found["Definition", lab.name] = _definition(lab, folder)
-    order = ("Template", "Pool", "Definition")
-    return [(kind, name, found[kind, name]) for kind, name in sorted(
-        (each for each in found if each[0] in order), key=lambda each: (order.index(each[0]), each)
-    )]  # fmt: skip
-
-
-def _fetcher(folder: Path) -> manifests.Fetch:
-    return lambda name: read_text(folder / name)
-
-
-def _prefix(name: str) -> str:
-    return re.sub(r"[^a-z0-9-]", "-", name)[:20].strip("-") or "w"
-
-
-def spec_of(obj: Resource) -> dict[str, Any]:
-    """Return an object's spec as a client would send it."""
-    return dict(msgspec.to_builtins(obj.spec))
-
-
-def _machine(shape: Shape) -> dict[str, Any]:
-    size = shape.capacity or listed_capacity(shape.instance_type, shape.max_nodes)
-    price = prices.hourly_usd(shape.instance_type, stated=shape.hourly_price_usd)
-    return {
-        "aws": {
-            "amiId": "ami-1",
-            "instanceTypes": [shape.instance_type],
-            "subnetIds": ["subnet-a", "subnet-b", "subnet-c"],
-            "volumeSizeGib": 500,
-        },
-        "cml": {
-            "adminPassword": {"env": "CML_PASSWORD"},
-            "tls": {"mode": "off"},
-            "maxNodesLicensed": shape.max_nodes,
-        },
-        "licence": {"product": "CML_Enterprise", "token": {"env": "CML_TOKEN"}},
-        "capacity": msgspec.to_builtins(size),
-        "hourlyPriceUsd": price or 0.0,
-    }
-
-
-def listed_capacity(instance_type: str, nodes: int) -> Amounts:
-    """Return what a listed type has for labs; Invalid when it is not in the price file."""
-    known = prices.TYPES.get(instance_type)
-    if known is None:
-        raise errors.Invalid(f"{instance_type} is not in the price file: give its capacity")
-    return Amounts(
-        cpu_milli=known.vcpus * 1000,
-        memory_mib=int(known.memory_gib * 1024 * REAL_MEMORY),
-        storage_mib=STORAGE_MIB,
-        nodes=nodes,
-        labs=LABS,
-        ports=PORTS,
-    )
-
-
-def _definition(lab: Lab, folder: Path) -> dict[str, Any]:
-    text = topology(lab.name, lab.nodes or ("alpine",))
-    if lab.topology_file is not None:
-        text = read_text(folder / lab.topology_file)
-    spec: dict[str, Any] = {
-        "topology": text,
-        "track": lab.track,
-        "defaultDurationMinutes": lab.minutes,
-        "graceMinutes": lab.grace_minutes,
-    }
-    if lab.resources is not None:
-        spec["resources"] = msgspec.to_builtins(lab.resources)
-    return spec
-
-
-def topology(title: str, nodes: tuple[str, ...]) -> str:
-    """Return a CML topology of these nodes, each with a serial console."""
-    lines = [f"lab: {{title: {title}, version: 0.3.0, description: '', notes: ''}}", "nodes:"]
-    lines += [
-        f"- {{id: n{number}, label: N{number}, node_definition: {kind}, x: 0, y: 0, "
-        'tags: ["serial:5001"], interfaces: [{id: i0, label: e0, slot: 0, type: physical}]}'
-        for number, kind in enumerate(nodes)
-    ]
-    return "\n".join([*lines, "links: []"]) + "\n"
-
-
-def changed(
-    found: list[tuple[str, str, dict[str, Any]]], variant: Variant
-) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return the fleet as a variant has it; Invalid for a pool or setting nobody knows."""
-    names = {name for kind, name, _ in found if kind == "Pool"}
-    odd = sorted(set(variant.pools) - names)
-    if odd:
-        raise errors.Invalid(f"variant {variant.name}: no pool {odd[0]}; there are {sorted(names)}")
-    made = []
-    for kind, name, spec in found:
-        new = spec
-        if kind == "Pool" and (not variant.pools or name in variant.pools):
-            scaling = {**spec.get("scaling", {}), **variant.scaling}
-            try:
-                msgspec.convert(scaling, Scaling)
-            except (msgspec.ValidationError, ValueError) as problem:
-                raise errors.Invalid(f"variant {variant.name}: scaling: {problem}") from None
-            new = {**spec, "scaling": scaling, "template": variant.template or spec["template"]}
-        made.append((kind, name, new))
-    return made
+    except UnicodeDecodeError as problem:
+        line = problem.object.count(b"\n", 0, problem.start) + 1
+        told = f"cannot read {path}, line {line}: it is not UTF-8; save it as UTF-8 text"
+    except FileNotFoundError:
+        told = f"cannot read {path}: there is no such file"
+    except OSError as problem:
+        told = f"cannot read {path}: {problem.strerror}"
+    raise errors.Invalid(told, reason="NoSuchFile") from None
 
 
 def instant(text: str) -> datetime:

@@ -2,25 +2,34 @@
 
 Reads, never writes. Sessions that were asked for in the period become wishes with everything
 that people did to them; the fleet is as it was at the beginning, or when it was made. What
-stood or ran before the period is not played.
+stood or ran before the period is not played. The period is never longer than the log: nobody
+knows what came before it or after it. What came of it counts up to the period's end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from labfleet.interfaces.store import Event
 from labfleet.kernel import errors
 from labfleet.rehearsal.demand import Act, Crowd, Wish, ordered
-from labfleet.rehearsal.plan import spec_of
+from labfleet.rehearsal.plan import Recorded
+from labfleet.rehearsal.plan_words import Wrong
+from labfleet.rehearsal.planned_fleet import spec_of
 from labfleet.rehearsal.tally import Tally
 from labfleet.resources import kinds
 from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
+from labfleet.stores import opening
 
+HERE = ("demand", "recorded")
+OTHER_VERSION = frozenset({"SchemaAltered", "SchemaTooNew"})
+SLACK = timedelta(seconds=60)
+"""A log that covers all but this of a period covers it."""
 FLEET = ("Template", "Pool", "Definition")
 
 
@@ -44,39 +53,99 @@ class _Person:
     acts: list[Act] = field(default_factory=list)
 
 
+def of_store(asked: Recorded, folder: Path) -> Recording:
+    """Return the recording that a plan asks for; a relative SQLite path counts from `folder`."""
+    url = _url(asked.store, folder)
+    try:
+        return read(opening.recorded(url), asked.begin, asked.to)
+    except Wrong:
+        raise
+    except errors.LabfleetError as problem:
+        told = problem.message
+        if problem.reason in OTHER_VERSION:
+            which = url if url.startswith("sqlite") else "the database"
+            told = (
+                f"{which} was written by another version of labfleet ({told}); "
+                "ask with the version that runs that server"
+            )
+        elif problem.reason == "NoSuchFile":
+            told += "; write the path of the server's own store"
+        raise Wrong(told, *HERE, "store") from None
+
+
+def _url(store: str, folder: Path) -> str:
+    scheme, _, rest = store.partition(":///")
+    if scheme == "sqlite" and rest and not rest.startswith("/"):
+        return f"sqlite:///{(folder / rest).absolute()}"
+    return store
+
+
 def read(events: Iterable[Event], begin: datetime | None, end: datetime | None) -> Recording:
-    """Return the recording of begin..end; Invalid when nothing happened in it."""
+    """Return the recording of begin..end, or of what of it the log covers.
+
+    Wrong when the log has nothing of it, or nobody asked for anything in it.
+    """
     fleet: dict[tuple[str, str], dict[str, Any]] = {}
     people: dict[Key, _Person] = {}
     tally: Tally | None = None
-    newest = begin
+    first = newest = None
     for event in events:
-        if end is not None and event.at >= end and event.key.kind != "Session":
+        first = event.at if first is None else first
+        newest = event.at if newest is None else max(newest, event.at)
+        tally = tally or Tally(first if begin is None else max(begin, first))
+        inside = end is None or event.at < end
+        if not inside and event.key.kind != "Session":
             continue
-        newest = event.at if newest is None or event.at > newest else newest
-        tally = tally or Tally(begin or event.at)
         at = tally.seconds(event.at)
         obj: Any = kinds.decode(event.key.kind, event.doc, event.revision)
         if event.key.kind in FLEET and (at <= 0 or (event.key.kind, obj.name) not in fleet):
             if event.type != "DELETED" and not obj.deleting:
                 fleet[event.key.kind, obj.name] = spec_of(obj)
         elif event.key.kind == "Session":
-            _session(event, obj, at, people, tally)
+            _session(event, obj, at, people, tally if inside else None)
         elif event.key.kind == "Worker":
             if event.type == "DELETED":
                 tally.worker_gone(obj.metadata.uid, at)
             else:
                 tally.worker(obj, at)
-    if tally is None or newest is None:
-        raise errors.Invalid("the recording is empty", reason="NoEvents")
-    end = end or newest
-    seconds = tally.seconds(end)
+    if tally is None or first is None or newest is None:
+        raise Wrong("the log of this store is empty", *HERE, "store")
+    until = newest if end is None else min(end, newest)
+    covers = f"the log covers {_shown(first)} to {_shown(newest)}"
+    if until <= tally.origin:
+        word = "to" if end is not None and end <= first else "from"
+        raise Wrong(f"nothing was recorded then: {covers}", *HERE, word)
+    seconds = tally.seconds(until)
     wishes = [
         _wish(person, tally)
         for person in people.values()
         if 0 <= tally.seconds(_created(person.first)) < seconds
     ]
-    return Recording(tally.origin, end, fleet, Crowd(ordered(wishes), seconds), tally)
+    if not wishes:
+        told = f"nobody asked for a session from {_shown(tally.origin)} to {_shown(until)}"
+        raise Wrong(f"{told}; {covers}", *HERE)
+    notes = _short(begin, end, first, newest, seconds)
+    return Recording(tally.origin, until, fleet, Crowd(ordered(wishes), seconds, (), notes), tally)
+
+
+def _short(
+    begin: datetime | None, end: datetime | None, first: datetime, newest: datetime, seconds: float
+) -> tuple[str, ...]:
+    """Return what to say of a log that does not cover the whole period."""
+    early = begin is not None and first - begin > SLACK
+    late = end is not None and end - newest > SLACK
+    if not early and not late:
+        return ()
+    whole = ((end or newest) - (begin or first)).total_seconds()
+    share = f"{seconds / 3600:.1f} of {whole / 3600:.1f} h"
+    told = f"the log covers {_shown(first)} to {_shown(newest)}: only {share} are played"
+    if early:
+        told += "; what was before is not in it (compacted, or the server was not there yet)"
+    return (told,)
+
+
+def _shown(at: datetime) -> str:
+    return at.isoformat(timespec="seconds")
 
 
 def _created(session: Session) -> datetime:
@@ -87,12 +156,13 @@ def _created(session: Session) -> datetime:
 
 
 def _session(
-    event: Event, new: Session, at: float, people: dict[Key, _Person], tally: Tally
+    event: Event, new: Session, at: float, people: dict[Key, _Person], tally: Tally | None
 ) -> None:
-    """Note what people did between two events of a session."""
+    """Note what people did between two events of a session; no tally after the period."""
     if event.type == "DELETED":
         return
-    tally.session(new, at)
+    if tally is not None:
+        tally.session(new, at)
     person = people.get(new.key)
     if person is None or person.first.metadata.uid != new.metadata.uid:
         people[new.key] = _Person(new, new)
