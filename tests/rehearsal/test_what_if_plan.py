@@ -1,16 +1,14 @@
-"""Plans and demand of a what-if: what is accepted, what is refused, and what is drawn."""
+"""Plans of a what-if: what they become, and where each mistake is refused."""
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking, demand, demand_file, plan
-from labfleet.rehearsal.plan import Exam, Generated
+from labfleet.rehearsal import asking, plan
+from labfleet.resources import prices
 
 PLAN = """\
 name: small
@@ -27,6 +25,7 @@ demand:
 variants:
 - {name: as it is}
 - {name: smaller machines, template: half, scaling: {maxWorkers: 6}}
+seed: 1
 """
 
 
@@ -50,86 +49,139 @@ def test_a_plan_gives_a_case_for_each_variant(tmp_path: Path) -> None:
     assert sizes["half"]["capacity"]["memoryMib"] == 96 * 1024
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ("maxWorkers: 3", "maxWorker: 3", "line 7"),
-        ("hours: 6", "hours: many", "line 2"),
-        ("onDemandPerDay: 24}", "onDemandPerDay: 24}\n  file: a.csv", "exactly one"),
-        ("template: half,", "template: half, pools: [odd],", "no pool odd"),
-        ("scaling: {maxWorkers: 6}", "scaling: {maxWorkers: 0}", "smaller machines"),
-        ("instanceType: m5zn.metal", "instanceType: q9.metal", "price file"),
-        ("name: smaller machines", "name: as it is", "one name"),
-    ],
-)
-def test_a_wrong_plan_is_refused_with_its_place(
-    tmp_path: Path, old: str, new: str, told: str
-) -> None:
-    """Each mistake of a plan is named where it stands."""
-    path = _written(tmp_path, PLAN.replace(old, new))
-    with pytest.raises(errors.Invalid, match=told):
+BAD_PLANS = {
+    "unknown key": ("maxWorkers: 3", "maxWorker: 3", "line 7: pools[0].scaling.maxWorker: unknown"),
+    "no number": ("hours: 6", "hours: many", "line 2: hours: Expected `float`"),
+    "beyond numbers": ("hours: 6", "hours: 1.0e999", "line 2: hours: too large"),
+    "too long": ("hours: 6", "days: 400", "line 2: days: a plan is at most 366 days"),
+    "two demands": ("24}", "24}\n  file: a.csv", "line 10: demand: give exactly one"),
+    "no demand": ("demand:\n  generated: {onDemandPerDay: 24}", "", "line 1: demand is missing"),
+    "source": ("hours: 6", "hours: 6\nsource: x", "line 3: source: unknown key"),
+    "start of nothing": ("hours: 6", "hours: 6\nstart: 2026-11-30T08:00:00Z", "line 3: start: only"),
+    "no instant": ("hours: 6", "hours: 6\nstart: Monday", "line 3: start: write an instant, for"),
+    "no amount": ("cpu: 24", "cpu: lots", "line 5: templates[1].capacity.cpu: 'lots' is not"),
+    "unlisted machine": ("instanceType: m5zn.metal", "instanceType: q9.metal",
+                         "line 4: templates[0].instanceType: q9.metal is not in the price file"),
+    "two of one name": ("- {name: half", "- {name: metal",
+                        "line 5: templates[1].name: two templates have the name 'metal'"),
+    "no such template": ("main, template: metal", "main, template: metall",
+                         "line 7: pools[0].template: metall: no template has this name"),
+    "no name": ("name: main", "name: Main pool", "line 7: pools[0].name: a name is 1 to 63 of"),
+    "unknown policy": ("minWorkers: 1", "policy: PREDICTIVE",
+                       "line 7: pools[0].scaling.policy: 'PREDICTIVE' is none of NONE, NEED_BASED"),
+    "policy not built": ("minWorkers: 1", "policy: SCHEDULED",
+                         "line 7: pools[0].scaling.policy: SCHEDULED is not built yet"),
+    "no manifest": ("hours: 6", "hours: 6\nmanifests: [no.yaml]",
+                    "line 3: manifests[0]: cannot read"),
+    "no topology": ("nodes: [iosv, iosv, alpine]", "topologyFile: no.yaml",
+                    "line 9: definitions[0].topologyFile: cannot read"),
+    "nodes twice": ("minutes: 60", "topologyFile: a.yaml", "line 9: definitions[0].topologyFile:"),
+    "unknown node": ("alpine]", "iosvl3]",
+                     "has the node definition iosvl3; did you mean iosvl2?"),
+    "place of a node": ("alpine]", "iosvl3]", "line 9: definitions[0].nodes: definition pod"),
+    "unknown track": ("minutes: 60, track: main", "track: mian",
+                      "line 9: definitions[0].track: definition pod: no pool serves the track mian"),
+    "never fits": ("minutes: 60", "resources: {cpu: 400}",
+                   "line 9: definitions[0].resources: definition pod: it fits no worker: needs 400"),
+    "limit below usual": ("minutes: 60", "maxMinutes: 10",
+                          "line 9: definitions[0].maxMinutes: must not be less than minutes"),
+    "backward window": ("onDemandPerDay: 24", "onDemandPerDay: 24, hours: [8, 8]",
+                        "line 11: demand.generated.hours: from and to are the same"),
+    "window outside": ("onDemandPerDay: 24", "onDemandPerDay: 24, hours: [8, 20]",
+                       "line 11: demand.generated.hours: 8 to 20 never comes in a period of 6 h"),
+    "nobody": ("onDemandPerDay: 24", "onDemandPerDay: 0",
+               "line 11: demand.generated: nobody comes in 6 h"),
+    "unknown lab": ("onDemandPerDay: 24", "onDemandPerDay: 24, definitions: {poddd: 1}",
+                    "line 11: demand.generated.definitions.poddd: no definition has the name"),
+    "no weight": ("onDemandPerDay: 24", "onDemandPerDay: 24, definitions: {pod: 0}",
+                  "line 11: demand.generated.definitions: there is no definition to draw"),
+    "exam of nothing": ("onDemandPerDay: 24", "exams: [{definition: pond, sessions: 2}]",
+                        "line 11: demand.generated.exams[0].definition: no definition"),
+    "exam too late": ("onDemandPerDay: 24", "exams: [{definition: pod, sessions: 2}]",
+                      "exams[0].hour: an exam from hour 9 for 120 minutes ends after the period"),
+    "exam on no day": (
+        "onDemandPerDay: 24", "exams: [{definition: pod, sessions: 2, hour: 1, days: [0, 3]}]",
+        "exams[0].days: day 3 (0 is the first): an exam from hour 1 for 120 minutes ends after"),
+    "exam too long": (
+        "hours: 6\ntemplates", "hours: 24\ntemplates",
+        "exams[0].minutes: pod runs 480 minutes at most; raise its maxMinutes"),
+    "backward boot": (
+        "hours: 6",
+        "hours: 6\ntimings:\n  launchSeconds: [1, 2]\n  bootSeconds: [400, 100]",
+        "line 5: timings.bootSeconds: from 400 to 100 runs backwards"),
+    "backward call": ("hours: 6", "hours: 6\nfidelity: {callSeconds: [5, 1]}",
+                      "line 3: fidelity.callSeconds: from 5 to 1 runs backwards"),
+    "no such faults": ("hours: 6", "hours: 6\nfidelity: {faults: some}",
+                       "line 3: fidelity.faults: 'some' is none of none, mild, harsh"),
+    "variant's pool": ("template: half,", "template: half, pools: [odd],",
+                       "line 14: variants[1].pools[0]: no pool odd; there are main"),
+    "variant's template": ("name: smaller machines, template: half", "name: b, template: hal",
+                           "line 14: variants[1].template: hal: no template has this name"),
+    "variant's key": ("scaling: {maxWorkers: 6}", "scaling: {maxWorker: 6}",
+                      "line 14: variants[1].scaling.maxWorker: variant smaller machines: unknown"),
+    "variant's number": ("scaling: {maxWorkers: 6}", "scaling: {maxWorkers: 0}",
+                         "line 14: variants[1].scaling.maxWorkers: variant smaller machines"),
+    "variant's policy": ("scaling: {maxWorkers: 6}", "scaling: {policy: HYBRID}",
+                         "line 14: variants[1].scaling.policy: variant smaller machines: HYBRID"),
+    "variants of one name": ("name: smaller machines", "name: as it is",
+                             "line 14: variants[1].name: two variants have the name 'as it is'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_PLANS)
+def test_a_wrong_plan_is_refused_with_its_place(tmp_path: Path, case: str) -> None:
+    """Each mistake of a plan is named with file, line and key before anything is played."""
+    old, new, told = BAD_PLANS[case]
+    text = PLAN.replace(old, new)
+    if case == "exam too long":
+        exam = "exams: [{definition: pod, sessions: 2, hour: 0, minutes: 600}]"
+        text = text.replace("onDemandPerDay: 24", exam)
+    path = _written(tmp_path, text)
+    with pytest.raises(errors.Invalid) as caught:
         asking.cases_of(plan.load(path), tmp_path)
+    assert caught.value.message.startswith(f"{path}, line ")
+    assert told in caught.value.message
 
 
-def test_demand_depends_on_the_seed_alone() -> None:
-    """The same seed gives the same people, another seed gives others."""
-    asked = Generated(
-        on_demand_per_day=40, slots_per_day=20, cancel_share=0.2, extend_share=0.2, hours=(8, 18)
-    )
-    first = demand.draw(asked, {"pod": 60}, 86400.0, 1)
-    assert first == demand.draw(asked, {"pod": 60}, 86400.0, 1)
-    assert first != demand.draw(asked, {"pod": 60}, 86400.0, 2)
-    assert len(first.wishes) == 60
-    now = [wish for wish in first.wishes if wish.start is None]
-    assert all(8 * 3600 <= wish.at < 18 * 3600 for wish in now)
-    assert any(wish.acts for wish in first.wishes)
+def test_a_variant_that_cannot_hold_a_lab_is_warned_of(tmp_path: Path) -> None:
+    """A lab that fits only some variants is played, and a note says where it is refused."""
+    big = PLAN.replace("minutes: 60", "resources: {cpu: 30}")
+    (first, _), _ = asking.cases_of(plan.load(_written(tmp_path, big)), tmp_path)
+    (note,) = first.crowd.notes
+    assert note.startswith("6 sessions of definition pod will be refused with smaller machines:")
+    assert "short 6 CPU" in note
 
 
-def test_an_exam_comes_on_its_days_and_not_after_the_period() -> None:
-    """Everybody of an exam has the same slot, booked before it begins."""
-    exam = Exam(definition="pod", sessions=30, hour=9, minutes=90)
-    crowd = demand.draw(Generated(exams=(exam,)), {"pod": 60}, 1.5 * 86400, 1)
-    assert len(crowd.wishes) == 60
-    assert {wish.start for wish in crowd.wishes} == {9 * 3600.0, 33 * 3600.0}
-    assert all(wish.at <= (wish.start or 0) for wish in crowd.wishes)
+def test_what_a_capacity_leaves_out_is_as_usual(tmp_path: Path) -> None:
+    """A machine with only CPU and memory given also has disk, labs, ports and nodes."""
+    own = PLAN.replace("memory: 96Gi, labs: 10", "memory: 96Gi")
+    (_, second), _ = asking.cases_of(plan.load(_written(tmp_path, own)), tmp_path)
+    sizes = {name: spec["machine"] for kind, name, spec in second.fleet if kind == "Template"}
+    assert sizes["half"]["capacity"] == {
+        "cpuMilli": 24000, "memoryMib": 96 * 1024, "storageMib": 400 * 1024, "nodes": 200,
+        "labs": 20, "ports": 6000, "networkKbps": 0,
+    }  # fmt: skip
 
 
-def test_a_csv_of_instants_counts_from_its_first_midnight(tmp_path: Path) -> None:
-    """ISO instants, slots, amounts and what people did later are read from a table."""
-    path = tmp_path / "demand.csv"
-    path.write_text(
-        "submitted,start,minutes,definition,owner,cpu,memory,cancel_after_minutes\n"
-        "2026-11-20T08:00:00Z,,,pod,ada,,,\n"
-        "2026-11-20T07:00:00Z,2026-11-20T09:00:00Z,90,pod,bob,,,30\n"
-        "2026-11-20T10:00:00Z,,45,,eve,4,8Gi,\n"
-    )
-    crowd = demand_file.read(path, None, {"pod": 60}, 0.0)
-    booked, now, sized = crowd.wishes
-    assert (now.at, now.start, now.end) == (8 * 3600, None, None)
-    assert (booked.at, booked.start, booked.end) == (7 * 3600, 9 * 3600, 10.5 * 3600)
-    assert booked.acts[0].at == 9.5 * 3600
-    assert crowd.definitions[0][1]["resources"]["memoryMib"] == 8192
-    assert sized.definition == crowd.definitions[0][0]
+@pytest.mark.parametrize(("price", "costs"), [("0", 0.0), ("null", 4.3605), ("2", 2.0)])
+def test_a_price_of_zero_is_free_and_none_is_the_list_price(
+    tmp_path: Path, price: str, costs: float
+) -> None:
+    """Own metal costs nothing; what states no price costs what the list says."""
+    text = PLAN.replace("m5zn.metal}", f"m5zn.metal, hourlyPriceUsd: {price}}}")
+    (first, _), _ = asking.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
+    machine = next(spec["machine"] for _, name, spec in first.fleet if name == "metal")
+    found = prices.hourly_usd("m5zn.metal", stated=machine["hourlyPriceUsd"])
+    assert found == pytest.approx(costs, abs=1e-9)
 
 
-def test_json_lines_may_count_in_minutes(tmp_path: Path) -> None:
-    """A number is minutes from the start; rows after the period are left out."""
-    path = tmp_path / "demand.jsonl"
-    rows = [{"submitted": 5, "definition": "pod"}, {"submitted": 500, "definition": "pod"}]
-    path.write_text("\n".join(json.dumps(row) for row in rows))
-    crowd = demand_file.read(path, datetime(2026, 11, 20, tzinfo=UTC), {"pod": 60}, 3600.0)
-    assert [wish.at for wish in crowd.wishes] == [300.0]
-
-
-@pytest.mark.parametrize(
-    "row", ["submitted,definition\n5,odd", "submitted,colour\n5,red", "owner\nada", "submitted\nx"]
-)
-def test_a_wrong_row_is_named(tmp_path: Path, row: str) -> None:
-    """A row that cannot be read is refused with its number."""
-    path = tmp_path / "demand.csv"
-    path.write_text(row + "\n")
-    with pytest.raises(errors.Invalid, match="row 1"):
-        demand_file.read(path, None, {"pod": 60}, 0.0)
+def test_a_lab_may_run_longer_than_a_day_shift(tmp_path: Path) -> None:
+    """The limit of a lab rises with its usual minutes, so that no drawn slot is too long."""
+    text = PLAN.replace("minutes: 60", "minutes: 600").replace("onDemand", "slots")
+    (first, _), _ = asking.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
+    assert first.crowd.notes == ()
+    spec = next(spec for kind, _, spec in first.fleet if kind == "Definition")
+    assert spec["maxDurationMinutes"] >= 720
 
 
 @pytest.mark.parametrize("name", ["exam-week", "bookings", "last-week"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labfleet.kernel import errors
-from labfleet.stores import opening
+from labfleet.stores import opening, sqlite_files
 from labfleet.stores.sqlite import SqliteDatabase
 
 
@@ -23,6 +23,31 @@ def test_a_recording_is_read_and_nothing_is_made(tmp_path: Path) -> None:
     with pytest.raises(errors.Gone, match="no store file"):
         list(opening.recorded(f"sqlite:///{missing}"))
     assert not missing.exists()
+
+
+def _store(path: Path) -> None:
+    """Leave a store behind as a server that was stopped does: one file, no log."""
+    opened = SqliteDatabase(str(path), epoch="e1", readers=1)
+    opened.close()
+
+
+def test_reading_leaves_nothing_beside_a_store_that_nobody_has_open(tmp_path: Path) -> None:
+    """No log and no shared memory are made, so a folder may even be read-only."""
+    path = tmp_path / "labfleet.db"
+    _store(path)
+    assert list(opening.recorded(f"sqlite:///{path}")) == []
+    assert [each.name for each in tmp_path.iterdir()] == ["labfleet.db"]
+
+
+def test_a_server_that_comes_while_a_store_is_read_is_noticed(tmp_path: Path) -> None:
+    """What is read without SQLite's locks is not given out once somebody may have written."""
+    path = tmp_path / "labfleet.db"
+    _store(path)
+    reading = sqlite_files.recorded(str(path), "SELECT 0, 0, 0, 1 LIMIT ? * 0 + ?", 0, 1)
+    assert next(reading)[3] == 1
+    (tmp_path / "labfleet.db-wal").touch()
+    with pytest.raises(errors.Temporary, match="read it again"):
+        next(reading)
 
 
 @pytest.mark.parametrize("text", [b"hello", b"SQLite format 3\0"])

@@ -111,7 +111,7 @@ class _Examination:
     def tracks_and_sizes(self) -> None:
         """Refuse what no worker of any variant could ever hold, and note what some could not."""
         seen: dict[tuple[str, str | None], list[Wish]] = {}
-        for wish in self.crowd.wishes:
+        for wish in (*self.crowd.wishes, *self._drawable()):
             if wish.definition in self._specs:
                 track = wish.track or self._specs[wish.definition][0].track
                 seen.setdefault((wish.definition, track), []).append(wish)
@@ -139,6 +139,14 @@ class _Examination:
             for variant, what in refused:
                 told = f"will be refused with {variant}: {what}"
                 self._note(f"definition {name}", len(wishes), told)
+
+    def _drawable(self) -> Iterable[Wish]:
+        """Return a wish for each lab that another draw may ask for, though this one did not."""
+        generated = self.asked.demand.generated
+        drawn = {wish.definition for wish in self.crowd.wishes}
+        if generated is not None and (generated.on_demand_per_day or generated.slots_per_day):
+            weights = generated.definitions or dict.fromkeys(self._specs, 1.0)
+            yield from (Wish(0.0, name) for name in weights if weights[name] and name not in drawn)
 
     def _never(self, wishes: list[Wish], note: str, what: str, key: str) -> None:
         """Refuse at the row, else at the definition; a recording is only warned of."""

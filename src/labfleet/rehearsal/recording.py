@@ -28,8 +28,8 @@ from labfleet.stores import opening
 
 HERE = ("demand", "recorded")
 OTHER_VERSION = frozenset({"SchemaAltered", "SchemaTooNew"})
-SLACK = timedelta(seconds=60)
-"""A log that covers all but this of a period covers it."""
+SLACK = timedelta(minutes=10)
+"""A log that covers all but this of a period covers it: a quiet server writes little."""
 FLEET = ("Template", "Pool", "Definition")
 
 
@@ -92,7 +92,7 @@ def read(events: Iterable[Event], begin: datetime | None, end: datetime | None) 
     for event in events:
         first = event.at if first is None else first
         newest = event.at if newest is None else max(newest, event.at)
-        tally = tally or Tally(first if begin is None else max(begin, first))
+        tally = tally or Tally(first if begin is None or first - begin > SLACK else begin)
         inside = end is None or event.at < end
         if not inside and event.key.kind != "Session":
             continue
@@ -110,7 +110,7 @@ def read(events: Iterable[Event], begin: datetime | None, end: datetime | None) 
                 tally.worker(obj, at)
     if tally is None or first is None or newest is None:
         raise Wrong("the log of this store is empty", *HERE, "store")
-    until = newest if end is None else min(end, newest)
+    until = newest if end is None or end - newest > SLACK else end
     covers = f"the log covers {_shown(first)} to {_shown(newest)}"
     if until <= tally.origin:
         word = "to" if end is not None and end <= first else "from"

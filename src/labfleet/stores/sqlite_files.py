@@ -91,18 +91,27 @@ def copy(source: sqlite3.Connection, target: str) -> int:
 def recorded(path: str, statement: str, after: int, limit: int) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a paged statement of a store file that others may be writing to.
 
-    Opened read-only: nothing is migrated and nothing made. `statement` takes (after, limit)
-    and gives the number to go on from in its fourth column.
+    Opened read-only: nothing is migrated, and no file is made beside it. `statement` takes
+    (after, limit) and gives the number to go on from in its fourth column. Temporary: a server
+    opened the store while it was read.
     """
-    if not Path(path).is_file():
+    file = Path(path)
+    if not file.is_file():
         raise errors.Gone(f"there is no store file {path}", reason="NoSuchFile")
+    # Without a log nobody has it open. SQLite would make one only to read along with others.
+    logs = [file.with_name(f"{file.name}-{suffix}") for suffix in ("wal", "journal")]
+    alone = not any(log.exists() for log in logs)
+    flags = "mode=ro&immutable=1" if alone else "mode=ro"
     with translated(f"read {path}"):
-        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?{flags}", uri=True)
         try:
             _check(connection, path, quick=True)
             while True:
                 rows = [row for row in connection.execute(statement, (after, limit))
                         if row[3] is not None]  # fmt: skip
+                if alone and any(log.exists() for log in logs):
+                    message = f"a server opened {path} while it was read; read it again"
+                    raise errors.Temporary(message, reason="StoreBusy")
                 yield from rows
                 if len(rows) < limit:
                     return
