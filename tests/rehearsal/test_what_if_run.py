@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labfleet.rehearsal import asking, loop, main, plan, recording, report, tally, what_if
+from labfleet.rehearsal import asking, columns, loop, main, plan, recording, tally, verdict, what_if
 from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.what_if import Answer, Case, play
 from labfleet.stores.fleet_store import event_of
@@ -44,7 +44,7 @@ def _quiet(case: Case) -> Answer:
 
 def test_a_what_if_repeats(tmp_path: Path) -> None:
     """The same plan gives the same log and the same figures."""
-    case = _case(tmp_path, 3.0)
+    case = _case(tmp_path, 4.0)
     first, second = _quiet(case), _quiet(case)
     assert (first.log, first.figures) == (second.log, second.figures)
     assert first.figures.completed > 20
@@ -69,7 +69,8 @@ def test_too_few_workers_leave_people_unserved_and_say_why(tmp_path: Path) -> No
     assert "short" in str(one.waiters[0]["reason"])
     assert three.figures.unserved == 0
     assert three.figures.worker_hours > one.figures.worker_hours
-    assert report.best([one, three], plan.Best())[0] == "max 3"
+    found = columns.gathered([one, three])
+    assert verdict.judge(found, plan.Best()).best == "max 3"
 
 
 @pytest.mark.timeout(240)
@@ -109,8 +110,11 @@ def test_a_recording_gives_back_the_demand_and_what_came_of_it(tmp_path: Path) -
     assert {name for _, name in found.fleet} == {"main", "metal", "pod"}
     asked = {wish.name: wish for wish in case.crowd.wishes}
     for wish in found.crowd.wishes:
-        assert wish.start == pytest.approx(asked[wish.name].start, abs=0.001)
-        assert wish.at == pytest.approx(asked[wish.name].at, abs=60.0)
+        begun = (found.begin - EPOCH).total_seconds()
+        start = asked[wish.name].start
+        assert (wish.start is None) == (start is None)
+        assert wish.start is None or wish.start + begun == pytest.approx(start, abs=0.001)
+        assert wish.at + begun == pytest.approx(asked[wish.name].at, abs=60.0)
     assert len(found.crowd.wishes) == len(asked)
     real = tally.figures(found.tally, 3 * 3600.0)
     played = tally.figures(runs[0].tally, 3 * 3600.0)
@@ -124,7 +128,7 @@ def test_the_command_answers_with_json_on_its_last_line(
 ) -> None:
     """--plan --json prints one object with the names that others rely on; exit code 0."""
     path = tmp_path / "plan.yaml"
-    path.write_text(PLAN.format(hours=1, people=30, slots=20))
+    path.write_text(PLAN.format(hours=3, people=30, slots=20) + "seed: 1\n")
     assert main.main(["--plan", str(path), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert {"violations", "hashes", "virtual_hours", "speed", "commits", "faults"} <= set(answer)
@@ -136,7 +140,7 @@ def test_the_command_answers_with_json_on_its_last_line(
 def test_the_command_shows_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --json people get a table; a wrong plan is exit code 2 with a sentence."""
     path = tmp_path / "plan.yaml"
-    path.write_text(PLAN.format(hours=1, people=30, slots=20))
+    path.write_text(PLAN.format(hours=3, people=30, slots=20) + "seed: 1\n")
     assert main.main(["--plan", str(path)]) == 0
     assert "worker-hours" in capsys.readouterr().out
     assert main.main(["--plan", str(tmp_path / "none.yaml")]) == 2

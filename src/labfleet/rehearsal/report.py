@@ -1,154 +1,241 @@
-"""What a what-if says: a table for people, one JSON object for programs, and which is best."""
+"""What a what-if says: text for people, one JSON object and CSV for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+import csv
+import io
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
+from labfleet.rehearsal import columns as column_sets
+from labfleet.rehearsal import table, verdict
+from labfleet.rehearsal.columns import FIGURES, Column
 from labfleet.rehearsal.plan import Best
+from labfleet.rehearsal.table import span
 from labfleet.rehearsal.tally import Figures
 from labfleet.rehearsal.what_if import Answer
 from labfleet.resources import prices
 
-BAR, SHOWN = 30, 6
-_LINES: tuple[tuple[str, Callable[[Figures], str]], ...] = (
-    ("sessions requested", lambda each: str(each.requested)),
-    ("  completed", lambda each: str(each.completed)),
-    ("  failed", lambda each: str(each.failed)),
-    ("  expired", lambda each: str(each.expired)),
-    ("  refused", lambda each: str(each.refused)),
-    ("  cancelled", lambda each: str(each.cancelled)),
-    ("  unfinished", lambda each: str(each.unfinished)),
-    ("late slot starts", lambda each: str(each.late_starts)),
-    ("wait p50", lambda each: span(each.wait_p50)),
-    ("wait p95", lambda each: span(each.wait_p95)),
-    ("wait max", lambda each: span(each.wait_max)),
-    ("peak workers", lambda each: str(each.peak_workers)),
-    ("worker-hours", lambda each: f"{each.worker_hours:.1f}"),
-    ("utilisation", lambda each: _percent(each.utilisation)),
-    ("cost USD", lambda each: "no price" if each.cost_usd is None else f"{each.cost_usd:,.2f}"),
-)
+BAR, SHOWN, WIDTH = 30, 3, 80
+BORING_SECONDS = 300.0
+Json = dict[str, Any]
 
 
-def span(seconds: float | None) -> str:
-    """Return seconds as people read them; a dash when there is nothing to say it of."""
-    if seconds is None:
-        return "-"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds / 3600:.1f} h"
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked, as far as the answer has to repeat it.
+
+    `sizes` are the values of a sweep by variant. `origin` is the instant of hour 0 where it is a
+    real one. `notes` are things that whoever reads the answer has to know. `replay` is the
+    command that plays it again.
+    """
+
+    name: str
+    rule: Best
+    hours: float
+    recorded: Figures | None = None
+    sizes: dict[str, float] = field(default_factory=dict)
+    swept: str = ""
+    origin: datetime | None = None
+    notes: Sequence[str] = ()
+    replay: str = "labfleet rehearse --plan"
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share * 100:.1f} %"
+# --- for programs ----------------------------------------------------------------------
 
 
-def best(answers: list[Answer], rule: Best) -> tuple[str | None, str]:
-    """Return the name of the best variant and the rule that chose it."""
-    told = (
-        f"the cheapest of those that leave at most {rule.max_unserved_share * 100:g} % unserved "
-        f"and let 95 % start within {rule.max_wait_p95_minutes:g} min"
-    )
-    if not answers:
-        return None, told
-    good = [each for each in answers if good_enough(each.figures, rule)]
-    if good:
-        chosen = min(good, key=lambda each: (_cost(each.figures), each.figures.wait_p95 or 0.0))
-        return chosen.name, told
-    least = min(
-        answers,
-        key=lambda each: (each.figures.unserved, each.figures.wait_p95 or 0.0, _cost(each.figures)),
-    )
-    return least.name, f"none is good enough for: {told}; this one leaves the fewest unserved"
-
-
-def good_enough(found: Figures, rule: Best) -> bool:
-    """Tell whether a variant keeps the plan's promises."""
-    share = found.unserved / found.requested if found.requested else 0.0
-    in_time = (found.wait_p95 or 0.0) <= rule.max_wait_p95_minutes * 60
-    return share <= rule.max_unserved_share and in_time
-
-
-def _cost(found: Figures) -> float:
-    return found.worker_hours if found.cost_usd is None else found.cost_usd
-
-
-def answer(name: str, answers: list[Answer], rule: Best, extra: dict[str, Any]) -> dict[str, Any]:
+def answer(asked: Question, answers: list[Answer], extra: Json) -> Json:
     """Return the JSON object."""
-    chosen, why = best(answers, rule)
+    found = column_sets.gathered(answers)
+    said = verdict.judge(found, asked.rule)
     cpu = sum(each.seconds for each in answers)
     hours = sum(each.virtual_hours for each in answers)
     struck: dict[str, int] = {}
     for each in answers:
         for word, count in each.faults.items():
             struck[word] = struck.get(word, 0) + count
-    return {
-        "plan": name,
-        "variants": [_variant(each, rule) for each in answers],
-        "best": chosen,
-        "best_rule": why,
-        "prices": {"as_of": prices.AS_OF, "region": prices.REGION, "currency": prices.CURRENCY},
+    made = {
+        "plan": asked.name,
+        "seeds": found[0].seeds if found else [],
+        "variants": [_variant(each, asked.rule) for each in found],
+        "best": said.best,
+        "least_bad": said.least_bad,
+        "same": list(said.same),
+        "verdict": said.text,
+        "best_rule": verdict.told(asked.rule),
         "violations": [
-            {"variant": each.name, "rule": broken.rule, "at_hours": round(broken.at / 3600, 4),
-             "text": broken.text}
-            for each in answers
-            for broken in each.violations
+            {"variant": each.name, "seed": each.seed, "rule": broken.rule,
+             "at_hours": round(broken.at / 3600, 4), "text": broken.text, "replay": asked.replay}
+            for each in answers for broken in each.violations
         ],
-        "hashes": {each.name: each.log for each in answers},
+        "hashes": {_label(each, found): each.log for each in answers},
         "virtual_hours": round(hours, 2),
-        "cpu_seconds": round(cpu, 1),
         "speed": round(hours * 3600 / cpu, 1) if cpu else None,
+        "cpu_seconds": round(cpu, 1),
         "commits": sum(each.commits for each in answers),
         "steps": sum(each.steps for each in answers),
         "faults": struck,
         **extra,
     }  # fmt: skip
+    if asked.sizes:
+        made["smallest_enough"] = verdict.smallest(found, asked.sizes, asked.rule)
+    if asked.recorded is not None:
+        made["recorded"] = {
+            **column_sets.plain(asked.recorded),
+            "good_enough": verdict.good_enough(asked.recorded, asked.rule),
+            "apart": column_sets.apart(asked.recorded, found[0].figures),
+        }
+    return made
 
 
-def _variant(each: Answer, rule: Best) -> dict[str, Any]:
-    found = {
-        key: round(value, 4) if isinstance(value, float) else value
-        for key, value in asdict(each.figures).items()
-    }
+def _label(each: Answer, found: list[Column]) -> str:
+    several = bool(found) and len(found[0].draws) > 1
+    return f"{each.name} seed {each.seed}" if several else each.name
+
+
+def _variant(each: Column, rule: Best) -> Json:
+    worst = each.worst
     return {
         "name": each.name,
-        **found,
-        "good_enough": good_enough(each.figures, rule),
-        "refusals": each.refusals,
-        "cpu_seconds": round(each.seconds, 1),
-        "waiters": each.waiters,
+        "settings": each.settings,
+        **column_sets.middle(each.figures),
+        "range": column_sets.ranges(each.figures),
+        "draws": [
+            {"seed": draw.seed, "log": draw.log, **column_sets.plain(draw.figures)}
+            for draw in each.draws
+        ],
+        "good_enough": verdict.kept(each, rule),
+        "told_of_seed": worst.seed,
+        "refusals": worst.refusals,
+        "cpu_seconds": round(sum(draw.seconds for draw in each.draws), 1),
+        "waiters": worst.waiters,
+        "reasons": worst.reasons,
+        **worst.details,
     }
 
 
-def text(name: str, answers: list[Answer], rule: Best) -> str:
-    """Return the answer for people."""
-    chosen, why = best(answers, rule)
-    rows = [["", *(each.name for each in answers)]]
-    rows += [[title, *(show(each.figures) for each in answers)] for title, show in _LINES]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [f"{name}", ""]
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    lines += ["", f"best: {chosen} ({why})"]
+def csv_text(asked: Question, answers: list[Answer]) -> str:
+    """Return a row for the record and for each variant and draw, with every figure."""
+    out = io.StringIO()
+    write = csv.writer(out, lineterminator="\n").writerow
+    pools = sorted({pool for each in answers for pool in each.settings})
+    keys = ("policy", "minWorkers", "maxWorkers", "template")
+    write(["variant", "seed", *(f"{pool}.{key}" for pool in pools for key in keys), *FIGURES])
+    if asked.recorded is not None:
+        blank = [""] * (len(pools) * len(keys))
+        write(["recorded", "", *blank, *_cells(asked.recorded)])
     for each in answers:
-        if each.waiters:
-            lines += ["", f"who waited longest with {each.name}:"]
-            lines += [_waiter(row) for row in each.waiters[:SHOWN]]
-        for broken in each.violations:
-            lines.append(f"BROKEN {broken.rule} at {broken.at / 3600:.2f} h: {broken.text}")
-    lines += ["", f"prices: {prices.REGION} list of {prices.AS_OF} where a template states none"]
+        settings = [each.settings.get(pool, {}).get(key, "") for pool in pools for key in keys]
+        write([each.name, each.seed, *settings, *_cells(each.figures)])
+    return out.getvalue()
+
+
+def _cells(found: Figures) -> list[Any]:
+    return ["" if value is None else value for value in column_sets.plain(found).values()]
+
+
+# --- for people ------------------------------------------------------------------------
+
+
+def text(asked: Question, answers: list[Answer], width: int = WIDTH) -> str:
+    """Return the answer for people, at most `width` wide."""
+    found = column_sets.gathered(answers)
+    said = verdict.judge(found, asked.rule)
+    lines = _wrapped(f"{asked.name}: {asked.hours:g} h, {_draws(found)}", width)
+    for note in asked.notes:
+        lines += _wrapped(f"note: {note}", width)
+    lines += ["", *table.drawn(table.rows(found, asked.rule, asked.recorded), width), ""]
+    lines += _wrapped(said.text, width)
+    if asked.sizes:
+        enough = verdict.smallest(found, asked.sizes, asked.rule)
+        lines.append(f"the smallest {asked.swept} that is enough: "
+                     f"{'none of these' if enough is None else f'{asked.sizes[enough]:g}'}")  # fmt: skip
+    for each in found:
+        lines += _behind(each, asked, width)
+    lines += _broken(answers, asked, width)
+    lines += ["", *_wrapped(_priced(found), width)]
     return "\n".join(lines) + "\n"
 
 
-def _waiter(row: dict[str, Any]) -> str:
-    ran = "" if row["ran"] else f", {row['outcome']}"
-    told = f"{span(row['wait_seconds']):>9}  {row['session']} ({row['definition']}{ran})"
-    return f"  {told}  {row['reason']}"[:160]
+def _draws(found: list[Column]) -> str:
+    seeds = found[0].seeds if found else []
+    if len(seeds) == 1:
+        return f"1 draw (seed {seeds[0]})"
+    return f"{len(seeds)} draws (seeds {', '.join(map(str, seeds))}): median (lowest..highest)"
+
+
+def _behind(each: Column, asked: Question, width: int) -> list[str]:
+    """Return why sessions of a variant were not served, who never ran and who waited longest."""
+    worst = each.worst
+    seed = f" (seed {worst.seed})" if len(each.draws) > 1 else ""
+    lines: list[str] = []
+    for kind, reasons in worst.reasons.items():
+        for row in reasons:
+            said = f"{kind} {row['count']}: {row['reason']}, such as: {row['example']}"
+            lines += _wrapped(said, width, "  ", "      ")
+    if lines:
+        lines = ["", f"why with {each.name}{seed}:", *lines]
+    lost = [row for row in worst.waiters if row["never_ran"]]
+    long = [row for row in worst.waiters
+            if not row["never_ran"] and row["wait_seconds"] > BORING_SECONDS]  # fmt: skip
+    for title, shown in (("who never ran", lost), ("who waited longest", long)):
+        if shown:
+            lines += ["", f"{title} with {each.name}{seed}:"]
+            for row in shown[:SHOWN]:
+                lines += _wrapped(_waiter(row, asked.origin), width, "  ", "      ")
+    return lines
+
+
+def _waiter(row: Json, origin: datetime | None) -> str:
+    who = f"{row['session']} of {row['owner']}" if row["owner"] else row["session"]
+    what = f"{row['definition']}, {'slot' if row['slot'] else 'asked'} {_when(row, origin)}"
+    ended = "" if row["ran"] else f", {row['outcome'].lower()}"
+    return f"{span(row['wait_seconds'])}  {who} ({what}{ended}): {row['reason']}"
+
+
+def _when(row: Json, origin: datetime | None) -> str:
+    hours = row["asked_hours"]
+    if origin is not None:
+        return f"{origin + timedelta(hours=hours):%Y-%m-%d %H:%M}"
+    minutes = round(hours * 60)
+    return f"day {minutes // 1440} {minutes // 60 % 24:02d}:{minutes % 60:02d}"
+
+
+def _broken(answers: list[Answer], asked: Question, width: int) -> list[str]:
+    lines: list[str] = []
+    for each in answers:
+        for broken in each.violations:
+            said = f"BROKEN {broken.rule} at {broken.at / 3600:.2f} h with {each.name}"
+            lines += _wrapped(f"{said} (seed {each.seed}): {broken.text}", width, "", "  ")
+    if lines:
+        lines += _wrapped("This is a bug of Labfleet, not of the plan: please report it with the "
+                          "plan and these lines.", width)  # fmt: skip
+        lines += [f"  replay: {asked.replay}"]
+        lines.insert(0, "")
+    return lines
+
+
+def _priced(found: list[Column]) -> str:
+    """Return where the prices are from, and which machines have none."""
+    hours: dict[tuple[str, str], float] = {}
+    for each in found:
+        for draw in each.draws:
+            for pool, row in draw.details["by_pool"].items():
+                if row["unpriced_hours"]:
+                    key = (pool or "(none)", each.name)
+                    hours[key] = max(hours.get(key, 0.0), row["unpriced_hours"])
+    said = f"prices: {prices.REGION} list of {prices.AS_OF} where a template states none"
+    for (pool, name), most in sorted(hours.items()):
+        said += f"; no price for pool {pool} with {name}: {most:.1f} worker-hours not in the cost"
+    return said
+
+
+def _wrapped(said: str, width: int, first: str = "", later: str = "  ") -> list[str]:
+    return textwrap.wrap(said, width, initial_indent=first, subsequent_indent=later,
+                         break_long_words=False, break_on_hyphens=False)  # fmt: skip
 
 
 def bar(share: float, title: str) -> str:

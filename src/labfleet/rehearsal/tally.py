@@ -6,14 +6,17 @@ of a rehearsal, so that two answers differ only in what happened. Seconds count 
 Definitions: a session's *wait* is from when it was asked for, or its slot began if that was
 later, until it ran. A worker *costs* while its instance runs: from EC2_READY to the beginning
 of its stop or end. *Utilisation* is what labs that are there reserve, of what the workers that
-run have: of CPU or of memory, whichever is used more.
+run have: of CPU or of memory, whichever is used more. Everything is as of the period's end.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from labfleet.rehearsal import stays
+from labfleet.rehearsal.stays import LATE_SECONDS, Post, Span, Stay, quantile
 from labfleet.resources import prices
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.meta import Key
@@ -21,7 +24,7 @@ from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 
 P = WorkerPhase
-LATE_SECONDS = 60.0
+LIMIT_SECONDS = 900.0
 COSTING = frozenset({
     P.EC2_READY, P.STARTING, P.READY_UNLICENSED, P.LICENSING, P.READY, P.ACTIVE, P.DRAINING,
     P.UNLICENSING,
@@ -31,49 +34,6 @@ _THERE = frozenset({
     SessionPhase.COLLECTING, SessionPhase.STOPPING,
 })  # fmt: skip
 _NO_ROOM = frozenset({"waiting", "refused"})
-
-
-@dataclass(slots=True)
-class Stay:
-    """One session: when it was wished for, from when it waited, when it ran, how it ended."""
-
-    name: str
-    owner: str
-    definition: str
-    wished: float
-    asked: float
-    slotted: bool = False
-    started: float | None = None
-    ended: float | None = None
-    phase: SessionPhase = SessionPhase.PENDING
-    refused: bool = False
-    why: str = ""
-    reason: str = ""
-    message: str = ""
-    amounts: Amounts = Amounts()
-    since: float | None = None
-    held: list[tuple[float, float]] = field(default_factory=list)
-
-    def wait(self, now: float) -> float:
-        """Return seconds from the wish to the start, or to the end that came instead."""
-        until = self.started if self.started is not None else self.ended
-        return max(0.0, (now if until is None else until) - self.asked)
-
-    @property
-    def unserved(self) -> bool:
-        """Tell whether it never ran although nobody took it back."""
-        over = self.phase in TERMINAL and self.phase is not SessionPhase.CANCELLED
-        return self.started is None and over
-
-
-@dataclass(slots=True)
-class Post:
-    """One worker: when its instance ran, what it costs an hour, what it has."""
-
-    price: float | None
-    capacity: Amounts = Amounts()
-    since: float | None = None
-    spans: list[tuple[float, float]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -99,9 +59,11 @@ class Tally:
             stay.started = self.seconds(status.started_at)
         if status.ended_at is not None and stay.ended is None:
             stay.ended = self.seconds(status.ended_at)
+        if status.phase in TERMINAL and stay.over is None:
+            stay.over = at
         decision = status.decision
         if decision is not None and stay.started is None and decision.outcome in _NO_ROOM:
-            stay.why = decision.message
+            stay.why, stay.why_reason = decision.message, decision.reason
             stay.refused = decision.outcome == "refused"
         there = status.reservation if status.phase in _THERE else None
         if there is not None and stay.since is None:
@@ -128,10 +90,7 @@ class Tally:
         post = self.posts.get(worker.metadata.uid)
         machine = worker.spec.machine
         if post is None:
-            first = None if machine is None else machine.aws.instance_types[0]
-            stated = 0.0 if machine is None else machine.hourly_price_usd
-            kind = worker.status.ec2.instance_type or first
-            post = self.posts[worker.metadata.uid] = Post(prices.hourly_usd(kind, stated=stated))
+            post = self.posts[worker.metadata.uid] = self._post(worker)
         size = worker.status.capacity or (None if machine is None else machine.capacity)
         post.capacity = size or post.capacity
         running = worker.status.phase in COSTING or (
@@ -143,6 +102,13 @@ class Tally:
             post.spans.append((post.since, at))
             post.since = None
 
+    def _post(self, worker: Worker) -> Post:
+        machine, pool = worker.spec.machine, worker.spec.pool or ""
+        first = None if machine is None else machine.aws.instance_types[0]
+        stated = 0.0 if machine is None else machine.hourly_price_usd
+        kind = worker.status.ec2.instance_type or first
+        return Post(prices.hourly_usd(kind, stated=stated), pool)
+
     def worker_gone(self, uid: str, at: float) -> None:
         """Take the end of a worker's record."""
         post = self.posts.get(uid)
@@ -153,10 +119,15 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The answer for one period; None means that there is nothing to say it of.
+    """The answer for one period, as of its end; None means that there is nothing to say it of.
 
-    Hours and dollars count what was inside the period; sessions are those asked for in it,
-    whenever they ended. Waits are seconds of those that ran.
+    Sessions are those asked for in the period. `running`, `waiting` and `not_due` are how those
+    stand that have not ended by its end, together `unfinished`. `unserved` never ran although
+    nobody took them back; `gave_up` were cancelled after waiting in vain. Waits are seconds of
+    those that ran, `now_` of those without a slot, `slot_` from the slot's start. `in_time` is
+    the share that ran within the limit, of all whose wait is known; who never ran waited longer.
+    `cost_usd` is None when a machine has no price, `cost_known_usd` is what the others cost.
+    `tail_` is what the period's labs still cost after its end, until the last of them is over.
     """
 
     requested: int
@@ -166,62 +137,139 @@ class Figures:
     refused: int
     cancelled: int
     unfinished: int
+    running: int
+    waiting: int
+    not_due: int
+    unserved: int
+    gave_up: int
+    in_time: float | None
     late_starts: int
+    slots: int
+    slots_late_or_never: int
     wait_p50: float | None
     wait_p95: float | None
     wait_max: float | None
+    now_p50: float | None
+    now_p95: float | None
+    now_max: float | None
+    slot_p50: float | None
+    slot_p95: float | None
+    slot_max: float | None
     workers_used: int
     peak_workers: int
     worker_hours: float
     cost_usd: float | None
+    cost_known_usd: float
+    cost_per_session_usd: float | None
     utilisation: float | None
     cpu_utilisation: float | None
     memory_utilisation: float | None
-    unserved: int
+    tail_worker_hours: float | None
+    tail_cost_usd: float | None
 
 
-def figures(tally: Tally, end: float, *, begin: float = 0.0, refused: int = 0) -> Figures:
-    """Return the figures of begin..end; `refused` were turned away before they were sessions."""
-    stays = [each for each in tally.stays.values() if begin <= each.wished < end]
-    waits = sorted(each.wait(end) for each in stays if each.started is not None)
-    spans = [
-        (post, _clip(since, until, begin, end))
-        for post in tally.posts.values()
-        for since, until in _spans(post.spans, post.since)
-    ]
-    seconds = sum(until - since for _, (since, until) in spans)
-    priced = all(post.price is not None for post, _ in spans)
-    cost = sum((post.price or 0.0) * (until - since) / 3600 for post, (since, until) in spans)
-    room = [(post.capacity, until - since) for post, (since, until) in spans]
+def figures(
+    tally: Tally, end: float, *, begin: float = 0.0, refused: int = 0,
+    limit: float = LIMIT_SECONDS, known: float | None = None,
+) -> Figures:  # fmt: skip
+    """Return the figures of begin..end.
+
+    `refused` were turned away before they were sessions. `limit` is the longest wait that counts
+    as in time, in seconds. `known` is until when the tally was told everything; without it
+    nothing is said of the time after the end.
+    """
+    found = [each for each in tally.stays.values() if begin <= each.wished < end]
+    ran = [each for each in found if each.ran(end)]
+    every = sorted(each.wait(end) for each in ran)
+    now = sorted(each.wait(end) for each in ran if not each.slotted)
+    slot = sorted(each.wait(end) for each in ran if each.slotted)
+    spent = spent_in(tally, begin, end)
     used = [
         (each.amounts, until - since)
         for each in tally.stays.values()
-        for since, until in (_clip(*span, begin, end) for span in _spans(each.held, each.since))
+        for since, until in (
+            stays.clipped(*span, begin, end) for span in stays.spans(each.held, each.since)
+        )
     ]
+    room = [(post.capacity, until - since) for post, (since, until) in spent]
     cpu, memory = _used(used, room, "cpu_milli"), _used(used, room, "memory_mib")
-    count = _counted(stays)
+    count = Counter(each.outcome(end) for each in found)
+    late = sum(each.slotted and each.wait(end) > LATE_SECONDS for each in ran)
+    lost = [each for each in found if each.never_ran(end, limit)]
+    cost, dollars = _dollars(spent), _known_dollars(spent)
+    tail = None if known is None else spent_in(tally, end, min(known, _last(ran)))
     return Figures(
-        requested=len(stays) + refused,
+        requested=len(found) + refused,
         completed=count["COMPLETED"],
         failed=count["FAILED"],
         expired=count["EXPIRED"],
-        refused=count["REFUSED"] + refused,
+        refused=count[stays.REFUSED] + refused,
         cancelled=count["CANCELLED"],
-        unfinished=count["UNFINISHED"],
-        late_starts=sum(each.slotted and each.wait(end) > LATE_SECONDS for each in stays
-                        if each.started is not None),
-        wait_p50=quantile(waits, 0.5),
-        wait_p95=quantile(waits, 0.95),
-        wait_max=waits[-1] if waits else None,
-        workers_used=sum(1 for post in tally.posts.values() if post.spans or post.since),
-        peak_workers=_peak([span for _, span in spans]),
-        worker_hours=seconds / 3600,
-        cost_usd=cost if priced else None,
+        unfinished=count[stays.RUNNING] + count[stays.WAITING] + count[stays.NOT_DUE],
+        running=count[stays.RUNNING],
+        waiting=count[stays.WAITING],
+        not_due=count[stays.NOT_DUE],
+        unserved=len(lost) + refused,
+        gave_up=sum(each.gave_up(end) for each in found),
+        in_time=_share_in_time(found, end, limit, refused),
+        late_starts=late,
+        slots=sum(each.slotted for each in found),
+        slots_late_or_never=late + sum(each.slotted for each in lost),
+        wait_p50=quantile(every, 0.5),
+        wait_p95=quantile(every, 0.95),
+        wait_max=every[-1] if every else None,
+        now_p50=quantile(now, 0.5),
+        now_p95=quantile(now, 0.95),
+        now_max=now[-1] if now else None,
+        slot_p50=quantile(slot, 0.5),
+        slot_p95=quantile(slot, 0.95),
+        slot_max=slot[-1] if slot else None,
+        workers_used=len({id(post) for post, (since, until) in spent if until > since}),
+        peak_workers=stays.most_at_once([span for _, span in spent]),
+        worker_hours=_hours(spent),
+        cost_usd=cost,
+        cost_known_usd=dollars,
+        cost_per_session_usd=None if cost is None or not ran else cost / len(ran),
         utilisation=None if cpu is None or memory is None else max(cpu, memory),
         cpu_utilisation=cpu,
         memory_utilisation=memory,
-        unserved=sum(each.unserved for each in stays) + refused,
-    )  # fmt: skip
+        tail_worker_hours=None if tail is None else _hours(tail),
+        tail_cost_usd=None if tail is None else _dollars(tail),
+    )
+
+
+def spent_in(tally: Tally, begin: float, end: float) -> list[tuple[Post, Span]]:
+    """Return when each machine ran in begin..end."""
+    return [
+        (post, stays.clipped(since, until, begin, end))
+        for post in tally.posts.values()
+        for since, until in stays.spans(post.spans, post.since)
+    ]
+
+
+def _hours(spent: list[tuple[Post, Span]]) -> float:
+    return sum(until - since for _, (since, until) in spent) / 3600
+
+
+def _known_dollars(spent: list[tuple[Post, Span]]) -> float:
+    return sum((post.price or 0.0) * (until - since) / 3600 for post, (since, until) in spent)
+
+
+def _dollars(spent: list[tuple[Post, Span]]) -> float | None:
+    """Return what the machines cost; None when one that ran has no price."""
+    priced = all(post.price is not None for post, (since, until) in spent if until > since)
+    return _known_dollars(spent) if priced else None
+
+
+def _last(ran: list[Stay]) -> float:
+    """Return when the last lab was over; a lab that goes on has no end."""
+    return max((float("inf") if each.over is None else each.over for each in ran), default=0.0)
+
+
+def _share_in_time(found: list[Stay], end: float, limit: float, refused: int) -> float | None:
+    told = [each.in_time(end, limit) for each in found]
+    yes, no = told.count(True), told.count(False) + refused
+    return yes / (yes + no) if yes + no else None
 
 
 def _used(
@@ -231,66 +279,3 @@ def _used(
     there = sum(getattr(size, dimension) * seconds for size, seconds in room)
     taken = sum(getattr(size, dimension) * seconds for size, seconds in used)
     return taken / there if there else None
-
-
-def _counted(stays: list[Stay]) -> dict[str, int]:
-    count = dict.fromkeys(
-        ("COMPLETED", "FAILED", "EXPIRED", "REFUSED", "CANCELLED", "UNFINISHED"), 0
-    )
-    for each in stays:
-        word = str(each.phase) if each.phase in TERMINAL else "UNFINISHED"
-        count["REFUSED" if each.refused and word == "FAILED" else word] += 1
-    return count
-
-
-def _spans(done: list[tuple[float, float]], since: float | None) -> list[tuple[float, float]]:
-    return done if since is None else [*done, (since, float("inf"))]
-
-
-def _clip(since: float, until: float, begin: float, end: float) -> tuple[float, float]:
-    low, high = max(since, begin), min(until, end)
-    return (low, max(low, high))
-
-
-def _peak(spans: list[tuple[float, float]]) -> int:
-    """Return how many spans overlap at most."""
-    steps = sorted(
-        step for since, until in spans if until > since for step in ((since, 1), (until, -1))
-    )
-    most = level = 0
-    for _, change in steps:
-        level += change
-        most = max(most, level)
-    return most
-
-
-def quantile(ordered: list[float], share: float) -> float | None:
-    """Return the value at a share of a sorted list, between neighbours in proportion."""
-    if not ordered:
-        return None
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-
-def waiters(tally: Tally, end: float, count: int) -> list[dict[str, object]]:
-    """Return who waited longest, with the reason, longest first."""
-    ordered = sorted(tally.stays.values(), key=lambda each: (-each.wait(end), each.name))
-    found = []
-    for each in ordered[:count]:
-        if each.wait(end) < 1:
-            break
-        ran = each.started is not None
-        boots = "its lab booted" if ran else each.message or each.reason
-        found.append({
-            "session": each.name,
-            "owner": each.owner,
-            "definition": each.definition,
-            "asked_hours": round(each.asked / 3600, 3),
-            "wait_seconds": round(each.wait(end), 1),
-            "outcome": str(each.phase),
-            "ran": ran,
-            "reason": each.why or boots,
-        })  # fmt: skip
-    return found

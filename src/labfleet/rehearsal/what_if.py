@@ -12,40 +12,40 @@ import gc
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
+
+import msgspec
 
 from cml_simulator.core.profile import Machine as Hardware
 from labfleet.interfaces import store
 from labfleet.kernel import errors
-from labfleet.rehearsal import demand, faults, happenings, tally
+from labfleet.rehearsal import breakdown, demand, faults, happenings, tally
 from labfleet.rehearsal import loop as loops
 from labfleet.rehearsal.demand import Act, Crowd, Wish
-from labfleet.rehearsal.dice import EPOCH, Dice
+from labfleet.rehearsal.desk import ADMIN, Desk
+from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.invariants import Violation
 from labfleet.rehearsal.plan import Fidelity, Timings
 from labfleet.rehearsal.stage import Stage
 from labfleet.rehearsal.worlds import cml, ec2
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.pool import Scaling
 from labfleet.resources.session import TERMINAL
 from labfleet.service import objects, verbs
-from labfleet.service.access import Principal, Role
-from labfleet.service.parts import Caller, Parts
 
-T = TypeVar("T")
-ADMIN = Caller(Principal("admin", Role.ADMIN, "what-if"))
 AFTER_SECONDS = 86400.0
-"""How long sessions may go on after the period, so that the last ones too come to an end."""
+"""How long sessions may go on after the period, so that what they still cost is known."""
 ROUND_SECONDS = 600.0
 COMPACT_SECONDS = 6 * 3600.0
 LOG_KEPT = 20_000
 LEASE_SECONDS = 900.0
 """One process and no faults: nobody waits for a lease, and renewals are most of the writes."""
 GARBAGE_THRESHOLD = 200_000
-PATIENCE, TRIES = 60.0, 50
+WAITERS = 20
 MIB = 2**20
 Progress = Callable[[float], None]
 Fleet = list[tuple[str, str, dict[str, Any]]]
@@ -53,7 +53,11 @@ Fleet = list[tuple[str, str, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One variant to play. `begin` is the warm-up in seconds: nothing before it counts."""
+    """One variant to play with one seed.
+
+    `begin` is the warm-up in seconds: nothing before it counts. `limit` is the longest wait that
+    counts as in time, in seconds.
+    """
 
     name: str
     seed: int
@@ -62,15 +66,23 @@ class Case:
     fidelity: Fidelity = field(default_factory=Fidelity)
     timings: Timings = field(default_factory=Timings)
     begin: float = 0.0
+    limit: float = tally.LIMIT_SECONDS
 
 
 @dataclass(slots=True)
 class Answer:
-    """What came of one variant; `log` is the hash of everything that was written."""
+    """What came of one variant in one draw; `log` is the hash of everything that was written.
+
+    `settings` are the pools as they were played; `details` are figures by pool, lab and day.
+    """
 
     name: str
+    seed: int
+    settings: dict[str, dict[str, Any]]
     figures: tally.Figures
-    waiters: list[dict[str, object]]
+    waiters: list[dict[str, Any]]
+    reasons: dict[str, list[dict[str, Any]]]
+    details: dict[str, Any]
     violations: list[Violation]
     log: str
     commits: int
@@ -101,22 +113,67 @@ def play(case: Case, progress: Progress) -> Answer:
         violations.append(Violation(type(problem).__name__.lower(), at, str(problem)))
     finally:
         gc.set_threshold(*rare)
-    run = runs[0]
-    stage, end = run.stage, case.begin + case.crowd.seconds
-    refusals = dict(run.desk.refused)
+    return _answer(runs[0], violations, time.process_time() - begun)
+
+
+def _answer(run: Run, violations: list[Violation], seconds: float) -> Answer:
+    """Return what came of a run."""
+    stage, case, away = run.stage, run.case, run.desk.turned_away
+    begin, end, limit = case.begin, case.begin + case.crowd.seconds, case.limit
+    found = run.tally
     return Answer(
         name=case.name,
-        figures=tally.figures(run.tally, end, begin=case.begin, refused=run.desk.turned_away),
-        waiters=tally.waiters(run.tally, end, 20),
+        seed=case.seed,
+        settings=settings(case.fleet),
+        figures=tally.figures(found, end, begin=begin, refused=len(away), limit=limit,
+                              known=stage.loop.time()),
+        waiters=[
+            *(_turned_away(each.wish, each.message, begin) for each in away[:WAITERS]),
+            *breakdown.waiters(found, end, WAITERS, begin=begin, limit=limit),
+        ],
+        reasons=breakdown.reasons(
+            found, end, begin=begin, turned_away=Counter((x.reason, x.message) for x in away)
+        ),
+        details={
+            "by_pool": breakdown.by_pool(found, end, begin=begin),
+            "by_definition": breakdown.by_definition(found, end, begin=begin, limit=limit),
+            "by_day": breakdown.by_day(found, end, begin=begin, limit=limit),
+        },
         violations=[*stage.invariants.found, *violations],
         log=run.digest.hexdigest(),
         commits=stage.shared.commits,
         steps=stage.loop.steps,
         virtual_hours=stage.loop.time() / 3600,
-        seconds=time.process_time() - begun,
+        seconds=seconds,
         faults=dict(stage.luck.counts),
-        refusals=refusals,
-    )
+        refusals=dict(run.desk.refused),
+    )  # fmt: skip
+
+
+def _turned_away(wish: Wish, message: str, begin: float) -> dict[str, Any]:
+    asked = wish.at if wish.start is None else max(wish.at, wish.start)
+    return {
+        "session": wish.name,
+        "owner": wish.owner,
+        "definition": wish.definition,
+        "slot": wish.start is not None,
+        "asked_hours": round((asked - begin) / 3600, 3),
+        "wait_seconds": 0.0,
+        "outcome": "REFUSED",
+        "ran": False,
+        "never_ran": True,
+        "reason": message,
+    }
+
+
+def settings(fleet: Fleet) -> dict[str, dict[str, Any]]:
+    """Return how each pool of a fleet scales, and its template."""
+    usual = msgspec.to_builtins(Scaling())
+    return {
+        name: {"template": spec.get("template"), **usual, **spec.get("scaling", {})}
+        for kind, name, spec in fleet
+        if kind == "Pool"
+    }
 
 
 def stage_of(loop: loops.Loop, case: Case) -> Stage:
@@ -159,54 +216,13 @@ def _hardware(template: dict[str, Any]) -> tuple[str, Hardware]:
     )
 
 
-@dataclass(slots=True)
-class _Desk:
-    """Sends people's requests to a living process until they are answered."""
-
-    stage: Stage
-    dice: Dice
-    refused: Counter[str] = field(default_factory=Counter)
-    turned_away: int = 0
-
-    async def ask(self, verb: Callable[[Parts], Awaitable[T]]) -> T | None:
-        """Return the answer; None when it was no for good (counted by its reason)."""
-        for attempt in range(TRIES):
-            living = self.stage.living()
-            if not living:
-                await asyncio.sleep(5.0)
-                continue
-            replica = living[self.dice.below(len(living))]
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await replica.cache.ready()
-                    return await replica.ask(verb)
-            except (TimeoutError, errors.Temporary, errors.Ambiguous):
-                pass
-            except errors.LabfleetError as problem:
-                if isinstance(problem, errors.Conflict) and problem.reason == "Conflict":
-                    continue
-                self.refused[problem.reason] += 1
-                return None
-            await asyncio.sleep(min(2.0 * (attempt + 1), 30.0))
-        self.refused["GaveUp"] += 1
-        return None
-
-    async def make(self, kind: str, name: str, spec: dict[str, Any]) -> bool:
-        """Create an object; False when it was refused."""
-        body = {"metadata": {"name": name}, "spec": spec}
-        made = await self.ask(
-            lambda parts: objects.create(parts, ADMIN, KINDS[kind], body, key=f"{kind}/{name}")
-        )
-        return made is not None
-
-
 class Run:
     """One variant while it is played."""
 
     def __init__(self, stage: Stage, case: Case, progress: Progress) -> None:
         self.stage, self.case = stage, case
         self.tally = tally.Tally(EPOCH)
-        self.desk = _Desk(stage, stage.dice.stream("desk"))
+        self.desk = Desk(stage, stage.dice.stream("desk"))
         self.digest = hashlib.blake2b(digest_size=16)
         self._progress = progress
         self._over = asyncio.Event()
@@ -258,8 +274,9 @@ class Run:
         """Set the fleet up; a plan whose fleet is refused is wrong."""
         made = [("Definition", name, spec) for name, spec in self.case.crowd.definitions]
         for kind, name, spec in [*self.case.fleet, *made]:
-            if not await self.desk.make(kind, name, spec):
-                why = ", ".join(self.desk.refused)
+            problem = await self.desk.make(kind, name, spec)
+            if problem is not None:
+                why = f"{problem.reason}: {problem.message}"
                 raise errors.Invalid(f"{kind} {name} was refused: {why}", reason="BadPlan")
 
     async def _round(self) -> None:
@@ -289,8 +306,7 @@ class Run:
                 group.create_task(self._person(wish))
 
     async def _person(self, wish: Wish) -> None:
-        if not await self.desk.make("Session", wish.name, demand.spec(wish, EPOCH)):
-            self.desk.turned_away += 1
+        if not await self.desk.wish(wish, demand.spec(wish, EPOCH)):
             return
         for act in wish.acts:
             await asyncio.sleep(max(0.0, act.at - self.stage.loop.time()))
