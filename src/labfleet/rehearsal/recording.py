@@ -28,8 +28,8 @@ from labfleet.stores import opening
 
 HERE = ("demand", "recorded")
 OTHER_VERSION = frozenset({"SchemaAltered", "SchemaTooNew"})
-SLACK = timedelta(minutes=10)
-"""A log that covers all but this of a period covers it: a quiet server writes little."""
+SLACK = timedelta(minutes=1)
+"""A log that covers all but this of a period covers it."""
 FLEET = ("Template", "Pool", "Definition")
 
 
