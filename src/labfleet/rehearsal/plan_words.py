@@ -57,7 +57,7 @@ class Source:
             place += f"[{step}]" if isinstance(step, int) else f".{step}"
         told = f"{place.removeprefix('.')}: {problem.message}" if place else problem.message
         line = self.line(*problem.steps)
-        return errors.Invalid(f"{self.path}, line {line}: {told}", reason=problem.reason)
+        return errors.Invalid(f"{self.path}, line {line}: {told}", reason="BadPlan")
 
 
 def explained(
