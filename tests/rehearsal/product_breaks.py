@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from labfleet.adapters.aws import launches
 from labfleet.controllers.context import Context
 from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.worker import inventory, launch
 from labfleet.controllers.worker import look as worker_look
 from labfleet.controllers.worker.idle import IdleController
-from labfleet.decisions import garbage, ledger, pausing, placement
+from labfleet.decisions import demand, garbage, ledger, pausing, placement, port_numbers
 from labfleet.decisions.lifecycle import (
     session as session_rules,
 )
@@ -32,7 +33,7 @@ from labfleet.decisions.lifecycle import (
 from labfleet.interfaces import store as stores
 from labfleet.rehearsal.run import Options
 from labfleet.resources.session import SessionPhase
-from labfleet.resources.worker import WorkerPhase
+from labfleet.resources.worker import FINALIZER_INSTANCE, Ec2Status, WorkerPhase
 from labfleet.service import adoption
 from labfleet.stores import sqlite
 
@@ -261,7 +262,93 @@ def sweep_everything(patch: Patch) -> None:
     patch.setattr(garbage, "leftover", lambda found, known, tag: before(found, known, "no such"))
 
 
+def release_early(patch: Patch) -> None:
+    """Give room and ports back when a session's time is over, while its lab stands."""
+
+    def collect(draft: Any, outcome: SessionPhase, reason: str, message: str) -> Any:
+        draft.set(outcome=outcome, outcome_message=message)
+        return draft.go(SessionPhase.COLLECTING, reason, message, release=True)
+
+    patch.setattr(session_rules, "_collect", collect)
+
+
+def forget_ports_early(patch: Patch) -> None:
+    """Give a session's ports back while it runs, and forget that it had any."""
+    before = SessionController._record
+
+    async def record(self: Any, session: Any, step: Any, effect: Any = None) -> Any:
+        if step.status.phase is SessionPhase.RUNNING and session.status.ports:
+            status = msgspec.structs.replace(step.status, ports=(), effect=effect)
+            freed = stores.FreePorts(worker=session.status.worker, owner=session.metadata.uid)
+            return await self._save(session, status, "early", step.finalizers, (freed,))
+        return await before(self, session, step, effect)
+
+    patch.setattr(SessionController, "_record", record)
+    # The worker's look would take the tags of such a lab for a stranger's and avoid them.
+    patch.setattr(port_numbers, "claims", lambda nodes: set())
+
+
+def ask_for_a_tenth(patch: Patch) -> None:
+    """Reserve a tenth of what a lab's nodes want."""
+    before = demand.of
+
+    def of(*args: Any, **kwargs: Any) -> Any:
+        found = before(*args, **kwargs)
+        small = {
+            name: getattr(found.amounts, name) // 10
+            for name in ("cpu_milli", "memory_mib", "storage_mib", "nodes")
+        }
+        return replace(found, amounts=msgspec.structs.replace(found.amounts, **small))
+
+    patch.setattr(demand, "of", of)
+
+
+def forget_the_machine(patch: Patch) -> None:
+    """Say TERMINATED without asking EC2, with the instance id forgotten first."""
+
+    def terminating(draft: Any) -> Any:
+        worker_draft.leak(draft, "the instance ended before the licence was returned")
+        draft.set(ec2=Ec2Status())
+        draft.drop(FINALIZER_INSTANCE)
+        return draft.go(WorkerPhase.TERMINATED, "terminated")
+
+    patch.setitem(worker._RULES, WorkerPhase.TERMINATING_EC2, terminating)
+
+
+def stop_the_busy(patch: Patch) -> None:
+    """Stop a busy worker once it has been up for a while."""
+    for phase in (WorkerPhase.READY, WorkerPhase.ACTIVE):
+        before = worker._RULES[phase]
+
+        def rule(draft: Any, before: Any = before) -> Any:
+            if draft.seen.sessions and draft.status.effect is None and draft.late(1260):
+                return draft.stay("resting", do="stop")
+            return before(draft)
+
+        patch.setitem(worker._RULES, phase, rule)
+
+
+def two_without_a_tag(patch: Patch) -> None:
+    """Launch twice, with no tag that tells for whom."""
+    drop_the_token(patch)
+    before = launches.tags_of
+
+    def tags_of(*args: Any) -> Any:
+        found = before(*args)
+        return {key: found[key] for key in found if key != launches.WORKER_UID}
+
+    patch.setattr(launches, "tags_of", tags_of)
+
+
 BREAKS: dict[str, Break] = {
+    "release_early": Break("capacity", release_early, TIGHT),
+    "forget_ports_early": Break("port", forget_ports_early),
+    "ask_for_a_tenth": Break("capacity", ask_for_a_tenth, TIGHT),
+    "forget_the_machine": Break("terminated", forget_the_machine),
+    "stop_the_busy": Break("hosting", stop_the_busy),
+    "two_without_a_tag": Break(
+        "one-instance", two_without_a_tag, Options(hours=2, sessions=200), first=5
+    ),
     "sweep_everything": Break("stranger", sweep_everything),
     "act_while_paused": Break("paused", act_while_paused),
     "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),

@@ -20,10 +20,11 @@ from labfleet.interfaces import store
 from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.pauses import Pauses
 from labfleet.rehearsal.replica import INSTALLATION
+from labfleet.rehearsal.truth import HOSTED, Truth
 from labfleet.rehearsal.worlds.cml import Racks
 from labfleet.rehearsal.worlds.database import Shared
 from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
-from labfleet.resources import conditions, kinds, topology
+from labfleet.resources import conditions, kinds
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation
 from labfleet.resources.meta import Key
 from labfleet.resources.session import FINALIZER_LAB, TERMINAL, Session, SessionPhase
@@ -45,8 +46,9 @@ LEADERS = frozenset(
         "idle-controller", "garbage", "discovery",
     }
 )  # fmt: skip
+STALE_SECONDS = 300.0
+"""How old the size may be by which a lab comes up: a cache lags by 90 s at most (faults.py)."""
 KEPT = 20
-_HOSTED = frozenset({SessionPhase.READY, SessionPhase.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +83,14 @@ class Invariants:
     held: dict[str, dict[Key, Session]] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
     pauses: Pauses = field(init=False)
-    _capacities: dict[str, list[tuple[int, Amounts | None]]] = field(default_factory=dict)
+    truth: Truth = field(init=False)
+    _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
     _orphans: dict[str, float] = field(default_factory=dict)
     _silent: dict[Key, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.pauses = Pauses(self.broken)
+        self.truth = Truth(self.cloud, self.racks, self.broken, self.leaks)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
 
@@ -143,22 +147,26 @@ class Invariants:
             old = self.sessions.pop(key, None)
             if old is not None:
                 self._unhold(old)
-                self._lab_gone(old)
+                self.truth.lab_gone(old)
+                self.truth.forget(old)
         elif key.kind == "Worker":
             worker = self.workers.pop(key.name, None)
             if worker is not None:
-                self._machine_gone(worker, "its record is gone")
+                self.truth.machine_gone(worker, "its record is gone")
 
     # --- sessions ----------------------------------------------------------------------
 
     def _session(self, key: Key, old: Session | None, new: Session) -> None:
         self.sessions[key] = new
+        self.truth.session(new)
         was = SessionPhase.PENDING if old is None else old.status.phase
         now = new.status.phase
         if was != now and now not in session_phases.EDGES[was]:
             self.broken("edge", f"{key}: {was} -> {now}")
         if old is not None and old.status.reservation is not None:
             self._unhold(old)
+        if new.status.reservation is None and now in session_phases.BOUND:
+            self.broken("capacity", f"{key} is {now} and holds no reservation")
         if new.status.reservation is not None and new.status.worker is not None:
             self.held.setdefault(new.status.worker, {})[key] = new
             if old is None or old.status.reservation != new.status.reservation:
@@ -166,10 +174,19 @@ class Invariants:
                 self._ports(new.status.worker, new)
             if was is SessionPhase.SCHEDULED and now is SessionPhase.INSTANTIATING:
                 self._entered(new.status.worker, new)
+            if now is not was and now in HOSTED:
+                self._look(new.status.worker)
         ended = now in TERMINAL and was not in TERMINAL
         held = old is not None and FINALIZER_LAB in old.metadata.finalizers
         if ended or (held and FINALIZER_LAB not in new.metadata.finalizers):
-            self._lab_gone(new)
+            self.truth.lab_gone(new)
+
+    def _look(self, name: str) -> None:
+        """Judge what stands on a worker's server at the moment in which one more lab is up."""
+        worker = self.workers.get(name)
+        known = None if worker is None else worker.status.ec2.instance_id
+        if known in self.cloud.things:
+            self.truth.look(self.cloud.things[known])
 
     def _unhold(self, old: Session) -> None:
         if old.status.worker is not None:
@@ -189,7 +206,7 @@ class Invariants:
             if before.end is None or (mine.end is not None and mine.end <= before.end):
                 return
             begin = max(begin, before.end)
-        choices = self._sizes(worker, new)
+        choices = self._known_capacities(worker, new)
         if not choices:
             return
         others = self._others(worker, new)
@@ -210,9 +227,7 @@ class Invariants:
         mine = new.status.reservation
         if mine is not None:
             there = [each.amounts for each in self._others(worker, new, session_phases.STARTED)]
-            self._within(
-                f"{worker} as {new.name} came", mine.amounts, there, self._sizes(worker, new)
-            )
+            self._within(f"{worker} as {new.name} came", mine.amounts, there, self._newest(worker))
 
     def _others(
         self, worker: str, new: Session, phases: frozenset[SessionPhase] = session_phases.BOUND
@@ -225,14 +240,6 @@ class Invariants:
             and each.status.phase in phases
         ]
 
-    def _sizes(self, worker: str, new: Session) -> list[Amounts]:
-        """Return the sizes of a worker that its placement may have known."""
-        seen = new.status.decision.revision if new.status.decision else 0
-        choices = self._known_capacities(worker, seen)
-        if not choices:
-            self.broken("capacity", f"{new.key} was placed on {worker}, whose size is unknown")
-        return choices
-
     def _within(
         self, where: str, mine: Amounts, there: list[Amounts], choices: list[Amounts]
     ) -> None:
@@ -244,14 +251,24 @@ class Invariants:
                 self.broken("capacity", f"{where}: {used} of {most} {name}")
                 return
 
-    def _known_capacities(self, worker: str, revision: int) -> list[Amounts]:
-        """Return the sizes that were true since the snapshot that was decided on."""
+    def _known_capacities(self, worker: str, new: Session) -> list[Amounts]:
+        """Return the sizes that were true since the snapshot that a placement was decided on."""
+        revision = new.status.decision.revision if new.status.decision else 0
         rows = self._capacities.get(worker, [])
-        found = [size for at, size in rows if at > revision and size is not None]
-        before = [size for at, size in rows if at <= revision]
+        found = [size for at, _, size in rows if at > revision and size is not None]
+        before = [size for at, _, size in rows if at <= revision]
         if before and before[-1] is not None:
             found.append(before[-1])
+        if not found:
+            self.broken("capacity", f"{new.key} was placed on {worker}, whose size is unknown")
         return found
+
+    def _newest(self, worker: str) -> list[Amounts]:
+        """Return the sizes that a process may take for the newest one."""
+        rows = self._capacities.get(worker, [])
+        old = self.cloud.loop.time() - STALE_SECONDS
+        first = max((n for n, (_, since, _) in enumerate(rows) if since <= old), default=0)
+        return [size for _, _, size in rows[first:] if size is not None]
 
     def _ports(self, worker: str, new: Session) -> None:
         """No port of the worker is given to two sessions."""
@@ -264,32 +281,26 @@ class Invariants:
                 told = ", ".join(f"{kind}/{number}" for kind, number in sorted(both))
                 self.broken("port", f"{worker}: {told} given to {other.key} and {new.key}")
 
-    def _lab_gone(self, session: Session) -> None:
-        """Judge that an ended session has left no lab behind."""
-        for server in self.racks.fleet.servers.values():
-            for lab in server.labs.values():
-                if topology.marker_of(lab.notes) == session.metadata.uid:
-                    text = f"{session.key} is {session.status.phase}, its lab {lab.id} is there"
-                    self.broken("lab-finalizer", text)
-
     # --- workers -----------------------------------------------------------------------
 
     def _worker(self, old: Worker | None, new: Worker, revision: int) -> None:
         self.workers[new.name] = new
+        self.truth.worker(new)
         was = WorkerPhase.PENDING if old is None else old.status.phase
         now = new.status.phase
         if was != now and now not in worker_phases.edges(new, was):
             self.broken("edge", f"{new.key}: {was} -> {now}")
         if old is None or old.status.capacity != new.status.capacity:
-            self._capacities.setdefault(new.name, []).append((revision, new.status.capacity))
+            since = self.cloud.loop.time()
+            self._capacities.setdefault(new.name, []).append((revision, since, new.status.capacity))
         before = () if old is None else old.metadata.finalizers
         after = new.metadata.finalizers
         if now is WorkerPhase.TERMINATED and was is not WorkerPhase.TERMINATED:
-            self._machine_gone(new, "it is TERMINATED")
+            self.truth.machine_gone(new, "it is TERMINATED")
         elif FINALIZER_INSTANCE in before and FINALIZER_INSTANCE not in after:
-            self._machine_gone(new, "its instance finalizer is gone")
+            self.truth.machine_gone(new, "its instance finalizer is gone")
         if FINALIZER_LICENCE in before and FINALIZER_LICENCE not in after:
-            self._licence_gone(new)
+            self.truth.licence_gone(new)
         self._idle_stop(old, new)
         self._note_leak(new)
         leaked = new.status.licence.leak
@@ -326,30 +337,6 @@ class Invariants:
             server = self.racks.fleet.servers[thing.server_id]
             self.leaks.add(server.config.identity.product_uuid)
 
-    def _machine_gone(self, worker: Worker, why: str) -> None:
-        """TERMINATED only when EC2 said so; then nothing of it holds a licence in silence.
-
-        The record of a stranger's machine that is only observed may go while it runs.
-        """
-        if worker_phases.observed(worker) and worker.status.phase is not WorkerPhase.TERMINATED:
-            return
-        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
-        if thing is not None and thing.state != "terminated":
-            self.broken("terminated", f"{worker.key}: {why}, but {thing.id} is {thing.state}")
-        self._licence_gone(worker)
-
-    def _licence_gone(self, worker: Worker) -> None:
-        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
-        if thing is None:
-            return
-        server = self.racks.fleet.servers[thing.server_id]
-        if server.config.identity.product_uuid not in self.racks.fleet.cloud.held:
-            return
-        told = conditions.find(worker.status.conditions, "LicenceLeaked")
-        if worker.status.licence.leak is None and told is None:
-            text = f"{worker.key} lets go of a licence that {thing.id} still holds"
-            self.broken("licence", text)
-
     # --- acts on the outside -------------------------------------------------------------
 
     def acted(self, what: str, thing: Thing, who: str) -> None:
@@ -359,40 +346,13 @@ class Invariants:
             self.broken("stranger", f"{what} {thing.id}, which has no owner tag")
         if thing.id in self.strangers and who == "us" and thing.id not in self.adopted:
             self.broken("stranger", f"{what} {thing.id}, which nobody adopted")
-        if what == "launched":
-            uid = thing.request.worker_uid
-            living = self.cloud.of_worker(uid)
-            if len(living) > 1:
-                told = ", ".join(each.id for each in living)
-                self.broken("one-instance", f"{thing.request.worker} has {told}")
-        elif who == "us" and what != "claimed":
-            self._hosting(what, thing)
-
-    def _hosting(self, what: str, thing: Thing) -> None:
-        """No stop and no terminate under people's labs, unless forced."""
-        worker = self.workers.get(thing.request.worker)
-        if worker is None or worker.metadata.uid != thing.request.worker_uid:
-            return
-        now = EPOCH + timedelta(seconds=self.cloud.loop.time())
-        drain = worker.spec.drain
-        if drain is not None and drain.force and now >= drain.deadline:
-            return
-        since = worker.status.phase_since or now
-        limits = None if worker.spec.machine is None else worker.spec.machine.limits
-        # On a server that is out of reach nothing ends by itself: the limit ends the wait.
-        if (
-            limits is not None
-            and (now - since).total_seconds() > min(limits.stop, limits.terminate) - 600
-        ):
-            return
-        for session in self.held.get(worker.name, {}).values():
-            lab = session.status.lab
-            server = self.racks.fleet.servers[thing.server_id]
-            if session.status.phase not in _HOSTED or lab is None:
-                continue
-            if lab.id not in server.labs or server.labs[lab.id].state() != "STARTED":
-                continue
-            self.broken("hosting", f"{what} {thing.id} of {worker.key} under {session.key}")
+        owner = self.workers.get(thing.request.worker)
+        if owner is None or owner.metadata.uid != thing.request.worker_uid:
+            owner = self.owner(thing)
+        if what in {"launched", "claimed"}:
+            self.truth.alone(thing, owner)
+        elif who == "us":
+            self.truth.hosting(what, thing, owner, self.racks.now())
 
     # --- now and then ------------------------------------------------------------------
 
@@ -402,6 +362,7 @@ class Invariants:
         for action, count in self.cloud.overdrawn.items():
             self.broken("budget", f"{action}: the request bucket was empty {count} times")
         self.cloud.overdrawn.clear()
+        self.truth.patrol()
         for thing in self.cloud.things.values():
             # While all is paused, or its tag is gone, nobody may end it; then its hour begins.
             held = self.pauses.fleet or thing.id in self.untagged
