@@ -22,7 +22,7 @@ from labfleet.rehearsal.tally import Figures
 from labfleet.rehearsal.what_if import Answer
 
 RULE = Best()
-EMPTY = dict.fromkeys(columns.FIGURES, 0)
+EMPTY: dict[str, Any] = dict.fromkeys(columns.FIGURES, 0)
 GOOD = Figures(**{**EMPTY, "requested": 100, "completed": 100, "in_time": 1.0, "wait_p95": 60.0,
                   "worker_hours": 10.0, "cost_usd": 40.0, "cost_known_usd": 40.0})  # fmt: skip
 BAD = replace(GOOD, completed=80, expired=20, unserved=20, in_time=0.8, cost_usd=20.0)

@@ -144,7 +144,7 @@ def text(asked: Question, answers: list[Answer], width: int = WIDTH) -> str:
     """Return the answer for people, at most `width` wide."""
     found = column_sets.gathered(answers)
     said = verdict.judge(found, asked.rule)
-    lines = _wrapped(f"{asked.name}: {asked.hours:g} h, {_draws(found)}", width)
+    lines = _wrapped(f"{asked.name}: {round(asked.hours, 1):g} h, {_draws(found)}", width)
     for note in asked.notes:
         lines += _wrapped(f"note: {note}", width)
     lines += ["", *table.drawn(table.rows(found, asked.rule, asked.recorded), width), ""]
@@ -184,16 +184,19 @@ def _behind(each: Column, asked: Question, width: int) -> list[str]:
     for title, shown in (("who never ran", lost), ("who waited longest", long)):
         if shown:
             lines += ["", f"{title} with {each.name}{seed}:"]
+            before = ""
             for row in shown[:SHOWN]:
-                lines += _wrapped(_waiter(row, asked.origin), width, "  ", "      ")
+                why = "the same" if row["reason"] == before else row["reason"]
+                before = row["reason"]
+                lines += _wrapped(_waiter(row, why, asked.origin), width, "  ", "      ")
     return lines
 
 
-def _waiter(row: Json, origin: datetime | None) -> str:
+def _waiter(row: Json, why: str, origin: datetime | None) -> str:
     who = f"{row['session']} of {row['owner']}" if row["owner"] else row["session"]
     what = f"{row['definition']}, {'slot' if row['slot'] else 'asked'} {_when(row, origin)}"
     ended = "" if row["ran"] else f", {row['outcome'].lower()}"
-    return f"{span(row['wait_seconds'])}  {who} ({what}{ended}): {row['reason']}"
+    return f"{span(row['wait_seconds'])}  {who} ({what}{ended}): {why}"
 
 
 def _when(row: Json, origin: datetime | None) -> str:
