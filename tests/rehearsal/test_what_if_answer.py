@@ -147,7 +147,7 @@ def test_draws_show_the_median_and_the_range() -> None:
     assert rows["wait p95"] == ["8.0 (2.0..15.0) min"]
     assert rows["  completed"] == ["100"]
     several = report.text(question(), list(column(*waits).draws))
-    assert "3 draws (seeds 0, 1, 2): median (lowest..highest)" in several
+    assert "3 draws (seeds 0..2): median (lowest..highest)" in several
     assert "1 draw (seed 1)" in report.text(question(), [answer("a")])
 
 
@@ -248,6 +248,20 @@ def test_a_sweep_is_a_variant_for_each_value() -> None:
     both = msgspec.structs.replace(asked, variants=variants)
     with pytest.raises(errors.Invalid, match="not both"):
         variations.swept(both)
+
+
+def test_a_wrong_sweep_is_named_where_it_stands(tmp_path: Path) -> None:
+    """A value that no pool can have is refused at the sweep's line, not at a variant's."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        "templates: [{name: metal}]\npools: [{name: main, template: metal}]\n"
+        "definitions: [{name: pod, nodes: [alpine]}]\ndemand: {generated: {onDemandPerDay: 9}}\n"
+        "sweep: {maxWorkers: [2, 0]}\n"
+    )
+    with pytest.raises(
+        errors.Invalid, match=r"line 5: sweep.maxWorkers\[1\]: variant maxWorkers 0"
+    ):
+        asking.cases_of(plan.load(path), tmp_path)
 
 
 def test_options_of_seeds_beside_a_plan_are_named() -> None:

@@ -145,3 +145,18 @@ def test_the_command_shows_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "worker-hours" in capsys.readouterr().out
     assert main.main(["--plan", str(tmp_path / "none.yaml")]) == 2
     assert "cannot read" in capsys.readouterr().err
+
+
+def test_draws_are_played_beside_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --jobs 2 each draw has its own process, and the answer is that of one after another."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.format(hours=3, people=8, slots=8) + "seeds: [1, 7]\n")
+    found = []
+    for jobs in ("1", "2"):
+        assert main.main(["--plan", str(path), "--json", "--jobs", jobs]) == 0
+        found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+    assert set(found[0]["hashes"]) == {"as planned seed 1", "as planned seed 7"}
+    assert found[0]["hashes"] == found[1]["hashes"]
+    assert found[0]["variants"][0]["draws"] == found[1]["variants"][0]["draws"]

@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import shlex
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from typing import Any
 
 from labfleet.kernel import errors
 from labfleet.rehearsal import (
+    breakdown,
     demand,
     demand_file,
     feasibility,
@@ -34,7 +36,7 @@ from labfleet.rehearsal import (
 from labfleet.rehearsal.demand import Crowd
 from labfleet.rehearsal.plan_words import Wrong
 from labfleet.rehearsal.report import Question
-from labfleet.rehearsal.what_if import Answer, Case, Fleet, Progress, play
+from labfleet.rehearsal.what_if import WAITERS, Answer, Case, Fleet, Progress, play
 
 DEFAULT_SPAN = 86400.0
 SHOW_EVERY = 0.5
@@ -75,6 +77,11 @@ def main(path: Path, *, as_json: bool, jobs: int, csv_file: Path | None = None) 
     except errors.LabfleetError as problem:
         sys.stderr.write(f"labfleet rehearse: {problem.message}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            "\nlabfleet rehearse: stopped; a what-if keeps nothing of what it played\n"
+        )
+        return 130
     extra: dict[str, Any] = {
         "real_seconds": round(time.monotonic() - begun, 1),
         "period_hours": round(question.hours, 3),
@@ -108,6 +115,7 @@ def question_of(
         rule=asked.best,
         hours=first.crowd.seconds / 3600,
         recorded=None if real is None else recorded_figures(real, first.limit),
+        behind={} if real is None else _behind(real, first.limit),
         sizes=sizes,
         swept=swept,
         origin=None if real is None else real.begin,
@@ -121,12 +129,22 @@ def recorded_figures(real: recording.Recording, limit: float) -> tally.Figures:
     return tally.figures(real.tally, real.crowd.seconds, limit=limit)
 
 
+def _behind(real: recording.Recording, limit: float) -> dict[str, Any]:
+    """Return who waited in the recorded period and why, and its figures by pool, lab and day."""
+    end = real.crowd.seconds
+    return {
+        "waiters": breakdown.waiters(real.tally, end, WAITERS, limit=limit),
+        "reasons": breakdown.reasons(real.tally, end, turned_away={}),
+        **breakdown.details(real.tally, end, limit=limit),
+    }
+
+
 def cases_of(asked: plan.Plan, folder: Path) -> tuple[list[Case], recording.Recording | None]:
     """Return a case for each variant and draw, and the recording when the plan names one.
 
     What can be seen to be wrong before anything is played is refused here, with its line.
     """
-    with asked.placing():
+    with asked.placing(), variations.placing(asked):
         seeds = variations.seeds(asked)
         spelt = variations.spelt(asked)
         source = asked.demand.recorded
@@ -201,6 +219,8 @@ def _watched(pool: Pool, cases: list[Case], shares: Any) -> Iterator[Answer]:
 def _share(shares: Any) -> None:
     global _shares  # noqa: PLW0603 - how a child of a pool is given what cannot be sent later
     _shares = shares
+    # Ctrl-C goes to the whole group; the parent ends its children, which need not tell of it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _one(job: tuple[int, Case]) -> Answer:
@@ -236,4 +256,4 @@ def _show(share: float, title: str) -> None:
 
 def _clear() -> None:
     if sys.stderr.isatty():
-        sys.stderr.write("\r" + " " * 70 + "\r")
+        sys.stderr.write("\r" + " " * 79 + "\r")

@@ -90,6 +90,15 @@ def reasons(
     }
 
 
+def details(tally: Tally, end: float, *, begin: float = 0.0, limit: float) -> Row:
+    """Return the figures by pool, by lab definition and by day."""
+    return {
+        "by_pool": by_pool(tally, end, begin=begin),
+        "by_definition": by_definition(tally, end, begin=begin, limit=limit),
+        "by_day": by_day(tally, end, begin=begin, limit=limit),
+    }
+
+
 def by_definition(tally: Tally, end: float, *, begin: float = 0.0, limit: float) -> Row:
     """Return sessions and waits of each lab definition."""
     kinds: dict[str, list[Stay]] = {}

@@ -28,7 +28,8 @@ Json = dict[str, Any]
 class Question:
     """What was asked, as far as the answer has to repeat it.
 
-    `sizes` are the values of a sweep by variant. `origin` is the instant of hour 0 where it is a
+    `recorded` is what a recorded period came to, `behind` what stands behind it. `sizes` are the
+    values of a sweep by variant. `origin` is the instant of hour 0 where it is a
     real one. `notes` are things that whoever reads the answer has to know. `replay` is the
     command that plays it again.
     """
@@ -37,6 +38,7 @@ class Question:
     rule: Best
     hours: float
     recorded: Figures | None = None
+    behind: Json = field(default_factory=dict)
     sizes: dict[str, float] = field(default_factory=dict)
     swept: str = ""
     origin: datetime | None = None
@@ -87,6 +89,7 @@ def answer(asked: Question, answers: list[Answer], extra: Json) -> Json:
             **column_sets.plain(asked.recorded),
             "good_enough": verdict.good_enough(asked.recorded, asked.rule),
             "apart": column_sets.apart(asked.recorded, found[0].figures),
+            **asked.behind,
         }
     return made
 
@@ -164,7 +167,9 @@ def _draws(found: list[Column]) -> str:
     seeds = found[0].seeds if found else []
     if len(seeds) == 1:
         return f"1 draw (seed {seeds[0]})"
-    return f"{len(seeds)} draws (seeds {', '.join(map(str, seeds))}): median (lowest..highest)"
+    row = seeds == list(range(seeds[0], seeds[0] + len(seeds))) if seeds else False
+    named = f"{seeds[0]}..{seeds[-1]}" if row else ", ".join(map(str, seeds))
+    return f"{len(seeds)} draws (seeds {named}): median (lowest..highest)"
 
 
 def _behind(each: Column, asked: Question, width: int) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
 from labfleet.rehearsal.plan import Plan, Variant
 from labfleet.rehearsal.plan_words import Wrong
+from labfleet.resources.pool import Scaling
 
 DRAWS_USUAL, DRAWS_LIMIT, VARIANTS_LIMIT = 3, 100, 50
 _RANGE = re.compile(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*")
@@ -64,3 +67,18 @@ def swept(asked: Plan) -> tuple[str, dict[str, float], tuple[Variant, ...]]:
 def spelt(asked: Plan) -> Plan:
     """Return the plan with its sweep written as variants."""
     return msgspec.structs.replace(asked, variants=swept(asked)[2], sweep={})
+
+
+@contextmanager
+def placing(asked: Plan) -> Iterator[None]:
+    """Give what is wrong in a sweep's variant the place of the sweep, which is what stands there."""
+    try:
+        yield
+    except Wrong as problem:
+        if not asked.sweep or problem.steps[:1] != ("variants",):
+            raise
+        key, number = next(iter(asked.sweep)), problem.steps[1]
+        inside = (
+            (number,) if key in problem.steps and key in Scaling.__struct_encode_fields__ else ()
+        )
+        raise Wrong(problem.message, "sweep", key, *inside) from None

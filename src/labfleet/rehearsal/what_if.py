@@ -134,11 +134,7 @@ def _answer(run: Run, violations: list[Violation], seconds: float) -> Answer:
         reasons=breakdown.reasons(
             found, end, begin=begin, turned_away=Counter((x.reason, x.message) for x in away)
         ),
-        details={
-            "by_pool": breakdown.by_pool(found, end, begin=begin),
-            "by_definition": breakdown.by_definition(found, end, begin=begin, limit=limit),
-            "by_day": breakdown.by_day(found, end, begin=begin, limit=limit),
-        },
+        details=breakdown.details(found, end, begin=begin, limit=limit),
         violations=[*stage.invariants.found, *violations],
         log=run.digest.hexdigest(),
         commits=stage.shared.commits,
