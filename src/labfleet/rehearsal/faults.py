@@ -59,7 +59,7 @@ HAPPENINGS: dict[str, tuple[float, float, float]] = {
     "lab_at_cordon": (12.0, 120.0, 2400.0),
     "licence_unreachable": (2.0, 300.0, 3600.0),
     "licence_revoked": (1.5, 300.0, 3600.0),
-    "server_unreachable": (4.0, 20.0, 900.0),
+    "server_unreachable": (6.0, 20.0, 900.0),
     "no_stock": (3.0, 300.0, 3600.0),
     "quota_full": (1.0, 300.0, 1800.0),
     "slow_metal": (2.0, 1800.0, 7200.0),
@@ -169,6 +169,14 @@ class _Lot:
         return -math.log1p(-self._dice.random())
 
 
+@dataclass(slots=True)
+class Window:
+    """One time in which a fault holds; it may have several parts. `met`: it was counted."""
+
+    word: str
+    met: bool = False
+
+
 class Luck:
     """Carries the rates out and keeps count; `stop` ends all bad luck."""
 
@@ -179,7 +187,7 @@ class Luck:
         self._lots: dict[str, _Lot] = {}
         for word, rate in plan.rates.items():
             self.change(word, rate)
-        self._windows: dict[str, list[object]] = {}
+        self._windows: dict[str, list[tuple[object, Window]]] = {}
         self._over = False
 
     @property
@@ -222,18 +230,29 @@ class Luck:
                 return word
         return None
 
-    def begin(self, word: str, who: object) -> Callable[[], None]:
-        """Open a window in which a fault holds for someone; return what closes it."""
-        self._windows.setdefault(word, []).append(who)
+    def begin(self, word: str, who: object, window: Window | None = None) -> Callable[[], None]:
+        """Open a window in which a fault holds for someone; return what closes it.
+
+        It is counted when it first strikes somebody, under its own word.
+        """
+        held = (who, Window(word) if window is None else window)
+        self._windows.setdefault(word, []).append(held)
 
         def end() -> None:
             holders = self._windows.get(word, [])
-            if who in holders:
-                holders.remove(who)
+            holders[:] = [each for each in holders if each is not held]
 
         return end
 
     def holds(self, word: str, who: object) -> bool:
         """Tell whether a window is open for someone (or for all, None)."""
         holders = self._windows.get(word)
-        return holders is not None and (who in holders or None in holders)
+        if not holders:
+            return False
+        for whom, window in holders:
+            if whom is None or whom == who:
+                if not window.met:
+                    window.met = True
+                    self.counts[window.word] += 1
+                return True
+        return False

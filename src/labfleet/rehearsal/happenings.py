@@ -15,19 +15,28 @@ from cml_simulator.core.licensing import Stage as Registration
 from cml_simulator.core.world import ADMIN_ID, Server
 from labfleet.adapters.aws.launches import OWNER
 from labfleet.interfaces.compute import Leftover
+from labfleet.kernel import errors
 from labfleet.rehearsal.dice import EPOCH
-from labfleet.rehearsal.faults import Happening
+from labfleet.rehearsal.faults import Happening, Window
 from labfleet.rehearsal.replica import INSTALLATION
 from labfleet.rehearsal.stage import Stage
 from labfleet.rehearsal.worlds import people
 from labfleet.rehearsal.worlds.ec2 import ZONES, Thing
+from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import ScheduledEvent
 
 T = TypeVar("T")
+STRANGERS = 0.1
+"""The share of what strikes machines that strikes whoever is there, ours or not."""
+ENDING_SECONDS, TEARDOWN_SECONDS = 900.0, 600.0
+"""How soon a slot ends whose server is then out of reach; how long its teardown may take."""
 
 
 async def play(stage: Stage, happening: Happening) -> None:
-    """Wait for the time of a happening and let it happen; do nothing once faults are over."""
+    """Wait for the time of a happening and let it happen; do nothing once faults are over.
+
+    It is counted when it struck something of ours; a window counts itself at its first hit.
+    """
     await asyncio.sleep(happening.at)
     if not stage.luck.over and await ACTS[happening.word](stage, happening):
         stage.luck.counts[happening.word] += 1
@@ -37,21 +46,42 @@ def _picked(items: list[T], happening: Happening) -> T | None:
     return items[min(int(happening.pick * len(items)), len(items) - 1)] if items else None
 
 
-async def _window(stage: Stage, happening: Happening, who: object) -> bool:
-    end = stage.luck.begin(happening.word, who)
+def _other(happening: Happening, number: float) -> float:
+    """Return another number in [0, 1) that the plan drew with the same happening."""
+    return happening.pick * number % 1
+
+
+async def _window(
+    stage: Stage, happening: Happening, who: object, *, ours: bool = True, hinders: bool = True
+) -> bool:
+    """Let a fault hold for its span; what only strangers meet is not counted."""
+    window = Window(happening.word, met=not ours)
+    ends = [stage.luck.begin(happening.word, who, window)]
+    if hinders and (who is None or isinstance(who, str)):
+        ends.append(stage.invariants.excuses.begin(happening.word, who))
     await asyncio.sleep(happening.span)
-    end()
-    return True
+    for end in ends:
+        end()
+    return False
 
 
 def _things(stage: Stage, *states: str) -> list[Thing]:
     return [each for each in stage.cloud.things.values() if each.state in states]
 
 
-async def _awaited(stage: Stage, happening: Happening, *states: str) -> Thing | None:
-    """Return a machine in a rare state, waiting for one as long as faults last."""
+def _ours(stage: Stage, thing: Thing) -> bool:
+    return bool(thing.request.worker) or thing.id in stage.invariants.adopted
+
+
+async def _machine(stage: Stage, happening: Happening, *states: str) -> Thing | None:
+    """Return a machine in one of the states, waiting for one of ours as long as faults last.
+
+    One in ten strikes whoever is there, as in life.
+    """
+    anybody = _other(happening, 1009) < STRANGERS
     while not stage.luck.over:
-        found = _picked(_things(stage, *states), happening)
+        things = [each for each in _things(stage, *states) if anybody or _ours(stage, each)]
+        found = _picked(things, happening)
         if found is not None:
             return found
         await asyncio.sleep(20)
@@ -104,38 +134,45 @@ async def _cache_stale(stage: Stage, happening: Happening) -> bool:
 
 
 async def _instance_death(stage: Stage, happening: Happening) -> bool:
-    thing = _picked(_things(stage, "pending", "running"), happening)
+    thing = await _machine(stage, happening, "pending", "running")
     if thing is None:
         return False
-    stage.invariants.excused.add(thing.id)
+    stage.invariants.excuses.ever(happening.word, thing.id)
     stage.cloud.begin_end(thing, "fault", "Server.InternalError")
-    return True
+    return _ours(stage, thing)
 
 
 async def _boot_hangs(stage: Stage, happening: Happening) -> bool:
-    thing = await _awaited(stage, happening, "pending", "stopped")
+    """Let a machine's next boot hang; counted when it does."""
+    thing = await _machine(stage, happening, "pending", "stopped")
     if thing is None:
         return False
-    stage.invariants.excused.add(thing.id)
+    stage.invariants.excuses.ever(happening.word, thing.id)
     thing.hangs = True
-    return True
+    while thing.hangs and thing.live:
+        await asyncio.sleep(20)
+        if stage.luck.over:
+            break
+    return not thing.hangs and _ours(stage, thing)
 
 
 async def _check_impaired(stage: Stage, happening: Happening) -> bool:
     """Fail a check of EC2's for a while; nobody may stop or end the machine for it."""
-    thing = _picked(_things(stage, "running"), happening)
+    thing = await _machine(stage, happening, "running")
     if thing is None:
         return False
     name = "system_check" if happening.pick < 0.5 else "instance_check"
     setattr(thing, name, "impaired")
+    stage.invariants.impairment.machines.add(thing.id)
     await asyncio.sleep(happening.span)
     setattr(thing, name, "ok")
-    return True
+    stage.invariants.impairment.machines.discard(thing.id)
+    return _ours(stage, thing)
 
 
 async def _event_scheduled(stage: Stage, happening: Happening) -> bool:
     """Announce a retirement or reboot, and call it off when its time has come."""
-    thing = _picked(_things(stage, "running"), happening)
+    thing = await _machine(stage, happening, "running")
     if thing is None:
         return False
     at = EPOCH + timedelta(seconds=stage.loop.time() + happening.span)
@@ -143,45 +180,54 @@ async def _event_scheduled(stage: Stage, happening: Happening) -> bool:
     thing.events = (ScheduledEvent(code=code, not_before=at),)
     await asyncio.sleep(happening.span)
     thing.events = ()
-    return True
+    return _ours(stage, thing)
 
 
 async def _console_stop(stage: Stage, happening: Happening) -> bool:
-    thing = _picked(_things(stage, "running"), happening)
+    thing = await _machine(stage, happening, "running")
     if thing is None:
         return False
-    stage.invariants.excused.add(thing.id)
+    stage.invariants.excuses.once(happening.word, thing.id)
     stage.cloud.begin_stop(thing, "console")
-    return True
+    return _ours(stage, thing)
 
 
 async def _console_start(stage: Stage, happening: Happening) -> bool:
-    thing = await _awaited(stage, happening, "stopped")
+    thing = await _machine(stage, happening, "stopped")
     if thing is None:
         return False
-    stage.cloud.begin_start(thing)
-    return True
+    try:
+        stage.cloud.begin_start(thing)
+    except errors.QuotaExceeded:
+        return False  # a person at the console is refused like anybody else
+    return _ours(stage, thing)
 
 
 async def _console_terminate(stage: Stage, happening: Happening) -> bool:
-    thing = _picked(_things(stage, "running", "stopped"), happening)
+    thing = await _machine(stage, happening, "running", "stopped")
     if thing is None:
         return False
-    stage.invariants.excused.add(thing.id)
+    stage.invariants.excuses.ever(happening.word, thing.id)
     stage.cloud.begin_end(thing, "console", "Client.UserInitiatedShutdown")
-    return True
+    return _ours(stage, thing)
 
 
 async def _tag_taken(stage: Stage, happening: Happening) -> bool:
     """Take name and owner tag from one of our machines, as people do; they put them back."""
-    ours = [each for each in _things(stage, "running") if each.tags.get(OWNER) == INSTALLATION]
-    thing = _picked(ours, happening)
+    thing: Thing | None = None
+    while thing is None and not stage.luck.over:
+        ours = [each for each in _things(stage, "running") if each.tags.get(OWNER) == INSTALLATION]
+        thing = _picked(ours, happening)
+        if thing is None:
+            await asyncio.sleep(20)
     if thing is None:
         return False
+    end = stage.invariants.excuses.begin(happening.word, thing.id)
     taken = {key: thing.tags.pop(key) for key in (OWNER, "Name") if key in thing.tags}
     stage.invariants.untagged[thing.id] = stage.loop.time()
     await asyncio.sleep(happening.span)
     thing.tags |= taken
+    end()
     del stage.invariants.untagged[thing.id]
     return True
 
@@ -209,7 +255,7 @@ async def _cleaner(stage: Stage, happening: Happening) -> bool:
     while stage.loop.time() < until and not stage.luck.over:
         for thing in _things(stage, "running"):
             if thing.tags.get(OWNER) == INSTALLATION:
-                stage.invariants.excused.add(thing.id)
+                stage.invariants.excuses.ever(happening.word, thing.id)
                 stage.cloud.begin_end(thing, "console", "Client.UserInitiatedShutdown")
                 ended = True
         await asyncio.sleep(120)
@@ -219,12 +265,13 @@ async def _cleaner(stage: Stage, happening: Happening) -> bool:
 # --- CML servers -------------------------------------------------------------------------
 
 
+def _standing(stage: Stage) -> list[Server]:
+    """Return the servers whose disk is still there."""
+    return [each for each in stage.racks.fleet.servers.values() if not each.power.destroyed]
+
+
 async def _lab_deleted(stage: Stage, happening: Happening) -> bool:
-    labs = [
-        (server, lab)
-        for server in stage.racks.fleet.servers.values()
-        for lab in server.labs.values()
-    ]
+    labs = [(server, lab) for server in _standing(stage) for lab in server.labs.values()]
     found = _picked(labs, happening)
     if found is None:
         return False
@@ -272,7 +319,7 @@ async def _lab_at_cordon(stage: Stage, happening: Happening) -> bool:
 async def _port_added(stage: Stage, happening: Happening) -> bool:
     nodes = [
         (server, node)
-        for server in stage.racks.fleet.servers.values()
+        for server in _standing(stage)
         for node in server.nodes.values()
         if node.kind.serial
     ]
@@ -285,18 +332,20 @@ async def _port_added(stage: Stage, happening: Happening) -> bool:
 
 
 async def _licence_unreachable(stage: Stage, happening: Happening) -> bool:
-    thing = _picked(_things(stage, "pending", "running", "stopped"), happening)
+    thing = await _machine(stage, happening, "pending", "running", "stopped")
     if thing is None:
         return False
     licence = stage.racks.server(thing.server_id).licence
     licence.reachable = False
+    end = stage.invariants.excuses.begin(happening.word, thing.id)
     await asyncio.sleep(happening.span)
     licence.reachable = True
-    return True
+    end()
+    return _ours(stage, thing)
 
 
 async def _licence_revoked(stage: Stage, happening: Happening) -> bool:
-    thing = _picked(_things(stage, "running"), happening)
+    thing = await _machine(stage, happening, "running")
     if thing is None:
         return False
     server = stage.racks.server(thing.server_id)
@@ -304,18 +353,66 @@ async def _licence_revoked(stage: Stage, happening: Happening) -> bool:
         return False
     server.licence.compliant = False
     server.revision += 1
+    end = stage.invariants.excuses.begin(happening.word, thing.id)
     await asyncio.sleep(happening.span)
     server.licence.compliant = True
     server.revision += 1
-    return True
+    end()
+    return _ours(stage, thing)
 
 
 async def _server_unreachable(stage: Stage, happening: Happening) -> bool:
-    thing = _picked(_things(stage, "running"), happening)
-    address = None if thing is None else thing.public_ip
-    if address is None:
+    """Take a server out of reach: half of the time one whose slot ends, beyond its teardown."""
+    thing, more = None, 0.0
+    if _other(happening, 613) < 0.5:
+        thing, more = await _ending(stage, happening), TEARDOWN_SECONDS
+    if thing is None:
+        thing, more = await _machine(stage, happening, "running"), 0.0
+    if thing is None or thing.public_ip is None:
         return False
-    return await _window(stage, happening, address)
+    window = Window(happening.word, met=not _ours(stage, thing))
+    ends = (
+        stage.luck.begin(happening.word, thing.public_ip, window),
+        stage.invariants.excuses.begin(happening.word, thing.id),
+    )
+    await asyncio.sleep(happening.span + more)
+    for end in ends:
+        end()
+    return False
+
+
+async def _ending(stage: Stage, happening: Happening) -> Thing | None:
+    """Wait, for some hours at most, for the end of a running lab's slot; return its machine.
+
+    Best is one in whose room somebody else comes next.
+    """
+    until = stage.loop.time() + ENDING_SECONDS * 8
+    while stage.loop.time() < until and not stage.luck.over:
+        found = _endings(stage)
+        best = [each for each in found if each[0]]
+        chosen = _picked(best or found, happening)
+        if chosen is not None and (best or stage.loop.time() > until - ENDING_SECONDS * 4):
+            await asyncio.sleep(max(chosen[1] - 10, 0))
+            return chosen[2] if chosen[2].state == "running" else None
+        await asyncio.sleep(60)
+    return None
+
+
+def _endings(stage: Stage) -> list[tuple[bool, float, Thing]]:
+    """Return whether somebody follows, in how many seconds, and where: every slot that ends."""
+    now = EPOCH + timedelta(seconds=stage.loop.time())
+    running = {each.request.worker: each for each in _things(stage, "running")}
+    found = []
+    for name, sessions in sorted(stage.invariants.held.items()):
+        booked = [each for each in sessions.values() if each.status.phase is SessionPhase.SCHEDULED]
+        for each in sessions.values():
+            end = each.status.end
+            if name not in running or end is None or each.status.phase is not SessionPhase.RUNNING:
+                continue
+            left = (end - now).total_seconds()
+            if 0 < left < ENDING_SECONDS:
+                found.append((bool(booked), left, running[name]))
+    return found
 
 
 async def _no_stock(stage: Stage, happening: Happening) -> bool:
@@ -324,24 +421,39 @@ async def _no_stock(stage: Stage, happening: Happening) -> bool:
 
 async def _zone_down(stage: Stage, happening: Happening) -> bool:
     """Take a zone away: nothing starts there, what runs there is out of reach and fails checks."""
-    one = _picked([each for each in _things(stage, "running") if each.zone != "any"], happening)
+    one: Thing | None = None
+    while one is None and not stage.luck.over:
+        one = _picked([each for each in _things(stage, "running") if each.zone != "any"], happening)
+        if one is None:
+            await asyncio.sleep(20)
     if one is None:
         return False
     struck = [each for each in _things(stage, "running") if each.zone == one.zone]
-    ends = [stage.luck.begin("no_stock", one.zone)]
+    window, impaired = Window(happening.word), stage.invariants.impairment.machines
+    ends = [
+        stage.luck.begin("no_stock", one.zone, window),
+        stage.invariants.excuses.begin(happening.word, one.zone),
+    ]
     for thing in struck:
         thing.system_check = "impaired"
-        ends.append(stage.luck.begin("server_unreachable", thing.public_ip))
+        impaired.add(thing.id)
+        ends.append(stage.luck.begin("server_unreachable", thing.public_ip, window))
     await asyncio.sleep(happening.span)
     for end in ends:
         end()
     for thing in struck:
         thing.system_check = "ok"
-    return True
+        impaired.discard(thing.id)
+    return False
 
 
 async def _for_all(stage: Stage, happening: Happening) -> bool:
     return await _window(stage, happening, None)
+
+
+async def _metal(stage: Stage, happening: Happening) -> bool:
+    """Slow or refuse every start; that hinders the return of no licence for long enough."""
+    return await _window(stage, happening, None, hinders=False)
 
 
 ACTS: dict[str, Callable[[Stage, Happening], Awaitable[bool]]] = {
@@ -364,8 +476,8 @@ ACTS: dict[str, Callable[[Stage, Happening], Awaitable[bool]]] = {
     "licence_revoked": _licence_revoked,
     "server_unreachable": _server_unreachable,
     "no_stock": _no_stock,
-    "quota_full": _for_all,
-    "slow_metal": _for_all,
+    "quota_full": _metal,
+    "slow_metal": _metal,
     "ec2_down": _for_all,
     "credentials_expired": _for_all,
     "zone_down": _zone_down,

@@ -18,6 +18,8 @@ from labfleet.decisions import parking
 from labfleet.decisions.lifecycle import session_phases, worker_phases
 from labfleet.interfaces import store
 from labfleet.rehearsal.dice import EPOCH
+from labfleet.rehearsal.excuses import Excuses
+from labfleet.rehearsal.impairment import Impairment
 from labfleet.rehearsal.pauses import Pauses
 from labfleet.rehearsal.replica import INSTALLATION
 from labfleet.rehearsal.truth import HOSTED, Truth
@@ -68,9 +70,7 @@ class Invariants:
     cloud: Cloud
     racks: Racks
     on_first: Callable[[], None]
-    strict_leaks: bool = False
     found: list[Violation] = field(default_factory=list)
-    excused: set[str] = field(default_factory=set)
     leaks: set[str] = field(default_factory=set)
     at_cordon: list[Callable[[str], None]] = field(default_factory=list)
     theirs: set[tuple[str, str]] = field(default_factory=set)
@@ -83,6 +83,8 @@ class Invariants:
     held: dict[str, dict[Key, Session]] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
     pauses: Pauses = field(init=False)
+    excuses: Excuses = field(init=False)
+    impairment: Impairment = field(init=False)
     truth: Truth = field(init=False)
     _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
     _orphans: dict[str, float] = field(default_factory=dict)
@@ -90,6 +92,8 @@ class Invariants:
 
     def __post_init__(self) -> None:
         self.pauses = Pauses(self.broken)
+        self.excuses = Excuses(self.cloud.loop.time)
+        self.impairment = Impairment(self.broken, self.cloud.loop.time)
         self.truth = Truth(self.cloud, self.racks, self.broken, self.leaks)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
@@ -303,11 +307,18 @@ class Invariants:
             self.truth.licence_gone(new)
         self._idle_stop(old, new)
         self._note_leak(new)
-        leaked = new.status.licence.leak
-        if leaked and (old is None or not old.status.licence.leak) and self.strict_leaks:
-            thing = self.cloud.things.get(new.status.ec2.instance_id or "")
-            if thing is None or thing.id not in self.excused:
-                self.broken("leak", f"{new.key}: {leaked}")
+        self.impairment.worker(old, new)
+        if old is not None and new.status.licence.leak and not old.status.licence.leak:
+            self._leaked(old, new.status.licence.leak)
+
+    def _leaked(self, worker: Worker, why: str) -> None:
+        """Judge a leak: something that can hinder the licence's return struck this machine."""
+        since, begun = worker.status.phase_since, self.cloud.loop.time()
+        if since is not None and worker.status.phase not in worker_phases.HOSTING:
+            begun = (since - EPOCH).total_seconds()
+        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
+        if thing is None or self.excuses.of(thing, begun) is None:
+            self.broken("leak", f"{worker.key} in {worker.status.phase}: {why}")
 
     def _idle_stop(self, old: Worker | None, new: Worker) -> None:
         """No idle stop of a worker with a session bound or a lab that ran before the last look.
@@ -353,6 +364,7 @@ class Invariants:
             self.truth.alone(thing, owner)
         elif who == "us":
             self.truth.hosting(what, thing, owner, self.racks.now())
+            self.impairment.acted(what, thing, owner)
 
     # --- now and then ------------------------------------------------------------------
 

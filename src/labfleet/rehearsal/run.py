@@ -7,24 +7,20 @@ import gc
 import hashlib
 import time
 from collections import Counter
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from labfleet.rehearsal import convergence, faults, happenings
 from labfleet.rehearsal import loop as loops
 from labfleet.rehearsal.invariants import Violation
-from labfleet.rehearsal.stage import Stage
+from labfleet.rehearsal.stage import Stage, told
 from labfleet.rehearsal.worlds import desk_wire
 from labfleet.rehearsal.worlds.desk import Desk, Verbs
 from labfleet.rehearsal.worlds.people import Demand, People
 
 GARBAGE_THRESHOLD = 50_000
 """New objects between two looks for garbage: a run makes little, and looks cost a sixth of it."""
-# Kinds after which a leaked licence is nobody's fault, wherever it is.
-EXCUSING = faults.LICENCE | {
-    "slow_metal", "ec2_down", "disk_full", "server_unreachable", "no_stock", "quota_full",
-    "credentials_expired", "zone_down", "tag_taken",
-    "process_killed", "leader_paused", "clock_jump", "boot_hangs",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +92,6 @@ def rehearse(seed: int, options: Options) -> Report:
 async def _play(stage: Stage, options: Options, report: Report) -> None:
     over = asyncio.Event()
     stage.stop_asked = over.set
-    words = {each.word for each in stage.plan.happenings}
-    stage.invariants.strict_leaks = not words & EXCUSING
     for number in range(options.replicas):
         stage.begin(f"r{number + 1}")
     demand = Demand(options.workers, options.sessions, options.exam, options.hours)
@@ -112,22 +106,33 @@ async def _play(stage: Stage, options: Options, report: Report) -> None:
         finally:
             over.set()
 
-    loop = stage.loop
-    play = loop.create_task(main())
+    _named(stage, "the play itself", main())
     await over.wait()
-    if play.done():
-        await play
+
+
+def _named(stage: Stage, name: str, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run a part of the story; its death is a bug with its name, never a silence."""
+    task = stage.loop.create_task(coro)
+
+    def ended(done: asyncio.Task[None]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            stage.invariants.broken("bug", f"{name} died: {told(error)}")
+
+    task.add_done_callback(ended)
+    return task
 
 
 async def _acts(stage: Stage, people: People, options: Options, report: Report) -> None:
     loop = stage.loop
-    crowd = loop.create_task(people.run())
+    crowd, gone = _named(stage, "the crowd", people.run()), asyncio.Event()
+    crowd.add_done_callback(lambda _: gone.set())
     for each in stage.plan.happenings:
-        loop.create_task(happenings.play(stage, each))
-    watch = loop.create_task(_patrol(stage))
-    caretaker = loop.create_task(people.operators.care())
+        _named(stage, f"{each.word} (happening {each.number})", happenings.play(stage, each))
+    watch = _named(stage, "the patrol", _patrol(stage))
+    caretaker = _named(stage, "the caretaker", people.operators.care())
     await asyncio.sleep(options.hours * 3600)
-    await crowd
+    await gone.wait()
     stage.luck.stop()
     report.faults = Counter(stage.luck.counts)
     # Whatever was under way (a process that is down, a paused one) ends by itself.
@@ -146,23 +151,25 @@ async def _acts(stage: Stage, people: People, options: Options, report: Report) 
     if left:
         stage.invariants.broken("liveness", "; ".join(left[:8]))
     stage.invariants.replay()
+    _look(stage)
     watch.cancel()
     caretaker.cancel()
 
 
 async def _patrol(stage: Stage) -> None:
-    invariants = stage.invariants
     while True:
         await asyncio.sleep(60)
-        invariants.patrol()
-        if stage.watcher.bugs:
-            invariants.broken("bug", stage.watcher.bugs[0])
-        if stage.loop.troubles:
-            invariants.broken("bug", stage.loop.troubles[0])
-        for replica in stage.living():
-            if replica.task is not None and replica.task.done():
-                told = replica.task.exception()
-                invariants.broken("bug", f"{replica.name} ended: {told!r}")
+        _look(stage)
+
+
+def _look(stage: Stage) -> None:
+    invariants = stage.invariants
+    invariants.patrol()
+    for bug in (*stage.watcher.bugs[:1], *stage.loop.troubles[:1]):
+        invariants.broken("bug", bug)
+    for replica in stage.living():
+        if replica.task is not None and replica.task.done():
+            invariants.broken("bug", f"{replica.name} ended: {told(replica.task.exception())}")
 
 
 def _sum_up(report: Report, stage: Stage) -> None:

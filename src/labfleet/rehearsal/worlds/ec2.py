@@ -340,7 +340,8 @@ class Cloud:
         if thing.state == "terminated" and now - thing.since > SHOWN_SECONDS:
             return None
         state = thing.state
-        if now - thing.since < 8.0 and self.luck.strikes("state_stale"):
+        fresh = now - thing.since < 8.0 and thing.before != state
+        if fresh and self.luck.strikes("state_stale"):
             state = thing.before
         up = state == "running"
         told = (state, thing.public_ip, thing.launched, thing.reason)

@@ -107,7 +107,9 @@ class Ec2:
                 seen = self._cloud.shown(thing)
                 if seen is not None and seen.state != "terminated":
                     found.append(seen)
-            return tuple(found[::2] if whole and cloud.luck.strikes("page_partial") else found)
+            # A list of one has no other page.
+            short = whole and len(found) > 1 and cloud.luck.strikes("page_partial")
+            return tuple(found[::2] if short else found)
 
         return await self._wire.ask("DescribeInstances", effect, down=self._down)
 

@@ -25,6 +25,12 @@ PATIENCE = 20.0
 TRIES = 30
 POOL, TEMPLATE, TRACK = "main", "metal", "main"
 
+CLASS, CLASSES = 12, 0.35
+"""How many people a class has at most, and which share of all people come in classes."""
+FOLLOWS = 1440.0
+"""Seconds between the slots of a campus lab and of the next in its room: ten minutes for the
+teardown, a boot, and five minutes of head start. Whoever asks for less is told that it is full."""
+
 _SIZES = {
     "pair": (["alpine", "alpine"], 45),
     "pod": (["iosv", "iosv", "iosvl2", "alpine"], 90),
@@ -56,6 +62,16 @@ class Demand:
     hours: float = 24.0
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Visit:
+    """Somebody who comes at a time (seconds) and wants a lab; `begin`: for a booked hour."""
+
+    at: float
+    definition: str
+    begin: float | None = None
+    minutes: float = 0.0
+
+
 @dataclass(slots=True)
 class People:
     """The population; `run` plays it and returns when nobody wants anything more."""
@@ -81,24 +97,52 @@ class People:
         await self._set_up()
         async with asyncio.TaskGroup() as group:
             for number, visit in enumerate(self._visits()):
-                group.create_task(self._visit(number, *visit))
+                group.create_task(self._visit(number, visit))
             group.create_task(self.operators.run())
 
-    def _visits(self) -> list[tuple[float, str, bool]]:
-        """Return (seconds from the start, definition, exam) of everybody who comes."""
+    def _visits(self) -> list[Visit]:
+        """Return everybody who comes: one by one, in classes, to exams."""
         demand, dice = self.demand, self.dice
         span = demand.hours * 3600
         names = sorted(_SIZES)
-        count = round(demand.sessions * demand.hours / 24)
-        made = [
-            (dice.between(300, max(span - 3600, 600)), names[dice.below(len(names))], False)
-            for _ in range(count)
-        ]
+        made: list[Visit] = []
+        left = round(demand.sessions * demand.hours / 24)
+        while left > 0:
+            count = min(left, CLASS)
+            left -= count
+            if count >= CLASS // 2 and dice.chance(CLASSES):
+                made += self._class(count, span)
+                continue
+            made += [
+                Visit(dice.between(300, max(span - 3600, 600)), names[dice.below(len(names))])
+                for _ in range(count)
+            ]
         day = 9 * 3600.0
         while demand.exam and day < span - 3600:
-            made += [(day - dice.between(600, 7200), "pod", True) for _ in range(demand.exam)]
+            minutes = _SIZES["pod"][1]
+            made += [
+                Visit(day - dice.between(600, 7200), "pod", day, minutes)
+                for _ in range(demand.exam)
+            ]
             day += 86400
         return sorted(made)
+
+    def _class(self, count: int, span: float) -> list[Visit]:
+        """Return two halves of a class: the second's labs come up where the first's stood."""
+        dice = self.dice
+        minutes = float(20 + 5 * dice.below(6))
+        begin = dice.between(3600, max(span - 2 * minutes * 60 - 2700, 3700))
+        begin -= begin % 300
+        later = minutes * 60 + FOLLOWS + 60 * dice.below(2)
+        return [
+            Visit(
+                begin - dice.between(300, 3000),
+                "campus",
+                begin + (number % 2) * later,
+                minutes,
+            )
+            for number in range(count)
+        ]
 
     async def _set_up(self) -> None:
         """Make template, pool and definitions; what kind of fleet it is comes from the seed."""
@@ -125,14 +169,14 @@ class People:
             "licence": licence,
             "hourlyPriceUsd": 4.3605,
         }
-        await self._make("Template", TEMPLATE, {"machine": machine})
+        await self._need("Template", TEMPLATE, {"machine": machine})
         discovery = {
             "discovery.enabled": True,
             "discovery.template": TEMPLATE,
             "discovery.amiNamePattern": "cisco-cml*",
         }
         await self._set(_idle(self.dice.stream("idle")) | discovery)
-        await self._make(
+        await self._need(
             "Pool",
             POOL,
             {
@@ -147,7 +191,7 @@ class People:
             },
         )
         for name, (nodes, minutes) in _SIZES.items():
-            await self._make(
+            await self._need(
                 "Definition",
                 name,
                 {
@@ -159,6 +203,11 @@ class People:
 
     async def _set(self, values: dict[str, Any]) -> None:
         await self._request(self.desk.settings(values))
+
+    async def _need(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        """Make something without which there is no story; a refusal is our own mistake."""
+        if await self._make(kind, name, spec) is None:
+            raise AssertionError(f"{kind} {name} was refused: {dict(self.refused)}")
 
     async def _make(self, kind: str, name: str | None, spec: dict[str, Any]) -> Any:
         return await self._request(self.desk.create(kind, name, spec, self._key()))
@@ -191,16 +240,15 @@ class People:
         self.refused["GaveUp"] += 1
         return None
 
-    async def _visit(self, number: int, at: float, definition: str, exam: bool) -> None:  # noqa: FBT001
+    async def _visit(self, number: int, visit: Visit) -> None:
         """Play one person: asks for a session, and may change their mind."""
         dice = self.dice.stream(f"visit/{number}")
-        await asyncio.sleep(max(at - asyncio.get_running_loop().time(), 0))
+        await asyncio.sleep(max(visit.at - asyncio.get_running_loop().time(), 0))
         slot: dict[str, Any] = {"zone": "UTC"}
         now = asyncio.get_running_loop().time()
-        minutes = _SIZES[definition][1]
-        if exam:
-            begin = (now // 86400 + (now % 86400 > 9 * 3600)) * 86400 + 9 * 3600.0
-            slot |= _slot(begin, minutes)
+        definition, minutes = visit.definition, _SIZES[visit.definition][1]
+        if visit.begin is not None:
+            slot |= _slot(visit.begin, visit.minutes)
         elif dice.chance(0.5):
             begin = now + dice.between(600, 2 * 3600)
             slot |= _slot(begin, minutes * dice.between(0.4, 1.2))
