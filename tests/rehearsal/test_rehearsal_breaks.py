@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import decision_breaks
+import product_breaks
 import pytest
-from product_breaks import BREAKS
 
 from labfleet.rehearsal.run import rehearse
 
+BREAKS = {**product_breaks.BREAKS, **decision_breaks.BREAKS}
 SEEDS = 50
 
 

@@ -17,11 +17,15 @@ from labfleet.adapters.aws import launches
 from labfleet.decisions import parking
 from labfleet.decisions.lifecycle import session_phases, worker_phases
 from labfleet.interfaces import store
+from labfleet.rehearsal.budget import Budget
 from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.excuses import Excuses
+from labfleet.rehearsal.fences import Fences
 from labfleet.rehearsal.impairment import Impairment
+from labfleet.rehearsal.outcomes import Outcomes
 from labfleet.rehearsal.pauses import Pauses
 from labfleet.rehearsal.replica import INSTALLATION
+from labfleet.rehearsal.surplus import Surplus
 from labfleet.rehearsal.truth import HOSTED, Truth
 from labfleet.rehearsal.worlds.cml import Racks
 from labfleet.rehearsal.worlds.database import Shared
@@ -40,14 +44,9 @@ from labfleet.stores import rules
 
 ORPHAN_SECONDS = 3600.0
 SILENT_SECONDS = 1200.0
+AHEAD_SECONDS = 3600.0
 CALL_SECONDS = 60.0
 """How long after its look at the tags a call may arrive."""
-LEADERS = frozenset(
-    {
-        "scheduler", "pool-controller", "worker-controller", "session-controller",
-        "idle-controller", "garbage", "discovery",
-    }
-)  # fmt: skip
 STALE_SECONDS = 300.0
 """How old the size may be by which a lab comes up: a cache lags by 90 s at most (faults.py)."""
 KEPT = 20
@@ -81,20 +80,27 @@ class Invariants:
     sessions: dict[Key, Session] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
     held: dict[str, dict[Key, Session]] = field(default_factory=dict)
-    tokens: dict[str, int] = field(default_factory=dict)
     pauses: Pauses = field(init=False)
+    truth: Truth = field(init=False)
+    fences: Fences = field(init=False)
+    outcomes: Outcomes = field(init=False)
+    budget: Budget = field(init=False)
+    surplus: Surplus = field(init=False)
     excuses: Excuses = field(init=False)
     impairment: Impairment = field(init=False)
-    truth: Truth = field(init=False)
     _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
     _orphans: dict[str, float] = field(default_factory=dict)
     _silent: dict[Key, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.pauses = Pauses(self.broken)
+        self.truth = Truth(self.cloud, self.racks, self.broken, self.leaks)
+        self.fences = Fences(self.broken, self.shared)
+        self.outcomes = Outcomes(self.broken, self.cloud.loop, self.racks)
+        self.budget = Budget(self.broken)
+        self.surplus = Surplus(self.broken)
         self.excuses = Excuses(self.cloud.loop.time)
         self.impairment = Impairment(self.broken, self.cloud.loop.time)
-        self.truth = Truth(self.cloud, self.racks, self.broken, self.leaks)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
 
@@ -110,7 +116,7 @@ class Invariants:
     def committed(self, commits: list[store.Commit], outcomes: list[rules.Outcome]) -> None:
         """Take what was just made durable."""
         for commit, outcome in zip(commits, outcomes, strict=True):
-            self._fenced(commit)
+            self.fences.commit(commit)
             revisions = iter(getattr(outcome, "revisions", ()))
             for write in commit.writes:
                 if isinstance(write, store.Put):
@@ -119,25 +125,15 @@ class Invariants:
                     next(revisions)
                     self._gone(write.key)
 
-    def _fenced(self, commit: store.Commit) -> None:
-        if commit.fence is None:
-            if commit.cause.actor in LEADERS:
-                self.broken("fence", f"{commit.cause.actor} wrote without a fence")
-            return
-        name, token = commit.fence.lease, commit.fence.token
-        rows = self.shared.inner.rows(self.shared.inner.sql["lease"], (name,))
-        newest = max(self.tokens.get(name, 0), rows[0][2] if rows else 0)
-        self.tokens[name] = newest
-        if token != newest:
-            self.broken("fence", f"{name}: token {token} wrote, the newest is {newest}")
-
     def _put(self, write: store.Put, revision: int, actor: str) -> None:
         if write.key.kind == "Session":
             new = kinds.decode("Session", write.doc, revision)
+            self.outcomes.session(self.sessions.get(write.key), new)
             self._session(write.key, self.sessions.get(write.key), new)
         elif write.key.kind == "Worker":
             fresh = kinds.decode("Worker", write.doc, revision)
             self.pauses.worker(actor, self.workers.get(write.key.name), fresh)
+            self.outcomes.worker(fresh, write.key.name)
             self._worker(self.workers.get(write.key.name), fresh, revision)
         elif write.key.kind == "Pool":
             self.pauses.pool(actor, kinds.decode("Pool", write.doc, revision))
@@ -155,6 +151,7 @@ class Invariants:
                 self.truth.forget(old)
         elif key.kind == "Worker":
             worker = self.workers.pop(key.name, None)
+            self.outcomes.worker(None, key.name)
             if worker is not None:
                 self.truth.machine_gone(worker, "its record is gone")
 
@@ -371,9 +368,17 @@ class Invariants:
     def patrol(self) -> None:
         """Look at what is true of time rather than of a commit; every virtual minute."""
         now = self.cloud.loop.time()
-        for action, count in self.cloud.overdrawn.items():
-            self.broken("budget", f"{action}: the request bucket was empty {count} times")
-        self.cloud.overdrawn.clear()
+        self.budget.look(now, self.cloud.calls, self.cloud.overdrawn)
+        self.surplus.look(
+            self.pauses.pools.values(),
+            self.workers.values(),
+            self._used,
+            hungry=any(
+                each.status.phase is SessionPhase.PENDING and _due(each, now + AHEAD_SECONDS)
+                for each in self.sessions.values()
+            ),
+            held=self.pauses.held,
+        )
         self.truth.patrol()
         for thing in self.cloud.things.values():
             # While all is paused, or its tag is gone, nobody may end it; then its hour begins.
@@ -390,6 +395,12 @@ class Invariants:
                 self._silent.pop(key, None)
             elif now - self._silent.setdefault(key, now) > SILENT_SECONDS:
                 self.broken("reason", f"{key} is {session.status.phase} and says no reason")
+
+    def _used(self, worker: Worker) -> bool:
+        """Tell whether anything is booked on a worker, or any lab runs there."""
+        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
+        server = None if thing is None else self.racks.fleet.servers[thing.server_id]
+        return bool(self.held.get(worker.name)) or (server is not None and bool(server.active))
 
     def _owned(self, thing: Thing) -> bool:
         if thing.id in self.strangers:
@@ -440,8 +451,13 @@ class Invariants:
 
 
 def _reason(session: Session) -> bool:
+    """Tell whether it says what it waits for now; an answer from before its phase does not count."""
     status = session.status
-    return bool(status.message or status.reason or status.decision is not None)
+    if status.message:
+        return True
+    decided, since = status.decision, status.phase_since
+    waits = status.phase is SessionPhase.PENDING and decided is not None
+    return waits and (since is None or decided is None or decided.at >= since)
 
 
 def _due(session: Session, now: float) -> bool:
