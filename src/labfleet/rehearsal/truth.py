@@ -172,7 +172,7 @@ class Truth:
         return [
             each
             for each in self.cloud.things.values()
-            if each.request.worker_uid == uid or each.id == last
+            if (uid and each.request.worker_uid == uid) or each.id == last
         ]
 
     def alone(self, thing: Thing, owner: Worker | None) -> None:
