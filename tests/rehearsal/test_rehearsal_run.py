@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labfleet.rehearsal import faults, main, shrinking
+from labfleet.rehearsal import faults, main, playing, shrinking
 from labfleet.rehearsal.invariants import Invariants
 from labfleet.rehearsal.run import Options, plan_of, rehearse
 
@@ -83,13 +84,13 @@ def test_the_command_goes_on_where_it_was(
     state = str(tmp_path / "state")
     assert main.main(["--seeds", "3", "--hours", "1", "--state", state]) == 0
     played: list[int] = []
-    monkeypatch.setattr(main, "_one", lambda job: played.append(job[0]) or row)
+    monkeypatch.setattr(playing, "_one", lambda job: played.append(job[0]) or row)
     row = json.loads(Path(state).read_text(encoding="utf-8"))
     again = ["--seeds", "3", "--hours", "1", "--state", state, "--json"]
     assert main.main(again) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["seeds"] == 1
     assert played == []
-    monkeypatch.setattr(main, "_code", lambda: "another day's code")
+    monkeypatch.setattr(playing, "code", lambda: "another day's code")
     assert main.main(again) == 0
     assert played == [3]
 
@@ -102,10 +103,10 @@ def test_a_violation_comes_with_its_replay_and_a_smaller_plan(
     monkeypatch.setattr(shrinking, "TRIES", 6)
     assert main.main(["--seeds", "3", "--hours", "1"]) == 1
     shown, told = capsys.readouterr()
-    assert "shrinking seed 3: try 1 of at most 6, " in told
+    assert "shrinking seed 3: try 1 of at most 6, no faults at all" in told
     assert "replay: labfleet rehearse --seeds 3 --hours 1 --workers 8 --sessions 40\n" in shown
     smallest = next(line for line in shown.splitlines() if "smallest:" in line)
-    assert "--without" in smallest
+    assert smallest.endswith("--faults none")
 
 
 def test_a_fault_that_never_strikes_can_fail_a_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,11 +116,73 @@ def test_a_fault_that_never_strikes_can_fail_a_run(capsys: pytest.CaptureFixture
     assert "disk_full" in capsys.readouterr().err
 
 
-def test_wrong_words_are_refused() -> None:
-    """Unknown faults and odd ranges are told, not run."""
-    for argv in (["--without", "meteor"], ["--seeds", "5..1"], ["--seeds", "x"]):
-        with pytest.raises(SystemExit):
-            main.main(argv)
+WRONG = [
+    (["--without", "meteor"], "unknown faults"),
+    (["--seeds", "5..1"], "not a range of seeds"),
+    (["--seeds", "x"], "not N or A..B"),
+    (["--hours", "nan"], "'nan' is not from"),
+    (["--hours", "-2"], "'-2' is not from"),
+    (["--workers", "0"], "'0' is not from 1"),
+    (["--workers", "many"], "no whole number"),
+    (["--sessions", "-5"], "'-5' is not from 0"),
+    (["--replicas", "0"], "'0' is not from 1"),
+    (["--jobs", "0"], "'0' is not from 1"),
+    (["--minutes", "0"], "'0' is not from"),
+    (["--keep", "999,1000"], "the plan of seed 1 has no happening [999, 1000]"),
+    (["--state", "/"], "--state /: "),
+    (["--state", "/no/such/folder/x"], "No such file or directory"),
+    (["--csv", "x"], "--csv goes with --plan"),
+    (["--plan", "p.yaml", "--hours", "2", "--wire"], "--hours, --wire: a plan reads none of it"),
+]
+
+
+@pytest.mark.parametrize(("argv", "told"), WRONG)
+def test_wrong_use_is_told_and_not_run(
+    argv: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What, and what would be right, before anything is played; exit code 2."""
+    with pytest.raises(SystemExit) as caught:
+        main.main(argv)
+    assert caught.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_state_file_of_others_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines that are no rows, and rows of other options, are counted and kept as they are."""
+    state = tmp_path / "state"
+    state.write_text('[1]\n{"seed": 3, "played": "otherwise"}\nno json\n', encoding="utf-8")
+    monkeypatch.setattr(playing, "played", lambda *_, **__: iter(()))
+    assert main.main(["--seeds", "3", "--state", str(state)]) == 2
+    shown, told = capsys.readouterr()
+    assert "0 of 1 seeds are kept in" in told
+    assert "2 rows of other options or other code" in told
+    assert "0 of 1 seeds, 0 virtual hours" in shown
+
+
+def test_a_run_that_is_stopped_sums_up_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C ends in a summary and exit code 130, never in a traceback."""
+
+    def played(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(playing, "played", played)
+    assert main.main(["--seeds", "3..4"]) == 130
+    assert "stopped: 0 of 2 seeds were played" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(120)
+def test_jobs_begin_no_seed_after_their_minutes() -> None:
+    """Seeds are handed out as they are begun, so that a long list ends in time too."""
+    options = Options(hours=0.5, sessions=4)
+    looks = itertools.count()
+    seeds = list(range(1, 500))
+    rows = list(playing.played(seeds, options, jobs=2, until=3.0, clock=lambda: next(looks)))
+    assert sorted(row["seed"] for row in rows) == [1, 2, 3]
 
 
 def test_plans_are_values() -> None:

@@ -1,64 +1,91 @@
 """The program `labfleet rehearse`: many seeds, some at a time, and one verdict.
 
 Progress goes to stderr, the answer to stdout; with --json it is the last line. Exit code 0:
-every seed held; 1: a rule was broken; 2: wrong use. Finished seeds are kept in --state, so that
+every seed that was played held; 1: a rule was broken, or a fault struck nothing and all had to; 2:
+wrong use, or no seed was played; 130: stopped by hand. Finished seeds are kept in --state, so that
 a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
-import hashlib
 import json
-import multiprocessing
-import os
+import math
 import sys
+import textwrap
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from labfleet.rehearsal import asking, faults
-from labfleet.rehearsal.run import Options, Report, rehearse
+from labfleet.kernel import errors
+from labfleet.rehearsal import asking, faults, playing
+from labfleet.rehearsal.run import Options, plan_of
 from labfleet.rehearsal.shrinking import shrink
 
 SHOWN = 20
-CODE = frozenset({".py", ".sql", ".json", ".yaml"})
-"""What a seed's story depends on beside the seed and its options."""
-RARELY = (50_000, 20, 100)
-"""Thresholds of the garbage collector during a seed: a tenth of its CPU time (measured)."""
+WIDTH = 79
+STOPPED = 130
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the options. None, False and () mean: not given (`asking.ignored`)."""
     made = argparse.ArgumentParser(
         prog="labfleet rehearse",
         description="Run the product in virtual time, with faults, against small worlds.",
     )
     add = made.add_argument
-    add("--seeds", type=_seeds, default=(1,), metavar="A..B", help="which seeds (default 1)")
-    add("--hours", type=float, default=24.0, help="virtual hours with faults (default 24)")
-    add("--workers", type=int, default=8, help="most workers of the pool (default 8)")
-    add("--sessions", type=int, default=40, help="sessions a day (default 40)")
-    add("--exam", type=int, default=0, help="sessions of an exam at 09:00 (default none)")
-    add("--replicas", type=int, default=2, help="processes of the product (default 2)")
-    add("--faults", choices=(faults.HARSH, faults.MILD, faults.NONE), default=faults.HARSH,
+    add("--seeds", type=_seeds, metavar="A..B", help="which seeds (default 1)")
+    add("--hours", type=_number(0.01, 8784), help="virtual hours with faults (default 24)")
+    add("--workers", type=_whole(1, 10_000), help="most workers of the pool (default 8)")
+    add("--sessions", type=_whole(0, 100_000), help="sessions a day (default 40)")
+    add("--exam", type=_whole(0, 10_000), help="sessions of an exam at 09:00 (default none)")
+    add("--replicas", type=_whole(1, 9), help="processes of the product (default 2)")
+    add("--faults", choices=(faults.HARSH, faults.MILD, faults.NONE),
         help="how much goes wrong (default harsh)")  # fmt: skip
     add("--without", type=_words, default=(), metavar="KINDS", help="leave these faults out")
-    add("--keep", type=_numbers, metavar="N,N", help="keep only these happenings of the plan")
+    add("--keep", type=_numbers, metavar="N,N",
+        help="keep only these happenings of the plan; -1 keeps none")  # fmt: skip
     add("--wire", action="store_true",
         help="talk to the worlds through the real adapters, HTTP and all (slower)")  # fmt: skip
     add("--every-fault", action="store_true",
         help="fail when a kind of fault struck nothing in all the seeds")  # fmt: skip
-    add("--jobs", type=int, default=1, help="seeds at a time (default 1)")
-    add("--minutes", type=float, help="begin no new seed after so many real minutes")
+    add("--jobs", type=_whole(1, 256), default=1, help="seeds at a time (default 1)")
+    add("--minutes", type=_number(0.01, 525_600),
+        help="begin no new seed after so many real minutes; those begun are finished")  # fmt: skip
     add("--state", type=Path, metavar="FILE", help="keep finished seeds here and go on from it")
     add("--no-shrink", action="store_true", help="do not look for the smallest failing plan")
     add("--plan", type=Path, metavar="FILE", help="answer a what-if plan instead of playing seeds")
+    add("--csv", type=Path, metavar="FILE", help="with --plan: write every figure here as well")
     add("--json", action="store_true", help="print the answer as JSON on the last line")
     return made
+
+
+def _number(least: float, most: float) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not from {least:g} to {most:g}")
+        return value
+
+    return number
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not from {least} to {most}")
+        return value
+
+    return whole
 
 
 def _seeds(text: str) -> Sequence[int]:
@@ -89,165 +116,96 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the seeds; 0 when all held, 1 when a rule was broken."""
-    given = parser().parse_args(argv)
+    """Play seeds, or answer a plan; the exit code is the module's."""
+    made = parser()
+    given = made.parse_args(argv)
     if given.plan is not None:
-        return asking.main(given.plan, as_json=given.json, jobs=given.jobs)
-    options = Options(
-        hours=given.hours,
-        workers=given.workers,
-        sessions=given.sessions,
-        exam=given.exam,
-        replicas=given.replicas,
-        harshness=given.faults,
-        without=given.without,
-        keep=given.keep,
-        wire=given.wire,
-    )
+        useless = asking.ignored(given)
+        if useless:
+            made.error(f"{', '.join(useless)}: a plan reads none of it; say it in the plan")
+        return asking.main(given.plan, as_json=given.json, jobs=given.jobs, csv_file=given.csv)
+    if given.csv is not None:
+        made.error("--csv goes with --plan")
+    names = {"harshness": "faults"}
+    options = Options(**{
+        name: value
+        for name in Options.__dataclass_fields__
+        if (value := getattr(given, names.get(name, name))) not in (None, (), False)
+    })  # fmt: skip
+    seeds = (1,) if given.seeds is None else given.seeds
+    odd = _unknown(seeds, options)
+    if odd:
+        made.error(f"--keep: the plan of seed {seeds[0]} has no happening {odd}")
+    try:
+        kept = playing.Kept(given.state, options)
+    except errors.Invalid as problem:
+        made.error(problem.message)
+    return _rehearsed(given, seeds, options, kept)
+
+
+def _unknown(seeds: Sequence[int], options: Options) -> list[int]:
+    """Return the numbers of --keep that no seed's plan has; -1 stands for none at all."""
+    if options.keep is None or len(seeds) > 1:
+        return []
+    whole = replace(options, keep=None, without=())
+    known = {each.number for each in plan_of(seeds[0], whole).happenings}
+    return sorted({*options.keep} - known - {-1})
+
+
+def _rehearsed(
+    given: argparse.Namespace, seeds: Sequence[int], options: Options, kept: playing.Kept
+) -> int:
     begun = time.monotonic()
-    played = f"{options!r} {_code()}"
-    rows = _kept(given.state, played)
-    wanted = [seed for seed in given.seeds if seed not in rows]
+    wanted = [seed for seed in seeds if seed not in kept.rows]
+    if given.state is not None:
+        told = f"{len(seeds) - len(wanted)} of {len(seeds)} seeds are kept in {given.state}"
+        more = f"; {kept.others} rows of other options or other code are left alone"
+        _tell(told + (more if kept.others else ""))
     until = None if given.minutes is None else begun + given.minutes * 60
-    for row in _played(wanted, options, jobs=given.jobs, until=until):
-        rows[row["seed"]] = row
-        _keep(given.state, played, row)
-        _progress(len(rows), len(given.seeds), row)
-    asked = [rows[seed] for seed in given.seeds if seed in rows]
-    if not given.no_shrink:
+    stopped = False
+    try:
+        for row in playing.played(wanted, options, jobs=given.jobs, until=until):
+            kept.add(row)
+            _progress(sum(seed in kept.rows for seed in seeds), len(seeds), row)
+    except KeyboardInterrupt:
+        stopped = True
+    asked = [kept.rows[seed] for seed in seeds if seed in kept.rows]
+    if stopped:
+        goes_on = "" if given.state is None else "; the same command goes on from here"
+        _tell(f"\nstopped: {len(asked)} of {len(seeds)} seeds were played{goes_on}")
+    if not given.no_shrink and not stopped:
         _shrunk(asked, options)
-    answer = _answer(asked, options, time.monotonic() - begun)
+    answer = playing.answer(asked, options, time.monotonic() - begun, len(seeds))
     _show(answer, as_json=given.json)
     missed = [word for word, count in answer["faults"].items() if not count]
-    if given.every_fault and missed:
-        sys.stderr.write(f"no seed met {', '.join(missed)}\n")
+    if given.every_fault and missed and not stopped:
+        _tell(f"no seed met {', '.join(missed)}")
         return 1
-    return 1 if answer["violations"] else 0
+    if answer["violations"]:
+        return 1
+    return STOPPED if stopped else 0 if asked else 2
 
 
-def _played(
-    seeds: list[int], options: Options, *, jobs: int, until: float | None
-) -> Iterator[dict[str, Any]]:
-    """Yield a row for each seed, as they finish; in child processes when jobs allow."""
-
-    def due() -> Iterator[tuple[int, Options]]:
-        for seed in seeds:
-            if until is not None and time.monotonic() >= until:
-                return
-            yield seed, options
-
-    if jobs <= 1:
-        yield from map(_one, due())
+def _shrunk(rows: list[playing.Row], options: Options) -> None:
+    """Find the smallest failing plan of the first broken seed; each try is a whole run."""
+    broken = [row for row in rows if row["violations"]]
+    if not broken:
         return
-    # Fresh processes: what a run leaves behind must not weigh on the next.
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, maxtasksperchild=50) as pool:
-        yield from pool.imap_unordered(_one, due())
-
-
-def _one(job: tuple[int, Options]) -> dict[str, Any]:
-    seed, options = job
-    before = gc.get_threshold()
-    gc.set_threshold(*RARELY)
-    try:
-        return row_of(rehearse(seed, options), options)
-    finally:
-        gc.set_threshold(*before)
-
-
-def row_of(report: Report, options: Options) -> dict[str, Any]:
-    """Return a report as plain values, each violation with the command that replays it."""
-    return {
-        "seed": report.seed,
-        "violations": [
-            {
-                "seed": report.seed,
-                "rule": each.rule,
-                "at_hours": round(each.at / 3600, 4),
-                "text": each.text,
-                "replay": command(report.seed, options),
-            }
-            for each in report.violations
-        ],
-        "log": report.log,
-        "schedule": report.schedule,
-        "virtual_hours": report.virtual_hours,
-        "settle_hours": report.settle_hours,
-        "seconds": report.seconds,
-        "commits": report.commits,
-        "steps": report.steps,
-        "faults": dict(report.faults),
-        "outcomes": dict(report.outcomes),
-        "sessions": dict(report.phases),
-        "calls": dict(report.calls),
-    }
-
-
-def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> str:
-    """Return the one command that plays a seed again."""
-    words = ["labfleet rehearse", f"--seeds {seed}", f"--hours {options.hours:g}"]
-    words += [f"--workers {options.workers}", f"--sessions {options.sessions}"]
-    if options.exam:
-        words.append(f"--exam {options.exam}")
-    if options.replicas != Options().replicas:
-        words.append(f"--replicas {options.replicas}")
-    if options.harshness != faults.HARSH:
-        words.append(f"--faults {options.harshness}")
-    if options.without:
-        words.append(f"--without {','.join(options.without)}")
-    if options.wire:
-        words.append("--wire")
-    kept = options.keep if keep is None else tuple(keep)
-    if kept is not None:
-        words.append(f"--keep {','.join(str(number) for number in kept) or '-1'}")
-    return " ".join(words)
-
-
-def _shrunk(rows: list[dict[str, Any]], options: Options) -> None:
-    """Find the smallest failing plan of the first broken seed."""
-    broken = next((row for row in rows if row["violations"]), None)
-    if broken is None:
-        return
-    seed, rule = broken["seed"], broken["violations"][0]["rule"]
+    row = broken[0]
+    seed, rule = row["seed"], row["violations"][0]["rule"]
+    if len(broken) > 1:
+        _tell(f"shrinking the first of {len(broken)} broken seeds; --no-shrink leaves it out")
 
     def tell(tried: int, of: int, plan: Options) -> None:
-        kept = "all" if plan.keep is None else len(plan.keep)
-        told = f"{len(plan.without)} kinds left out, {kept} happenings kept"
-        sys.stderr.write(f"shrinking seed {seed}: try {tried} of at most {of}, {told}\n")
+        happenings = "all" if plan.keep is None else len(plan.keep)
+        told = f"{len(plan.without)} kinds left out, {happenings} happenings kept"
+        if plan.harshness == faults.NONE:
+            told = "no faults at all"
+        _tell(f"shrinking seed {seed}: try {tried} of at most {of}, {told}")
 
     smaller = shrink(seed, options, rule, tell=tell)
-    for each in broken["violations"]:
-        each["shrunk"] = command(broken["seed"], smaller)
-
-
-def _answer(rows: list[dict[str, Any]], options: Options, seconds: float) -> dict[str, Any]:
-    hours = sum(row["virtual_hours"] for row in rows)
-    cpu = sum(row["seconds"] for row in rows)
-    totals: dict[str, Counter[str]] = {}
-    for name in ("faults", "outcomes", "sessions", "calls"):
-        total: Counter[str] = Counter()
-        for row in rows:
-            total.update(row[name])
-        totals[name] = total
-    struck = totals["faults"]
-    return {
-        "seeds": len(rows),
-        "violations": [each for row in rows for each in row["violations"]],
-        "hashes": {str(row["seed"]): row["log"] for row in rows},
-        "schedules": {str(row["seed"]): row["schedule"] for row in rows},
-        "virtual_hours": round(hours, 2),
-        "real_seconds": round(seconds, 1),
-        "cpu_seconds": round(cpu, 1),
-        "speed": round(hours * 3600 / cpu, 1) if cpu else None,
-        "commits": sum(row["commits"] for row in rows),
-        "steps": sum(row["steps"] for row in rows),
-        "faults": {word: struck.get(word, 0) for word in faults.KINDS},
-        "outcomes": dict(sorted(totals["outcomes"].items())),
-        "sessions": dict(sorted(totals["sessions"].items())),
-        "calls": dict(sorted(totals["calls"].items())),
-        "longest_settle_hours": round(max((row["settle_hours"] for row in rows), default=0), 2),
-        "hours": options.hours,
-    }
+    for each in row["violations"]:
+        each["shrunk"] = playing.command(seed, smaller)
 
 
 def _show(answer: dict[str, Any], *, as_json: bool) -> None:
@@ -255,60 +213,37 @@ def _show(answer: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         out.write(json.dumps(answer) + "\n")
         return
+    played = f"{answer['seeds']} of {answer['asked']} seeds"
     out.write(
-        f"{answer['seeds']} seeds, {answer['virtual_hours']:g} virtual hours, "
-        f"{answer['commits']} commits, {answer['cpu_seconds']:g} s of CPU "
-        f"({answer['speed'] or 0:g} x real time)\n"
+        f"{played}, {answer['virtual_hours']:g} virtual hours, {answer['commits']} commits,\n"
+        f"{answer['cpu_seconds']:g} s of CPU ({answer['speed'] or 0:g} x real time)\n"
     )
-    told = [f"{word} {count}" for word, count in answer["faults"].items()]
-    out.write("faults: " + ", ".join(told) + "\n")
+    struck = sorted(answer["faults"].items(), key=lambda item: (-item[1], item[0]))
+    told = ", ".join(f"{word} {count}" for word, count in struck if count)
+    never = ", ".join(word for word, count in struck if not count)
+    out.write(_wrapped(f"faults: {told or 'none'}"))
+    if never:
+        out.write(_wrapped(f"struck nothing: {never}"))
     for each in answer["violations"][:SHOWN]:
         out.write(f"BROKEN {each['rule']} in seed {each['seed']} at {each['at_hours']} h\n")
         out.write(f"  {each['text']}\n  replay: {each['replay']}\n")
         if "shrunk" in each:
             out.write(f"  smallest: {each['shrunk']}\n")
+    if len(answer["violations"]) > SHOWN:
+        out.write(f"and {len(answer['violations']) - SHOWN} more; --json has all\n")
     out.write(f"{len(answer['violations'])} violations\n")
 
 
-def _progress(done: int, of: int, row: dict[str, Any]) -> None:
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False) + "\n"
+
+
+def _progress(done: int, of: int, row: playing.Row) -> None:
     bad = f" BROKEN {row['violations'][0]['rule']}" if row["violations"] else ""
-    if bad or done == of or done % 10 == 0 or sys.stderr.isatty():
+    if bad or done == of or done % 10 == 0 or row["seconds"] > 10 or sys.stderr.isatty():
         speed = row["virtual_hours"] / max(row["seconds"], 0.001)
-        told = f"{done}/{of} seed {row['seed']} {speed:.1f} h/s{bad}\n"
-        sys.stderr.write(told)
+        _tell(f"{done}/{of} seed {row['seed']}: {speed:.1f} virtual hours a CPU second{bad}")
 
 
-def _code() -> str:
-    """Return what names the code: a seed is a story only together with it."""
-    root = Path(__file__).parents[2]
-    digest = hashlib.blake2b(digest_size=8)
-    for room in ("labfleet", "cml_simulator"):
-        files = (path for path in (root / room).rglob("*") if path.suffix in CODE)
-        for path in sorted(files):
-            digest.update(f"{path.relative_to(root)} ".encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _kept(state: Path | None, played: str) -> dict[int, dict[str, Any]]:
-    """Return the finished seeds of an earlier run with the same options and the same code."""
-    if state is None or not state.exists():
-        return {}
-    rows = {}
-    with state.open(encoding="utf-8") as file:
-        for line in file:
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue  # the last line of a run that was killed
-            if row.get("played") == played:
-                rows[row["seed"]] = row
-    return rows
-
-
-def _keep(state: Path | None, played: str, row: dict[str, Any]) -> None:
-    if state is None:
-        return
-    with state.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({**row, "played": played}) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
