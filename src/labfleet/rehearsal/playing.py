@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import gc
 import hashlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -60,14 +61,14 @@ def played(
     )
     try:
         # No more are handed out than are played: `until` counts for each of them.
-        running = {pool.submit(_one, job) for job, _ in zip(waiting, range(jobs), strict=False)}
+        running = {pool.submit(_one, job) for job in itertools.islice(waiting, jobs)}
         while running:
             done, running = concurrent.futures.wait(
                 running, return_when=concurrent.futures.FIRST_COMPLETED
             )
             for each in done:
                 yield each.result()
-                running |= {pool.submit(_one, job) for job, _ in zip(waiting, (0,), strict=False)}
+                running |= {pool.submit(_one, job) for job in itertools.islice(waiting, 1)}
     finally:
         for child in list((pool._processes or {}).values()):  # noqa: SLF001 - a seed takes minutes
             child.terminate()
