@@ -55,12 +55,13 @@ class Excuses:
         """Note what is never made good: a machine that is lost stays lost."""
         self.begin(word, who)
 
-    def of(self, thing: Thing, since: float) -> str | None:
+    def of(self, thing: Thing | None, since: float) -> str | None:
         """Return the word of what excuses a leak of this machine now; None when nothing does.
 
         `since` is when the way down began on which the leak was recorded, in virtual seconds.
+        A server without a machine (None) is struck by what strikes all.
         """
-        whom = {thing.id, thing.zone, None}
+        whom = {None} if thing is None else {thing.id, thing.zone, None}
         for strike in self.strikes:
             if strike.who in whom and strike.end >= since - BEFORE_SECONDS:
                 self.accepted[strike.word] += 1

@@ -21,6 +21,7 @@ from labfleet.rehearsal.budget import Budget
 from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.excuses import Excuses
 from labfleet.rehearsal.fences import Fences
+from labfleet.rehearsal.finalizers import Finalizers
 from labfleet.rehearsal.impairment import Impairment
 from labfleet.rehearsal.outcomes import Outcomes
 from labfleet.rehearsal.pauses import Pauses
@@ -88,6 +89,7 @@ class Invariants:
     surplus: Surplus = field(init=False)
     excuses: Excuses = field(init=False)
     impairment: Impairment = field(init=False)
+    finalizers: Finalizers = field(init=False)
     _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
     _orphans: dict[str, float] = field(default_factory=dict)
     _silent: dict[Key, float] = field(default_factory=dict)
@@ -101,6 +103,7 @@ class Invariants:
         self.surplus = Surplus(self.broken)
         self.excuses = Excuses(self.cloud.loop.time)
         self.impairment = Impairment(self.broken, self.cloud.loop.time)
+        self.finalizers = Finalizers(self.broken, self.racks)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
 
@@ -136,7 +139,9 @@ class Invariants:
             self.outcomes.worker(fresh, write.key.name)
             self._worker(self.workers.get(write.key.name), fresh, revision)
         elif write.key.kind == "Pool":
-            self.pauses.pool(actor, kinds.decode("Pool", write.doc, revision))
+            pool = kinds.decode("Pool", write.doc, revision)
+            self.pauses.pool(actor, pool)
+            self.finalizers.pool(pool, self.workers.values())
         elif write.key.kind == "Settings":
             self.pauses.settings(kinds.decode("Settings", write.doc, revision))
         elif write.key.kind == "Region":
@@ -154,6 +159,10 @@ class Invariants:
             self.outcomes.worker(None, key.name)
             if worker is not None:
                 self.truth.machine_gone(worker, "its record is gone")
+                self.finalizers.worker_gone(worker)
+        elif key.kind == "Pool":
+            self.pauses.pools.pop(key.name, None)
+            self.finalizers.pool_gone(key.name, self.workers.values())
 
     # --- sessions ----------------------------------------------------------------------
 
@@ -305,6 +314,7 @@ class Invariants:
         self._idle_stop(old, new)
         self._note_leak(new)
         self.impairment.worker(old, new)
+        self.finalizers.worker(old, new)
         if old is not None and new.status.licence.leak and not old.status.licence.leak:
             self._leaked(old, new.status.licence.leak)
 
@@ -314,7 +324,7 @@ class Invariants:
         if since is not None and worker.status.phase not in worker_phases.HOSTING:
             begun = (since - EPOCH).total_seconds()
         thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
-        if thing is None or self.excuses.of(thing, begun) is None:
+        if self.excuses.of(thing, begun) is None:
             self.broken("leak", f"{worker.key} in {worker.status.phase}: {why}")
 
     def _idle_stop(self, old: Worker | None, new: Worker) -> None:

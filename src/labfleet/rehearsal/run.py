@@ -98,6 +98,7 @@ async def _play(stage: Stage, options: Options, report: Report) -> None:
     desk: Desk = desk_wire.Http(stage.watcher.bugs.append) if options.wire else Verbs()
     dice, adopted = stage.dice.stream("people"), stage.invariants.adopted
     people = People(demand, dice, stage.living, desk, adopted=adopted)
+    people.operators.put_up = stage.server_at_an_address
     stage.settle_strangers()
 
     async def main() -> None:

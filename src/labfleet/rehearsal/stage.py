@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from cml_simulator.core import fleet
+from cml_simulator.core.profile import Machine as Hardware
 from labfleet.adapters.aws import launches
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.engine.controller import Outcome
@@ -128,6 +130,12 @@ class Stage:
             tags = {"Name": f"lab-{number}"} | ({} if owner is None else {launches.OWNER: owner})
             thing = self.cloud.foreign(tags=tags)
             self.invariants.strangers.add(thing.id)
+
+    def server_at_an_address(self) -> str:
+        """Put up a CML server that is on no machine of the account; return its URL."""
+        built = Hardware(boot_seconds=self.racks.boot_seconds())
+        server = fleet.create(self.racks.fleet, machine=built)
+        return f"https://{self.racks.boot(server.id, hangs=False)}"
 
     def calls(self) -> Counter[str]:
         """Return how many calls went out, by far side."""

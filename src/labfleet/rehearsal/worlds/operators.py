@@ -21,6 +21,7 @@ from labfleet.resources.worker import Worker, WorkerPhase
 
 SHORTEST, LONGEST = 600.0, 2400.0
 """Seconds after which somebody resumes what is paused."""
+POOL, BORROWED = "main", "borrowed"
 _AT_WORK = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.STARTING})
 
 
@@ -34,6 +35,8 @@ class Operators:
     send: Callable[[Ask], Any]
     replicas: Callable[[], list[Replica]]
     adopted: set[str] = field(default_factory=set)
+    put_up: Callable[[], str] | None = None
+    pool: dict[str, Any] = field(default_factory=dict)
     gone: bool = False
 
     async def run(self) -> None:
@@ -43,6 +46,8 @@ class Operators:
             group.create_task(self._often(self._repair, "repairer", 900, 3600))
             group.create_task(self._often(self._meddling, "meddler", 1800, 18000))
             group.create_task(self._take_over())
+            group.create_task(self._borrow())
+            group.create_task(self._make_anew())
         self.gone = True
 
     async def _often(self, act: Callable[[Dice], Any], word: str, low: float, high: float) -> None:
@@ -119,13 +124,44 @@ class Operators:
                 await self.send(self.desk.delete("Worker", chosen.name))
             await asyncio.sleep(dice.between(60, 3600))
 
+    async def _borrow(self) -> None:
+        """Add a server at an address, to use or only to look at, and perhaps give it back."""
+        dice = self.dice.stream("borrowed")
+        if self.put_up is None or not dice.chance(0.4):
+            return
+        await asyncio.sleep(dice.between(600, self.hours * 1200 + 601))
+        managed = dice.chance(0.7)
+        origin = {"kind": "external", "url": self.put_up(), "managed": managed}
+        spec = {"template": "metal", "track": "main", "origin": origin}
+        made = await self.send(self.desk.create("Worker", BORROWED, spec, "borrowed"))
+        if made is None:
+            raise AssertionError("a server at an address was refused")
+        if dice.chance(0.75):
+            await asyncio.sleep(dice.between(1800, max(self.hours * 1800, 3600)))
+            await self.send(self.desk.delete("Worker", BORROWED))
+
+    async def _make_anew(self) -> None:
+        """Delete the pool, and make it again once its name is free."""
+        dice = self.dice.stream("anew")
+        if not dice.chance(0.2):
+            return
+        await asyncio.sleep(dice.between(3600, self.hours * 1800 + 3601))
+        await self.send(self.desk.delete("Pool", POOL))
+        tries = 0
+        while True:
+            await asyncio.sleep(dice.between(300, 900))
+            tries += 1
+            again = self.desk.create("Pool", POOL, self.pool, f"anew-{tries}")
+            if await self.send(again) is not None:
+                return
+
     # --- pauses and settings -----------------------------------------------------------
 
     async def _meddling(self, dice: Dice) -> None:
         """Pause a pool or everything for a while, or change a setting."""
         mood = dice.random()
         if mood < 0.6:
-            pool = "main" if mood < 0.35 else None
+            pool = POOL if mood < 0.35 else None
             await self.send(self.desk.pause(pool, "to look at something"))
             await asyncio.sleep(dice.between(60, LONGEST))
             await self.send(self.desk.resume(pool))

@@ -176,20 +176,17 @@ class People:
             "discovery.amiNamePattern": "cisco-cml*",
         }
         await self._set(_idle(self.dice.stream("idle")) | discovery)
-        await self._need(
-            "Pool",
-            POOL,
-            {
-                "template": TEMPLATE,
-                "track": TRACK,
-                "namePrefix": "w",
-                "scaling": {
-                    "minWorkers": min(self.least, self.demand.workers),
-                    "maxWorkers": self.demand.workers,
-                    "emptySeconds": int(dice.between(300, 3600)),
-                },
+        self.operators.pool = {
+            "template": TEMPLATE,
+            "track": TRACK,
+            "namePrefix": "w",
+            "scaling": {
+                "minWorkers": min(self.least, self.demand.workers),
+                "maxWorkers": self.demand.workers,
+                "emptySeconds": int(dice.between(300, 3600)),
             },
-        )
+        }
+        await self._need("Pool", POOL, self.operators.pool)
         for name, (nodes, minutes) in _SIZES.items():
             await self._need(
                 "Definition",
