@@ -91,6 +91,9 @@ BAD_PLANS = {
                        "line 11: demand.generated.hours: 8 to 20 never comes in a period of 6 h"),
     "nobody": ("onDemandPerDay: 24", "onDemandPerDay: 0",
                "line 11: demand.generated: nobody comes in 6 h"),
+    "everybody": ("onDemandPerDay: 24", "onDemandPerDay: 1000000000",
+                  "line 11: demand.generated.onDemandPerDay: 250000000 sessions in 6 h are more"),
+    "no machine": ("instanceType: own", "instanceType: ''", "line 5: templates[1]: Expected `str`"),
     "unknown lab": ("onDemandPerDay: 24", "onDemandPerDay: 24, definitions: {poddd: 1}",
                     "line 11: demand.generated.definitions.poddd: no definition has the name"),
     "no weight": ("onDemandPerDay: 24", "onDemandPerDay: 24, definitions: {pod: 0}",
@@ -102,6 +105,9 @@ BAD_PLANS = {
     "exam on no day": (
         "onDemandPerDay: 24", "exams: [{definition: pod, sessions: 2, hour: 1, days: [0, 3]}]",
         "exams[0].days: day 3 (0 is the first): an exam from hour 1 for 120 minutes ends after"),
+    "exam twice a day": (
+        "onDemandPerDay: 24", "exams: [{definition: pod, sessions: 2, hour: 1, days: [0, 0]}]",
+        "line 11: demand.generated.exams[0].days: a day stands there twice"),
     "exam too long": (
         "hours: 6\ntemplates", "hours: 24\ntemplates",
         "exams[0].minutes: pod runs 480 minutes at most; raise its maxMinutes"),

@@ -82,8 +82,12 @@ def draw(asked: plans.Generated, minutes: dict[str, int], seconds: float, seed: 
     spans = _open(asked.hours, seconds) if people else []
     wishes: list[Wish] = []
     for word, a_day in (("now", asked.on_demand_per_day), ("slot", asked.slots_per_day)):
-        stream = dice.stream(word)
-        for number in range(round(a_day * seconds / DAY)):
+        stream, count = dice.stream(word), round(a_day * seconds / DAY)
+        if count > WISHES_LIMIT:
+            key = "onDemandPerDay" if word == "now" else "slotsPerDay"
+            told = f"{count} sessions in {_shown(seconds)} are more than {WISHES_LIMIT}"
+            raise Wrong(told, *HERE, key)
+        for number in range(count):
             name = _pick(names, stream)
             at = _moment(stream, asked.hours, spans, seconds)
             wish = Wish(at, name, f"p{number % 997}", f"{word}-{number:05d}")
@@ -93,6 +97,8 @@ def draw(asked: plans.Generated, minutes: dict[str, int], seconds: float, seed: 
             told = f"no definition has the name {exam.definition}; {_there(minutes)}"
             raise Wrong(told, *HERE, "exams", count, "definition")
         wishes += _exam(count, exam, seconds, dice.stream(f"exam/{count}"))
+        if len(wishes) > WISHES_LIMIT:
+            raise Wrong(f"these are more than {WISHES_LIMIT} sessions", *HERE, "exams", count)
     if not wishes:
         told = f"nobody comes in {_shown(seconds)}: give onDemandPerDay, slotsPerDay or exams"
         raise Wrong(told, *HERE)

@@ -28,7 +28,7 @@ from labfleet.resources.pool import Scaling
 LIMIT = 4 * 2**20
 LONGEST_HOURS = 366 * 24
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Amount = Annotated[float, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Hour = Annotated[float, msgspec.Meta(ge=0, le=24)]
 Minutes = Annotated[int, msgspec.Meta(ge=1, le=1440)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
@@ -99,6 +99,10 @@ class Exam(Record, frozen=True, kw_only=True):
     minutes: Annotated[int, msgspec.Meta(ge=5, le=1440)] = 120
     days: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
     booked_hours_before: Amount = 4.0
+
+    def __post_init__(self) -> None:
+        if len(set(self.days)) < len(self.days):
+            raise ValueError("days: a day stands there twice")
 
 
 class Generated(Record, frozen=True, kw_only=True):
@@ -208,7 +212,7 @@ class Plan(Record, frozen=True, kw_only=True):
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
     seeds: str | tuple[Annotated[int, msgspec.Meta(ge=0)], ...] | None = None
     start: datetime | None = None
-    warmup_minutes: Amount = 0.0
+    warmup_minutes: Annotated[float, msgspec.Meta(ge=0, le=31 * 1440)] = 0.0
     manifests: tuple[str, ...] = ()
     templates: tuple[Shape, ...] = ()
     pools: tuple[PoolPlan, ...] = ()

@@ -19,6 +19,7 @@ from labfleet.rehearsal.plan import Lab, Plan, PoolPlan, Shape, Variant, read_te
 from labfleet.rehearsal.plan_words import Wrong, explained
 from labfleet.resources import amounts, manifests, prices
 from labfleet.resources.amounts import Amounts
+from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Resource
 from labfleet.resources.pool import Scaling
 from labfleet.service.machine_rules import BUILT_POLICIES
@@ -49,7 +50,12 @@ def whole(asked: Plan, folder: Path, recorded: Mapping[tuple[str, str], dict[str
     _unique(asked)
     found = {**recorded, **_files(asked, folder)}
     for number, shape in enumerate(asked.templates):
-        found["Template", shape.name] = {"machine": _machine(shape, number)}
+        machine = _machine(shape, number)
+        try:
+            msgspec.convert(machine, Machine)
+        except msgspec.ValidationError as problem:
+            raise Wrong(str(problem), "templates", number) from None
+        found["Template", shape.name] = {"machine": machine}
     for pool in asked.pools:
         found["Pool", pool.name] = {
             "template": pool.template,
