@@ -40,7 +40,6 @@ from labfleet.stores import sqlite
 Patch = pytest.MonkeyPatch
 SHORT = Options(hours=6)
 TIGHT = Options(hours=6, workers=1, sessions=240)
-BUSY = Options(hours=10, workers=30, sessions=300)
 
 
 @dataclass(frozen=True)
@@ -357,7 +356,7 @@ BREAKS: dict[str, Break] = {
         "one-instance", drop_the_token, Options(hours=2, sessions=200), first=5
     ),
     "place_blindly": Break("capacity", place_blindly, TIGHT),
-    "come_too_early": Break("capacity", come_too_early, BUSY, first=41),
+    "come_too_early": Break("capacity", come_too_early, TIGHT),
     "free_ports_early": Break("port", free_ports_early),
     "forget_labs": Break("lab-finalizer", forget_labs),
     "write_without_fence": Break("fence", write_without_fence),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import decision_breaks
 import product_breaks
 import pytest
+import story_breaks
 
 from labfleet.rehearsal.run import rehearse
 
-BREAKS = {**product_breaks.BREAKS, **decision_breaks.BREAKS}
+BREAKS = {**product_breaks.BREAKS, **decision_breaks.BREAKS, **story_breaks.BREAKS}
 SEEDS = 50
 
 

@@ -1,0 +1,235 @@
+"""What happens in a rehearsal's story: nothing dies in silence, and what struck is what counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from product_breaks import leak_for_nothing
+
+from labfleet.interfaces.compute import LaunchRequest
+from labfleet.rehearsal import faults, happenings
+from labfleet.rehearsal import loop as loops
+from labfleet.rehearsal.excuses import BEFORE_SECONDS, Excuses
+from labfleet.rehearsal.faults import Happening, Luck, Plan, Window
+from labfleet.rehearsal.finalizers import Finalizers
+from labfleet.rehearsal.happenings import play
+from labfleet.rehearsal.impairment import CALL_SECONDS, Impairment
+from labfleet.rehearsal.invariants import Invariants
+from labfleet.rehearsal.run import Options, rehearse
+from labfleet.rehearsal.stage import Stage
+from labfleet.rehearsal.worlds.ec2 import Thing
+from labfleet.rehearsal.worlds.operators import Operators
+from labfleet.rehearsal.worlds.people import People
+from labfleet.resources.machine import AwsSettings
+from labfleet.resources.meta import Metadata
+from labfleet.resources.pool import FINALIZER_WORKERS, Pool, PoolSpec
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
+
+Patch = pytest.MonkeyPatch
+BRIEF = Options(hours=1)
+
+
+async def _trip(*_: object) -> bool:
+    raise KeyError("a slip of the rehearsal's own")
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "whose"),
+    [
+        (Operators, "care", "the caretaker died"),
+        (Operators, "_often", "the crowd died"),
+        (People, "_visit", "the crowd died"),
+    ],
+)
+def test_no_part_of_the_story_dies_in_silence(
+    place: type, name: str, whose: str, monkeypatch: Patch
+) -> None:
+    """An error in people, operators or the caretaker is a bug with the name of the part."""
+    monkeypatch.setattr(place, name, _trip)
+    report = rehearse(3, BRIEF)
+    assert [each.rule for each in report.violations] == ["bug"]
+    assert report.violations[0].text.startswith(f"{whose}: KeyError")
+
+
+def test_a_dead_patrol_is_told(monkeypatch: Patch) -> None:
+    """Who watches the rules is watched too."""
+
+    def patrol(self: Invariants) -> None:
+        raise KeyError("a slip of the checker")
+
+    monkeypatch.setattr(Invariants, "patrol", patrol)
+    assert rehearse(3, BRIEF).violations[0].text.startswith("the patrol died: KeyError")
+
+
+def test_a_dead_happening_is_told(monkeypatch: Patch) -> None:
+    """A fault that trips over its own feet is a bug with the fault's word."""
+    for word in happenings.ACTS:
+        monkeypatch.setitem(happenings.ACTS, word, _trip)
+    (found, *_) = rehearse(3, BRIEF).violations
+    assert found.rule == "bug"
+    assert "(happening 0) died: KeyError" in found.text
+
+
+def _machine(stage: Stage, worker: str, state: str = "running") -> Thing:
+    """Return a machine that was launched for a worker."""
+    thing = stage.cloud.launch(
+        LaunchRequest(
+            region="", token=f"t-{worker}", worker=worker, worker_uid=f"u-{worker}", attempt=0,
+            image_id="ami-1", instance_type="m5zn.metal", subnet_id="subnet-a", aws=AwsSettings(),
+        ),
+        "us",
+    )  # fmt: skip
+    stage.cloud._set(thing, state)  # type: ignore[arg-type]
+    return thing
+
+
+def _staged(story: Any) -> None:
+    """Play a story on an empty stage."""
+
+    async def main(loop: loops.Loop) -> None:
+        await story(Stage(loop, 1, Plan()))
+
+    loops.run(1, main)
+
+
+def test_a_start_from_the_console_may_be_refused() -> None:
+    """While the quota is full a person at the console gets an error, and the story goes on."""
+
+    async def story(stage: Stage) -> None:
+        thing = _machine(stage, "w1", "stopped")
+        thing.turn += 1
+        stage.luck.begin("quota_full", None)
+        await play(stage, Happening(0, "console_start", 1.0, 0.0, 0.5))
+        assert thing.state == "stopped"
+        assert stage.luck.counts["console_start"] == 0
+        assert stage.luck.counts["quota_full"] == 1
+
+    _staged(story)
+
+
+def test_a_window_counts_when_it_strikes() -> None:
+    """What holds for nobody who asks is not counted; what has two parts is counted once."""
+    luck = Luck(Plan(), _no_dice())
+    end = luck.begin("no_stock", "subnet-a")
+    assert not luck.holds("no_stock", "subnet-b")
+    assert luck.counts["no_stock"] == 0
+    end()
+    both = Window("zone_down")
+    luck.begin("no_stock", "subnet-a", both)
+    luck.begin("server_unreachable", "10.0.0.1", both)
+    for _ in range(2):
+        assert luck.holds("no_stock", "subnet-a")
+        assert luck.holds("server_unreachable", "10.0.0.1")
+    assert luck.counts == {"zone_down": 1}
+
+
+def _no_dice() -> Any:
+    return None
+
+
+@pytest.mark.parametrize("word", ["instance_death", "console_stop", "console_terminate"])
+def test_ours_are_struck_rather_than_strangers(word: str) -> None:
+    """A stranger's machine that comes first is passed over; the strike counts."""
+
+    async def story(stage: Stage) -> None:
+        stranger = stage.cloud.foreign()
+        stage.cloud._set(stranger, "running")
+        thing = _machine(stage, "w1")
+        await play(stage, Happening(0, word, 1.0, 0.0, 0.25))
+        assert stranger.state in {"running", "pending"}
+        assert thing.state in {"stopping", "shutting-down"}
+        assert stage.luck.counts[word] == 1
+        assert [each.who for each in stage.invariants.excuses.strikes] == [thing.id]
+
+    _staged(story)
+
+
+def test_an_excuse_is_of_a_machine_and_of_a_time() -> None:
+    """What struck another machine, or was over long before, excuses no leak."""
+
+    async def story(stage: Stage) -> None:
+        one, other = _machine(stage, "w1"), _machine(stage, "w2")
+        now = [0.0]
+        excuses = Excuses(lambda: now[0])
+        end = excuses.begin("licence_unreachable", one.id)
+        now[0] = 600.0
+        assert excuses.of(one, 600.0) == "licence_unreachable"
+        assert excuses.of(other, 600.0) is None
+        end()
+        assert excuses.of(one, 600.0 + BEFORE_SECONDS) == "licence_unreachable"
+        assert excuses.of(one, 601.0 + BEFORE_SECONDS) is None
+        excuses.begin("zone_down", "subnet-a")
+        assert excuses.of(other, 1e6) == "zone_down"
+        assert excuses.of(None, 1e6) is None
+        excuses.begin("ec2_down", None)
+        assert excuses.of(None, 1e6) == "ec2_down"
+        assert (excuses.judged, excuses.accepted.total()) == (3, 4)
+
+    _staged(story)
+
+
+def _worker(phase: WorkerPhase, desired: Any = "Ready", pool: str | None = "main") -> Worker:
+    return Worker(
+        metadata=Metadata(name="w1"),
+        spec=WorkerSpec(track="t", pool=pool, desired=desired),
+        status=WorkerStatus(phase=phase),
+    )
+
+
+def test_nobody_goes_down_for_an_impaired_check() -> None:
+    """A stop under the wish Ready breaks the rule; one that was wished for does not."""
+
+    async def story(stage: Stage) -> None:
+        found: list[str] = []
+        now = [0.0]
+        rule = Impairment(lambda word, _: found.append(word), lambda: now[0])
+        thing = _machine(stage, "w1")
+        ready = _worker(WorkerPhase.READY)
+        rule.worker(None, ready)
+        now[0] = CALL_SECONDS + 1
+        rule.acted("stopping", thing, ready)
+        assert found == []
+        rule.machines.add(thing.id)
+        rule.acted("stopping", thing, ready)
+        assert found == ["impaired"]
+        wished = _worker(WorkerPhase.STOPPING, "Stopped")
+        rule.worker(ready, wished)
+        rule.acted("stopping", thing, wished)
+        again = _worker(WorkerPhase.STOPPING)
+        rule.worker(wished, again)
+        rule.acted("stopping", thing, again)
+        assert found == ["impaired"]
+
+    _staged(story)
+
+
+def test_a_pool_that_is_gone_has_no_worker() -> None:
+    """A finalizer that goes before the last worker ended breaks the rule."""
+
+    async def story(stage: Stage) -> None:
+        found: list[str] = []
+        rule = Finalizers(lambda word, _: found.append(word), stage.racks)
+        held = Metadata(name="main", finalizers=(FINALIZER_WORKERS,))
+        spec, living = PoolSpec(template="metal"), _worker(WorkerPhase.STOPPING)
+        rule.pool(Pool(metadata=held, spec=spec), [living])
+        assert found == []
+        rule.pool(Pool(metadata=Metadata(name="main"), spec=spec), [living])
+        assert found == ["pool-finalizer"]
+        rule.pool_gone("main", [_worker(WorkerPhase.TERMINATED)])
+        rule.pool_gone("main", [_worker(WorkerPhase.READY, pool="other")])
+        assert found == ["pool-finalizer"]
+
+    _staged(story)
+
+
+def test_leaks_of_harsh_short_seeds_are_judged(monkeypatch: Patch) -> None:
+    """Of four harsh seeds in which licences are leaked for nothing, half and more say so."""
+    leak_for_nothing(monkeypatch)
+    told = [rehearse(seed, Options(hours=6)).violations for seed in range(1, 5)]
+    assert sum(any(each.rule == "leak" for each in found) for found in told) >= 2
+
+
+def test_every_happening_has_its_act() -> None:
+    """What a plan may hold can be made to happen."""
+    assert set(faults.HAPPENINGS) == set(happenings.ACTS)
