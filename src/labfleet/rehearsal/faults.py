@@ -61,7 +61,7 @@ HAPPENINGS: dict[str, tuple[float, float, float]] = {
     "licence_revoked": (1.5, 300.0, 3600.0),
     "server_unreachable": (6.0, 20.0, 900.0),
     "no_stock": (3.0, 300.0, 3600.0),
-    "quota_full": (1.0, 300.0, 1800.0),
+    "quota_full": (2.0, 300.0, 1800.0),
     "slow_metal": (2.0, 1800.0, 7200.0),
     "ec2_down": (2.0, 20.0, 300.0),
     "credentials_expired": (1.5, 60.0, 900.0),

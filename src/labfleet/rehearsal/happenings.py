@@ -16,20 +16,18 @@ from cml_simulator.core.world import ADMIN_ID, Server
 from labfleet.adapters.aws.launches import OWNER
 from labfleet.interfaces.compute import Leftover
 from labfleet.kernel import errors
+from labfleet.rehearsal import picking
 from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.faults import Happening, Window
 from labfleet.rehearsal.replica import INSTALLATION
 from labfleet.rehearsal.stage import Stage
 from labfleet.rehearsal.worlds import people
-from labfleet.rehearsal.worlds.ec2 import ZONES, Thing
-from labfleet.resources.session import SessionPhase
+from labfleet.rehearsal.worlds.ec2 import ZONES
 from labfleet.resources.worker import ScheduledEvent
 
 T = TypeVar("T")
-STRANGERS = 0.1
-"""The share of what strikes machines that strikes whoever is there, ours or not."""
-ENDING_SECONDS, TEARDOWN_SECONDS = 900.0, 600.0
-"""How soon a slot ends whose server is then out of reach; how long its teardown may take."""
+LAUNCH_SECONDS = 7200.0
+"""How long what strikes launches waits for one: there are few of them."""
 
 
 async def play(stage: Stage, happening: Happening) -> None:
@@ -42,57 +40,35 @@ async def play(stage: Stage, happening: Happening) -> None:
         stage.luck.counts[happening.word] += 1
 
 
-def _picked(items: list[T], happening: Happening) -> T | None:
-    return items[min(int(happening.pick * len(items)), len(items) - 1)] if items else None
-
-
-def _other(happening: Happening, number: float) -> float:
-    """Return another number in [0, 1) that the plan drew with the same happening."""
-    return happening.pick * number % 1
-
-
 async def _window(
-    stage: Stage, happening: Happening, who: object, *, ours: bool = True, hinders: bool = True
+    stage: Stage,
+    happening: Happening,
+    who: object,
+    *,
+    hinders: bool = True,
+    patience: float = 0.0,
 ) -> bool:
-    """Let a fault hold for its span; what only strangers meet is not counted."""
-    window = Window(happening.word, met=not ours)
+    """Let a fault hold for its span; it counts itself, and waits so long for its first hit."""
+    window = Window(happening.word)
     ends = [stage.luck.begin(happening.word, who, window)]
     if hinders and (who is None or isinstance(who, str)):
         ends.append(stage.invariants.excuses.begin(happening.word, who))
+    until = stage.loop.time() + max(happening.span, patience)
     await asyncio.sleep(happening.span)
+    while stage.loop.time() < until and not window.met:
+        await asyncio.sleep(60)
+        if stage.luck.over:
+            break
     for end in ends:
         end()
     return False
-
-
-def _things(stage: Stage, *states: str) -> list[Thing]:
-    return [each for each in stage.cloud.things.values() if each.state in states]
-
-
-def _ours(stage: Stage, thing: Thing) -> bool:
-    return bool(thing.request.worker) or thing.id in stage.invariants.adopted
-
-
-async def _machine(stage: Stage, happening: Happening, *states: str) -> Thing | None:
-    """Return a machine in one of the states, waiting for one of ours as long as faults last.
-
-    One in ten strikes whoever is there, as in life.
-    """
-    anybody = _other(happening, 1009) < STRANGERS
-    while not stage.luck.over:
-        things = [each for each in _things(stage, *states) if anybody or _ours(stage, each)]
-        found = _picked(things, happening)
-        if found is not None:
-            return found
-        await asyncio.sleep(20)
-    return None
 
 
 # --- the product's own processes ---------------------------------------------------------
 
 
 async def _process_killed(stage: Stage, happening: Happening) -> bool:
-    replica = _picked(stage.living(), happening)
+    replica = picking.picked(stage.living(), happening)
     if replica is None:
         return False
     stage.kill(replica)
@@ -103,7 +79,7 @@ async def _process_killed(stage: Stage, happening: Happening) -> bool:
 
 async def _leader_paused(stage: Stage, happening: Happening) -> bool:
     leaders = [each for each in stage.living() if each.leads]
-    replica = _picked(leaders, happening)
+    replica = picking.picked(leaders, happening)
     if replica is None:
         return False
     stage.loop.pause(replica.around.process)
@@ -113,7 +89,7 @@ async def _leader_paused(stage: Stage, happening: Happening) -> bool:
 
 
 async def _clock_jump(stage: Stage, happening: Happening) -> bool:
-    replica = _picked(stage.living(), happening)
+    replica = picking.picked(stage.living(), happening)
     if replica is None:
         return False
     jump = (happening.pick - 0.5) * 240.0
@@ -124,7 +100,7 @@ async def _clock_jump(stage: Stage, happening: Happening) -> bool:
 
 
 async def _cache_stale(stage: Stage, happening: Happening) -> bool:
-    replica = _picked(stage.living(), happening)
+    replica = picking.picked(stage.living(), happening)
     if replica is None:
         return False
     return await _window(stage, happening, replica.around.process)
@@ -134,17 +110,17 @@ async def _cache_stale(stage: Stage, happening: Happening) -> bool:
 
 
 async def _instance_death(stage: Stage, happening: Happening) -> bool:
-    thing = await _machine(stage, happening, "pending", "running")
+    thing = await picking.machine(stage, happening, "pending", "running")
     if thing is None:
         return False
     stage.invariants.excuses.ever(happening.word, thing.id)
     stage.cloud.begin_end(thing, "fault", "Server.InternalError")
-    return _ours(stage, thing)
+    return picking.ours(stage, thing)
 
 
 async def _boot_hangs(stage: Stage, happening: Happening) -> bool:
     """Let a machine's next boot hang; counted when it does."""
-    thing = await _machine(stage, happening, "pending", "stopped")
+    thing = await picking.machine(stage, happening, "pending", "stopped")
     if thing is None:
         return False
     stage.invariants.excuses.ever(happening.word, thing.id)
@@ -153,12 +129,12 @@ async def _boot_hangs(stage: Stage, happening: Happening) -> bool:
         await asyncio.sleep(20)
         if stage.luck.over:
             break
-    return not thing.hangs and _ours(stage, thing)
+    return not thing.hangs and picking.ours(stage, thing)
 
 
 async def _check_impaired(stage: Stage, happening: Happening) -> bool:
     """Fail a check of EC2's for a while; nobody may stop or end the machine for it."""
-    thing = await _machine(stage, happening, "running")
+    thing = await picking.machine(stage, happening, "running")
     if thing is None:
         return False
     name = "system_check" if happening.pick < 0.5 else "instance_check"
@@ -167,12 +143,12 @@ async def _check_impaired(stage: Stage, happening: Happening) -> bool:
     await asyncio.sleep(happening.span)
     setattr(thing, name, "ok")
     stage.invariants.impairment.machines.discard(thing.id)
-    return _ours(stage, thing)
+    return picking.ours(stage, thing)
 
 
 async def _event_scheduled(stage: Stage, happening: Happening) -> bool:
     """Announce a retirement or reboot, and call it off when its time has come."""
-    thing = await _machine(stage, happening, "running")
+    thing = await picking.machine(stage, happening, "running")
     if thing is None:
         return False
     at = EPOCH + timedelta(seconds=stage.loop.time() + happening.span)
@@ -180,46 +156,45 @@ async def _event_scheduled(stage: Stage, happening: Happening) -> bool:
     thing.events = (ScheduledEvent(code=code, not_before=at),)
     await asyncio.sleep(happening.span)
     thing.events = ()
-    return _ours(stage, thing)
+    return picking.ours(stage, thing)
 
 
 async def _console_stop(stage: Stage, happening: Happening) -> bool:
-    thing = await _machine(stage, happening, "running")
+    thing = await picking.machine(stage, happening, "running")
     if thing is None:
         return False
     stage.invariants.excuses.once(happening.word, thing.id)
     stage.cloud.begin_stop(thing, "console")
-    return _ours(stage, thing)
+    return picking.ours(stage, thing)
 
 
 async def _console_start(stage: Stage, happening: Happening) -> bool:
-    thing = await _machine(stage, happening, "stopped")
+    thing = await picking.machine(stage, happening, "stopped")
     if thing is None:
         return False
     try:
         stage.cloud.begin_start(thing)
     except errors.QuotaExceeded:
         return False  # a person at the console is refused like anybody else
-    return _ours(stage, thing)
+    return picking.ours(stage, thing)
 
 
 async def _console_terminate(stage: Stage, happening: Happening) -> bool:
-    thing = await _machine(stage, happening, "running", "stopped")
+    thing = await picking.machine(stage, happening, "running", "stopped")
     if thing is None:
         return False
     stage.invariants.excuses.ever(happening.word, thing.id)
     stage.cloud.begin_end(thing, "console", "Client.UserInitiatedShutdown")
-    return _ours(stage, thing)
+    return picking.ours(stage, thing)
 
 
 async def _tag_taken(stage: Stage, happening: Happening) -> bool:
     """Take name and owner tag from one of our machines, as people do; they put them back."""
-    thing: Thing | None = None
-    while thing is None and not stage.luck.over:
-        ours = [each for each in _things(stage, "running") if each.tags.get(OWNER) == INSTALLATION]
-        thing = _picked(ours, happening)
-        if thing is None:
-            await asyncio.sleep(20)
+    thing = await picking.one(
+        stage,
+        happening,
+        lambda each: each.state == "running" and each.tags.get(OWNER) == INSTALLATION,
+    )
     if thing is None:
         return False
     end = stage.invariants.excuses.begin(happening.word, thing.id)
@@ -253,7 +228,7 @@ async def _cleaner(stage: Stage, happening: Happening) -> bool:
     ended = False
     until = stage.loop.time() + happening.span
     while stage.loop.time() < until and not stage.luck.over:
-        for thing in _things(stage, "running"):
+        for thing in picking.things(stage, "running"):
             if thing.tags.get(OWNER) == INSTALLATION:
                 stage.invariants.excuses.ever(happening.word, thing.id)
                 stage.cloud.begin_end(thing, "console", "Client.UserInitiatedShutdown")
@@ -272,7 +247,7 @@ def _standing(stage: Stage) -> list[Server]:
 
 async def _lab_deleted(stage: Stage, happening: Happening) -> bool:
     labs = [(server, lab) for server in _standing(stage) for lab in server.labs.values()]
-    found = _picked(labs, happening)
+    found = picking.picked(labs, happening)
     if found is None:
         return False
     servers.delete_lab(found[0], found[1].id, stage.racks.now())
@@ -291,7 +266,9 @@ async def _lab_at_cordon(stage: Stage, happening: Happening) -> bool:
     def begin(worker: str) -> None:
         if found or stage.luck.over:
             return
-        things = [each for each in _things(stage, "running") if each.request.worker == worker]
+        things = [
+            each for each in picking.things(stage, "running") if each.request.worker == worker
+        ]
         for thing in things[:1]:
             server, now = stage.racks.server(thing.server_id), stage.racks.now()
             with contextlib.suppress(CmlError):
@@ -323,7 +300,7 @@ async def _port_added(stage: Stage, happening: Happening) -> bool:
         for node in server.nodes.values()
         if node.kind.serial
     ]
-    found = _picked(nodes, happening)
+    found = picking.picked(nodes, happening)
     if found is None:
         return False
     number = 2000 + int(happening.pick * 997) % 40
@@ -332,7 +309,7 @@ async def _port_added(stage: Stage, happening: Happening) -> bool:
 
 
 async def _licence_unreachable(stage: Stage, happening: Happening) -> bool:
-    thing = await _machine(stage, happening, "pending", "running", "stopped")
+    thing = await picking.machine(stage, happening, "pending", "running", "stopped")
     if thing is None:
         return False
     licence = stage.racks.server(thing.server_id).licence
@@ -341,11 +318,11 @@ async def _licence_unreachable(stage: Stage, happening: Happening) -> bool:
     await asyncio.sleep(happening.span)
     licence.reachable = True
     end()
-    return _ours(stage, thing)
+    return picking.ours(stage, thing)
 
 
 async def _licence_revoked(stage: Stage, happening: Happening) -> bool:
-    thing = await _machine(stage, happening, "running")
+    thing = await picking.machine(stage, happening, "running")
     if thing is None:
         return False
     server = stage.racks.server(thing.server_id)
@@ -358,19 +335,19 @@ async def _licence_revoked(stage: Stage, happening: Happening) -> bool:
     server.licence.compliant = True
     server.revision += 1
     end()
-    return _ours(stage, thing)
+    return picking.ours(stage, thing)
 
 
 async def _server_unreachable(stage: Stage, happening: Happening) -> bool:
     """Take a server out of reach: half of the time one whose slot ends, beyond its teardown."""
     thing, more = None, 0.0
-    if _other(happening, 613) < 0.5:
-        thing, more = await _ending(stage, happening), TEARDOWN_SECONDS
+    if picking.other(happening, 613) < 0.5:
+        thing, more = await picking.ending(stage, happening), picking.TEARDOWN_SECONDS
     if thing is None:
-        thing, more = await _machine(stage, happening, "running"), 0.0
+        thing, more = await picking.machine(stage, happening, "running"), 0.0
     if thing is None or thing.public_ip is None:
         return False
-    window = Window(happening.word, met=not _ours(stage, thing))
+    window = Window(happening.word, met=not picking.ours(stage, thing))
     ends = (
         stage.luck.begin(happening.word, thing.public_ip, window),
         stage.invariants.excuses.begin(happening.word, thing.id),
@@ -381,54 +358,19 @@ async def _server_unreachable(stage: Stage, happening: Happening) -> bool:
     return False
 
 
-async def _ending(stage: Stage, happening: Happening) -> Thing | None:
-    """Wait, for some hours at most, for the end of a running lab's slot; return its machine.
-
-    Best is one in whose room somebody else comes next.
-    """
-    until = stage.loop.time() + ENDING_SECONDS * 8
-    while stage.loop.time() < until and not stage.luck.over:
-        found = _endings(stage)
-        best = [each for each in found if each[0]]
-        chosen = _picked(best or found, happening)
-        if chosen is not None and (best or stage.loop.time() > until - ENDING_SECONDS * 4):
-            await asyncio.sleep(max(chosen[1] - 10, 0))
-            return chosen[2] if chosen[2].state == "running" else None
-        await asyncio.sleep(60)
-    return None
-
-
-def _endings(stage: Stage) -> list[tuple[bool, float, Thing]]:
-    """Return whether somebody follows, in how many seconds, and where: every slot that ends."""
-    now = EPOCH + timedelta(seconds=stage.loop.time())
-    running = {each.request.worker: each for each in _things(stage, "running")}
-    found = []
-    for name, sessions in sorted(stage.invariants.held.items()):
-        booked = [each for each in sessions.values() if each.status.phase is SessionPhase.SCHEDULED]
-        for each in sessions.values():
-            end = each.status.end
-            if name not in running or end is None or each.status.phase is not SessionPhase.RUNNING:
-                continue
-            left = (end - now).total_seconds()
-            if 0 < left < ENDING_SECONDS:
-                found.append((bool(booked), left, running[name]))
-    return found
-
-
 async def _no_stock(stage: Stage, happening: Happening) -> bool:
-    return await _window(stage, happening, f"subnet-{ZONES[int(happening.pick * 3) % 3]}")
+    zone = f"subnet-{ZONES[int(happening.pick * 3) % 3]}"
+    return await _window(stage, happening, zone, patience=LAUNCH_SECONDS)
 
 
 async def _zone_down(stage: Stage, happening: Happening) -> bool:
     """Take a zone away: nothing starts there, what runs there is out of reach and fails checks."""
-    one: Thing | None = None
-    while one is None and not stage.luck.over:
-        one = _picked([each for each in _things(stage, "running") if each.zone != "any"], happening)
-        if one is None:
-            await asyncio.sleep(20)
+    one = await picking.one(
+        stage, happening, lambda each: each.state == "running" and each.zone != "any"
+    )
     if one is None:
         return False
-    struck = [each for each in _things(stage, "running") if each.zone == one.zone]
+    struck = [each for each in picking.things(stage, "running") if each.zone == one.zone]
     window, impaired = Window(happening.word), stage.invariants.impairment.machines
     ends = [
         stage.luck.begin("no_stock", one.zone, window),
@@ -453,7 +395,7 @@ async def _for_all(stage: Stage, happening: Happening) -> bool:
 
 async def _metal(stage: Stage, happening: Happening) -> bool:
     """Slow or refuse every start; that hinders the return of no licence for long enough."""
-    return await _window(stage, happening, None, hinders=False)
+    return await _window(stage, happening, None, hinders=False, patience=LAUNCH_SECONDS)
 
 
 ACTS: dict[str, Callable[[Stage, Happening], Awaitable[bool]]] = {
