@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -211,7 +212,7 @@ class Look:
 
     async def _probe(self, session: Session, worker: Worker, seen: Seen) -> Seen:
         """Try every TCP port as a user would; UDP cannot be tried from outside (F40)."""
-        address = worker.status.ec2.public_ip or worker.status.ec2.private_ip or ""
+        address = _address(worker)
         ports = [port for port in session.status.ports if port.transport == "tcp"]
         silent: list[PortAllocation] = []
         for start in range(0, len(ports), PROBES_AT_ONCE):
@@ -226,6 +227,13 @@ class Look:
             f"{port.name} ({port.transport} {port.number})" for port in silent[:SHOWN]
         )
         return replace(seen, ports_open=not silent, ports_detail=detail)
+
+
+def _address(worker: Worker) -> str:
+    """Return where users find a worker's ports: its machine, or the server at an address."""
+    ec2, machine = worker.status.ec2, worker.spec.machine
+    url = None if machine is None else machine.cml.api_base_url
+    return ec2.public_ip or ec2.private_ip or urlsplit(url or "").hostname or ""
 
 
 def _at_once(worker: Worker) -> int:
