@@ -113,8 +113,8 @@ def test_resume_says_what_was_not_paused_and_what_still_is(run, fleet):
     fleet.answers["GET /api/v1/settings/effective"] = (200, {**EFFECTIVE, "pauses": pauses})
     said = run("resume").err
     assert "not paused" not in said
-    assert "Still pool exam is paused; it ends with: labfleet resume --pool exam" in said
-    assert "Still everything is paused" in run("resume", "--pool", "exam").err
+    assert "Pool exam is still paused; it ends with: labfleet resume --pool exam" in said
+    assert "Everything is still paused" in run("resume", "--pool", "exam").err
 
 
 def test_a_pause_is_told_wherever_actions_are_shown(run, stub):

@@ -127,9 +127,9 @@ def resume(call: Call, *, pool: str | None, reason: str) -> int:
     code = _switched(call, pool, "resume", reason)
     for each in sorted({*before} - {pool or None}, key=str):
         if not call.out.structured:
-            told = "everything is" if each is None else f"pool {each} is"
+            told = "Everything is" if each is None else f"Pool {each} is"
             again = "labfleet resume" + ("" if each is None else f" --pool {each}")
-            call.out.note(f"Still {told} paused; it ends with: {again}")
+            call.out.note(f"{told} still paused; it ends with: {again}")
     return code
 
 
