@@ -238,16 +238,22 @@ def session_reasons() -> dict[str, set[str]]:
 
 
 def error_types() -> list[type[errors.LabfleetError]]:
-    """Return every error class, parents first."""
-    for name in modules():
-        if any(part in name for part in ("errors", "service.parts")):
-            importlib.import_module(name)
+    """Return every error class that callers meet, parents first.
+
+    Those of the kernel and the service: what else a test has imported must not show in a page.
+    """
+    known = {
+        name for name in modules() if any(part in name for part in ("errors", "service.parts"))
+    }
+    for name in known:
+        importlib.import_module(name)
     found: list[type[errors.LabfleetError]] = []
     waiting = [errors.LabfleetError]
     while waiting:
         kind = waiting.pop(0)
         found.append(kind)
-        waiting += sorted(kind.__subclasses__(), key=lambda each: each.__name__)
+        below = [each for each in kind.__subclasses__() if each.__module__ in known]
+        waiting += sorted(below, key=lambda each: each.__name__)
     return found
 
 
