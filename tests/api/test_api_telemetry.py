@@ -220,4 +220,9 @@ async def test_alerts_of_pools_regions_and_licences_stand_beside_the_workers(api
     assert set(told) == {"leak/l-1", "region/eu-west-1"}
     assert told["leak/l-1"]["fix"].endswith("labfleet resolve leak/l-1")
     assert told["leak/l-1"]["worker"] is None
+    older = msgspec.structs.replace(leak.spec, worker_uid="of one before")
+    stored = (await api.world.parts.objects.get(Leak, "l-1")) or leak
+    await save(msgspec.structs.replace(stored, spec=older), cause=cause)
+    rows = (await api.call("GET", "/api/v1/fleet/alerts")).json["items"]
+    assert "worker/w" in {each["object"] for each in rows}
     assert told["region/eu-west-1"]["command"] == "labfleet explain region/eu-west-1"

@@ -310,8 +310,9 @@ def test_a_slot_stays_out_while_its_room_is_held_and_moves_in_time() -> None:
         assert (late.status.phase, late.release) == (S.PENDING, True)
         assert (late.status.placements, late.status.worker) == (most - 1, None)
         assert conditions.find(late.status.conditions, "StartTurn") is None
-    free = lifecycle.decide(before, lifecycle.Seen(), START + timedelta(minutes=4))
-    assert free.status.phase is S.INSTANTIATING
+        free = lifecycle.decide(waiting, lifecycle.Seen(), START + timedelta(minutes=4))
+        assert free.status.phase is S.INSTANTIATING
+        assert conditions.find(free.status.conditions, "StartTurn") is None
 
 
 def test_extending_moves_the_end() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from lifecycle_worlds import machine, worker
 
 from labfleet.decisions.lifecycle import session as lifecycle
 from labfleet.decisions.lifecycle import session_start
@@ -23,6 +24,7 @@ from labfleet.resources.session import (
     SessionSpec,
     SessionStatus,
 )
+from labfleet.resources.worker import LicenceStatus, WorkerStatus
 
 S = SessionPhase
 START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
@@ -131,9 +133,10 @@ def test_tags_that_are_there_in_another_spelling_are_not_lost() -> None:
 def test_whoever_may_come_at_once_has_room_beside_all_that_stand_there(
     rows: list[tuple[SessionPhase, int, int]], size: int
 ) -> None:
-    """However stale each one's sight of the others' starts is, no two take the same room."""
+    """Nobody sees the others' starts of this instant, and still no two take the same room."""
     all_ = [booked(f"s{n:02}", phase, begin, cpu) for n, (phase, begin, cpu) in enumerate(rows)]
     capacity = Amounts(cpu_milli=size)
+    # Each judges by the same view: all that are to come are still SCHEDULED in it.
     coming = [
         each
         for each in all_
@@ -159,3 +162,14 @@ def test_who_holds_the_room_past_its_end_is_named() -> None:
     assert session_start.room_held(mine, [mine], Amounts(cpu_milli=6000)) == ""
     assert session_start.room_held(mine, [late, mine], None) == ""
     assert session_start.room_held(session("s"), [late], Amounts(cpu_milli=1)) == ""
+
+
+def test_a_size_that_still_grows_holds_nobody_up() -> None:
+    """Between its boot and its licence a worker seems to have five nodes; that is no lack."""
+    size = Amounts(nodes=5)
+    for token, licensed, known in ((True, None, None), (True, True, size), (False, None, size)):
+        status = WorkerStatus(capacity=size, licence=LicenceStatus(licensed=licensed))
+        made = msgspec.structs.replace(
+            worker(status), spec=worker(machine=machine(licensed=token)).spec
+        )
+        assert session_start.size_of(made) == known

@@ -129,6 +129,7 @@ WRONG = [
     (["--jobs", "0"], "'0' is not from 1"),
     (["--minutes", "0"], "'0' is not from"),
     (["--keep", "999,1000"], "the plan of seed 1 has no happening [999, 1000]"),
+    (["--seeds", "1..2", "--keep", "3"], "--keep goes with one seed"),
     (["--state", "/"], "--state /: "),
     (["--state", "/no/such/folder/x"], "No such file or directory"),
     (["--csv", "x"], "--csv goes with --plan"),
@@ -152,9 +153,10 @@ def test_a_state_file_of_others_is_left_alone(
 ) -> None:
     """Lines that are no rows, and rows of other options, are counted and kept as they are."""
     state = tmp_path / "state"
-    state.write_text('[1]\n{"seed": 3, "played": "otherwise"}\nno json\n', encoding="utf-8")
+    state.write_text('[1]\n{"seed": 3, "played": "otherwise"}\nno json', encoding="utf-8")
     monkeypatch.setattr(playing, "played", lambda *_, **__: iter(()))
     assert main.main(["--seeds", "3", "--state", str(state)]) == 2
+    assert state.read_text(encoding="utf-8").endswith("no json\n")
     shown, told = capsys.readouterr()
     assert "0 of 1 seeds are kept in" in told
     assert "2 rows of other options or other code" in told

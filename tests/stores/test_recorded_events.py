@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,23 @@ def test_a_server_that_comes_while_a_store_is_read_is_noticed(tmp_path: Path) ->
     (tmp_path / "labfleet.db-wal").touch()
     with pytest.raises(errors.Temporary, match="read it again"):
         next(reading)
+
+
+def test_a_link_to_a_store_in_use_is_read_with_its_log(tmp_path: Path) -> None:
+    """SQLite keeps its log beside the file itself: what is only in the log is read too."""
+    path, link = tmp_path / "labfleet.db", tmp_path / "elsewhere" / "link.db"
+    opened = SqliteDatabase(str(path), epoch="e1", readers=1)
+    link.parent.mkdir()
+    link.symlink_to(path)
+    writer = sqlite3.connect(path, isolation_level=None)
+    try:
+        writer.execute("CREATE TABLE rows (number INTEGER)")
+        writer.execute("INSERT INTO rows VALUES (7)")
+        paged = "SELECT 0, 0, 0, number FROM rows WHERE number > ? LIMIT ?"
+        assert [row[3] for row in sqlite_files.recorded(str(link), paged, 0, 10)] == [7]
+    finally:
+        writer.close()
+        opened.close()
 
 
 @pytest.mark.parametrize("text", [b"hello", b"SQLite format 3\0"])

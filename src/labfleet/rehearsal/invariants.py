@@ -342,7 +342,7 @@ class Invariants:
             self.broken("idle", f"{new.key} is stopped as idle under {session.key}")
         thing = self.cloud.things.get(new.status.ec2.instance_id or "")
         server = None if thing is None else self.racks.fleet.servers[thing.server_id]
-        for name, lab_id in self.theirs:
+        for name, lab_id in sorted(self.theirs):
             lab = server.labs.get(lab_id) if server is not None and name == new.name else None
             if lab is not None and lab.state() == "STARTED":
                 self.broken("idle", f"{new.key} is stopped as idle under lab {lab_id}")
@@ -380,6 +380,7 @@ class Invariants:
         now = self.cloud.loop.time()
         self.budget.look(now, self.cloud.calls, self.cloud.overdrawn)
         self.surplus.look(
+            now,
             self.pauses.pools.values(),
             self.workers.values(),
             self._used,

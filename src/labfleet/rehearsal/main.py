@@ -15,6 +15,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,9 @@ def main(argv: Sequence[str]) -> int:
         if (value := getattr(given, names.get(name, name))) not in (None, (), False)
     })  # fmt: skip
     seeds = (1,) if given.seeds is None else given.seeds
-    odd = _unknown(seeds, options)
+    if options.keep is not None and len(seeds) > 1:
+        made.error("--keep goes with one seed: each has happenings of its own")
+    odd = _unknown(seeds[0], options)
     if odd:
         made.error(f"--keep: the plan of seed {seeds[0]} has no happening {odd}")
     try:
@@ -143,12 +146,12 @@ def main(argv: Sequence[str]) -> int:
     return _rehearsed(given, seeds, options, kept)
 
 
-def _unknown(seeds: Sequence[int], options: Options) -> list[int]:
-    """Return the numbers of --keep that no seed's plan has; -1 stands for none at all."""
-    if options.keep is None or len(seeds) > 1:
+def _unknown(seed: int, options: Options) -> list[int]:
+    """Return the numbers of --keep that the seed's plan does not have; -1 keeps none at all."""
+    if options.keep is None:
         return []
     whole = replace(options, keep=None, without=())
-    known = {each.number for each in plan_of(seeds[0], whole).happenings}
+    known = {each.number for each in plan_of(seed, whole).happenings}
     return sorted({*options.keep} - known - {-1})
 
 
@@ -169,6 +172,9 @@ def _rehearsed(
             _progress(sum(seed in kept.rows for seed in seeds), len(seeds), row)
     except KeyboardInterrupt:
         stopped = True
+    except BrokenExecutor:
+        stopped = True
+        _tell("a process that played a seed was killed; was there enough memory?")
     asked = [kept.rows[seed] for seed in seeds if seed in kept.rows]
     if stopped:
         goes_on = "" if given.state is None else "; the same command goes on from here"

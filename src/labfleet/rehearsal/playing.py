@@ -201,8 +201,11 @@ class Kept:
         try:
             with path.open("a+", encoding="utf-8") as file:
                 file.seek(0)
+                line = "\n"
                 for line in file:
                     self._take(line)
+                if not line.endswith("\n"):
+                    file.write("\n")  # the next row must not be added to a torn one
         except (OSError, UnicodeDecodeError) as problem:
             why = getattr(problem, "strerror", None) or "it is no text"
             raise errors.Invalid(

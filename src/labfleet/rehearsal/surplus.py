@@ -13,7 +13,6 @@ from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.worker import Health, Worker, WorkerPhase
 
 P = WorkerPhase
-MINUTE = 60.0
 SLACK_SECONDS = 3600.0
 """Beyond what the pool asks for: outages of EC2, paused leaders, restarts. Only minutes in which
 nothing kept the pool from giving a worker back are counted."""
@@ -23,13 +22,15 @@ SERVING = frozenset({P.READY, P.ACTIVE})
 
 @dataclass(slots=True)
 class Surplus:
-    """Judges each minute; `broken` takes the rule's word and what was seen."""
+    """Judges now and then; `broken` takes the rule's word and what was seen."""
 
     broken: Callable[[str, str], None]
     _spent: dict[str, float] = field(default_factory=dict)
+    _looked: float = 0.0
 
     def look(
         self,
+        now: float,
         pools: Iterable[Pool],
         workers: Iterable[Worker],
         used: Callable[[Worker], bool],
@@ -46,6 +47,10 @@ class Surplus:
         as given back.
         """
         everyone = list(workers)
+        passed, self._looked = now - self._looked, now
+        serving = {each.name for each in everyone if each.status.phase not in AWAY}
+        for name in self._spent.keys() - serving:
+            del self._spent[name]  # what comes back begins anew
         for pool in pools:
             mine = [
                 each for each in everyone
@@ -77,7 +82,7 @@ class Surplus:
                 continue
             most = scaling.empty_seconds + scaling.cooldown_down_seconds * len(mine) + SLACK_SECONDS
             for name in empty:
-                self._spent[name] = self._spent.get(name, 0.0) + MINUTE
+                self._spent[name] = self._spent.get(name, 0.0) + passed
             if empty and min(self._spent[name] for name in empty) > most:
                 told = f"{len(mine)} workers, {scaling.min_workers} are meant, empty: {empty[:3]}"
                 self.broken("surplus", f"pool {pool.name} has {told} for {most / 3600:.1f} h")

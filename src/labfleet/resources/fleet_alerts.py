@@ -17,11 +17,10 @@ LOUD: dict[tuple[str, str], tuple[Status, Severity]] = {
     ("Pool", "Paused"): ("True", "info"),
     ("Region", "Scanned"): ("False", "warning"),
     ("Webhook", "Delivering"): ("False", "warning"),
-    ("Definition", "NodesKnown"): ("False", "info"),
 }
 """(kind, condition) -> in which status it is raised, and how grave it is."""
 
-KINDS = ("Pool", "Region", "Webhook", "Definition", "Leak")
+KINDS = ("Pool", "Region", "Webhook", "Leak")
 LEAKED = "LicenceLeaked"
 
 _ENTRIES = {(each.kind, each.subject): each for each in runbook.CONDITIONS}

@@ -163,12 +163,13 @@ def raised(parts: Parts, caller: Caller) -> tuple[alerts.Raised, ...]:
         for each in parts.cache.all(kinds.KINDS[kind].type)
         for row in fleet_alerts.raised(each)
     ]
-    leaked = {each.spec.worker for each in parts.cache.all(Leak)}
+    leaked = {each.spec.worker_uid or each.spec.worker for each in parts.cache.all(Leak)}
     for each in parts.cache.all(Worker):
         found += (
             row
             for row in alerts.raised(each.name, each.status.conditions)
-            if row.condition != fleet_alerts.LEAKED or each.name not in leaked
+            if row.condition != fleet_alerts.LEAKED
+            or not leaked.intersection({each.metadata.uid, each.name})
         )
     return tuple(sorted(found, key=alerts.gravity)[:LISTED])
 

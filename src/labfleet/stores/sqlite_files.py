@@ -95,7 +95,7 @@ def recorded(path: str, statement: str, after: int, limit: int) -> Iterator[tupl
     (after, limit) and gives the number to go on from in its fourth column. Temporary: a server
     opened the store while it was read.
     """
-    file = Path(path)
+    file = Path(path).resolve()  # SQLite's log lies beside the file itself, not beside a link
     if not file.is_file():
         raise errors.Gone(f"there is no store file {path}", reason="NoSuchFile")
     # Without a log nobody has it open. SQLite would make one only to read along with others.

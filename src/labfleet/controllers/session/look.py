@@ -77,7 +77,7 @@ class Look:
         if start is not None and self.context.clock.now() < start - head:
             return seen
         others = self.context.cache.by(Session, "here", worker.name)
-        held = session_start.room_held(session, others, worker.status.capacity)
+        held = session_start.room_held(session, others, session_start.size_of(worker))
         return replace(seen, room_held=held)
 
     def budget(self, session: Session) -> Seen:

@@ -131,6 +131,7 @@ def _scheduled(draft: Draft) -> Step:
         return _wait_for_room(draft)
     if FINALIZER_LAB not in draft.finalizers:
         draft.finalizers = (*draft.finalizers, FINALIZER_LAB)
+    draft.set(conditions=conditions.drop(draft.status.conditions, "StartTurn"))
     return draft.go(S.INSTANTIATING, "Importing", "importing the lab")
 
 

@@ -19,6 +19,7 @@ from labfleet.decisions.lifecycle.session_phases import STARTED
 from labfleet.resources import conditions, port_tags
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.session import LabStatus, Session
+from labfleet.resources.worker import Worker
 
 ROOM_PATIENCE = timedelta(minutes=5)
 """How long a booked session waits for its worker's room before another worker is looked for."""
@@ -55,6 +56,13 @@ def room_held(session: Session, others: Iterable[Session], capacity: Amounts | N
         return told
     more = f" and {len(late) - SHOWN} more" if len(late) > SHOWN else ""
     return f"{told}; past their end and still there: {', '.join(late[:SHOWN])}{more}"
+
+
+def size_of(worker: Worker) -> Amounts | None:
+    """Return what a worker has; None while it is not known: its nodes grow as it is licensed."""
+    licence, machine = worker.status.licence, worker.spec.machine
+    coming = machine is not None and machine.licence.token is not None and not licence.licensed
+    return None if coming else worker.status.capacity
 
 
 def _booked(session: Session) -> tuple[datetime, str]:
