@@ -153,7 +153,7 @@ def cases_of(asked: plan.Plan, folder: Path) -> tuple[list[Case], recording.Reco
         variants = planned_fleet.variants(spelt, fleet)
         crowds = {seed: _crowd(asked, folder, fleet, real, seed) for seed in seeds}
         first = crowds[seeds[0]]
-        notes = feasibility.notes(spelt, folder, variants, first)
+        notes = feasibility.notes(spelt, folder, variants, list(crowds.values()))
     crowds[seeds[0]] = replace(first, notes=(*first.notes, *notes))
     cases = [
         Case(

@@ -6,10 +6,11 @@ Plain values for the answer's JSON; instants and ends as in `tally`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from labfleet.rehearsal import stays
+from labfleet.rehearsal.demand import Wish
 from labfleet.rehearsal.stays import Post, Span, Stay, quantile
 from labfleet.rehearsal.tally import Tally, spent_in
 
@@ -90,25 +91,38 @@ def reasons(
     }
 
 
-def details(tally: Tally, end: float, *, begin: float = 0.0, limit: float) -> Row:
-    """Return the figures by pool, by lab definition and by day."""
+def details(
+    tally: Tally, end: float, *, begin: float = 0.0, limit: float, away: Sequence[Wish] = ()
+) -> Row:
+    """Return the figures by pool, by lab definition and by day.
+
+    `away` are wishes that were turned away before they were sessions.
+    """
     return {
         "by_pool": by_pool(tally, end, begin=begin),
-        "by_definition": by_definition(tally, end, begin=begin, limit=limit),
-        "by_day": by_day(tally, end, begin=begin, limit=limit),
+        "by_definition": by_definition(tally, end, begin=begin, limit=limit, away=away),
+        "by_day": by_day(tally, end, begin=begin, limit=limit, away=away),
     }
 
 
-def by_definition(tally: Tally, end: float, *, begin: float = 0.0, limit: float) -> Row:
+def by_definition(
+    tally: Tally, end: float, *, begin: float = 0.0, limit: float, away: Sequence[Wish] = ()
+) -> Row:
     """Return sessions and waits of each lab definition."""
+    lost = Counter(each.definition for each in away)
     kinds: dict[str, list[Stay]] = {}
     for each in tally.stays.values():
         if begin <= each.wished < end:
             kinds.setdefault(each.definition, []).append(each)
-    return {name: _sessions(kinds[name], end, limit) for name in sorted(kinds)}
+    return {
+        name: _sessions(kinds.get(name, []), end, limit, lost[name])
+        for name in sorted({*kinds, *lost})
+    }
 
 
-def by_day(tally: Tally, end: float, *, begin: float = 0.0, limit: float) -> list[Row]:
+def by_day(
+    tally: Tally, end: float, *, begin: float = 0.0, limit: float, away: Sequence[Wish] = ()
+) -> list[Row]:
     """Return sessions by the day on which they were due, and that day's machines."""
     days: list[Row] = []
     start = begin
@@ -119,7 +133,7 @@ def by_day(tally: Tally, end: float, *, begin: float = 0.0, limit: float) -> lis
                if start <= each.asked < until and each.wished >= begin]  # fmt: skip
         days.append({
             "day": len(days),
-            **_sessions(due, end, limit),
+            **_sessions(due, end, limit, sum(start <= each.due < until for each in away)),
             **_machines(spent_in(tally, start, until)),
         })  # fmt: skip
         start = until
@@ -134,12 +148,12 @@ def by_pool(tally: Tally, end: float, *, begin: float = 0.0) -> Row:
     return {name: _machines(pools[name]) for name in sorted(pools)}
 
 
-def _sessions(found: list[Stay], end: float, limit: float) -> Row:
+def _sessions(found: list[Stay], end: float, limit: float, away: int) -> Row:
     waits = sorted(each.wait(end) for each in found if each.ran(end))
     return {
-        "requested": len(found),
+        "requested": len(found) + away,
         "completed": sum(each.outcome(end) == "COMPLETED" for each in found),
-        "unserved": sum(each.never_ran(end, limit) for each in found),
+        "unserved": sum(each.never_ran(end, limit) for each in found) + away,
         "wait_p50": _round(quantile(waits, 0.5)),
         "wait_p95": _round(quantile(waits, 0.95)),
     }

@@ -45,6 +45,11 @@ class Column:
         return [each.figures for each in self.draws]
 
     @property
+    def broken(self) -> bool:
+        """Tell whether a rule was broken in a draw, which was not played to its end."""
+        return any(each.violations for each in self.draws)
+
+    @property
     def worst(self) -> Answer:
         """Return the draw in which the fewest were served in time."""
         return min(self.draws, key=lambda each: (_in_time(each), -each.figures.unserved))

@@ -49,6 +49,11 @@ class Wish:
     acts: tuple[Act, ...] = ()
     line: int = 0
 
+    @property
+    def due(self) -> float:
+        """Return from when it waits: since it was asked for, or its slot begins if later."""
+        return self.at if self.start is None else max(self.at, self.start)
+
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
@@ -73,7 +78,7 @@ def draw(asked: plans.Generated, minutes: dict[str, int], seconds: float, seed: 
     nobody comes at all.
     """
     dice = Dice(f"{seed}/demand")
-    people = asked.on_demand_per_day or asked.slots_per_day
+    people = asked.on_demand_per_day + asked.slots_per_day
     names = (
         _weighted(asked.definitions or dict.fromkeys(minutes, 1.0), minutes)
         if people or asked.definitions
@@ -101,6 +106,11 @@ def draw(asked: plans.Generated, minutes: dict[str, int], seconds: float, seed: 
             raise Wrong(f"these are more than {WISHES_LIMIT} sessions", *HERE, "exams", count)
     if not wishes:
         told = f"nobody comes in {_shown(seconds)}: give onDemandPerDay, slotsPerDay or exams"
+        if people:
+            told = (
+                f"nobody comes in {_shown(seconds)}: {people:g} a day come to no whole session; "
+                "raise onDemandPerDay or slotsPerDay, or play more days"
+            )
         raise Wrong(told, *HERE)
     return Crowd(ordered(wishes), seconds)
 

@@ -26,6 +26,8 @@ COLUMNS = frozenset({
     "cpu", "memory", "storage", "nodes",
 })  # fmt: skip
 OWNER_LENGTH, PRIORITIES = 256, 1000
+LATEST_MINUTES = plans.LONGEST_HOURS * 60
+FURTHEST_YEARS = 100
 When = datetime | float | None
 
 
@@ -156,7 +158,7 @@ def _when(row: Row, name: str) -> When:
             return plans.instant(str(value))
         except (ValueError, OverflowError):
             return _no_instant(name, value)
-    if not math.isfinite(number) or number < 0:
+    if not 0 <= number <= FURTHEST_YEARS * LATEST_MINUTES:  # NaN is neither
         return _no_instant(name, value)
     return number * 60
 
@@ -204,6 +206,9 @@ def _wish(
     owner, priority = str(row.get("owner", "")), _number(row, "priority", whole=True) or 0
     if len(owner) > OWNER_LENGTH or abs(priority) > PRIORITIES:
         raise ValueError(f"owner has at most {OWNER_LENGTH} letters, priority is -1000 to 1000")
+    track = row.get("track")
+    if not isinstance(track, str | None):
+        raise TypeError(f"track: {str(track)[:40]!r} is not a name")
     return Wish(
         at,
         name,
@@ -211,7 +216,7 @@ def _wish(
         f"r{number:06d}",
         start,
         None if minutes is None else begin + minutes * 60,
-        row.get("track") or None,
+        track or None,
         int(priority),
         _acts(row, begin),
         line,
@@ -221,12 +226,18 @@ def _wish(
 def _acts(row: Row, begin: float) -> tuple[Act, ...]:
     """Return what the owner did later; minutes count from the slot's start, else the wish."""
     acts = []
+    for name in ("cancel_after_minutes", "extend_after_minutes", "extend_by_minutes"):
+        value = _number(row, name)
+        if value is not None and value > LATEST_MINUTES:
+            raise ValueError(f"{name}: {value:g} is more than {LATEST_MINUTES} (366 days)")
     cancel = _number(row, "cancel_after_minutes")
     if cancel is not None:
         acts.append(Act(begin + cancel * 60, "cancel"))
     longer, after = _number(row, "extend_by_minutes"), _number(row, "extend_after_minutes")
     if longer is not None and longer <= 0:
         raise ValueError(f"extend_by_minutes: {longer:g} is not more than 0")
+    if after is not None and longer is None:
+        raise ValueError("extend_after_minutes: give extend_by_minutes too")
     if longer is not None:
         acts.append(Act(begin + (10 if after is None else after) * 60, "extend", longer * 60))
     return tuple(sorted(acts, key=lambda act: act.at))

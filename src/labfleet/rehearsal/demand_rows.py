@@ -92,7 +92,8 @@ def _row(path: Path, line: int, header: list[str], cells: list[str]) -> Row:
 
 def _json(path: Path, text: str) -> list[tuple[int, Row]]:
     found = []
-    for line, each in enumerate(text.splitlines(), start=1):
+    # Not splitlines(), which also cuts at separators that may stand inside a string.
+    for line, each in enumerate(text.split("\n"), start=1):
         if not each.strip():
             continue
         try:

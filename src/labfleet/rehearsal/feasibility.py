@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,13 +34,16 @@ NOTES_SHOWN = 20
 
 
 def notes(
-    asked: Plan, folder: Path, variants: list[tuple[Variant, Fleet]], crowd: Crowd
+    asked: Plan, folder: Path, variants: list[tuple[Variant, Fleet]], draws: Sequence[Crowd]
 ) -> tuple[str, ...]:
-    """Return what the reader should know beforehand, each in a sentence.
+    """Return what the reader should know beforehand, each in a sentence, of all draws at once.
 
     Wrong, or Invalid with the demand file's line: it can never run.
     """
-    found = _Examination(asked, folder, variants, crowd)
+    # A file's or a record's demand is the same in every draw.
+    apart = [each for at, each in enumerate(draws) if each not in draws[:at]]
+    crowd = replace(draws[0], wishes=tuple(wish for each in apart for wish in each.wishes))
+    found = _Examination(asked, folder, variants, crowd, len(apart))
     found.definitions()
     found.exams()
     found.tracks_and_sizes()
@@ -58,6 +61,7 @@ class _Examination:
     folder: Path
     variants: list[tuple[Variant, Fleet]]
     crowd: Crowd
+    draws: int = 1
     told: list[str] = field(default_factory=list)
     _specs: dict[str, tuple[DefinitionSpec, DefinitionStatus]] = field(default_factory=dict)
     _places: dict[str, int] = field(default_factory=dict)
@@ -92,7 +96,9 @@ class _Examination:
             self._note(f"definition {name}", wanted[name], told)
 
     def _note(self, of: str, count: int, told: str) -> None:
-        self.told.append(f"{count} session{'' if count == 1 else 's'} of {of} {told}")
+        many = f"{count} session{'' if count == 1 else 's'}"
+        among = f" in {self.draws} draws" if self.draws > 1 else ""
+        self.told.append(f"{many}{among} of {of} {told}")
 
     def _wrong(self, name: str, told: str, key: str) -> NoReturn:
         number = self._places.get(name)

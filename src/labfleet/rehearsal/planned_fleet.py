@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from labfleet.controllers.worker.look import MEMORY_RESERVE_MIB
 from labfleet.kernel import errors
 from labfleet.rehearsal import plan as plans
 from labfleet.rehearsal.plan import Lab, Plan, PoolPlan, Shape, Variant, read_text
@@ -173,7 +174,7 @@ def _capacity(shape: Shape, number: int) -> Amounts:
     known = prices.TYPES.get(shape.instance_type)
     usual = Amounts(storage_mib=STORAGE_MIB, nodes=shape.max_nodes, labs=LABS, ports=PORTS)
     if known is not None:
-        memory = int(known.memory_gib * 1024 * REAL_MEMORY)
+        memory = int(known.memory_gib * 1024 * REAL_MEMORY) - MEMORY_RESERVE_MIB
         usual += Amounts(cpu_milli=known.vcpus * 1000, memory_mib=memory)
     size = Amounts(**{
         name: getattr(stated, name) or getattr(usual, name) for name in amounts.DIMENSIONS

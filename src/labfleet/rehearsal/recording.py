@@ -8,12 +8,14 @@ knows what came before it or after it. What came of it counts up to the period's
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from labfleet.controllers import upkeep
 from labfleet.interfaces.store import Event
 from labfleet.kernel import errors
 from labfleet.rehearsal.demand import Act, Crowd, Wish, ordered
@@ -57,7 +59,10 @@ def of_store(asked: Recorded, folder: Path) -> Recording:
     """Return the recording that a plan asks for; a relative SQLite path counts from `folder`."""
     url = _url(asked.store, folder)
     try:
-        return read(opening.recorded(url), asked.begin, asked.to)
+        horizon, newest = opening.kept(url)
+        young = None if newest is None else newest - upkeep.AUDIT_AGE
+        events = opening.recorded(url)
+        return read(events, asked.begin, asked.to, horizon=horizon, young=young)
     except Wrong:
         raise
     except errors.LabfleetError as problem:
@@ -80,19 +85,22 @@ def _url(store: str, folder: Path) -> str:
     return store
 
 
-def read(events: Iterable[Event], begin: datetime | None, end: datetime | None) -> Recording:
+def read(
+    events: Iterable[Event], begin: datetime | None, end: datetime | None, *,
+    horizon: int = 0, young: datetime | None = None,
+) -> Recording:  # fmt: skip
     """Return the recording of begin..end, or of what of it the log covers.
 
+    The log is whole from the first event beyond the store's `horizon`, or not before `young`.
     Wrong when the log has nothing of it, or nobody asked for anything in it.
     """
     fleet: dict[tuple[str, str], dict[str, Any]] = {}
     people: dict[Key, _Person] = {}
-    tally: Tally | None = None
-    first = newest = None
+    first, events = _whole(events, horizon, young)
+    tally = Tally(first if begin is None or first - begin > SLACK else begin)
+    newest = first
     for event in events:
-        first = event.at if first is None else first
-        newest = event.at if newest is None else max(newest, event.at)
-        tally = tally or Tally(first if begin is None or first - begin > SLACK else begin)
+        newest = max(newest, event.at)
         inside = end is None or event.at < end
         if not inside and event.key.kind != "Session":
             continue
@@ -101,6 +109,8 @@ def read(events: Iterable[Event], begin: datetime | None, end: datetime | None) 
         if event.key.kind in FLEET and (at <= 0 or (event.key.kind, obj.name) not in fleet):
             if event.type != "DELETED" and not obj.deleting:
                 fleet[event.key.kind, obj.name] = spec_of(obj)
+            elif at <= 0:
+                fleet.pop((event.key.kind, obj.name), None)
         elif event.key.kind == "Session":
             _session(event, obj, at, people, tally if inside else None)
         elif event.key.kind == "Worker":
@@ -108,8 +118,6 @@ def read(events: Iterable[Event], begin: datetime | None, end: datetime | None) 
                 tally.worker_gone(obj.metadata.uid, at)
             else:
                 tally.worker(obj, at)
-    if tally is None or first is None or newest is None:
-        raise Wrong("the log of this store is empty", *HERE, "store")
     until = newest if end is None or end - newest > SLACK else end
     covers = f"the log covers {_shown(first)} to {_shown(newest)}"
     if until <= tally.origin:
@@ -126,6 +134,20 @@ def read(events: Iterable[Event], begin: datetime | None, end: datetime | None) 
         raise Wrong(f"{told}; {covers}", *HERE)
     notes = _short(begin, end, first, newest, seconds)
     return Recording(tally.origin, until, fleet, Crowd(ordered(wishes), seconds, (), notes), tally)
+
+
+def _whole(
+    events: Iterable[Event], horizon: int, young: datetime | None
+) -> tuple[datetime, Iterable[Event]]:
+    """Return from when nothing is missing, and all events, with what compaction left before."""
+    source, before = iter(events), []
+    for event in source:
+        before.append(event)
+        if event.revision > horizon or (young is not None and event.at >= young):
+            return event.at, itertools.chain(before, source)
+    if not before:
+        raise Wrong("the log of this store is empty", *HERE, "store")
+    return before[-1].at, before
 
 
 def _short(

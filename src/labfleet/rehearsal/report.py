@@ -83,7 +83,10 @@ def answer(asked: Question, answers: list[Answer], extra: Json) -> Json:
         **extra,
     }  # fmt: skip
     if asked.sizes:
-        made["smallest_enough"] = verdict.smallest(found, asked.sizes, asked.rule)
+        judged = not any(each.broken for each in found)
+        made["smallest_enough"] = (
+            verdict.smallest(found, asked.sizes, asked.rule) if judged else None
+        )
     if asked.recorded is not None:
         made["recorded"] = {
             **column_sets.plain(asked.recorded),
@@ -152,10 +155,10 @@ def text(asked: Question, answers: list[Answer], width: int = WIDTH) -> str:
         lines += _wrapped(f"note: {note}", width)
     lines += ["", *table.drawn(table.rows(found, asked.rule, asked.recorded), width), ""]
     lines += _wrapped(said.text, width)
-    if asked.sizes:
+    if asked.sizes and not any(each.broken for each in found):
         enough = verdict.smallest(found, asked.sizes, asked.rule)
         lines.append(f"the smallest {asked.swept} that is enough: "
-                     f"{'none of these' if enough is None else f'{asked.sizes[enough]:g}'}")  # fmt: skip
+                     f"{'none of these' if enough is None else f'{asked.sizes[enough]:.10g}'}")  # fmt: skip
     for each in found:
         lines += _behind(each, asked, width)
     lines += _broken(answers, asked, width)

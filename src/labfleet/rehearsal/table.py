@@ -15,6 +15,7 @@ from labfleet.rehearsal.tally import Figures
 from labfleet.rehearsal.verdict import good_enough
 
 GAP = "  "
+BROKEN = "broken"
 Row = tuple[str, list[str]]
 Show = Callable[[Spread], str]
 _SETTINGS = ("policy", "workers", "template")
@@ -34,7 +35,7 @@ def _span(each: Spread) -> str:
 
 
 def _count(each: Spread) -> str:
-    return _ranged(each, "g")
+    return _ranged(each, ".10g")
 
 
 def _tenth(each: Spread) -> str:
@@ -109,8 +110,10 @@ def rows(columns: list[Column], rule: Best, recorded: Figures | None) -> list[Ro
         if recorded is not None:
             cells.insert(2, _far(cells[0], cells[1], far[name]))
         made.append((title.format(limit=f"{rule.max_wait_p95_minutes:g}"), cells))
-    last = [_verdict(found, rule) for found in every]
-    made.append(("good enough", last if recorded is None else [*last[:2], "", *last[2:]]))
+    last = [BROKEN if each.broken else _verdict(each.figures, rule) for each in columns]
+    if recorded is not None:
+        last = [_verdict([recorded], rule), last[0], "", *last[1:]]
+    made.append(("good enough", last))
     return made
 
 

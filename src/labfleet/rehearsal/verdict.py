@@ -51,14 +51,25 @@ def unserved_share(found: Figures) -> float | None:
 
 
 def kept(column: Column, rule: Best) -> bool | None:
-    """Tell whether a variant is good enough in every draw; None when none says anything."""
+    """Tell whether a variant is good enough in every draw; None when none says anything.
+
+    Nothing is said of a variant that broke a rule: its play stopped there.
+    """
+    if column.broken:
+        return None
     said = [good_enough(each, rule) for each in column.figures]
     known = [each for each in said if each is not None]
     return all(known) if known else None
 
 
 def judge(columns: list[Column], rule: Best) -> Verdict:
-    """Return the verdict on the variants of a plan."""
+    """Return the verdict on the variants of a plan; none when one of them broke a rule."""
+    broken = [each.name for each in columns if each.broken]
+    if broken:
+        stopped = "its play stopped there" if len(broken) == 1 else "their plays stopped there"
+        return Verdict(
+            f"nothing is judged: a rule was broken with {_listed(broken)}, and {stopped}"
+        )
     said = {each.name: kept(each, rule) for each in columns}
     if not columns or all(each is None for each in said.values()):
         return Verdict("nothing to judge: no session was due in the period")

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from cml_simulator.core.profile import Machine as Hardware
+from labfleet.controllers.worker.look import MEMORY_RESERVE_MIB
 from labfleet.interfaces import store
 from labfleet.kernel import errors
 from labfleet.rehearsal import breakdown, demand, faults, happenings, tally
@@ -33,6 +34,7 @@ from labfleet.rehearsal.stage import Stage
 from labfleet.rehearsal.worlds import cml, ec2
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.machine import Machine
 from labfleet.resources.pool import Scaling
 from labfleet.resources.session import TERMINAL
 from labfleet.service import objects, verbs
@@ -120,13 +122,16 @@ def _answer(run: Run, violations: list[Violation], seconds: float) -> Answer:
     """Return what came of a run."""
     stage, case, away = run.stage, run.case, run.desk.turned_away
     begin, end, limit = case.begin, case.begin + case.crowd.seconds, case.limit
-    found = run.tally
+    found, known = run.tally, stage.loop.time()
+    broken = [*stage.invariants.found, *violations]
+    if broken:
+        end = max(begin, min(end, known))  # nothing was played of the time after that
     return Answer(
         name=case.name,
         seed=case.seed,
         settings=settings(case.fleet),
         figures=tally.figures(found, end, begin=begin, refused=len(away), limit=limit,
-                              known=stage.loop.time()),
+                              known=known),
         waiters=[
             *(_turned_away(each.wish, each.message, begin) for each in away[:WAITERS]),
             *breakdown.waiters(found, end, WAITERS, begin=begin, limit=limit),
@@ -134,12 +139,14 @@ def _answer(run: Run, violations: list[Violation], seconds: float) -> Answer:
         reasons=breakdown.reasons(
             found, end, begin=begin, turned_away=Counter((x.reason, x.message) for x in away)
         ),
-        details=breakdown.details(found, end, begin=begin, limit=limit),
-        violations=[*stage.invariants.found, *violations],
+        details=breakdown.details(
+            found, end, begin=begin, limit=limit, away=[each.wish for each in away]
+        ),
+        violations=broken,
         log=run.digest.hexdigest(),
         commits=stage.shared.commits,
         steps=stage.loop.steps,
-        virtual_hours=stage.loop.time() / 3600,
+        virtual_hours=known / 3600,
         seconds=seconds,
         faults=dict(stage.luck.counts),
         refusals=dict(run.desk.refused),
@@ -147,13 +154,12 @@ def _answer(run: Run, violations: list[Violation], seconds: float) -> Answer:
 
 
 def _turned_away(wish: Wish, message: str, begin: float) -> dict[str, Any]:
-    asked = wish.at if wish.start is None else max(wish.at, wish.start)
     return {
         "session": wish.name,
         "owner": wish.owner,
         "definition": wish.definition,
         "slot": wish.start is not None,
-        "asked_hours": round((asked - begin) / 3600, 3),
+        "asked_hours": round((wish.due - begin) / 3600, 3),
         "wait_seconds": 0.0,
         "outcome": "REFUSED",
         "ran": False,
@@ -185,8 +191,8 @@ def stage_of(loop: loops.Loop, case: Case) -> Stage:
     stage.racks.boot_range = timings.boot_seconds
     stage.cloud.launch_range = timings.launch_seconds
     stage.cloud.stop_range = timings.stop_seconds
-    stage.cloud.hardware = dict(_hardware(spec) for kind, _, spec in case.fleet
-                                if kind == "Template")  # fmt: skip
+    workers = stage.invariants.workers
+    stage.cloud.built = lambda request: hardware_of(workers[request.worker].spec.machine)
     if fidelity.call_seconds is not None:
         low, high = fidelity.call_seconds
         for manners in (ec2.MANNERS, cml.MANNERS):
@@ -197,18 +203,22 @@ def stage_of(loop: loops.Loop, case: Case) -> Stage:
     return stage
 
 
-def _hardware(template: dict[str, Any]) -> tuple[str, Hardware]:
-    """Return the instance type of a template and the server that such a machine is."""
-    machine = template["machine"]
-    size = machine.get("capacity") or {}
-    kind = (machine.get("aws") or {}).get("instanceTypes", ["m5zn.metal"])[0]
+def hardware_of(machine: Machine | None) -> Hardware:
+    """Return the server on which the product finds just the capacity that a machine states.
+
+    It keeps some of the memory for CML itself, and calls storage what is free at first sight.
+    """
     usual = Hardware()
-    memory = size.get("memoryMib", 0) * MIB
-    return kind, replace(
+    if machine is None:
+        return usual
+    size = machine.capacity
+    memory = (size.memory_mib + MEMORY_RESERVE_MIB) * MIB
+    return replace(
         usual,
-        cpus=size.get("cpuMilli", 0) // 1000 or usual.cpus,
-        memory_bytes=memory or usual.memory_bytes,
-        disk_bytes=max(size.get("storageMib", 0) * MIB * 2, usual.disk_bytes),
+        cpus=max(1, size.cpu_milli // 1000) if size.cpu_milli else usual.cpus,
+        memory_bytes=memory if size.memory_mib else usual.memory_bytes,
+        # CML and its images take a quarter of a disk (cml_simulator.core.usage).
+        disk_bytes=-(-size.storage_mib * MIB * 4 // 3) or usual.disk_bytes,
     )
 
 
@@ -260,11 +270,12 @@ class Run:
             await asyncio.sleep(min(ROUND_SECONDS, self._end - loop.time()))
             await self._round()
         stage.luck.stop()
-        await come
         until = self._end + AFTER_SECONDS
-        while loop.time() < until and self._unfinished():
+        while loop.time() < until and (not come.done() or self._unfinished()):
             await asyncio.sleep(ROUND_SECONDS)
             await self._round()
+        if come.done():
+            await come
 
     async def _found(self) -> None:
         """Set the fleet up; a plan whose fleet is refused is wrong."""
@@ -305,6 +316,8 @@ class Run:
         if not await self.desk.wish(wish, demand.spec(wish, EPOCH)):
             return
         for act in wish.acts:
+            if act.at > self._end + AFTER_SECONDS:
+                return  # nobody plays so far
             await asyncio.sleep(max(0.0, act.at - self.stage.loop.time()))
             await self._act(wish.name, act)
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
@@ -89,6 +90,39 @@ def recorded(url: str) -> Iterator[Event]:
             opened.close()
     else:
         raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
+
+
+def kept(url: str) -> tuple[int, datetime | None]:
+    """Return a store's horizon and the instant of its newest event; errors as of `recorded`.
+
+    What lies behind the horizon may be compacted: of objects that live, the last event stays
+    however old it is. No instant: nothing is recorded.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite":
+        sql = statements("sqlite")["events"]
+        return _kept(lambda after: next(
+            sqlite_files.recorded(sqlite_path(rest), sql, after, 1), None
+        ))  # fmt: skip
+    if scheme not in {"postgresql", "postgres"}:
+        raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
+    opened = _driver("labfleet.stores.postgres").PostgresDatabase(
+        url, new_epoch=lambda: "unused", readers=1
+    )
+    try:
+        return _kept(lambda after: next(
+            (row for row in opened.rows(opened.sql["events"], (after, 1)) if row[3]), None
+        ))  # fmt: skip
+    finally:
+        opened.close()
+
+
+def _kept(row_after: Callable[[int], tuple[Any, ...] | None]) -> tuple[int, datetime | None]:
+    first = row_after(0)
+    if first is None:
+        return 0, None
+    last = row_after(int(first[2]) - 1)
+    return int(first[1]), event_of((first if last is None else last)[3:]).at
 
 
 def new_epoch(ids: IdSource) -> str:

@@ -112,7 +112,7 @@ class Cloud:
     luck: Luck
     racks: Racks
     quota: int = 100_000
-    hardware: dict[str, Hardware] = field(default_factory=dict)
+    built: Callable[[LaunchRequest], Hardware] = field(default=lambda _: Hardware())
     launch_range: tuple[float, float] = (10.0, 90.0)
     stop_range: tuple[float, float] = (20.0, 180.0)
     shown_after: float | None = None
@@ -254,7 +254,7 @@ class Cloud:
     def _made(self, request: LaunchRequest, zone: str, owner: str) -> Thing:
         now, dice = self.loop.time(), self.dice
         late = self.luck.strikes("visible_late")
-        built = self.hardware.get(request.instance_type, Hardware())
+        built = self.built(request)
         server = servers.create(
             self.racks.fleet, machine=replace(built, boot_seconds=self.racks.boot_seconds())
         )
