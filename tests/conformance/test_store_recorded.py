@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from store_places import Place, commit, put
@@ -25,3 +26,16 @@ async def test_the_log_is_read_while_the_store_is_in_use(shared_place: Place) ->
         assert events[0].key.name == "w00000"
         assert await store.head() == before
         await store.commit(commit(put("after")))
+
+
+async def test_a_compacted_log_tells_from_where_it_is_whole(shared_place: Place) -> None:
+    """The horizon and the newest instant are told; what lives keeps its last event before it."""
+    async with shared_place.opened() as store:
+        assert await asyncio.to_thread(opening.kept, shared_place.url) == (0, None)
+        await store.commit(commit(*(put(f"w{n}") for n in range(30))))
+        newest = [event.at for event in opening.recorded(shared_place.url)][-1]
+        assert await asyncio.to_thread(opening.kept, shared_place.url) == (0, newest)
+        await store.compact(newest + timedelta(days=1), keep=5)
+        assert await asyncio.to_thread(opening.kept, shared_place.url) == (25, newest)
+        events = await asyncio.to_thread(lambda: list(opening.recorded(shared_place.url)))
+        assert [event.revision for event in events] == list(range(1, 31))

@@ -125,6 +125,32 @@ def test_a_sweep_names_the_smallest_that_is_enough() -> None:
     assert "the smallest maxWorkers that is enough: none of these" in shown
 
 
+def test_nothing_is_judged_where_a_rule_was_broken() -> None:
+    """A play that stopped at a bug is neither good enough nor best, nor are those beside it."""
+    broken = answer("a", violations=[Violation("one", 7200.0, "two instances")])
+    found = columns.gathered([broken, answer("b")])
+    said = verdict.judge(found, RULE)
+    assert (said.best, said.least_bad, said.same) == (None, None, ())
+    assert said.text == ("nothing is judged: a rule was broken with a, and its play stopped there")
+    assert [verdict.kept(each, RULE) for each in found] == [None, True]
+    assert dict(table.rows(found, RULE, None))["good enough"] == ["broken", "yes"]
+    assert dict(table.rows(found, RULE, GOOD))["good enough"] == ["yes", "broken", "", "yes"]
+    swept = question(sizes={"a": 1.0, "b": 2.0}, swept="maxWorkers")
+    assert report.answer(swept, [broken, answer("b")], {})["smallest_enough"] is None
+    assert "the smallest" not in report.text(swept, [broken, answer("b")])
+
+
+def test_large_numbers_are_written_out() -> None:
+    """A sweep's value and a count of seven digits stand there as they are."""
+    many = answer("n 1234567", replace(GOOD, requested=1_234_567))
+    asked = question(sizes={"n 1234567": 1_234_567.0}, swept="emptySeconds")
+    shown = report.text(asked, [many])
+    assert "the smallest emptySeconds that is enough: 1234567" in shown
+    assert dict(table.rows(columns.gathered([many]), RULE, None))["sessions requested"] == [
+        "1234567"
+    ]
+
+
 # --- the table -------------------------------------------------------------------------
 
 

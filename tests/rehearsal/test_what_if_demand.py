@@ -73,6 +73,17 @@ def test_json_lines_may_count_in_minutes(tmp_path: Path) -> None:
     )
 
 
+def test_a_json_string_may_hold_any_separator(tmp_path: Path) -> None:
+    """U+2028 and its like inside a string end no line."""
+    path = tmp_path / "demand.jsonl"
+    rows = [{"submitted": n, "definition": "pod", "owner": "a\u2028b\x85c"} for n in (1, 2)]
+    path.write_text("\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows), "utf-8")
+    wishes = demand_file.read(path, None, {"pod": 60}, 0.0).wishes
+    assert [(wish.owner, wish.line) for wish in wishes] == [
+        ("a\u2028b\x85c", 1), ("a\u2028b\x85c", 2),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("hours", "seconds"),
     [((20.0, 8.0), 86400.0), ((20.0, 8.0), 3 * 86400.0), ((8.0, 20.0), 36000.0), ((8, 8.1), 86400)],
@@ -120,6 +131,13 @@ BAD_ROWS = {
                             "it is cancelled or extended before it is asked for"),
     "shorter": ("submitted,definition,extend_by_minutes\n5,pod,-3", 2,
                 "extend_by_minutes: -3 is not more than 0"),
+    "cancelled years later": ("submitted,definition,cancel_after_minutes\n5,pod,1e9", 2,
+                              "cancel_after_minutes: 1e+09 is more than 527040 (366 days)"),
+    "extended by ages": ("submitted,definition,extend_by_minutes\n5,pod,1e13", 2,
+                         "extend_by_minutes: 1e+13 is more than 527040"),
+    "extended by nothing": ("submitted,definition,extend_after_minutes\n5,pod,30", 2,
+                            "extend_after_minutes: give extend_by_minutes too"),
+    "beyond any clock": ("submitted,definition\n1e300,pod", 2, "submitted: '1e300' is no instant"),
     "years away": ("submitted,definition\n2026-11-30T08:00:00Z,pod\n2027-12-30T08:00:00Z,pod", 3,
                    "it lies 395 days after the beginning; a plan has at most 366"),
     "after the period": ("submitted,definition\n5,pod\n700,pod", 3,
@@ -156,6 +174,8 @@ def test_a_wrong_row_is_named(tmp_path: Path, case: str) -> None:
     ("text", "told"),
     [
         ('{"submitted": 5, "definition": "pod"}\n{"submitted": 5 "definition": "pod"}', "line 2: "),
+        ('{"submitted": 5, "definition": "pod", "track": ["a"]}', "line 1: track: "),
+        ('{"submitted": 5, "definition": "pod", "track": 7}', "line 1: track: '7' is not a name"),
         ("[1]", "line 1: each line is one JSON object"),
         ('{"submitted": NaN, "definition": "pod"}', "line 1: submitted: 'nan' is no instant"),
         ('\n{"submitted": true, "definition": "pod"}', "line 2: submitted: 'True' is no instant"),

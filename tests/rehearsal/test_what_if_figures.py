@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from labfleet.rehearsal import breakdown, tally
+from labfleet.rehearsal.demand import Wish
 from labfleet.rehearsal.stays import Post, Stay
 from labfleet.rehearsal.tally import Tally, figures
 from labfleet.resources.amounts import Amounts
@@ -133,6 +134,15 @@ def test_a_day_has_what_was_due_on_it() -> None:
     assert (monday["requested"], tuesday["requested"], tuesday["completed"]) == (0, 1, 1)
     labs = breakdown.by_definition(told([booked]), 172_800.0, limit=LIMIT)
     assert labs["pod"]["wait_p95"] == 60.0
+
+
+def test_who_was_turned_away_is_in_the_day_and_the_lab() -> None:
+    """What the whole period counts as asked for and unserved, its parts do too."""
+    away = [Wish(10.0, "pod", start=90_000.0), Wish(20.0, "odd")]
+    found = breakdown.details(told([]), 172_800.0, limit=LIMIT, away=away)
+    assert [(day["requested"], day["unserved"]) for day in found["by_day"]] == [(1, 1), (1, 1)]
+    labs = {name: row["unserved"] for name, row in found["by_definition"].items()}
+    assert labs == {"odd": 1, "pod": 1}
 
 
 def test_the_figures_of_the_agreement_keep_their_names() -> None:

@@ -91,6 +91,8 @@ BAD_PLANS = {
                        "line 11: demand.generated.hours: 8 to 20 never comes in a period of 6 h"),
     "nobody": ("onDemandPerDay: 24", "onDemandPerDay: 0",
                "line 11: demand.generated: nobody comes in 6 h"),
+    "less than one": ("onDemandPerDay: 24", "onDemandPerDay: 0.4",
+                      "nobody comes in 6 h: 0.4 a day come to no whole session; raise"),
     "everybody": ("onDemandPerDay: 24", "onDemandPerDay: 1000000000",
                   "line 11: demand.generated.onDemandPerDay: 250000000 sessions in 6 h are more"),
     "no machine": ("instanceType: own", "instanceType: ''", "line 5: templates[1]: Expected `str`"),
@@ -156,6 +158,14 @@ def test_a_variant_that_cannot_hold_a_lab_is_warned_of(tmp_path: Path) -> None:
     (note,) = first.crowd.notes
     assert note.startswith("6 sessions of definition pod will be refused with smaller machines:")
     assert "short 6 CPU" in note
+
+
+def test_what_only_another_draw_asks_for_is_warned_of_too(tmp_path: Path) -> None:
+    """The warnings are of all draws, with their number; the first may not have drawn the lab."""
+    text = PLAN.replace("minutes: 60", "resources: {cpu: 30}").replace("seed: 1", "seeds: [1, 2]")
+    (first, *_), _ = asking.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
+    (note,) = first.crowd.notes
+    assert note.startswith("12 sessions in 2 draws of definition pod will be refused with smaller")
 
 
 def test_what_a_capacity_leaves_out_is_as_usual(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from labfleet.interfaces.store import Event
 from labfleet.kernel import errors
 from labfleet.rehearsal import asking, plan, recording, tally
 from labfleet.resources import kinds
-from labfleet.resources.meta import Metadata, Resource
+from labfleet.resources.machine import CmlSettings, Machine
+from labfleet.resources.meta import Metadata, Resource, SecretRef
+from labfleet.resources.pool import Pool, PoolSpec
 from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus, Slot
+from labfleet.resources.template import Template, TemplateSpec
 from labfleet.stores.sqlite import SqliteDatabase
 
 NINE = datetime(2026, 11, 28, 9, tzinfo=UTC)
@@ -122,6 +126,41 @@ def test_what_came_of_a_period_counts_up_to_its_end() -> None:
     assert (figures.requested, figures.completed, figures.unfinished) == (2, 0, 2)
     whole = recording.read(iter(_log()), None, None)
     assert tally.figures(whole.tally, whole.crowd.seconds).completed == 1
+
+
+@pytest.mark.parametrize(("gone", "there"), [(0.5, False), (2.5, True)])
+@pytest.mark.parametrize("kind", ["deleting", "DELETED"])
+def test_what_was_deleted_before_the_period_is_not_in_its_fleet(
+    gone: float, there: bool, kind: str
+) -> None:
+    """A pool that ended before `from` is not played; one that ended later was there."""
+    made = Metadata(name="old", uid="u-old", creation_timestamp=_at(0))
+    old = Pool(kind="Pool", metadata=made, spec=PoolSpec(template="metal"))
+    ending = _event(5, old, gone)
+    if kind == "deleting":
+        marked = msgspec.structs.replace(made, deletion_timestamp=_at(gone))
+        ending = _event(5, msgspec.structs.replace(old, metadata=marked), gone)
+    else:
+        ending = replace(ending, type="DELETED")
+    events = sorted([*_log(), _event(4, old, 0.0), ending], key=lambda event: event.at)
+    found = recording.read(iter(events), _at(1), _at(3))
+    assert (("Pool", "old") in found.fleet) is there
+
+
+@pytest.mark.parametrize("begin", [None, -24.0])
+def test_a_compacted_log_begins_where_nothing_is_missing(begin: float | None) -> None:
+    """An ancient template that compaction left is in the fleet, and adds no empty months."""
+    made = Metadata(name="metal", uid="u-metal", creation_timestamp=_at(-2400))
+    machine = Machine(cml=CmlSettings(admin_password=SecretRef(env="CML_PASSWORD")))
+    old = Template(kind="Template", metadata=made, spec=TemplateSpec(machine=machine))
+    events = [_event(2, old, -2400.0), *_log()]
+    start = None if begin is None else _at(begin)
+    found = recording.read(iter(events), start, None, horizon=6, young=_at(-2160))
+    assert (found.begin, found.crowd.seconds) == (_at(0), 4 * 3600)
+    assert ("Template", "metal") in found.fleet
+    assert bool(found.crowd.notes) is (begin is not None)
+    young = recording.read(iter(events), start, None, horizon=50, young=_at(0.5))
+    assert young.begin == _at(1)
 
 
 def test_acts_after_the_period_are_still_known() -> None:

@@ -9,7 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from labfleet.rehearsal import asking, columns, loop, main, plan, recording, tally, verdict, what_if
+from labfleet.rehearsal import (
+    asking,
+    columns,
+    demand,
+    loop,
+    main,
+    plan,
+    recording,
+    tally,
+    verdict,
+    what_if,
+)
 from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.what_if import Answer, Case, play
 from labfleet.stores.fleet_store import event_of
@@ -121,6 +132,74 @@ def test_a_recording_gives_back_the_demand_and_what_came_of_it(tmp_path: Path) -
     assert real.completed == played.completed
     assert real.worker_hours == pytest.approx(played.worker_hours, rel=0.01)
     assert real.wait_p95 == played.wait_p95
+
+
+SIZED = """\
+hours: 6
+templates:
+- {{name: a-big, capacity: {{cpu: 40, memory: 32Gi, storage: 60Gi, nodes: 50}}}}
+- {{name: b-small, capacity: {{cpu: 0.5, memory: 16Gi, storage: 800Gi}}}}
+pools: [{{name: main, template: {template}, track: main, scaling: {{minWorkers: 1, maxWorkers: 1}}}}]
+definitions: [{{name: lab, resources: {{cpu: {cpu}, memory: {memory}, storage: {storage}}}}}]
+demand: {{file: demand.csv}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("template", "cpu", "memory", "storage"),
+    [("a-big", 40, "31Gi", "60Gi"), ("b-small", 0.25, "16Gi", "799Gi")],
+)
+def test_a_stated_capacity_is_what_is_played(
+    tmp_path: Path, template: str, cpu: float, memory: str, storage: str
+) -> None:
+    """What just fits runs, beside another template of the same instance type; no more does."""
+    text = SIZED.format(template=template, cpu=cpu, memory=memory, storage=storage)
+    (tmp_path / "plan.yaml").write_text(text)
+    (tmp_path / "demand.csv").write_text("submitted,minutes,definition\n30,60,lab\n60,90,lab\n")
+    (case,), _ = asking.cases_of(plan.load(tmp_path / "plan.yaml"), tmp_path)
+    posts = []
+
+    async def whole(virtual: loop.Loop) -> None:
+        run = what_if.Run(what_if.stage_of(virtual, case), case, lambda _: None)
+        await run.whole()
+        posts.extend(run.tally.posts.values())
+        assert tally.figures(run.tally, run.case.crowd.seconds).completed >= 1
+
+    loop.run(case.seed, whole)
+    stated = next(spec["machine"]["capacity"] for kind, name, spec in case.fleet
+                  if (kind, name) == ("Template", template))  # fmt: skip
+    for post in posts:
+        assert post.capacity.memory_mib == stated["memoryMib"]
+        assert post.capacity.storage_mib == stated["storageMib"]
+        assert post.capacity.nodes == stated["nodes"]
+        assert post.capacity.cpu_milli == max(1000, stated["cpuMilli"])
+
+
+def test_a_play_ends_a_day_after_its_period(tmp_path: Path) -> None:
+    """What somebody does later than a day after the end is not waited for."""
+    case = _case(tmp_path, 3.0, people=8, slots=0)
+    (wish, *_) = case.crowd.wishes
+    for at in (5 * 3600.0, 30 * 3600.0, 1e9):
+        late = replace(wish, acts=(demand.Act(at, "cancel"),))
+        found = play(replace(case, crowd=replace(case.crowd, wishes=(late,))), lambda _: None)
+        assert found.virtual_hours <= 6.0
+
+
+def test_a_play_that_broke_a_rule_counts_up_to_there(tmp_path: Path) -> None:
+    """No machine costs, and nobody waits, in hours that were never played."""
+    case = _case(tmp_path, 4.0)
+    runs = []
+
+    async def whole(virtual: loop.Loop) -> None:
+        run = what_if.Run(what_if.stage_of(virtual, case), case, lambda _: None)
+        runs.append(run)
+        virtual.call_at(3600.0, run.stage.invariants.broken, "bug", "as a test wants it")
+        await run.whole()
+
+    loop.run(case.seed, whole)
+    found = what_if._answer(runs[0], [], 0.0)
+    assert found.virtual_hours == pytest.approx(1.0)
+    assert 0 < found.figures.worker_hours <= 1.0
 
 
 def test_the_command_answers_with_json_on_its_last_line(

@@ -34,6 +34,9 @@ REAL_MEMORY = 0.98
 LABS, PORTS, STORAGE_MIB = 20, 6000, 400 * 1024
 """What a worker has besides CPU and memory when a plan does not say (resources.machine)."""
 
+UNLICENSED_NODES = 5
+"""Nodes that every CML server runs; a licence is for no fewer (resources.machine)."""
+
 FREE_USD = 1e-12
 """A price that adds up to nothing: a template's own 0 means that it states none."""
 
@@ -150,6 +153,7 @@ def _machine(shape: Shape, number: int) -> dict[str, Any]:
     price = shape.hourly_price_usd
     if price is None:
         price = prices.hourly_usd(shape.instance_type) or 0.0
+    size = _capacity(shape, number)
     return {
         "aws": {
             "amiId": "ami-1",
@@ -160,10 +164,10 @@ def _machine(shape: Shape, number: int) -> dict[str, Any]:
         "cml": {
             "adminPassword": {"env": "CML_PASSWORD"},
             "tls": {"mode": "off"},
-            "maxNodesLicensed": shape.max_nodes,
+            "maxNodesLicensed": max(UNLICENSED_NODES, size.nodes),
         },
         "licence": {"product": "CML_Enterprise", "token": {"env": "CML_TOKEN"}},
-        "capacity": msgspec.to_builtins(_capacity(shape, number)),
+        "capacity": msgspec.to_builtins(size),
         "hourlyPriceUsd": FREE_USD if shape.hourly_price_usd == 0 else price,
     }
 
