@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from virtual_time import play
 from world import world
 
 from labfleet.app.settings import Settings
+from labfleet.controllers import context
 from labfleet.controllers.session import act as session_act
 from labfleet.controllers.worker import act as worker_act
 from labfleet.controllers.worker import launch
@@ -238,3 +242,13 @@ def test_a_failing_call_backs_off_although_it_is_written_down() -> None:
             w.check()
 
     play(story)
+
+
+def test_no_controller_writes_with_a_fence_that_may_be_none() -> None:
+    """Leadership may end between a decision and its write; then nothing is written (seed 93)."""
+    room = Path(context.__file__).parent
+    loose = re.compile(r"fence=[a-z_.]*leadership\.fence")
+    assert [path.name for path in room.rglob("*.py") if loose.search(path.read_text())] == []
+    term = SimpleNamespace(leadership=election.AlwaysLeader(None))
+    with pytest.raises(errors.Fenced):
+        context.Context.fence(term)  # type: ignore[arg-type]  # all that it reads

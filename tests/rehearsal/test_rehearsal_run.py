@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,9 @@ FOUND = {
     (11, Options(hours=6)): "sessions waited for ever for a worker whose boot had hung",
     (15, Options(hours=6)): (
         "sessions waited for ever for a worker that was stopped from outside and stayed down"
+    ),
+    (158, replace(BIG, hours=24)): (
+        "a port of an earlier placement, put into the lab by hand, was called given twice"
     ),
     (41, BIG): "a slot's lab came up where another stayed beyond its end: more than there was",
 }

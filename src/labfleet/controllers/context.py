@@ -68,6 +68,17 @@ class Context:
         """Return who writes and why, at fleet time now."""
         return stores.Cause(actor=actor, at=self.clock.now(), reason=reason[:500])
 
+    def fence(self) -> stores.Fence:
+        """Return what every write of a controller carries; Fenced once this replica does not lead.
+
+        Leadership may be over between a decision and its write: a write without a fence would
+        then be taken as anybody's, and overrun the new leader's.
+        """
+        fence = self.leadership.fence
+        if fence is None:
+            raise errors.Fenced("this replica does not lead")
+        return fence
+
     async def record(
         self,
         old: R,
@@ -104,9 +115,7 @@ class Context:
         preconditions: Sequence[stores.Precondition] = (),
     ) -> tuple[R, ...]:
         """Write whole objects in one fenced commit and wait for the cache."""
-        fence = self.leadership.fence
-        if fence is None:
-            raise errors.Fenced("this replica does not lead")
+        fence = self.fence()
         revision, stored = await self.objects.save(
             *objects,
             cause=self.cause(actor, reason),

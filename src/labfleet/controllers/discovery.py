@@ -106,7 +106,7 @@ class DiscoveryController:
             region=region,
             source=SOURCE,
             installation=self.context.installation,
-            fence=self.context.leadership.fence,
+            fence=self.context.fence(),
         )
 
     def _source(self) -> str:

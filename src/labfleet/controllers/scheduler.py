@@ -219,7 +219,7 @@ class Scheduler:
                         ports=tuple((port.transport, port.number) for port in ports),
                     ),
                 ),
-                fence=self.context.leadership.fence,
+                fence=self.context.fence(),
             )
         except errors.Fenced:
             raise
@@ -300,7 +300,7 @@ class Scheduler:
             revision, _ = await self.context.objects.save(
                 msgspec.structs.replace(session, status=status),
                 cause=self.context.cause(ACTOR, reason),
-                fence=self.context.leadership.fence,
+                fence=self.context.fence(),
             )
         except errors.Fenced:
             raise

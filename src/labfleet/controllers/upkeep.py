@@ -44,9 +44,7 @@ class Upkeep:
     async def reconcile(self, key: Key) -> Done | Again:
         """Do one bounded round."""
         del key
-        await admission.expire(
-            self._parts, Caller(access.SYSTEM), fence=self.context.leadership.fence
-        )
+        await admission.expire(self._parts, Caller(access.SYSTEM), fence=self.context.fence())
         now = self.context.clock.monotonic()
         if now >= self._retire_at and not await self._retire():
             self._retire_at = now + RETIRE_EVERY
@@ -101,5 +99,5 @@ class Upkeep:
         await self.context.objects.save(
             gone,
             cause=self.context.cause(ACTOR, "retention is over"),
-            fence=self.context.leadership.fence,
+            fence=self.context.fence(),
         )

@@ -48,12 +48,15 @@ class Truth:
     # --- what the commits say ------------------------------------------------------------
 
     def session(self, new: Session) -> None:
-        """Remember whose marker it is, and every port that it was ever given."""
+        """Remember whose marker it is, and the ports of its last placement, given back or not.
+
+        Those of an earlier placement are not its own any more: a tag with such a number that
+        somebody puts into its lab by hand (`port_added`) was given to nobody.
+        """
         uid = new.metadata.uid
         self.sessions[uid] = new
         if new.status.ports:
-            given = self._given.setdefault(uid, set())
-            given.update((each.transport, each.number) for each in new.status.ports)
+            self._given[uid] = {(each.transport, each.number) for each in new.status.ports}
 
     def forget(self, old: Session) -> None:
         """Forget a session whose record is gone."""

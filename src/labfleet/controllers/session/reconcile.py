@@ -155,7 +155,7 @@ class SessionController:
                     session.metadata.namespace,
                     resources=found,
                     ports=found.observed_ports,
-                    fence=self.context.leadership.fence,
+                    fence=self.context.fence(),
                 )
             except errors.LabfleetError as problem:
                 told = problem.message
