@@ -57,7 +57,9 @@ async def test_a_process_that_only_answers_shows_the_leader_s_evidence(api: Api)
     assert table["nodes"]["told"] == "from the leader"
     assert table["sessions"]["told"] == "no session is placed here"
     assert "is stopped at" in told["told"]
-    [listed] = (await api.call("GET", "/api/v1/fleet/idle")).json["items"]
+    overview = (await api.call("GET", "/api/v1/fleet/idle")).json
+    [listed] = overview["items"]
+    assert overview["leftOut"] == 0
     assert (listed["worker"], listed["verdict"], listed["keptBy"]) == ("w", "idle", told["keptBy"])
     assert listed["told"] == told["told"]
 

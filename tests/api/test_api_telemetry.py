@@ -27,6 +27,7 @@ from labfleet.resources.telemetry import (
     SystemHealth,
     SystemStats,
 )
+from labfleet.service import idle, telemetry
 
 SEED_KEYS = {
     "all_cpu_count", "all_cpu_percent", "all_memory_total", "all_memory_free", "all_memory_used",
@@ -226,3 +227,22 @@ async def test_alerts_of_pools_regions_and_licences_stand_beside_the_workers(api
     rows = (await api.call("GET", "/api/v1/fleet/alerts")).json["items"]
     assert "worker/w" in {each["object"] for each in rows}
     assert told["region/eu-west-1"]["command"] == "labfleet explain region/eu-west-1"
+
+
+@pytest.mark.asyncio
+async def test_a_list_of_the_fleet_says_what_it_left_out(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes the first thousand for all: each of the three lists counts the rest."""
+    for name in ("w1", "w2", "w3"):
+        made = await api.world.make("Worker", name, {"machine": MACHINE})
+        now = api.world.parts.clock.now()
+        facts = conditions.put((), "Silent", "True", "Because", "it is", now=now)
+        status = msgspec.structs.replace(made.status, conditions=facts)
+        save = api.world.parts.objects.save
+        await save(msgspec.structs.replace(made, status=status), cause=Cause("tester", now))
+    monkeypatch.setattr(telemetry, "LISTED", 2)
+    monkeypatch.setattr(idle, "LISTED", 2)
+    for path in ("vitals", "alerts", "idle"):
+        answer = (await api.call("GET", f"/api/v1/fleet/{path}")).json
+        assert (len(answer["items"]), answer["leftOut"]) == (2, 1), path

@@ -62,5 +62,7 @@ def test_idle_alone_is_a_table_of_all_workers(run, stub):
     assert second.split()[:2] == ["w2", "stopped"]
     assert run("idle", "-o", "json").json["items"][0]["worker"] == "w1"
     assert run("idle", "-q").out == "worker/w1\nworker/w2\n"
+    stub.answers["GET /api/v1/fleet/idle"] = (200, {"items": items, "leftOut": 9000})
+    assert "and 9000 more workers that are not listed" in run("idle").err
     stub.answers["GET /api/v1/fleet/idle"] = (200, {"items": []})
     assert "there is no worker" in run("idle").err

@@ -30,9 +30,10 @@ class SwitchRequest(Record, frozen=True, kw_only=True):
 
 
 class IdleList(Record, frozen=True, kw_only=True):
-    """Every living worker's verdict, without its signals."""
+    """Living workers' verdicts, without their signals, by name; how many more there are."""
 
     items: tuple[idle.IdleReading, ...]
+    left_out: int = 0
 
 
 class SeedRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,7 +121,8 @@ def _ours(parts: Parts) -> list[HTTPRouteHandler]:
         return reply(await idle.read(parts, caller(request), name, namespace))
 
     async def everyone(request: Ask) -> Response[bytes]:
-        return reply(IdleList(items=await idle.overview(parts, caller(request))))
+        items, left_out = await idle.overview(parts, caller(request))
+        return reply(IdleList(items=items, left_out=left_out))
 
     async def switch(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"

@@ -16,6 +16,7 @@ from litestar.params import FromPath, PathParameter, QueryParameter
 from labfleet.api.endpoints import Ask, Shape, caller, endpoint, reply
 from labfleet.api.kind_routes import Namespace
 from labfleet.resources import alerts
+from labfleet.resources.meta import Record
 from labfleet.resources.telemetry import ComputeStats, Licensing, Room, Sample
 from labfleet.service import series, telemetry
 from labfleet.service.parts import Parts
@@ -31,16 +32,18 @@ Step = Annotated[
 KIB_PER_MIB = 1024
 
 
-class VitalsList(msgspec.Struct, frozen=True, kw_only=True):
-    """All living workers, the busiest first."""
+class VitalsList(Record, frozen=True, kw_only=True):
+    """Living workers, the busiest first; how many more there are."""
 
     items: tuple[telemetry.Vitals, ...]
+    left_out: int = 0
 
 
-class AlertList(msgspec.Struct, frozen=True, kw_only=True):
-    """What is raised, the gravest first."""
+class AlertList(Record, frozen=True, kw_only=True):
+    """What is raised, the gravest first; how many more there are."""
 
     items: tuple[alerts.Raised, ...]
+    left_out: int = 0
 
 
 class CmlData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,12 +90,14 @@ def routes(parts: Parts) -> list[HTTPRouteHandler]:
         )
 
     async def everyone(request: Ask) -> Response[bytes]:
-        return reply(VitalsList(items=await telemetry.all_vitals(parts, caller(request))))
+        items, left_out = await telemetry.all_vitals(parts, caller(request))
+        return reply(VitalsList(items=items, left_out=left_out))
 
     async def raised(request: Ask) -> Response[bytes]:
         who = caller(request)
         await parts.fresh()
-        return reply(AlertList(items=telemetry.raised(parts, who)))
+        items, left_out = telemetry.raised(parts, who)
+        return reply(AlertList(items=items, left_out=left_out))
 
     return [
         endpoint("GET", "/api/v1/workers/{name:str}/series", over_time, name="getWorkerSeries",

@@ -21,9 +21,10 @@ def idle(call: Call) -> int:
     """
     if click.get_current_context().invoked_subcommand is not None:
         return exits.OK
-    items = call.api.get("/api/v1/fleet/idle").get("items") or []
+    answer = call.api.get("/api/v1/fleet/idle")
+    items = answer.get("items") or []
     if call.out.structured or call.out.format == "jsonpath":
-        call.out.value({"items": items}, "")
+        call.out.value(answer, "")
         return exits.OK
     if call.out.quiet or call.out.format == "name":
         output.write("".join(f"worker/{each['worker']}\n" for each in items))
@@ -32,6 +33,7 @@ def idle(call: Call) -> int:
         ["WORKER", "VERDICT", "UNUSED", "STOP", "KEPT BY", "WHY"],
         [_overview(each, call.now()) for each in items],
     )
+    call.out.left_out(answer, "workers")
     if not items:
         call.out.note("there is no worker")
     return exits.OK

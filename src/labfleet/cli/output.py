@@ -111,6 +111,11 @@ class Output:
         """Print rows under headings, as csv when that was asked for."""
         write(self._csv(titles, rows) if self.format == "csv" else self._text(titles, rows))
 
+    def left_out(self, answer: dict[str, Any], what: str) -> None:
+        """Say how many rows the server left out of its answer, if any."""
+        if answer.get("leftOut"):
+            self.note(f"and {answer['leftOut']} more {what} that are not listed")
+
     def note(self, text: str) -> None:
         """Tell a person something, on stderr."""
         if not self.quiet:

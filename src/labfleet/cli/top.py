@@ -68,7 +68,7 @@ def _all(call: Call) -> int:
     answer = call.api.get("/api/v1/fleet/vitals")
     items = answer.get("items") or []
     if call.out.structured or call.out.format == "jsonpath":
-        call.out.value({"items": items}, "")
+        call.out.value(answer, "")
         return exits.OK
     rows = [
         [
@@ -89,6 +89,7 @@ def _all(call: Call) -> int:
     titles = ["WORKER", "PHASE", "HEALTH", "CPU%", "MEMORY%", "DISK%", "NODES", "LABS",
               "SESSIONS", "MEASURED", "ALERTS"]  # fmt: skip
     call.out.table(titles, rows)
+    call.out.left_out(answer, "workers")
     return exits.OK
 
 
@@ -154,7 +155,7 @@ def alerts(call: Call) -> int:
     answer = call.api.get("/api/v1/fleet/alerts")
     items = answer.get("items") or []
     if call.out.structured or call.out.format == "jsonpath":
-        call.out.value({"items": items}, "")
+        call.out.value(answer, "")
         return exits.OK
     now = call.now()
     rows = [
@@ -169,6 +170,7 @@ def alerts(call: Call) -> int:
         for each in items
     ]
     call.out.table(["SEVERITY", "OBJECT", "ALERT", "SINCE", "WHAT", "FIX"], rows)
+    call.out.left_out(answer, "alerts")
     if not rows:
         call.out.note("nothing is raised")
     return exits.OK

@@ -7,7 +7,6 @@ never taken for this run's: a seed is a story only together with both.
 from __future__ import annotations
 
 import concurrent.futures
-import gc
 import hashlib
 import itertools
 import json
@@ -26,8 +25,6 @@ from labfleet.rehearsal.run import Options, Report, rehearse
 
 CODE = frozenset({".py", ".sql", ".json", ".yaml"})
 """What a seed's story depends on beside the seed and its options."""
-RARELY = (50_000, 20, 100)
-"""Thresholds of the garbage collector during a seed: a tenth of its CPU time (measured)."""
 SEEDS_A_PROCESS = 20
 Row = dict[str, Any]
 
@@ -82,13 +79,7 @@ def _quiet() -> None:
 
 def _one(job: tuple[int, Options]) -> Row:
     seed, options = job
-    before = gc.get_threshold()
-    gc.set_threshold(*RARELY)
-    try:
-        return row_of(rehearse(seed, options), options)
-    finally:
-        gc.set_threshold(*before)
-        gc.collect()
+    return row_of(rehearse(seed, options), options)
 
 
 def row_of(report: Report, options: Options) -> Row:

@@ -7,9 +7,7 @@ import gc
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any
 
 from labfleet.rehearsal import convergence, faults, happenings
 from labfleet.rehearsal import loop as loops
@@ -19,8 +17,9 @@ from labfleet.rehearsal.worlds import desk_wire
 from labfleet.rehearsal.worlds.desk import Desk, Verbs
 from labfleet.rehearsal.worlds.people import Demand, People
 
-GARBAGE_THRESHOLD = 50_000
-"""New objects between two looks for garbage: a run makes little, and looks cost a sixth of it."""
+RARELY = (50_000, 20, 100)
+"""Thresholds of the garbage collector during a run, which makes little garbage: with the usual
+ones its looks cost a quarter of the CPU time (measured). What is left is collected at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +74,18 @@ def rehearse(seed: int, options: Options) -> Report:
         stages.append(stage)
         await _play(stage, options, report)
 
-    rare = gc.get_threshold()
-    gc.set_threshold(GARBAGE_THRESHOLD, *rare[1:])
+    before = gc.get_threshold()
+    gc.set_threshold(*RARELY)
     try:
         loops.run(seed, main)
     except (loops.Deadlock, loops.Livelock) as problem:
         at = stages[0].loop.time()
         report.violations.append(Violation(type(problem).__name__.lower(), at, str(problem)))
     finally:
-        gc.set_threshold(*rare)
+        gc.set_threshold(*before)
     _sum_up(report, stages[0])
+    stages.clear()
+    gc.collect()
     report.seconds = time.process_time() - begun
     return report
 
@@ -107,31 +108,18 @@ async def _play(stage: Stage, options: Options, report: Report) -> None:
         finally:
             over.set()
 
-    _named(stage, "the play itself", main())
+    stage.named("the play itself", main())
     await over.wait()
-
-
-def _named(stage: Stage, name: str, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Run a part of the story; its death is a bug with its name, never a silence."""
-    task = stage.loop.create_task(coro)
-
-    def ended(done: asyncio.Task[None]) -> None:
-        error = None if done.cancelled() else done.exception()
-        if error is not None:
-            stage.invariants.broken("bug", f"{name} died: {told(error)}")
-
-    task.add_done_callback(ended)
-    return task
 
 
 async def _acts(stage: Stage, people: People, options: Options, report: Report) -> None:
     loop = stage.loop
-    crowd, gone = _named(stage, "the crowd", people.run()), asyncio.Event()
+    crowd, gone = stage.named("the crowd", people.run()), asyncio.Event()
     crowd.add_done_callback(lambda _: gone.set())
     for each in stage.plan.happenings:
-        _named(stage, f"{each.word} (happening {each.number})", happenings.play(stage, each))
-    watch = _named(stage, "the patrol", _patrol(stage))
-    caretaker = _named(stage, "the caretaker", people.operators.care())
+        stage.named(f"{each.word} (happening {each.number})", happenings.play(stage, each))
+    watch = stage.named("the patrol", _patrol(stage))
+    caretaker = stage.named("the caretaker", people.operators.care())
     await asyncio.sleep(options.hours * 3600)
     await gone.wait()
     stage.luck.stop()

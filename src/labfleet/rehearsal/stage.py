@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,6 +138,18 @@ class Stage:
         built = Hardware(boot_seconds=self.racks.boot_seconds())
         server = fleet.create(self.racks.fleet, machine=built)
         return f"https://{self.racks.boot(server.id, hangs=False)}"
+
+    def named(self, name: str, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a part of the story; its death is a bug with its name, never a silence."""
+        task = self.loop.create_task(coro)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if error is not None:
+                self.invariants.broken("bug", f"{name} died: {told(error)}")
+
+        task.add_done_callback(ended)
+        return task
 
     def calls(self) -> Counter[str]:
         """Return how many calls went out, by far side."""

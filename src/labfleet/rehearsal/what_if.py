@@ -264,7 +264,7 @@ class Run:
         stage, loop = self.stage, self.stage.loop
         await self._found()
         for each in stage.plan.happenings:
-            loop.create_task(happenings.play(stage, each))
+            stage.named(f"{each.word} (happening {each.number})", happenings.play(stage, each))
         come = loop.create_task(self._come())
         while loop.time() < self._end:
             await asyncio.sleep(min(ROUND_SECONDS, self._end - loop.time()))

@@ -26,7 +26,7 @@ from labfleet.service.parts import Caller, Parts
 from labfleet.service.ruled import Ruled, with_spec
 
 EVENTS_LIMIT = 10_000
-LISTED, BREATH = 1000, 50
+LISTED = 1000
 CHECK_ASKED = "labfleet.dev/idle-check-asked"
 """Annotation that makes the idle controller look at once; its value is when it was asked for."""
 _OUTSIDE = frozenset({"nodes", "console", "telemetry", "cpu", "network", "health"})
@@ -81,21 +81,22 @@ async def read(parts: Parts, caller: Caller, name: str, namespace: str = "defaul
     return reading(parts, worker)
 
 
-async def overview(parts: Parts, caller: Caller) -> tuple[IdleReading, ...]:
-    """Return the verdict on every living worker, by name, at most `LISTED`; without the signals.
+async def overview(parts: Parts, caller: Caller) -> tuple[tuple[IdleReading, ...], int]:
+    """Return the verdict on every living worker, by name, without the signals.
+
+    At most `LISTED`, and how many were left out.
 
     Those that the rule has stopped are among them: they start again when they are needed.
     """
     access.demand(caller.principal, "read", "Worker")
     await parts.fresh()
     ended = WorkerPhase.TERMINATED
-    living = (each for each in parts.cache.all(Worker) if each.status.phase is not ended)
+    living = [each for each in parts.cache.all(Worker) if each.status.phase is not ended]
     found: list[IdleReading] = []
     for each in sorted(living, key=lambda worker: worker.name)[:LISTED]:
-        if len(found) % BREATH == BREATH - 1:
-            await asyncio.sleep(0)  # others of this loop must not wait for a large fleet
         found.append(msgspec.structs.replace(reading(parts, each), signals=(), recent=()))
-    return tuple(found)
+        await asyncio.sleep(0)  # a reading looks at all who wait; others must not wait for it
+    return tuple(found), len(living) - len(found)
 
 
 async def switch(

@@ -120,8 +120,11 @@ def of(parts: Parts, worker: Worker) -> Reading:
     )
 
 
-async def all_vitals(parts: Parts, caller: Caller) -> tuple[Vitals, ...]:
-    """Return every living worker's numbers, the busiest first, at most `LISTED`."""
+async def all_vitals(parts: Parts, caller: Caller) -> tuple[tuple[Vitals, ...], int]:
+    """Return living workers' numbers, the busiest first.
+
+    At most `LISTED`, and how many were left out.
+    """
     access.demand(caller.principal, "read", "Worker")
     await parts.fresh()
     ended = WorkerPhase.TERMINATED
@@ -142,7 +145,7 @@ async def all_vitals(parts: Parts, caller: Caller) -> tuple[Vitals, ...]:
         for each in parts.cache.all(Worker)
         if each.status.phase is not ended
     ]
-    return tuple(sorted(found, key=_busiest)[:LISTED])
+    return tuple(sorted(found, key=_busiest)[:LISTED]), max(0, len(found) - LISTED)
 
 
 def _busiest(each: Vitals) -> tuple[float, str]:
@@ -150,10 +153,10 @@ def _busiest(each: Vitals) -> tuple[float, str]:
     return (1.0 if cpu is None else -cpu), each.worker
 
 
-def raised(parts: Parts, caller: Caller) -> tuple[alerts.Raised, ...]:
+def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
     """Return what is raised on anything that the caller may read, the gravest first.
 
-    A licence that leaked is said once: by its Leak, which stays when the worker is gone.
+    At most `LISTED`, and how many were left out. A licence that leaked is said once: by its Leak, which stays when the worker is gone.
     """
     access.demand(caller.principal, "read", "Worker")
     found = [
@@ -171,7 +174,7 @@ def raised(parts: Parts, caller: Caller) -> tuple[alerts.Raised, ...]:
             if row.condition != fleet_alerts.LEAKED
             or not leaked.intersection({each.metadata.uid, each.name})
         )
-    return tuple(sorted(found, key=alerts.gravity)[:LISTED])
+    return tuple(sorted(found, key=alerts.gravity)[:LISTED]), max(0, len(found) - LISTED)
 
 
 def numbers_of(parts: Parts, worker: Worker) -> dict[str, vitals.Number]:
