@@ -22,6 +22,8 @@ from labfleet.resources.worker import Worker, WorkerPhase
 SHORTEST, LONGEST = 600.0, 2400.0
 """Seconds after which somebody resumes what is paused."""
 POOL, BORROWED = "main", "borrowed"
+MOST_TRIES = 200
+"""Tries to make a deleted pool anew: more than a day, far beyond the longest drain."""
 _AT_WORK = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.STARTING})
 
 
@@ -147,13 +149,12 @@ class Operators:
             return
         await asyncio.sleep(dice.between(3600, self.hours * 1800 + 3601))
         await self.send(self.desk.delete("Pool", POOL))
-        tries = 0
-        while True:
+        for tries in range(1, MOST_TRIES + 1):
             await asyncio.sleep(dice.between(300, 900))
-            tries += 1
             again = self.desk.create("Pool", POOL, self.pool, f"anew-{tries}")
             if await self.send(again) is not None:
                 return
+        raise AssertionError("a pool that was deleted never gave its name back")
 
     # --- pauses and settings -----------------------------------------------------------
 
