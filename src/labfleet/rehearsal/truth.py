@@ -211,11 +211,12 @@ class Truth:
             return
         if conditions.find(worker.status.conditions, "LicenceLeaked") is not None:
             return
-        last = self._last.get(worker.metadata.uid)
+        now = worker.status.ec2.instance_id
         for thing in self.machines(worker):
             uuid = self.server(thing).config.identity.product_uuid
-            # The record of an earlier machine's leak may be gone by now.
-            if uuid not in self.racks.fleet.cloud.held or (thing.id != last and uuid in self.leaks):
+            # The leak of an earlier machine is not the worker's any more, and its record may be
+            # gone: earlier is each but the one that it has now, even while it waits for its next.
+            if uuid not in self.racks.fleet.cloud.held or (thing.id != now and uuid in self.leaks):
                 continue
             text = f"{worker.key} lets go of a licence that {thing.id} still holds"
             self.broken("licence", text)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from labfleet.decisions import ledger, port_numbers, wording
+from labfleet.decisions import ledger, placement, port_numbers, wording
 from labfleet.decisions.lifecycle.session_draft import Draft, S, Step
 from labfleet.decisions.lifecycle.session_phases import STARTED
 from labfleet.resources import conditions, port_tags
@@ -59,10 +59,16 @@ def room_held(session: Session, others: Iterable[Session], capacity: Amounts | N
 
 
 def size_of(worker: Worker) -> Amounts | None:
-    """Return what a worker has; None while it is not known: its nodes grow as it is licensed."""
-    licence, machine = worker.status.licence, worker.spec.machine
-    coming = machine is not None and machine.licence.token is not None and not licence.licensed
-    return None if coming else worker.status.capacity
+    """Return what a worker has, None while nobody has seen it.
+
+    While its licence does not count (not yet, or not any more) it has the nodes that it shall
+    have: those that are seen only grow. Nothing ever hides its CPUs and its memory.
+    """
+    size, machine = worker.status.capacity, worker.spec.machine
+    if size is None or machine is None or worker.status.licence.licensed:
+        return size
+    wanted = placement.shape(worker.name, worker.spec.track, machine).capacity
+    return msgspec.structs.replace(size, nodes=max(size.nodes, wanted.nodes))
 
 
 def _booked(session: Session) -> tuple[datetime, str]:

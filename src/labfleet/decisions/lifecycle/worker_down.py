@@ -139,9 +139,8 @@ def failed(draft: Draft) -> Step:
         return draft.go(P.STARTING, "trying again")
     if draft.worker.spec.origin is not None:
         return draft.stay("the instance that was adopted is gone", again=CHECK * 2)
-    # Another machine: the leak of the old one is on record and not this one's.
-    draft.set(ec2=Ec2Status(), cml=CmlStatus(), licence=LicenceStatus())
-    draft.set(conditions=conditions.drop(draft.status.conditions, "LicenceLeaked"))
+    # Another machine: no fact of the old one is this one's, and its leak is on record.
+    draft.set(ec2=Ec2Status(), cml=CmlStatus(), licence=LicenceStatus(), conditions=())
     return draft.go(P.PENDING, "trying again")
 
 
