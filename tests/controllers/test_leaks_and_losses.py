@@ -8,7 +8,7 @@ from world import ADMIN, World, world
 from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
 from labfleet.resources.pool import Pool
-from labfleet.resources.worker import Worker
+from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service import settings_verbs
 
 
@@ -61,6 +61,31 @@ def test_each_machine_that_a_worker_loses_is_a_leak_of_its_own() -> None:
             await w.desire("w1", "Terminated")
             await w.until(w.is_("w1", "TERMINATED"))
             assert len(w.cache.all(Leak)) == 2
+
+    play(story)
+
+
+def test_nothing_that_was_true_of_a_lost_machine_is_said_of_the_next() -> None:
+    """A worker that begins anew has left its failure and takes no labs: nothing else is known."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.worker()
+            await w.until(w.is_("w1", "READY"))
+            assert conditions.is_true(w.w().status.conditions, "Licensed")
+            w.compute.end(w.compute.alive("w1")[0])
+            await w.until(w.is_("w1", "FAILED"))
+            said: list[list[tuple[str, str]]] = []
+
+            def note(_: Worker | None, new: Worker | None) -> None:
+                if new is not None and new.status.phase is WorkerPhase.PENDING:
+                    said.append([(each.type, each.status) for each in new.status.conditions])
+
+            w.cache.on_change(Worker, note)
+            await w.desire("w1", "Ready")
+            await w.until(w.is_("w1", "READY"))
+            assert said[0] == [("AcceptingLabs", "False"), ("Failed", "False")]
 
     play(story)
 

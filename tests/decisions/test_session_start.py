@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lifecycle_worlds import machine, worker
@@ -164,12 +165,25 @@ def test_who_holds_the_room_past_its_end_is_named() -> None:
     assert session_start.room_held(session("s"), [late], Amounts(cpu_milli=1)) == ""
 
 
-def test_a_size_that_still_grows_holds_nobody_up() -> None:
-    """Between its boot and its licence a worker seems to have five nodes; that is no lack."""
-    size = Amounts(nodes=5)
-    for token, licensed, known in ((True, None, None), (True, True, size), (False, None, size)):
-        status = WorkerStatus(capacity=size, licence=LicenceStatus(licensed=licensed))
-        made = msgspec.structs.replace(
-            worker(status), spec=worker(machine=machine(licensed=token)).spec
-        )
-        assert session_start.size_of(made) == known
+@pytest.mark.parametrize("licensed", [None, False, True])
+@pytest.mark.parametrize("token", [True, False])
+def test_only_the_nodes_of_a_size_still_grow(token: bool, licensed: bool | None) -> None:
+    """Five nodes are no lack while the licence does not count; CPUs never are without end.
+
+    Rehearsal seed 265: a licence out of compliance let a lab in where no CPU was left.
+    """
+    size = Amounts(cpu_milli=6000, memory_mib=1024, nodes=5)
+    status = WorkerStatus(capacity=size, licence=LicenceStatus(licensed=licensed))
+    made = msgspec.structs.replace(
+        worker(status), spec=worker(machine=machine(licensed=token)).spec
+    )
+    nodes = 200 if token and not licensed else 5
+    known = session_start.size_of(made)
+    assert known == msgspec.structs.replace(size, nodes=nodes)
+    mine, late = booked("mine", S.SCHEDULED, 30, 4000), booked("late", S.STOPPING, 0, 3000, 20)
+    assert session_start.room_held(mine, [late, mine], known).startswith("w1 lacks 1 CPU")
+
+
+def test_a_size_that_nobody_has_seen_holds_nobody_up() -> None:
+    """Unknown is not nothing: the placement knew a size."""
+    assert session_start.size_of(worker(WorkerStatus())) is None

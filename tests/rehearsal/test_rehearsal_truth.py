@@ -183,6 +183,18 @@ def test_a_licence_is_looked_for_on_every_machine_of_a_worker(site: Site) -> Non
     assert site.rules() == {"licence"}
 
 
+def test_a_leak_on_record_of_an_earlier_machine_is_not_asked_of_the_worker(site: Site) -> None:
+    """Seeds 281, 288: a worker that waits for its next machine may go; one that has it may not."""
+    uuid = site.truth.server(site.thing).config.identity.product_uuid
+    site.racks.fleet.cloud.held[uuid] = 0.0
+    site.truth.worker(worker("FAILED", site.thing.id))
+    site.truth.leaks.add(uuid)
+    site.truth.licence_gone(worker("TERMINATED"))
+    assert not site.found
+    site.truth.licence_gone(worker("TERMINATED", site.thing.id))
+    assert site.rules() == {"licence"}
+
+
 def test_two_machines_of_one_worker_are_counted_without_tags(site: Site) -> None:
     """What the product writes on them does not matter."""
     second = site.launch("t2")
