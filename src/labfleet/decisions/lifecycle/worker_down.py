@@ -139,9 +139,18 @@ def failed(draft: Draft) -> Step:
         return draft.go(P.STARTING, "trying again")
     if draft.worker.spec.origin is not None:
         return draft.stay("the instance that was adopted is gone", again=CHECK * 2)
-    # Another machine: no fact of the old one is this one's, and its leak is on record.
-    draft.set(ec2=Ec2Status(), cml=CmlStatus(), licence=LicenceStatus(), conditions=())
+    _forget_machine(draft)
     return draft.go(P.PENDING, "trying again")
+
+
+def _forget_machine(draft: Draft) -> None:
+    """Begin as one who never had a machine: a new spec may have made its next one another size.
+
+    The old one's leak is on record of its own, and its console text tells why it is gone.
+    """
+    draft.set(ec2=Ec2Status(), cml=CmlStatus(), licence=LicenceStatus(), conditions=())
+    draft.set(capacity=None, health=Health.UNKNOWN, failed_checks=0, foreign_ports=())
+    draft.set(ready_since=None, empty_since=None)
 
 
 def _gave_up(draft: Draft) -> bool:
