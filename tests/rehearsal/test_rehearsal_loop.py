@@ -174,6 +174,26 @@ def test_a_paused_process_wakes_to_what_came() -> None:
     assert seen == [1, 2, 62.5, 63.5]
 
 
+def test_what_began_in_a_pause_dies_with_its_process_in_silence() -> None:
+    """A task that never had its first step is no bug of a process that was killed (seed 443)."""
+    seen: list[str] = []
+
+    async def life() -> None:
+        seen.append("lived")
+
+    async def main(loop: loops.Loop) -> list[str]:
+        process = loops.Process("p")
+        loop.pause(process)
+        loop.spawn(process, life())
+        await asyncio.sleep(1)
+        loop.kill(process)
+        await asyncio.sleep(1)
+        return list(loop.troubles)
+
+    assert loops.run(1, main) == []
+    assert seen == []
+
+
 def test_children_belong_to_their_process() -> None:
     """Killing a process ends the tasks that its tasks made."""
     seen: list[float] = []

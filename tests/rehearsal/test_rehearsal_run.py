@@ -29,6 +29,9 @@ FOUND = {
     (158, replace(BIG, hours=24)): (
         "a port of an earlier placement, put into the lab by hand, was called given twice"
     ),
+    (443, replace(BIG, hours=12)): (
+        "a request to a process that was killed in a pause was called a task that died"
+    ),
     (265, replace(BIG, hours=4)): "a licence out of compliance hid that a worker was full",
     (288, replace(BIG, hours=14)): "a leak on record was asked of a worker without a machine",
     (41, BIG): "a slot's lab came up where another stayed beyond its end: more than there was",

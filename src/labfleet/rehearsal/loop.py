@@ -369,8 +369,9 @@ class Loop(asyncio.BaseEventLoop):
         Its coroutines are kept, not closed: closing would run their `finally` blocks.
         """
         process.alive = False
-        process.held.clear()
+        # First the graves: what began while it was paused is held by nothing but `held`.
         self._graves += [task for task in process.tasks if not task.done()]
+        process.held.clear()
 
     def pause(self, process: Process) -> None:
         """Stop a process as SIGSTOP does."""
