@@ -9,6 +9,7 @@ from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
+from labfleet.service import settings_verbs
 
 OF_THE_RECORD = {
     "phase_since", "conditions", "idle", "console", "attempt", "message", "errors",
@@ -16,7 +17,6 @@ OF_THE_RECORD = {
 }  # fmt: skip
 """What a worker's status keeps when it begins anew with another machine: none of it is a size or
 a reading of the lost one, but its console text, which tells why it was lost."""
-from labfleet.service import settings_verbs
 
 
 def alive(w: World) -> list[str]:

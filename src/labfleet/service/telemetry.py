@@ -156,7 +156,8 @@ def _busiest(each: Vitals) -> tuple[float, str]:
 def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
     """Return what is raised on anything that the caller may read, the gravest first.
 
-    At most `LISTED`, and how many were left out. A licence that leaked is said once: by its Leak, which stays when the worker is gone.
+    At most `LISTED`, and how many were left out. A licence that leaked is said once: by its
+    Leak, which stays when the worker is gone.
     """
     access.demand(caller.principal, "read", "Worker")
     found = [
