@@ -16,8 +16,7 @@ from labfleet.resources.meta import Metadata, SecretRef
 from labfleet.resources.region import Region
 from labfleet.resources.worker import Worker
 from labfleet.service.core.parts import Refused
-from labfleet.service.reads import regions
-from labfleet.service.verbs import adoption, objects
+from labfleet.service.verbs import adoption, leaks, objects
 from labfleet.service.verbs import lifecycle as verbs
 
 REGION = "us-east-1"
@@ -250,12 +249,12 @@ async def test_a_leak_is_resolved_with_a_note() -> None:
             spec=LeakSpec(worker="w1", since=w.clock.now()),
         )
         await w.parts.objects.save(leak, cause=w.parts.cause(ADMIN, "x"))
-        await regions.resolve(w.parts, ADMIN, "w1-abc", note="freed in CSSM")
+        await leaks.resolve(w.parts, ADMIN, "w1-abc", note="freed in CSSM")
         assert await w.parts.objects.get(Leak, "w1-abc") is None
         [last, *_] = await objects.events(w.parts, ADMIN, KINDS["Leak"], "w1-abc")
         assert (last.type, last.reason, last.actor) == ("DELETED", "Resolved: freed in CSSM", "ada")
         with pytest.raises(errors.Gone):
-            await regions.resolve(w.parts, ADMIN, "w1-abc")
+            await leaks.resolve(w.parts, ADMIN, "w1-abc")
 
 
 @pytest.mark.asyncio

@@ -13,7 +13,9 @@ from litestar.openapi import OpenAPIConfig
 from litestar.params import HeaderParameter, QueryParameter
 
 from labfleet.api import front
-from labfleet.api.compatible import seed_routes, worker_seed_routes
+from labfleet.api.compatible import cml_data, seed_routes, worker_seed_routes
+from labfleet.api.compatible import idle as compatible_idle
+from labfleet.api.compatible import settings as compatible_settings
 from labfleet.api.core import openapi, problems
 from labfleet.api.core.endpoints import JSON, Ask, Shape, endpoint
 from labfleet.api.front import App, Credentials, Done, Front
@@ -80,6 +82,9 @@ def build(
             *log_routes.routes(parts),
             *settings_routes.routes(parts),
             *adoption_routes.routes(parts),
+            *cml_data.routes(parts),
+            *compatible_idle.routes(parts),
+            *compatible_settings.routes(parts),
             *worker_seed_routes.routes(parts),
             *_streams(),
             endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",

@@ -18,10 +18,10 @@ from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
+from labfleet.service.core import lookup
 from labfleet.service.core.parts import Caller, Parts
 from labfleet.service.reads import explain, listing
 from labfleet.service.reads.explain import Explanation
-from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 from labfleet.web import overview, values, words
 from labfleet.web.overview import Happening, Table
@@ -61,7 +61,7 @@ async def detail(parts: Parts, caller: Caller, row: Kind, name: str, namespace: 
     now = parts.clock.now()
     try:
         found = await explain.explain(parts, caller, row, name, namespace)
-        obj: Resource | None = await verbs.found(parts, caller, row.type, name, namespace)
+        obj: Resource | None = await lookup.found(parts, caller, row.type, name, namespace)
     except errors.Gone:
         found, obj = None, None
     real = name if obj is None else obj.name

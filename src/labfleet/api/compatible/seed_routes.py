@@ -21,7 +21,7 @@ from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import ResourceObservation
 from labfleet.resources.worker import Worker
-from labfleet.service.core import access, intake
+from labfleet.service.core import access, intake, lookup
 from labfleet.service.core.parts import Parts
 from labfleet.service.reads import listing
 from labfleet.service.verbs import admission, observations
@@ -195,7 +195,7 @@ def _workers(parts: Parts) -> list[HTTPRouteHandler]:
     async def get(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
         who = caller(request)
         access.demand(who.principal, "read", "Worker")
-        return reply(await verbs.found(parts, who, Worker, id_, namespace))
+        return reply(await lookup.found(parts, who, Worker, id_, namespace))
 
     return [
         endpoint("GET", "/api/internal/workers", list_, name="internalWorkers", tag="seeds",

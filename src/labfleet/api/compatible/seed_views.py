@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from labfleet.api.verbs.telemetry_routes import payload
+from labfleet.api.compatible.cml_data import payload
 from labfleet.resources.definition import Definition
 from labfleet.resources.session import Session
 from labfleet.resources.telemetry import Room, Sample

@@ -34,7 +34,7 @@ from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.interfaces.compute import Instance, InstanceState
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.worker import Worker
-from labfleet.service.core import intake
+from labfleet.service.core import intake, lookup
 from labfleet.service.core.parts import Parts
 from labfleet.service.kinds import origin_rules
 from labfleet.service.reads import regions
@@ -204,7 +204,7 @@ def _orders(parts: Parts) -> list[HTTPRouteHandler]:
         request: Ask, id_: Id, namespace: Namespace = "default"
     ) -> Response[bytes]:
         await parts.fresh()
-        worker = await verbs.found(parts, caller(request), Worker, id_, namespace)
+        worker = await lookup.found(parts, caller(request), Worker, id_, namespace)
         return reply(_capacity(parts, worker))
 
     one = "/api/internal/workers/{id_:str}"

@@ -17,7 +17,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import intake
 from labfleet.service.core.parts import Parts
 from labfleet.service.reads import regions
-from labfleet.service.verbs import adoption
+from labfleet.service.verbs import adoption, leaks
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 
@@ -77,7 +77,7 @@ def routes(parts: Parts) -> list[HTTPRouteHandler]:
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         sent = await record(request, ResolveRequest)
-        return reply(await regions.resolve(parts, caller(request), name, namespace, note=sent.note))
+        return reply(await leaks.resolve(parts, caller(request), name, namespace, note=sent.note))
 
     return [
         endpoint("POST", "/api/v1/workers/{name:str}/adopt", adopt, name="adoptWorker",

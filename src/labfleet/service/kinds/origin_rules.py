@@ -18,8 +18,8 @@ from labfleet.resources.region import IGNORED_KEPT, RegionStatus
 from labfleet.resources.worker import Ec2Status, Origin, Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.parts import Caller, Parts, Refused
+from labfleet.service.kinds import region_rules
 from labfleet.service.kinds.ruled import Ruled, with_spec, with_status
-from labfleet.service.reads import regions
 
 INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
@@ -92,7 +92,7 @@ async def create(parts: Parts, ruled: Ruled) -> Ruled:
     writes = (*ruled.writes, ledger_rows.touch(row))
     if origin.kind == "imported":
         new = with_status(new, ec2=Ec2Status(instance_id=origin.instance_id))
-        taken = await regions.changed(parts, origin.region or "", _unignore(origin))
+        taken = await region_rules.changed(parts, origin.region or "", _unignore(origin))
         conditions, writes = (*conditions, *taken[0]), (*writes, *taken[1])
     return Ruled(new, conditions, writes)
 
@@ -109,7 +109,7 @@ async def delete_worker(parts: Parts, caller: Caller, old: Worker) -> Ruled:
         return Ruled(with_status(old, message=told), reason=told)
     back = f"labfleet adopt {what} --region {origin.region} --template NAME"
     told += f"; discovery ignores it: {back} takes it back"
-    ignored = await regions.changed(parts, origin.region or "", _ignore(origin))
+    ignored = await region_rules.changed(parts, origin.region or "", _ignore(origin))
     return Ruled(with_status(old, message=told), *ignored, reason=told)
 
 
@@ -126,7 +126,7 @@ def may_become(worker: Worker, desired: str) -> None:
         raise Refused(what, reason="ExternalServer")
 
 
-def _ignore(origin: Origin) -> regions.Change:
+def _ignore(origin: Origin) -> region_rules.Change:
     def change(status: RegionStatus) -> RegionStatus:
         kept = [each for each in status.ignored if each != origin.instance_id]
         ignored = tuple([*kept, origin.instance_id or ""][-IGNORED_KEPT:])
@@ -135,7 +135,7 @@ def _ignore(origin: Origin) -> regions.Change:
     return change
 
 
-def _unignore(origin: Origin) -> regions.Change:
+def _unignore(origin: Origin) -> region_rules.Change:
     def change(status: RegionStatus) -> RegionStatus:
         kept = tuple(each for each in status.ignored if each != origin.instance_id)
         return msgspec.structs.replace(status, ignored=kept)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from labfleet.resources.meta import Record
 from labfleet.resources.worker import Worker
-from labfleet.service.core import access
+from labfleet.service.core import access, lookup
 from labfleet.service.core.parts import Caller, Parts
-from labfleet.service.verbs import lifecycle as verbs
 
 
 class ConsoleText(Record, frozen=True, kw_only=True):
@@ -28,7 +27,7 @@ class ConsoleText(Record, frozen=True, kw_only=True):
 async def kept(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> ConsoleText:
     """Return the kept text of a worker; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
-    worker = await verbs.found(parts, caller, Worker, name, namespace)
+    worker = await lookup.found(parts, caller, Worker, name, namespace)
     head, _, text = worker.status.console.partition("\n")
     if not head.startswith("["):
         reason = "none is kept: it is fetched once after a boot that failed, or a failing check"

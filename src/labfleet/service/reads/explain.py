@@ -30,11 +30,10 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
-from labfleet.service.core import access
+from labfleet.service.core import access, lookup
 from labfleet.service.core.parts import Caller, Parts
 from labfleet.service.reads import drain_blockers
 from labfleet.service.reads.drain_blockers import Blocker
-from labfleet.service.verbs import lifecycle as verbs
 
 # Which limit of the template bounds which phase.
 _LIMITS = {
@@ -106,7 +105,7 @@ async def explain(
     """Return the explanation of any object that the caller sees; Gone when there is none."""
     access.demand(caller.principal, "read", row.name)
     kind: type[Resource] = row.type
-    obj = await verbs.found(parts, caller, kind, name, namespace)
+    obj = await lookup.found(parts, caller, kind, name, namespace)
     return _with_pause(parts, caller, obj, await _explained(parts, obj, namespace))
 
 

@@ -1,4 +1,4 @@
-"""Idle detection for people and programs: the explained verdict, the switch, the seeds' check.
+"""Idle detection for people and programs: the explained verdict.
 
 Works in a process that only answers: what the server itself told comes from the samples when
 this process has them, else from the record of the leader's last check. Stops nothing: that is
@@ -8,29 +8,23 @@ the idle controller's, which looks at the server once more before it does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from labfleet.decisions import idle, parking
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources.fleet_settings import Idle
-from labfleet.resources.idle import Activity, ActivityEvent, IdleSignal, event_of
+from labfleet.resources.idle import Activity, ActivityEvent, IdleSignal
 from labfleet.resources.meta import Record
 from labfleet.resources.worker import IdleStatus, Worker, WorkerPhase
-from labfleet.service.core import access
+from labfleet.service.core import access, lookup
 from labfleet.service.core.parts import Caller, Parts
-from labfleet.service.kinds.ruled import Ruled, with_spec
 from labfleet.service.reads import idle_facts
-from labfleet.service.verbs import lifecycle as verbs
 
-EVENTS_LIMIT = 10_000
 LISTED = 1000
-CHECK_ASKED = "labfleet.dev/idle-check-asked"
-"""Annotation that makes the idle controller look at once; its value is when it was asked for."""
 _OUTSIDE = frozenset({"nodes", "console", "telemetry", "cpu", "network", "health"})
 
 
@@ -64,21 +58,10 @@ class IdleReading(Record, frozen=True, kw_only=True):
     status: IdleStatus = IdleStatus()
 
 
-class Detection(Record, frozen=True, kw_only=True):
-    """What the check of the seeds' internal route found (upstream.md 2.4)."""
-
-    worker: str
-    checked_at: datetime
-    telemetry_fetched: bool
-    activity_updated: bool
-    reading: IdleReading
-    error: str | None = None
-
-
 async def read(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> IdleReading:
     """Return the verdict on a worker as it stands now; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
-    worker = await verbs.found(parts, caller, Worker, name, namespace)
+    worker = await lookup.found(parts, caller, Worker, name, namespace)
     await parts.fresh()
     return reading(parts, worker)
 
@@ -101,82 +84,8 @@ async def overview(parts: Parts, caller: Caller) -> tuple[tuple[IdleReading, ...
     return tuple(found), len(living) - len(found)
 
 
-async def switch(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, enabled: bool
-) -> Worker:
-    """Turn idle detection of one worker on or off."""
-
-    async def change(old: Worker) -> Ruled:
-        return Ruled(with_spec(old, idle_detection=enabled))
-
-    reason = "IdleDetectionEnabled" if enabled else "IdleDetectionDisabled"
-    where = (name, namespace)
-    return await verbs.changed(
-        parts, caller, Worker, where, action="drain", reason=reason, change=change
-    )
-
-
-async def detect(
-    parts: Parts,
-    caller: Caller,
-    name: str,
-    namespace: str = "default",
-    *,
-    force: bool = False,
-    events: Sequence[Mapping[str, Any]] | None = None,
-) -> Detection:
-    """Take events of use over, judge, and with `force` have the controller look at once.
-
-    `events` are CML's own (category, timestamp, data); what counts is decided by the settings.
-    Nothing given never counts as nothing done.
-    """
-    access.demand(caller.principal, "record", "Worker")
-    told = None if events is None else tuple(event_of(each) for each in events[:EVENTS_LIMIT])
-    updated = False
-
-    async def change(old: Worker) -> Ruled:
-        nonlocal updated
-        new, updated = _with_events(parts, old, told)
-        if force:
-            marks = {**new.metadata.annotations, CHECK_ASKED: parts.clock.now().isoformat()}
-            generation = old.metadata.generation + 1
-            metadata = msgspec.structs.replace(
-                new.metadata, annotations=marks, generation=generation
-            )
-            new = msgspec.structs.replace(new, metadata=metadata)
-        return Ruled(new)
-
-    where = (name, namespace)
-    worker = await verbs.changed(
-        parts, caller, Worker, where, action="record", reason="IdleCheckAsked", change=change
-    )
-    await parts.fresh()
-    return Detection(
-        worker=worker.name,
-        checked_at=parts.clock.now(),
-        telemetry_fetched=told is not None,
-        activity_updated=updated,
-        reading=reading(parts, worker, told),
-    )
-
-
-def _with_events(
-    parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None
-) -> tuple[Worker, bool]:
-    """Return the worker with newer use on record, and whether there was any."""
-    if told is None:
-        return worker, False
-    before = worker.status.idle
-    found = _judged(parts, worker, told)
-    last = found.last_activity_at
-    if last is None or (before.last_activity_at is not None and last <= before.last_activity_at):
-        return worker, False
-    noted = msgspec.structs.replace(before, last_activity_at=last, recent=found.recent)
-    status = msgspec.structs.replace(worker.status, idle=noted)
-    return msgspec.structs.replace(worker, status=status), True
-
-
-def _judged(parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None) -> idle.Verdict:
+def judged(parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None) -> idle.Verdict:
+    """Return the verdict on a worker from what this process has, and from told events of use."""
     now = parts.clock.now()
     found = idle_facts.of_sample(worker, parts.samples.newest(worker.name))
     points = parts.samples.points(worker.name)
@@ -193,7 +102,7 @@ def reading(
 ) -> IdleReading:
     """Return the verdict with the leader's evidence where this process has none of its own."""
     settings, now = parts.settings.now().idle, parts.clock.now()
-    verdict = _judged(parts, worker, told)
+    verdict = judged(parts, worker, told)
     kept = {each.name: each for each in worker.status.idle.evidence}
     signals = tuple(
         kept.get(each.name, each) if each.verdict == "unknown" and each.name in _OUTSIDE else each

@@ -1,27 +1,20 @@
 """Regions: what discovery and garbage collection found, put together for people.
 
-Reading, and the one careful way to change what is remembered of a region. Nothing is scanned
-here; the controllers do that.
+Only reading: the controllers scan, `kinds.region_rules` changes what is remembered of a region.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 
-import msgspec
-
-from labfleet.interfaces import store as stores
-from labfleet.kernel import errors, ids
-from labfleet.resources import conditions, kinds
+from labfleet.kernel import ids
+from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
-from labfleet.resources.meta import Metadata, Record
-from labfleet.resources.region import Deed, Region, RegionStatus, Suspect
+from labfleet.resources.meta import Record
+from labfleet.resources.region import Deed, Region, Suspect
 from labfleet.resources.worker import Worker
-from labfleet.service.core import access, intake
+from labfleet.service.core import access
 from labfleet.service.core.parts import Caller, Parts
-
-Change = Callable[[RegionStatus], RegionStatus]
 
 
 class RegionScan(Record, frozen=True, kw_only=True, rename=None):
@@ -128,51 +121,6 @@ def garbage(parts: Parts, caller: Caller) -> GarbageSummary:
         ended=sum(each.status.ended for each in _all(parts)),
         leaks=len(parts.cache.all(Leak)),
     )
-
-
-async def changed(
-    parts: Parts, name: str, change: Change
-) -> tuple[tuple[stores.Precondition, ...], tuple[stores.Write, ...]]:
-    """Return what must hold and be written so that a region's status changes with a commit."""
-    if intake.name_problem(name):
-        raise intake.invalid(("region", "is not a region's name"))
-    found = await parts.objects.get(Region, name) or fresh(parts, name)
-    status = change(found.status)
-    if status == found.status:
-        return (), ()
-    new = msgspec.structs.replace(found, status=status)
-    put = stores.Put(new.key, new.metadata.uid, kinds.encode(new), new.metadata.labels)
-    return (stores.AtRevision(new.key, found.revision),), (put,)
-
-
-def fresh(parts: Parts, name: str) -> Region:
-    """Return a region that is not stored yet."""
-    metadata = Metadata(
-        name=name, uid=parts.ids.uid(), generation=1, creation_timestamp=parts.clock.now()
-    )
-    return Region(metadata=metadata)
-
-
-async def resolve(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, note: str = ""
-) -> Leak:
-    """Close a leak: a person has freed the licence. Gone when there is none.
-
-    The last event of the leak keeps who said so and the note.
-    """
-    access.demand(caller.principal, "delete", "Leak")
-    if len(note) > 400:
-        raise intake.invalid(("note", "at most 400 characters"))
-    found = None if intake.name_problem(name) else await parts.objects.get(Leak, name, namespace)
-    if found is None:
-        raise errors.Gone(f"leak {name[:80]!r} does not exist")
-    metadata = msgspec.structs.replace(
-        found.metadata, deletion_timestamp=parts.clock.now(), finalizers=()
-    )
-    gone = msgspec.structs.replace(found, metadata=metadata)
-    reason = f"Resolved: {note}" if note else "Resolved"
-    _, stored = await parts.objects.save(gone, cause=parts.cause(caller, reason))
-    return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
 
 def _all(parts: Parts) -> list[Region]:

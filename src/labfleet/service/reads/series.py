@@ -9,9 +9,8 @@ from labfleet.kernel import errors
 from labfleet.resources import series
 from labfleet.resources.meta import Record
 from labfleet.resources.worker import Worker
-from labfleet.service.core import access
+from labfleet.service.core import access, lookup
 from labfleet.service.core.parts import Caller, Parts
-from labfleet.service.verbs import lifecycle as verbs
 
 POINTS = 1000
 DEFAULT_SINCE = timedelta(hours=6)
@@ -65,7 +64,7 @@ async def read(
     `POINTS` come back.
     """
     access.demand(caller.principal, "read", "Worker")
-    worker = await verbs.found(parts, caller, Worker, name, namespace)
+    worker = await lookup.found(parts, caller, Worker, name, namespace)
     now = parts.clock.now()
     begin, wanted = _since(since, now), _metrics(metrics)
     tier = series.tier_for(begin, step, now)

@@ -16,9 +16,8 @@ from labfleet.resources.meta import Record
 from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Health, ScheduledEvent, Worker, WorkerPhase
-from labfleet.service.core import access
+from labfleet.service.core import access, lookup
 from labfleet.service.core.parts import Caller, Parts
-from labfleet.service.verbs import lifecycle as verbs
 
 LISTED = 1000
 
@@ -83,7 +82,7 @@ class Vitals(Record, frozen=True, kw_only=True):
 async def newest(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> Reading:
     """Return a worker's newest numbers; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
-    return of(parts, await verbs.found(parts, caller, Worker, name, namespace))
+    return of(parts, await lookup.found(parts, caller, Worker, name, namespace))
 
 
 def of(parts: Parts, worker: Worker) -> Reading:

@@ -25,10 +25,9 @@ from labfleet.resources.cluster import (
 )
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Metadata
-from labfleet.service.core import access, idempotency, intake, ledger_rows
+from labfleet.service.core import access, idempotency, intake, ledger_rows, lookup
 from labfleet.service.core.parts import Caller, Parts, retried
 from labfleet.service.kinds.ruled import referred, with_status
-from labfleet.service.verbs import lifecycle as verbs
 
 GRACE = timedelta(minutes=10)
 PARAMS_BYTES = 64 * 1024
@@ -127,7 +126,7 @@ async def _ended(
     fence: stores.Fence | None = None,
 ) -> Simulation:
     async def attempt() -> Simulation:
-        old = await verbs.found(parts, caller, Simulation, name, namespace)
+        old = await lookup.found(parts, caller, Simulation, name, namespace)
         if old.status.phase is not SimulationPhase.APPROVED:
             return old
         new = with_status(old, phase=phase, reservation=None, completed_at=parts.clock.now())

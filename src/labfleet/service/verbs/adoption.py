@@ -30,11 +30,10 @@ from labfleet.resources.worker import (
     WorkerSpec,
     WorkerStatus,
 )
-from labfleet.service.core import access, intake, ledger_rows
+from labfleet.service.core import access, intake, ledger_rows, lookup
 from labfleet.service.core.parts import Caller, Parts, Refused, retried
 from labfleet.service.kinds import machine_rules, origin_rules
 from labfleet.service.kinds.ruled import referred
-from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 
 BATCH = 100
@@ -130,7 +129,7 @@ async def adopt(
     _person(caller)
 
     async def attempt() -> Worker:
-        old = await verbs.found(parts, caller, Worker, name, namespace)
+        old = await lookup.found(parts, caller, Worker, name, namespace)
         origin = old.spec.origin
         if origin is None:
             raise Refused(f"worker {name!r} was launched by us; it is ours", reason="NotImported")

@@ -16,7 +16,7 @@ from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Drain, Worker, WorkerPhase
-from labfleet.service.core import access, idempotency, intake
+from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.parts import Caller, Parts, Refused, retried
 from labfleet.service.kinds import origin_rules, session_rules
 from labfleet.service.kinds.ruled import Ruled, with_spec
@@ -25,26 +25,6 @@ R = TypeVar("R", bound=Resource)
 TEXT_LIMIT = 1024
 DRAIN_SECONDS = 14400
 _ENDED = frozenset({WorkerPhase.TERMINATED, WorkerPhase.TERMINATING_EC2})
-
-
-async def found(
-    parts: Parts, caller: Caller, kind: type[R], name: str, namespace: str = "default"
-) -> R:
-    """Return the object that the caller sees under this name or uid; Gone when there is none."""
-    obj = None
-    if not intake.name_problem(name) and not intake.name_problem(namespace):
-        obj = await parts.objects.get(kind, name, namespace)
-        if obj is None and len(name) == 36:
-            # The routes that the seeds name address things by id.
-            known = [each for each in parts.cache.all(kind) if each.metadata.uid == name]
-            obj = (
-                await parts.objects.get(kind, known[0].name, known[0].metadata.namespace)
-                if known
-                else None
-            )
-    if obj is None or not access.sees(caller.principal, obj):
-        raise errors.Gone(f"{kind.__name__.lower()} {name[:80]!r} does not exist")
-    return obj
 
 
 async def drain(
@@ -292,7 +272,7 @@ async def changed(
     access.demand(caller.principal, action, kind.__name__)
 
     async def attempt() -> R:
-        old = await found(parts, caller, kind, *where)
+        old = await lookup.found(parts, caller, kind, *where)
         ruled = await change(old)
         if ruled.obj == old:
             return old

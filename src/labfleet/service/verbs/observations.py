@@ -15,10 +15,9 @@ from labfleet.interfaces import store as stores
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Record
 from labfleet.resources.session import ResourceObservation, Session, SessionPhase
-from labfleet.service.core import access, intake
+from labfleet.service.core import access, intake, lookup
 from labfleet.service.core.parts import Caller, Parts, retried
 from labfleet.service.kinds.ruled import with_status
-from labfleet.service.verbs import lifecycle as verbs
 
 OBSERVABLE = (SessionPhase.RUNNING, SessionPhase.COLLECTING)
 PORTS_LIMIT = 6000
@@ -72,7 +71,7 @@ async def record(
         raise intake.invalid(("observedPorts", f"names to port numbers, at most {PORTS_LIMIT}"))
 
     async def attempt() -> Session:
-        old = await verbs.found(parts, caller, Session, name, namespace)
+        old = await lookup.found(parts, caller, Session, name, namespace)
         if old.status.phase not in OBSERVABLE:
             what = f"session {old.name!r} is {old.status.phase}, not RUNNING or COLLECTING"
             raise intake.invalid(("status.phase", what), reason="WrongPhase")
@@ -104,7 +103,7 @@ async def summary(
     access.demand(caller.principal, "read", "Definition")
     if not 1 <= limit <= LIST_LIMIT:
         raise intake.invalid(("limit", f"must be 1 to {LIST_LIMIT}"))
-    definition = await verbs.found(parts, caller, Definition, name, namespace)
+    definition = await lookup.found(parts, caller, Definition, name, namespace)
     await parts.fresh()
     seen = [
         each

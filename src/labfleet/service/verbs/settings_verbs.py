@@ -15,13 +15,13 @@ from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import NAME, Settings, SettingsSpec
 from labfleet.resources.meta import Metadata
 from labfleet.resources.pool import Pool
-from labfleet.service.core import access, intake
+from labfleet.service.core import access, intake, lookup
 from labfleet.service.core.fleet_settings import PAUSED_MARK
 from labfleet.service.core.parts import Caller, Parts, Refused, retried
 from labfleet.service.kinds import settings_rules
 from labfleet.service.kinds.ruled import with_spec
 from labfleet.service.verbs import objects
-from labfleet.service.verbs.lifecycle import TEXT_LIMIT, found
+from labfleet.service.verbs.lifecycle import TEXT_LIMIT
 
 CHANGED = "Changed"
 Edit = Callable[[SettingsSpec], SettingsSpec]
@@ -117,7 +117,7 @@ async def pause_pool(
     _short(reason)
 
     async def attempt() -> Pool:
-        old = await found(parts, caller, Pool, name, namespace)
+        old = await lookup.found(parts, caller, Pool, name, namespace)
         marks = dict(old.metadata.annotations)
         marks.pop(PAUSED_MARK, None)
         if paused:

@@ -21,7 +21,7 @@ from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint, Room, Sample, SystemStats
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec
-from labfleet.service.core import access, intake
+from labfleet.service.core import access, intake, lookup
 from labfleet.service.core.parts import Caller, Parts, Refused
 from labfleet.service.kinds.ruled import referred
 from labfleet.service.verbs import lifecycle as verbs
@@ -192,7 +192,7 @@ async def drain_and_stop(
     parts: Parts, caller: Caller, name: str, namespace: str, *, reason: str
 ) -> Worker:
     """Empty a running worker and stop it (upstream's internal drain); Refused unless it runs."""
-    worker = await verbs.found(parts, caller, Worker, name, namespace)
+    worker = await lookup.found(parts, caller, Worker, name, namespace)
     if worker.status.summary != "running":
         what = f"worker {worker.name!r} is {worker.status.summary}, not running"
         raise Refused(what, reason="NotRunning")
@@ -205,7 +205,7 @@ async def drain_and_stop(
 
 async def mark_terminated(parts: Parts, caller: Caller, name: str, namespace: str) -> Worker:
     """Return an ended worker; Refused while EC2 has not said so: only EC2 ends a record."""
-    worker = await verbs.found(parts, caller, Worker, name, namespace)
+    worker = await lookup.found(parts, caller, Worker, name, namespace)
     access.demand(caller.principal, "drain", "Worker")
     if worker.status.phase is WorkerPhase.TERMINATED:
         return worker
@@ -285,7 +285,7 @@ def of_region(parts: Parts, caller: Caller, region: str) -> list[Worker]:
 async def there(parts: Parts, caller: Caller, region: str, name: str) -> Worker:
     """Return a worker of a region; Gone when it is in another one."""
     access.demand(caller.principal, "read", "Worker")
-    found = await verbs.found(parts, caller, Worker, name)
+    found = await lookup.found(parts, caller, Worker, name)
     if found.spec.machine is None or found.spec.machine.aws.region != region:
         raise errors.Gone(f"worker {name[:80]!r} does not exist in {region[:80]!r}")
     return found
@@ -312,7 +312,7 @@ async def _remove(parts: Parts, caller: Caller, old: Resource) -> None:
 
 async def _worker(parts: Parts, caller: Caller, name: str, namespace: str) -> Worker:
     access.demand(caller.principal, "record", "Worker")
-    return await verbs.found(parts, caller, Worker, name, namespace)
+    return await lookup.found(parts, caller, Worker, name, namespace)
 
 
 def _instant(parts: Parts, told: datetime | None) -> datetime:

@@ -1,0 +1,32 @@
+"""One object by name or uid, as a caller may see it: what verbs and reads begin with."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from labfleet.kernel import errors
+from labfleet.resources.meta import Resource
+from labfleet.service.core import access, intake
+from labfleet.service.core.parts import Caller, Parts
+
+R = TypeVar("R", bound=Resource)
+
+
+async def found(
+    parts: Parts, caller: Caller, kind: type[R], name: str, namespace: str = "default"
+) -> R:
+    """Return the object that the caller sees under this name or uid; Gone when there is none."""
+    obj = None
+    if not intake.name_problem(name) and not intake.name_problem(namespace):
+        obj = await parts.objects.get(kind, name, namespace)
+        if obj is None and len(name) == 36:
+            # The routes that the seeds name address things by id.
+            known = [each for each in parts.cache.all(kind) if each.metadata.uid == name]
+            obj = (
+                await parts.objects.get(kind, known[0].name, known[0].metadata.namespace)
+                if known
+                else None
+            )
+    if obj is None or not access.sees(caller.principal, obj):
+        raise errors.Gone(f"{kind.__name__.lower()} {name[:80]!r} does not exist")
+    return obj

@@ -1,0 +1,39 @@
+"""The one careful way to change what is remembered of a region, together with another write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from labfleet.interfaces import store as stores
+from labfleet.resources import kinds
+from labfleet.resources.meta import Metadata
+from labfleet.resources.region import Region, RegionStatus
+from labfleet.service.core import intake
+from labfleet.service.core.parts import Parts
+
+Change = Callable[[RegionStatus], RegionStatus]
+
+
+async def changed(
+    parts: Parts, name: str, change: Change
+) -> tuple[tuple[stores.Precondition, ...], tuple[stores.Write, ...]]:
+    """Return what must hold and be written so that a region's status changes with a commit."""
+    if intake.name_problem(name):
+        raise intake.invalid(("region", "is not a region's name"))
+    found = await parts.objects.get(Region, name) or fresh(parts, name)
+    status = change(found.status)
+    if status == found.status:
+        return (), ()
+    new = msgspec.structs.replace(found, status=status)
+    put = stores.Put(new.key, new.metadata.uid, kinds.encode(new), new.metadata.labels)
+    return (stores.AtRevision(new.key, found.revision),), (put,)
+
+
+def fresh(parts: Parts, name: str) -> Region:
+    """Return a region that is not stored yet."""
+    metadata = Metadata(
+        name=name, uid=parts.ids.uid(), generation=1, creation_timestamp=parts.clock.now()
+    )
+    return Region(metadata=metadata)

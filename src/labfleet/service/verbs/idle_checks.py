@@ -1,0 +1,111 @@
+"""The switch of idle detection, and the check that programs ask for with what a server told.
+
+The controller stops workers; a check only records use and asks the controller to look at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from labfleet.resources.idle import ActivityEvent, event_of
+from labfleet.resources.meta import Record
+from labfleet.resources.worker import Worker
+from labfleet.service.core import access
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.kinds.ruled import Ruled, with_spec
+from labfleet.service.reads import idle
+from labfleet.service.verbs import lifecycle
+
+EVENTS_LIMIT = 10_000
+CHECK_ASKED = "labfleet.dev/idle-check-asked"
+"""Annotation that makes the idle controller look at once; its value is when it was asked for."""
+
+
+class Detection(Record, frozen=True, kw_only=True):
+    """What the check of the seeds' internal route found (upstream.md 2.4)."""
+
+    worker: str
+    checked_at: datetime
+    telemetry_fetched: bool
+    activity_updated: bool
+    reading: idle.IdleReading
+    error: str | None = None
+
+
+async def switch(
+    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, enabled: bool
+) -> Worker:
+    """Turn idle detection of one worker on or off."""
+
+    async def change(old: Worker) -> Ruled:
+        return Ruled(with_spec(old, idle_detection=enabled))
+
+    reason = "IdleDetectionEnabled" if enabled else "IdleDetectionDisabled"
+    where = (name, namespace)
+    return await lifecycle.changed(
+        parts, caller, Worker, where, action="drain", reason=reason, change=change
+    )
+
+
+async def detect(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str = "default",
+    *,
+    force: bool = False,
+    events: Sequence[Mapping[str, Any]] | None = None,
+) -> Detection:
+    """Take events of use over, judge, and with `force` have the controller look at once.
+
+    `events` are CML's own (category, timestamp, data); what counts is decided by the settings.
+    Nothing given never counts as nothing done.
+    """
+    access.demand(caller.principal, "record", "Worker")
+    told = None if events is None else tuple(event_of(each) for each in events[:EVENTS_LIMIT])
+    updated = False
+
+    async def change(old: Worker) -> Ruled:
+        nonlocal updated
+        new, updated = _with_events(parts, old, told)
+        if force:
+            marks = {**new.metadata.annotations, CHECK_ASKED: parts.clock.now().isoformat()}
+            generation = old.metadata.generation + 1
+            metadata = msgspec.structs.replace(
+                new.metadata, annotations=marks, generation=generation
+            )
+            new = msgspec.structs.replace(new, metadata=metadata)
+        return Ruled(new)
+
+    where = (name, namespace)
+    worker = await lifecycle.changed(
+        parts, caller, Worker, where, action="record", reason="IdleCheckAsked", change=change
+    )
+    await parts.fresh()
+    return Detection(
+        worker=worker.name,
+        checked_at=parts.clock.now(),
+        telemetry_fetched=told is not None,
+        activity_updated=updated,
+        reading=idle.reading(parts, worker, told),
+    )
+
+
+def _with_events(
+    parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None
+) -> tuple[Worker, bool]:
+    """Return the worker with newer use on record, and whether there was any."""
+    if told is None:
+        return worker, False
+    before = worker.status.idle
+    found = idle.judged(parts, worker, told)
+    last = found.last_activity_at
+    if last is None or (before.last_activity_at is not None and last <= before.last_activity_at):
+        return worker, False
+    noted = msgspec.structs.replace(before, last_activity_at=last, recent=found.recent)
+    status = msgspec.structs.replace(worker.status, idle=noted)
+    return msgspec.structs.replace(worker, status=status), True
