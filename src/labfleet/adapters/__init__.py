@@ -1,1 +1,4 @@
-"""The outside world: EC2 and CML, behind the interfaces; each a stranger to the other."""
+"""The outside world behind `interfaces`: EC2, CML, webhooks; each a stranger to the others.
+
+Start at `aws.compute`, `cml.hosts` or `webhooks`.
+"""

@@ -2,5 +2,5 @@
 
 A controller commits the intent before it acts, acts through interfaces with an operation id,
 and records the outcome with one compare-and-set. Losing the process between any two lines
-costs time only.
+costs time only. Start at `assembly`, which says which change wakes whom, then `scheduler`.
 """

@@ -1,4 +1,5 @@
-"""The plans: pure, total functions from what was seen to what to do, with the reasons.
+"""Pure, total functions from what was seen to what to do, with the reasons.
 
-No I/O, no clock, no dice: time and random numbers are arguments. Each is property-tested.
+No I/O, no clock: time and random numbers are arguments. Each is property-tested. Start at
+`placement`, `scaling` or `lifecycle.worker.decide`.
 """

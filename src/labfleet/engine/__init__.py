@@ -1,5 +1,6 @@
-"""The machine that drives every controller: queue, cache, objects, effects, election.
+"""What drives every controller: queue, cache, objects, effects, election.
 
 It knows resources as a shape, not any one kind's rules. Level-triggered: losing every event
-costs latency, never correctness, because caches list on start and controllers resync.
+costs latency, never correctness, because caches list on start and controllers resync. Start at
+`controller`, then `queue` and `effects`.
 """

@@ -1,5 +1,6 @@
 """What the edges implement: Protocols and the plain values that cross them.
 
 Named `interfaces`, not `ports`: a port here is always a TCP or UDP port of a lab. Each file
-has one conformance suite under tests/conformance that runs against every implementation.
+has one conformance suite under tests/conformance that runs against every implementation. Start
+at `store`, `compute` or `lab_host`.
 """

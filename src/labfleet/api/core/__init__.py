@@ -1,1 +1,1 @@
-"""What routes are made of: endpoints, problem documents, the OpenAPI document."""
+"""What routes are made of. Start at `endpoints`; `problems` says which error has which status."""

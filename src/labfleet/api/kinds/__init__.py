@@ -1,1 +1,1 @@
-"""The routes that every kind has."""
+"""The routes that every kind has, from create to delete. Start at `kind_routes`."""

@@ -1,1 +1,1 @@
-"""The event stream: the shared ring of recent events and one open connection."""
+"""The event stream. Start at `stream`; `ring` has the recent events, `open_stream` a connection."""

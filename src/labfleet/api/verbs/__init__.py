@@ -1,1 +1,1 @@
-"""The routes of verbs, readings and the system."""
+"""The routes of verbs and readings. Start at `verb_routes`; `system_routes` has health, tokens."""

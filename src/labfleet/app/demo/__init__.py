@@ -1,7 +1,7 @@
 """The demo: the real product over real sockets against the two simulators, in one command.
 
 It is an outsider: it starts the programs, speaks the API like anybody, and reads the truth at
-the end from the event log and from the simulators' own books.
+the end from the event log and from the simulators' own books. Start at `command`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One module a command or a family of commands; `cli.main` names and loads them."""
+"""One module a command or a family of them; `cli.main` names and loads them. Start at `read`."""

@@ -1,1 +1,1 @@
-"""The session controller: `look` observes, `act` touches the lab, `reconcile` leads."""
+"""The session controller. Start at `reconcile`; `look` observes, `act` touches the lab."""

@@ -1,1 +1,1 @@
-"""The worker controller: `look` observes, `launch` and `act` touch the outside, `reconcile` leads."""
+"""The worker controller. Start at `reconcile`; `look` observes, `launch` and `act` act outside."""

@@ -1,1 +1,1 @@
-"""Which phase may follow which, and what to do next, for workers and sessions."""
+"""Which phase may follow which, and what is next. Start at `worker.decide` or `session.decide`."""

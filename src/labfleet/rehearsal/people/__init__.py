@@ -1,1 +1,1 @@
-"""Who uses the product in a rehearsal: people with sessions, operators with workers."""
+"""Who uses the product in a rehearsal. Start at `people`; `operators` act on workers."""

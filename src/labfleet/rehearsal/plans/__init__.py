@@ -1,1 +1,1 @@
-"""What a what-if is given: plan, fleet, demand, recording. Read and checked, not played."""
+"""What a what-if is given, read and checked before it is played. Start at `plan`, then `demand`."""

@@ -1,1 +1,1 @@
-"""Processes of the product inside virtual time, and the ways people reach one."""
+"""Processes of the product in virtual time, and how people reach one. Start at `replica`."""

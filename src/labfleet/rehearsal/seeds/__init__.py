@@ -1,1 +1,1 @@
-"""Plays seeds: one (`run`), many (`playing`), and a failing one made smaller (`shrinking`)."""
+"""Plays seeds. Start at `run` (one); `playing` has many, `shrinking` makes failing ones small."""

@@ -1,1 +1,1 @@
-"""Puts worlds, database, replicas and rules together, and makes planned faults happen."""
+"""Puts worlds, database, replicas and rules together. Start at `stage`; `happenings` act on it."""

@@ -1,1 +1,1 @@
-"""What all verbs and reads stand on: callers, bodies, names, tokens, idempotency."""
+"""What all verbs and reads stand on. Start at `parts`; `access` has roles, `intake` bodies."""

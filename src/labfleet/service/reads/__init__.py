@@ -1,1 +1,1 @@
-"""What can be asked: lists, explanations, telemetry, idleness. Reading only, with one exception in `regions`."""
+"""What can be asked, without changing anything. Start at `explain` or `listing`."""

@@ -1,1 +1,1 @@
-"""What can be done: objects of any kind, verbs on workers and sessions, reports, admission."""
+"""What can be done. Start at `objects` (any kind) and `lifecycle` (workers and sessions)."""

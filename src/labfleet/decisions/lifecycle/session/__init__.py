@@ -1,1 +1,1 @@
-"""Which phase of a session follows which, and what to do next. Start at `decide`."""
+"""A session's next step. Start at `decide`; `phases` is the table of phases, `start` its boot."""
