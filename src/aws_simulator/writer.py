@@ -95,7 +95,18 @@ def _instance(seen: Seen) -> str:
             f"<instanceMetadataTags>{options.instance_metadata_tags}</instanceMetadataTags>"
         ),
         "blockDeviceMapping": _devices(seen),
+        **_optional(seen),
     }
+    missing = {ELEMENTS.get(name, name[:1].lower() + name[1:]) for name in seen.missing}
+    inner = "".join(
+        f"<{name}>{value}</{name}>" for name, value in fields.items() if name not in missing
+    )
+    return f"<item>{inner}</item>"
+
+
+def _optional(seen: Seen) -> dict[str, Any]:
+    """Return the elements that only some instances have."""
+    item, fields = seen.instance, dict[str, Any]()
     if item.key_name:
         fields["keyName"] = escape(item.key_name)
     if item.lifecycle:
@@ -114,12 +125,7 @@ def _instance(seen: Seen) -> str:
             f"<item><key>{escape(key)}</key><value>{escape(value)}</value></item>"
             for key, value in seen.tags.items()
         )
-    fields |= {"networkInterfaceSet": "", "groupSet": ""} if seen.gone else _network(seen)
-    missing = {ELEMENTS.get(name, name[:1].lower() + name[1:]) for name in seen.missing}
-    inner = "".join(
-        f"<{name}>{value}</{name}>" for name, value in fields.items() if name not in missing
-    )
-    return f"<item>{inner}</item>"
+    return fields | ({"networkInterfaceSet": "", "groupSet": ""} if seen.gone else _network(seen))
 
 
 def cpu_options(seen: Seen) -> str:

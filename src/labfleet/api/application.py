@@ -73,19 +73,9 @@ def build(
     public = Shape(public=True)
     inner = Litestar(
         [
-            *kind_routes.routes(parts),
-            *verb_routes.routes(parts),
+            *_objects_and_verbs(parts),
             *system_routes.routes(parts, tokens, System(readiness, metrics)),
-            *seed_routes.routes(parts),
-            *telemetry_routes.routes(parts),
-            *idle_routes.routes(parts),
-            *log_routes.routes(parts),
-            *settings_routes.routes(parts),
-            *adoption_routes.routes(parts),
-            *cml_data.routes(parts),
-            *compatible_idle.routes(parts),
-            *compatible_settings.routes(parts),
-            *worker_seed_routes.routes(parts),
+            *_compatible(parts),
             *_streams(),
             endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
                      summary="This document", shape=public),
@@ -108,6 +98,29 @@ def build(
         credentials=credentials,
         done=done,
     )
+
+
+def _objects_and_verbs(parts: Parts) -> list[HTTPRouteHandler]:
+    return [
+        *kind_routes.routes(parts),
+        *verb_routes.routes(parts),
+        *telemetry_routes.routes(parts),
+        *idle_routes.routes(parts),
+        *log_routes.routes(parts),
+        *settings_routes.routes(parts),
+        *adoption_routes.routes(parts),
+    ]
+
+
+def _compatible(parts: Parts) -> list[HTTPRouteHandler]:
+    """Return the routes under other systems' names."""
+    return [
+        *seed_routes.routes(parts),
+        *cml_data.routes(parts),
+        *compatible_idle.routes(parts),
+        *compatible_settings.routes(parts),
+        *worker_seed_routes.routes(parts),
+    ]
 
 
 def _exceptions(

@@ -14,24 +14,26 @@ from labfleet.resources.region import Region
 
 def add_region_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None:
     """Add what is read from the cache at each scrape."""
+    _add_garbage(metrics, cache)
+    _add_discovery(metrics, cache, clock)
 
-    def each(read: Callable[[Region], float | None]) -> Callable[[], Iterable[Sample]]:
-        def made() -> Iterable[Sample]:
-            for region in cache.all(Region):
-                value = read(region)
-                if value is not None:
-                    yield (region.name,), float(value)
 
-        return made
+Read = Callable[[Region], float | None]
 
-    def age(region: Region) -> float | None:
-        at = region.status.scan.last_run_at
-        return None if at is None else max((clock.now() - at).total_seconds(), 0.0)
 
-    def failed(region: Region) -> float | None:
-        scan = region.status.scan
-        return float(bool(scan.last_error)) if scan.runs else None
+def _each(cache: Cache, read: Read) -> Callable[[], Iterable[Sample]]:
+    """Return the samples of a gauge: one for each region of which the value is known."""
 
+    def made() -> Iterable[Sample]:
+        for region in cache.all(Region):
+            value = read(region)
+            if value is not None:
+                yield (region.name,), float(value)
+
+    return made
+
+
+def _add_garbage(metrics: Metrics, cache: Cache) -> None:
     def suspects() -> Iterable[Sample]:
         for region in cache.all(Region):
             counted = Counter(str(each.kind) for each in region.status.suspects)
@@ -52,37 +54,48 @@ def add_region_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None:
         "labfleet_garbage_ended",
         "How much garbage collection has asked to end, since the region is known.",
         ("region",),
-        each(_ended),
+        _each(cache, _ended),
     )
     metrics.gauge(
         "labfleet_garbage_held",
         "1 while a region's list fails, so that nothing is judged there.",
         ("region",),
-        each(_held),
+        _each(cache, _held),
     )
+
+
+def _add_discovery(metrics: Metrics, cache: Cache, clock: Clock) -> None:
+    def age(region: Region) -> float | None:
+        at = region.status.scan.last_run_at
+        return None if at is None else max((clock.now() - at).total_seconds(), 0.0)
+
+    def failed(region: Region) -> float | None:
+        scan = region.status.scan
+        return float(bool(scan.last_error)) if scan.runs else None
+
     metrics.gauge(
         "labfleet_discovery_age_seconds",
         "Fleet seconds since a region was last scanned.",
         ("region",),
-        each(age),
+        _each(cache, age),
     )
     metrics.gauge(
         "labfleet_discovery_failed",
         "1 when a region's last scan failed.",
         ("region",),
-        each(failed),
+        _each(cache, failed),
     )
     metrics.gauge(
         "labfleet_discovery_found",
         "Instances of known images that a region's last scan found.",
         ("region",),
-        each(_found),
+        _each(cache, _found),
     )
     metrics.gauge(
         "labfleet_discovery_imported",
         "Workers that discovery has made, since the region is known.",
         ("region",),
-        each(_imported),
+        _each(cache, _imported),
     )
 
 

@@ -63,10 +63,10 @@ class Nothing(Record, frozen=True, kw_only=True):
 
 def routes(parts: Parts) -> list[HTTPRouteHandler]:
     """Return the routes of all verbs."""
-    return [*_workers(parts), *_sessions(parts)]
+    return [*_drains(parts), *_cordons(parts), *_sessions(parts)]
 
 
-def _workers(parts: Parts) -> list[HTTPRouteHandler]:
+def _drains(parts: Parts) -> list[HTTPRouteHandler]:
     async def drain(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
@@ -102,26 +102,6 @@ def _workers(parts: Parts) -> list[HTTPRouteHandler]:
         await record(request, Nothing)
         return reply(await verbs.cancel_drain(parts, caller(request), name, namespace))
 
-    async def cordon(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        await record(request, Nothing)
-        return reply(await verbs.cordon(parts, caller(request), name, namespace))
-
-    async def uncordon(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        await record(request, Nothing)
-        who = caller(request)
-        return reply(await verbs.cordon(parts, who, name, namespace, closed=False))
-
-    async def desire(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        asked = await record(request, DesireRequest)
-        who = caller(request)
-        return reply(await verbs.desire(parts, who, name, namespace, desired=asked.desired))
-
     return [
         _verb(
             "workers",
@@ -147,6 +127,31 @@ def _workers(parts: Parts) -> list[HTTPRouteHandler]:
             body=ChangeDrainRequest,
             reply_type=Worker,
         ),
+    ]
+
+
+def _cordons(parts: Parts) -> list[HTTPRouteHandler]:
+    async def cordon(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        await record(request, Nothing)
+        return reply(await verbs.cordon(parts, caller(request), name, namespace))
+
+    async def uncordon(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        await record(request, Nothing)
+        who = caller(request)
+        return reply(await verbs.cordon(parts, who, name, namespace, closed=False))
+
+    async def desire(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        asked = await record(request, DesireRequest)
+        who = caller(request)
+        return reply(await verbs.desire(parts, who, name, namespace, desired=asked.desired))
+
+    return [
         _verb(
             "workers",
             "cordon",

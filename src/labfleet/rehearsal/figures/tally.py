@@ -180,19 +180,8 @@ def figures(
     """
     found = [each for each in tally.stays.values() if begin <= each.wished < end]
     ran = [each for each in found if each.ran(end)]
-    every = sorted(each.wait(end) for each in ran)
-    now = sorted(each.wait(end) for each in ran if not each.slotted)
-    slot = sorted(each.wait(end) for each in ran if each.slotted)
     spent = spent_in(tally, begin, end)
-    used = [
-        (each.amounts, until - since)
-        for each in tally.stays.values()
-        for since, until in (
-            stays.clipped(*span, begin, end) for span in stays.spans(each.held, each.since)
-        )
-    ]
-    room = [(post.capacity, until - since) for post, (since, until) in spent]
-    cpu, memory = _used(used, room, "cpu_milli"), _used(used, room, "memory_mib")
+    cpu, memory = _utilisation(tally, spent, begin, end)
     count = Counter(each.outcome(end) for each in found)
     late = sum(each.slotted and each.wait(end) > LATE_SECONDS for each in ran)
     lost = [each for each in found if each.never_ran(end, limit)]
@@ -215,15 +204,9 @@ def figures(
         late_starts=late,
         slots=sum(each.slotted for each in found),
         slots_late_or_never=late + sum(each.slotted for each in lost),
-        wait_p50=quantile(every, 0.5),
-        wait_p95=quantile(every, 0.95),
-        wait_max=every[-1] if every else None,
-        now_p50=quantile(now, 0.5),
-        now_p95=quantile(now, 0.95),
-        now_max=now[-1] if now else None,
-        slot_p50=quantile(slot, 0.5),
-        slot_p95=quantile(slot, 0.95),
-        slot_max=slot[-1] if slot else None,
+        **_waits("wait", [each.wait(end) for each in ran]),
+        **_waits("now", [each.wait(end) for each in ran if not each.slotted]),
+        **_waits("slot", [each.wait(end) for each in ran if each.slotted]),
         workers_used=len({id(post) for post, (since, until) in spent if until > since}),
         peak_workers=stays.most_at_once([span for _, span in spent]),
         worker_hours=_hours(spent),
@@ -236,6 +219,31 @@ def figures(
         tail_worker_hours=None if tail is None else _hours(tail),
         tail_cost_usd=None if tail is None else _dollars(tail),
     )
+
+
+def _waits(name: str, waits: list[float]) -> dict[str, float | None]:
+    """Return three figures of these waits, in seconds; None where nobody waited."""
+    ordered = sorted(waits)
+    return {
+        f"{name}_p50": quantile(ordered, 0.5),
+        f"{name}_p95": quantile(ordered, 0.95),
+        f"{name}_max": ordered[-1] if ordered else None,
+    }
+
+
+def _utilisation(
+    tally: Tally, spent: list[tuple[Post, Span]], begin: float, end: float
+) -> tuple[float | None, float | None]:
+    """Return which share of the machines' CPU and memory was reserved; None without machines."""
+    used = [
+        (each.amounts, until - since)
+        for each in tally.stays.values()
+        for since, until in (
+            stays.clipped(*span, begin, end) for span in stays.spans(each.held, each.since)
+        )
+    ]
+    room = [(post.capacity, until - since) for post, (since, until) in spent]
+    return _used(used, room, "cpu_milli"), _used(used, room, "memory_mib")
 
 
 def spent_in(tally: Tally, begin: float, end: float) -> list[tuple[Post, Span]]:
