@@ -52,6 +52,13 @@ def trials() -> tuple[Module, ...]:
     return tuple(read(path) for path in sorted((ROOT / "tests").rglob("*.py")))
 
 
+@cache
+def others() -> tuple[Module, ...]:
+    """Every module of scripts and benchmarks."""
+    folders = (ROOT / "scripts", ROOT / "benchmarks")
+    return tuple(read(path) for folder in folders for path in sorted(folder.rglob("*.py")))
+
+
 def words(name: str) -> set[str]:
     """Split snake_case and CamelCase into lower-case words."""
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)}

@@ -103,31 +103,13 @@ def _drains(parts: Parts) -> list[HTTPRouteHandler]:
         return reply(await verbs.cancel_drain(parts, caller(request), name, namespace))
 
     return [
-        _verb(
-            "workers",
-            "drain",
-            drain,
-            "Empty a worker by a deadline",
-            body=DrainRequest,
-            reply_type=Worker,
-        ),
-        _verb(
-            "workers",
-            "cancel-drain",
-            cancel_drain,
-            "Take a drain back",
-            body=None,
-            reply_type=Worker,
-        ),
-        _verb(
-            "workers",
-            "change-drain",
-            change_drain,
-            "Extend a drain, or end what still runs",
-            body=ChangeDrainRequest,
-            reply_type=Worker,
-        ),
-    ]
+        _verb("workers", "drain", drain, "Empty a worker by a deadline",
+              body=DrainRequest, reply_type=Worker),
+        _verb("workers", "cancel-drain", cancel_drain, "Take a drain back",
+              body=None, reply_type=Worker),
+        _verb("workers", "change-drain", change_drain, "Extend a drain, or end what still runs",
+              body=ChangeDrainRequest, reply_type=Worker),
+    ]  # fmt: skip
 
 
 def _cordons(parts: Parts) -> list[HTTPRouteHandler]:
