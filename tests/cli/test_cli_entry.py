@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from labfleet import entry
-from labfleet.cli import exits, main
+from labfleet.cli import main
+from labfleet.cli.kit import exits
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = """
