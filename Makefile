@@ -1,22 +1,38 @@
-# Each target does one thing; `make setup` is cheap when current.
+# Each target does one thing. The environment is made by need: `make demo` installs what a demo
+# imports, `make setup` adds what tests and benchmarks do; both are cheap when current.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.current
 PYTEST ?= $(BIN)/python -m pytest -n 2 --dist loadfile -q
+# Python compiles what is imported; pip would compile everything, for a third of its time.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+FOR_DEMO  := $(VENV)/.current-demo
+FOR_TESTS := $(VENV)/.current-tests
 
-.PHONY: setup demo test test-real check bench agreement seeds soak clean
+.PHONY: setup demo test test-real test-wheel check bench agreement seeds soak clean
+# Two pips in one environment would spoil it; what can run beside something else does so by itself.
+.NOTPARALLEL:
 
-setup: $(STAMP)
+setup: $(FOR_TESTS)
 
-$(STAMP): pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "labfleet needs Python 3.11 or newer; set PYTHON=..." >&2; exit 2; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "labfleet needs Python 3.11 or newer; $$($(PYTHON) --version) found. Set PYTHON=..." >&2; exit 2; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+# A Python without pip is what an interrupted venv leaves behind.
+define environment
+@command -v $(PYTHON) >/dev/null || { echo "labfleet needs Python 3.11 or newer; set PYTHON=..." >&2; exit 2; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "labfleet needs Python 3.11 or newer; $$($(PYTHON) --version) found. Set PYTHON=..." >&2; exit 2; }
+@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv $(VENV)
+endef
+
+$(FOR_DEMO): pyproject.toml
+	$(environment)
+	$(PIP) -e '.[simulators]'
 	@touch $@
 
-demo: setup
+$(FOR_TESTS): pyproject.toml
+	$(environment)
+	$(PIP) -e '.[dev]'
+	@touch $@ $(FOR_DEMO)
+
+demo: $(FOR_DEMO)
 	$(BIN)/labfleet demo $(ARGS)
 
 test: setup
@@ -24,6 +40,10 @@ test: setup
 
 test-real: setup
 	VENV=$(VENV) bash scripts/test-real.sh
+
+# The wheel in environments of its own, outside the checkout; test-real runs these tests too.
+test-wheel: setup
+	$(PYTEST) -m real tests/wheel $(ARGS)
 
 # 200 short rehearsals with every kind of fault: a change must keep every rule in all of them.
 seeds: setup

@@ -20,7 +20,7 @@ say() { echo "== $*"; }
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
 missing_packages() {
-  compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql-15
+  compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
   # A browser is large: only when some test asks for one.
   if grep -rqs --include='*.py' 'chromium' tests; then
     command -v chromium >/dev/null || echo chromium
@@ -50,7 +50,7 @@ environment() {
   if [ "$folder/.current" -nt "$watched" ]; then return; fi
   say "environment ${folder#"$ROOT/"}"
   [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
-  "$folder/bin/python" -m pip install --quiet "$@"
+  "$folder/bin/python" -m pip install --quiet --no-compile "$@"
   touch "$folder/.current"
 }
 

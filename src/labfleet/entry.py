@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from labfleet.cli import main as cli
 
@@ -28,6 +29,13 @@ _MODULES = {
 }
 # One module serves both; it is told which by the first word.
 _SHARED = frozenset({"backup", "restore"})
+# What a program imports that only the extra `simulators` brings. The demo imports none of it
+# itself, but its children do.
+_OF_SIMULATORS = {
+    "demo": ("cryptography", "flask", "flask_cors", "moto"),
+    "cml-simulator": ("cryptography",),
+    "aws-simulator": ("flask", "flask_cors", "moto"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,13 +45,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def start(name: str, argv: Sequence[str]) -> int:
-    """Run a program with its own arguments; 1 when this installation lacks it."""
-    module = _MODULES[name]
+    """Run a program with its own arguments; 1 when this installation lacks what it needs.
+
+    That is seen before anything is started or written; --help works without.
+    """
+    if not {"-h", "--help"} & set(argv):
+        missing = [each for each in _OF_SIMULATORS.get(name, ()) if find_spec(each) is None]
+        if missing:
+            return _incomplete(name, missing, "labfleet[simulators]")
     try:
-        program = importlib.import_module(module)
+        program = importlib.import_module(_MODULES[name])
     except ModuleNotFoundError as error:
-        sys.stderr.write(f"Error: labfleet {name} needs the module {error.name}.\n")
-        sys.stderr.write("Install what is missing, for example labfleet[simulators].\n")
-        return 1
+        return _incomplete(name, [str(error.name)], "labfleet")
     rest = [name, *argv] if name in _SHARED else list(argv)
     return int(program.main(rest) or 0)
+
+
+def _incomplete(name: str, missing: Sequence[str], package: str) -> int:
+    said = f"labfleet {name} needs what is not installed here ({', '.join(missing)})"
+    sys.stderr.write(f"Error: {said}: pip install '{package}'\n")
+    return 1

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from labfleet import entry
 from labfleet.cli import main
+from labfleet.cli.kit import exits
 
+ROOT = Path(__file__).resolve().parents[2]
 PROBE = """
 import sys
 from labfleet import entry
@@ -55,7 +61,46 @@ def test_a_program_that_is_not_installed_is_told(monkeypatch, capsys):
     """A missing extra is a sentence, not a trace."""
     monkeypatch.setitem(entry._MODULES, "aws-simulator", "no_such_module.main")
     assert entry.start("aws-simulator", []) == 1
-    assert "no_such_module" in capsys.readouterr().err
+    assert "(no_such_module): pip install 'labfleet'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch):
+    """No extra is installed; a program that is started all the same is an error."""
+
+    def started(argv):
+        raise AssertionError(argv)
+
+    monkeypatch.setattr(entry, "find_spec", lambda name: None)
+    loaded = SimpleNamespace(import_module=lambda name: SimpleNamespace(main=started))
+    monkeypatch.setattr(entry, "importlib", loaded)
+
+
+@pytest.mark.parametrize("program", ["demo", "cml-simulator", "aws-simulator"])
+def test_a_missing_extra_is_told_with_the_pip_line(nothing_starts, capsys, program):
+    """Before a program is loaded one sentence names what is missing and the line that brings it."""
+    assert entry.start(program, []) == exits.ERROR
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.endswith(": pip install 'labfleet[simulators]'\n")
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_needs_no_extra(nothing_starts, option):
+    """Somebody who asks what a program does need not install it first."""
+    with pytest.raises(AssertionError, match=option):
+        entry.start("demo", [option])
+
+
+def test_the_extra_declares_what_is_looked_for():
+    """The modules looked for are those of the packages that the extra `simulators` names."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {
+        re.split(r"[\[<>=]", each)[0] for each in project["optional-dependencies"]["simulators"]
+    }
+    assert {each for names in entry._OF_SIMULATORS.values() for each in names} == {
+        each.replace("-", "_") for each in named
+    }
 
 
 @pytest.mark.parametrize("size", [1, 2000])

@@ -23,7 +23,6 @@ from cml_simulator.core.fleet import Fleet
 from cml_simulator.core.profile import Machine, Profile, Rules, release
 from cml_simulator.shell.clock import ScaledClock
 from cml_simulator.shell.listeners import Listeners
-from cml_simulator.shell.tls import self_signed
 from cml_simulator.shell.ui_socket import UiSocket
 from cml_simulator.shell.web import Web
 
@@ -57,6 +56,9 @@ def _dice(options: Options) -> random.Random:
 
 async def serve(options: Options, stop: asyncio.Event) -> None:
     """Serve until the event is set."""
+    # Loaded late: --help is to work where cryptography is not installed.
+    from cml_simulator.shell.tls import self_signed
+
     clock = ScaledClock(options.epoch, options.speed)
     world = Fleet(_dice(options), options.password, options.cml_port)
     control = ControlApp(world, clock)

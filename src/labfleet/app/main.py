@@ -21,6 +21,7 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.kernel import errors
 from labfleet.service.core.tokens import Tokens
+from labfleet.stores import opening
 from labfleet.web import application as pages
 from labfleet.web import doors
 
@@ -72,6 +73,7 @@ def main(argv: Sequence[str]) -> int:
         return 2
     logs.configure(fmt=settings.log_format, level=settings.log_level)
     try:
+        opening.check(settings.store_url)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, token_file))
     except errors.LabfleetError as problem:

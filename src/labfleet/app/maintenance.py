@@ -41,6 +41,7 @@ def main(argv: Sequence[str]) -> int:
     file, config = given.pop("file"), given.pop("config")
     try:
         settings = load(given, file=config)
+        opening.check(settings.store_url)
         act = _restore if what == "restore" else _backup
         size = asyncio.run(act(settings, file))
     except errors.Invalid as problem:

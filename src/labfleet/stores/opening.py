@@ -50,6 +50,18 @@ async def open_store(url: str, *, runner: Runner, ids: IdSource, clock: Clock) -
     return FleetStore(opened, runner, clock, head=revision)
 
 
+def check(url: str) -> None:
+    """Raise Permanent when this installation can open no such store, before anything is started.
+
+    Nothing is connected to: whether the file or the server is there shows when it is opened.
+    """
+    scheme = url.partition("://")[0]
+    if scheme in {"postgresql", "postgres"}:
+        _driver("labfleet.stores.postgres")
+    elif scheme != "sqlite":
+        raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
+
+
 async def restore(backup: str, url: str, *, runner: Runner, ids: IdSource) -> int:
     """Fill an empty place with a backup, in a new epoch; return the bytes of the store file.
 
@@ -135,7 +147,7 @@ def _driver(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        message = f"PostgreSQL needs the extra `labfleet[postgres]`: {error}"
+        message = f"PostgreSQL needs psycopg ({error}): pip install 'labfleet[postgres]'"
         raise errors.Permanent(message, reason="NoDriver") from error
 
 

@@ -20,7 +20,8 @@ from labfleet.app.demo.screen import Screen
 from labfleet.app.settings import Settings
 from labfleet.app.system import SystemClock, SystemIds
 from labfleet.cli.kit import exits
-from labfleet.stores.opening import open_store
+from labfleet.kernel import errors
+from labfleet.stores import opening
 from labfleet.stores.runners import Threads
 
 
@@ -60,6 +61,12 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str]) -> int:
     """Run the demo; 0 only if everything is as it must be, 130 when interrupted."""
     chosen = options(argv)
+    if chosen.store:
+        try:
+            opening.check(chosen.store)
+        except errors.LabfleetError as problem:
+            sys.stderr.write(f"Error: {problem.message}\n")
+            return 1
     # A terminal's Ctrl-C and a supervisor's SIGTERM both end the demo in order; a shell that
     # starts us in the background hands SIGINT over ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -202,7 +209,7 @@ def _good(result: dict[str, Any]) -> bool:
 
 async def _replayed(folder: Path, store_url: str) -> verdict.Replay:
     url = Settings(data=str(folder), store=store_url).store_url
-    store = await open_store(url, runner=Threads(), ids=SystemIds(), clock=SystemClock())
+    store = await opening.open_store(url, runner=Threads(), ids=SystemIds(), clock=SystemClock())
     try:
         return await verdict.replay(store)
     finally:
