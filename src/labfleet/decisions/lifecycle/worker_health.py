@@ -2,7 +2,8 @@
 
 Pure: reads samples, writes conditions into the draft. A fact flips only when the two newest
 samples agree; the first one ever counts at once, and what a sample does not tell changes
-nothing. Sources: cml-api.md 3.2-3.5, 9, 12 (F33, F41, F42, F45).
+nothing. Sources: facts/cml.md#system-bodies and #licensing,
+facts/cml-issues.md#f33, #f41, #f42, #f45.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ def _complete(draft: Draft, samples: Sequence[Sample]) -> None:
 
 
 def licence_date(text: str | None) -> datetime | None:
-    """Return an expiry date, which carries no zone, as UTC (cml-api.md 9); None when unreadable."""
+    """Return an expiry date as UTC, for CML sends no zone; None when unreadable."""
     if text is None:
         return None
     try:
