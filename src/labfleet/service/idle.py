@@ -63,7 +63,7 @@ class IdleReading(Record, frozen=True, kw_only=True):
 
 
 class Detection(Record, frozen=True, kw_only=True):
-    """What the check of the seeds' internal route found (upstream.md 2.4)."""
+    """What the check of the seeds' internal route found (facts/upstream.md#idle)."""
 
     worker: str
     checked_at: datetime
