@@ -1,1 +1,1 @@
-"""The seam for runs of the product itself in virtual time (part 2); empty until then."""
+"""Runs of the product itself in virtual time, with faults, or for a what-if. Begin at `main`."""
