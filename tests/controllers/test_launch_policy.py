@@ -1,4 +1,7 @@
-"""What launches and starts do when EC2 says no: shared memory, limits, tokens, new addresses."""
+"""What launches and starts do when EC2 says no: shared memory, limits, tokens, new addresses.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The EC2 world keeps to the rules of facts/aws.md."""
+"""The EC2 world keeps to the rules of facts/aws.md#client-token and #request-buckets."""
 
 from __future__ import annotations
 
