@@ -97,7 +97,7 @@ def test_a_start_without_room_waits_for_its_own_machine() -> None:
 
 
 def test_every_start_gives_a_new_address_and_a_new_trust() -> None:
-    """After stop and start nothing of the old boot is used: address, certificate, login (32)."""
+    """After stop and start nothing of the old boot is used: address, certificate, login (case 32)."""
 
     async def story() -> None:
         async with world() as w:

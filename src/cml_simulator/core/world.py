@@ -281,7 +281,7 @@ def record(server: Server, category: str, data: dict[str, Any], at: float) -> No
 def telemetry_stamp(server: Server, at: float) -> str | float:
     """Return a stamp in the form that this server's rule names.
 
-    Source: facts/upstream.md#idle reads four.
+    The four forms are those of facts/upstream.md#idle.
     """
     iso = server.stamp(at)
     form = server.config.rules.telemetry_stamp

@@ -27,7 +27,7 @@ CPU_BUSY = 50.0
 NETWORK_BUSY = 1_000_000.0
 """Bytes a second, in and out together, above which a worker counts as used.
 
-Source: facts/aws-bugs.md#case-29: bytes.
+Bytes, not megabytes: facts/aws-bugs.md#case-29.
 """
 CLOCKS_DIFFER = timedelta(minutes=5)
 """An event's stamp may be this far ahead of our clock before it counts as unreadable."""

@@ -31,7 +31,7 @@ Found = dict[tuple[str, str], dict[str, Any]]
 REAL_MEMORY = 0.98
 """Share of the nominal memory that CML has to give.
 
-Source: facts/aws-bugs.md#case-43: 188.5 of 192 GiB.
+188.5 of 192 GiB: facts/aws-bugs.md#case-43.
 """
 
 LABS, PORTS, STORAGE_MIB = 20, 6000, 400 * 1024

@@ -120,7 +120,7 @@ class InterfaceObservation(Record, frozen=True, kw_only=True):
 class NodeObservation(Record, frozen=True, kw_only=True):
     """One node as seen.
 
-    Source: seed 000, corrected by facts/cml.md#seeds-corrected: operational values.
+    From seed 000, with the operational values (facts/cml.md#seeds-corrected).
     """
 
     node_id: str

@@ -233,7 +233,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
 class Worker(Resource, frozen=True, kw_only=True):
     """One CML server, usually one EC2 instance.
 
-    Source: seeds 001, 002; facts/upstream.md#worker-phases.
+    From seeds 001 and 002; its phases: facts/upstream.md#worker-phases.
     """
 
     spec: WorkerSpec = WorkerSpec()
