@@ -96,7 +96,7 @@ def _healthy(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
     if health is None:
         return None
     if health.controller.core_connected is False:
-        return "False", "ControllerDown", "core_connected is false: no new sessions (F33)"
+        return "False", "ControllerDown", "core_connected is false: no new sessions"
     computes = list(health.computes.values())
     if not computes:
         if known or lost:
@@ -134,7 +134,7 @@ def _no_room(computes: Sequence[ComputeHealth]) -> Found | None:
     states = [each.admission_state for each in computes]
     if all(state is not None and state != "READY" for state in states):
         told = ", ".join(str(state) for state in states[:3])
-        return "False", "NoComputeReady", f"no compute is READY ({told}): nodes stay QUEUED (F41)"
+        return "False", "NoComputeReady", f"no compute is READY ({told}): nodes stay QUEUED"
     if all(each.cpu_overload or each.memory_overload or each.disk_overload for each in computes):
         return "False", "Overloaded", "every compute is overloaded and refuses node starts"
     return None
