@@ -25,7 +25,8 @@ SUMMARY = "placements/s at 10,000 workers and 20 request shapes, beside a bare s
 WORKERS = 10_000
 SHAPES = 20
 NOW = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
-# perf.md 8, placements per CPU second at 10,000 workers and 20 shapes, one call each.
+# facts/performance.md#placements-goal, placements per CPU second at 10,000 workers and 20 shapes,
+# one call each.
 TARGETS = {"pure_numpy_per_cpu_second": 25_000, "compiled_per_cpu_second": 300_000}
 
 

@@ -1,8 +1,9 @@
 """Many simulated CML servers in one cheap process: fixed bytes after a network's delay, over TLS.
 
-One listener takes every 127.x.y.z address; each is a server of its own identity. Shapes are cml-api.md's 3.2 to 3.5; the figures of
-system_stats differ from reply to reply. Diagnostics are not there, as in CML 2.7 and 2.8, so
-that a look at a worker's licence is one request. It speaks no more HTTP than the pollers need.
+One listener takes every 127.x.y.z address; each is a server of its own identity. Shapes are
+facts/cml.md#system-bodies; the figures of system_stats differ from reply to reply. Diagnostics are
+not there, as in CML 2.7 and 2.8, so that a look at a worker's licence is one request. It speaks no
+more HTTP than the pollers need.
 
 Arguments: CPU to run on (-1: any), delay in milliseconds. Prints its port; `drop` on stdin
 closes every connection, `count` prints how many requests came, an end of stdin ends it.

@@ -1,4 +1,4 @@
-"""Request buckets of the EC2 API per account, region and action: facts/aws.md section 6.3.
+"""Request buckets of the EC2 API per account, region and action: facts/aws.md#request-buckets.
 
 Refilled in simulated time, because callers that follow the scaled clock ask at its pace. Off by
 default; the `tenth` preset is ten times smaller. Four mutations have a second bucket that counts

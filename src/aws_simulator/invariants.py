@@ -1,4 +1,6 @@
-"""What must never happen (I1 to I9 of facts/aws.md section 3.2): pure, over journal and state.
+"""What must never happen: pure, over journal and state.
+
+I1 to I9 stand in docs/reference/aws-simulator.md as well.
 
 I1, I4, I6 and I7 need nothing but AWS. The others are judged only by the facts that the caller
 gives, or that the linked CML simulator gave when the call came: without a fact nothing is claimed.

@@ -1,6 +1,6 @@
 """The mends to RunInstances: client tokens, IOPS, roll-back, counts, profiles, quota and stock.
 
-Each mend answers a row of the table in facts/aws.md section 1.2. States are in `patches`.
+Each mend answers a row of the table in facts/aws.md#moto. States are in `patches`.
 """
 
 import collections
@@ -17,14 +17,15 @@ from aws_simulator.seen import NO_TOKEN
 from aws_simulator.world import Launch
 
 IOPS_PER_GIB = {"io1": 50, "io2": 1000, "gp3": 500}
-# Least and most of GiB and of IOPS by volume type: facts/aws.md section 6.4.
+# Least and most of GiB and of IOPS by volume type: facts/aws.md#volumes.
 VOLUMES = {
     "gp3": ((1, 65_536), (3_000, 80_000)),
     "io1": ((4, 16_384), (100, 64_000)),
     "io2": ((4, 65_536), (100, 256_000)),
 }
 ROOT_GIB = 32
-# What the guest sees of nominal memory (192 GiB are 202422902784 B, aws.md 5 case 43) and disk.
+# What the guest sees of nominal memory (192 GiB are 202422902784 B, facts/aws-bugs.md#case-43) and
+# disk.
 SEEN_MEMORY = 202_422_902_784 / (192 * 2**30)
 SEEN_DISK = 0.99
 LIVE = ("pending", "running")

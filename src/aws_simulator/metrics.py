@@ -2,7 +2,8 @@
 
 The model is a pure function of seed, instance, metric and time. Data that somebody put for a metric
 of an instance takes the model's place; expressions and other namespaces are moto's. Limits, ids,
-periods and the late, missing, torn and shifted answers follow facts/aws.md sections 3.1 and 6.5.
+periods and the late, missing, torn and shifted answers follow facts/aws.md#fault-kinds and
+#cloudwatch.
 """
 
 import dataclasses

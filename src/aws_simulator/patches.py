@@ -424,7 +424,8 @@ def _terminate_instances(self: Any, instance_ids: list[str]) -> list[Any]:
         raise EC2ClientError("InvalidParameterCombination", "No instances specified")
     found = self.get_multi_instances_by_id(instance_ids)
     kept = [item for item in found if str(item.disable_api_termination).lower() == "true"]
-    # All of a zone with a protected one is refused; what lies in other zones goes (aws.md 6.3).
+    # All of a zone with a protected one is refused; what lies in other zones goes
+    # (facts/aws.md#call-limits).
     zones = {item.availability_zone for item in kept}
     done = [(item, item.terminate()) for item in found if item.availability_zone not in zones]
     if kept:

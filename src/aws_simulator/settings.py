@@ -14,7 +14,7 @@ STATES_THAT_STICK = ("pending", "stopping", "shutting-down")
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """How long each slow state lasts; source: facts/aws.md section 6.6."""
+    """How long each slow state lasts; source: facts/aws.md#metal-times."""
 
     pending: float = 30.0
     stopping: float = 60.0

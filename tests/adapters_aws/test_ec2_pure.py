@@ -319,7 +319,8 @@ def test_requests_are_counted_by_region_and_action():
     clients.close()
 
 
-# Every code that facts/aws.md names, and what it means to us; (code, HTTP status, kind).
+# Every code that facts/aws.md#error-classes and #fault-kinds name, and what it means to us; (code,
+# HTTP status, kind).
 CODES = [
     ("RequestLimitExceeded", 503, errors.Throttled),
     ("EC2ThrottledException", 503, errors.Throttled),

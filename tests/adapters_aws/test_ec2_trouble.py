@@ -1,4 +1,4 @@
-"""Bad days of EC2 as the adapter reports them (the cases of aws.md section 5)."""
+"""Bad days of EC2 as the adapter reports them (the cases of facts/aws-bugs.md)."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Takes the right behaviour of cml-api.md 12 away, one issue at a time: `offNN`."""
+"""Takes the right behaviour of facts/cml-issues.md away, one issue at a time: `offNN`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A CML server in memory that answers from a script, and real shapes to answer with.
 
-Shapes are those of facts/cml-api.md 3; texts and numbers are made here.
+Shapes are those of facts/cml.md#system-bodies; texts and numbers are made here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every bad answer becomes one of the product's errors (cml-api.md 14.2)."""
+"""Every bad answer becomes one of the product's errors (facts/cml.md#client-rules)."""
 
 from __future__ import annotations
 

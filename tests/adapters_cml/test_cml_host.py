@@ -1,4 +1,7 @@
-"""The verbs of LabHost: what is sent, how answers of several releases are read."""
+"""The verbs of LabHost: what is sent, how answers of several releases are read.
+
+The numbered cases are rows of facts/cml-issues.md.
+"""
 
 from __future__ import annotations
 

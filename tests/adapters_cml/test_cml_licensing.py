@@ -1,4 +1,4 @@
-"""Licences: the capacity rule, taking one, giving it back (cml-api.md 9)."""
+"""Licences: the capacity rule, taking one, giving it back (facts/cml.md#licensing)."""
 
 from __future__ import annotations
 

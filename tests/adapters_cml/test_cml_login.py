@@ -1,4 +1,7 @@
-"""Logins, their repeat, their deadline, and the breaker."""
+"""Logins, their repeat, their deadline, and the breaker.
+
+The numbered cases are rows of facts/cml-issues.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Each network of the adapter and the port probe over real loopback sockets."""
+"""Each network of the adapter and the port probe over real loopback sockets.
+
+The numbered cases are rows of facts/cml-issues.md.
+"""
 
 from __future__ import annotations
 

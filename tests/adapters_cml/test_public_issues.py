@@ -1,4 +1,4 @@
-"""Public CML issues (cml-api.md 12) that are the adapter's, each by its number.
+"""Public CML issues (facts/cml-issues.md) that are the adapter's, each by its number.
 
 Each `fNN` is the claim; `issues_off.offNN` takes the right behaviour away, and then the claim must
 fail: both are run. The controllers' issues are in tests/controllers/test_public_issues_fleet.py
@@ -363,7 +363,7 @@ def fresh_contexts() -> Iterator[None]:
 @pytest.mark.asyncio
 @pytest.mark.parametrize("number", ISSUES)
 async def test_the_issue_does_not_happen(number: str, monkeypatch: Patch) -> None:
-    """The right behaviour of cml-api.md 12 holds."""
+    """The right behaviour of facts/cml-issues.md holds."""
     assert await ISSUES[number][0](monkeypatch) is None
 
 

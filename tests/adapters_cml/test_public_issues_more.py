@@ -1,4 +1,4 @@
-"""Public CML issues (cml-api.md 12) where the adapter and the rooms above it meet: F6 to F35.
+"""Public CML issues (facts/cml-issues.md) where the adapter and the rooms above it meet: F6 to F35.
 
 As in test_public_issues.py: `fNN` is the claim and `offNN` takes the right behaviour away; then
 the claim must fail, and with the words that the table gives.
@@ -204,7 +204,7 @@ ISSUES: dict[str, tuple[Claim, Callable[[Patch], None], type[BaseException], str
 @pytest.mark.asyncio
 @pytest.mark.parametrize("number", ISSUES)
 async def test_the_issue_does_not_happen(number: str) -> None:
-    """The right behaviour of cml-api.md 12 holds."""
+    """The right behaviour of facts/cml-issues.md holds."""
     assert await ISSUES[number][0]() is None
 
 

@@ -94,7 +94,7 @@ async def test_the_switch_of_a_worker_by_our_name_and_the_seeds(api: Api) -> Non
 
 @pytest.mark.asyncio
 async def test_the_check_takes_events_over_and_stops_nothing(api: Api) -> None:
-    """All fields of upstream.md 2.4; a person's event moves the last activity, the system's not."""
+    """All fields of facts/upstream.md#idle; a person's event moves the activity, no other."""
     await serving(api)
     measure(api)
     at = api.world.clock.now() - timedelta(minutes=10)

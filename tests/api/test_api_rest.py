@@ -1,4 +1,7 @@
-"""REST: every kind, problem documents, bounds, headers, what must never happen."""
+"""REST: every kind, problem documents, bounds, headers, what must never happen.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

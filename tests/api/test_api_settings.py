@@ -30,7 +30,7 @@ async def test_the_seeds_discovery_routes_read_and_patch(api: Api) -> None:
 
 @pytest.mark.asyncio
 async def test_no_regions_means_the_environments(api: Api) -> None:
-    """An empty list of regions falls back, as ADR-012 says."""
+    """An empty list of regions falls back (facts/upstream.md#discovery-settings)."""
     await api.call("PATCH", "/api/settings/discovery", {"regions": ["us-west-2"]})
     reply = await api.call("PATCH", "/api/settings/discovery", {"regions": []})
     assert reply.json["regions"] == ["us-east-1"]

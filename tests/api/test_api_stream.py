@@ -1,4 +1,7 @@
-"""The event stream: snapshot, deltas, resume, resync, bounds, filters, end."""
+"""The event stream: snapshot, deltas, resume, resync, bounds, filters, end.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

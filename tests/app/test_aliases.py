@@ -98,7 +98,7 @@ def test_the_environment_is_one_layer_of_the_fleets_settings() -> None:
 
 
 def test_of_two_variables_for_one_thing_the_nearer_wins() -> None:
-    """WORKER_DISCOVERY_REGIONS wins over AWS_REGION, which fills in alone (ADR-012)."""
+    """WORKER_DISCOVERY_REGIONS wins over AWS_REGION, which fills in alone."""
     both = {"AWS_REGION": "eu-west-1", "WORKER_DISCOVERY_REGIONS": "us-west-2"}
     found = aliases.read(both)
     assert found.layer["discovery"]["regions"] == ("us-west-2",)

@@ -1,4 +1,4 @@
-"""The gauge of what is set aside because it cannot be read (aws.md 5, case 42)."""
+"""The gauge of what is set aside because it cannot be read (facts/aws-bugs.md#case-42)."""
 
 from __future__ import annotations
 

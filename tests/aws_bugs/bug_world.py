@@ -1,4 +1,4 @@
-"""The whole product in virtual time over the AWS simulator: where the bugs of aws.md 5 are played."""
+"""The whole product in virtual time over the AWS simulator, for the bugs of facts/aws-bugs.md."""
 
 from __future__ import annotations
 

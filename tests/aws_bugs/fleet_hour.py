@@ -1,4 +1,4 @@
-"""One simulated hour of a fleet of 300 workers in which everything of F1 to F12 goes wrong.
+"""One simulated hour of 300 workers in which every kind of facts/aws.md#fault-kinds comes.
 
 `python tests/aws_bugs/fleet_hour.py [WORKERS]` plays it and prints what happened as JSON; the
 test `test_fleet_hour.py` judges it. Launches meet EC2's own buckets, zones without stock, a
@@ -99,7 +99,7 @@ IMAGE = "cisco-cml2.9.1-lab"
 
 
 def weather(w: BugWorld) -> None:
-    """Let every kind of trouble come for a while: F1 to F8, F10 to F12."""
+    """Let every kind of trouble that AWS itself makes come for a while."""
     begin = START.timestamp()
 
     def between(start: float, stop: float) -> dict[str, float]:
@@ -128,7 +128,7 @@ def weather(w: BugWorld) -> None:
 
 
 async def console(w: BugWorld, told: Told) -> None:
-    """Play people at the console, another tool, and AWS itself (F9, F10, F12)."""
+    """Play people at the console, another tool, and AWS itself."""
     dice = w.dice.stream("console")
     verbs: list[tuple[str, dict[str, Any]]] = [
         ("stop", {}), ("terminate", {}), ("impair", {}), ("recover", {}),
@@ -223,25 +223,25 @@ def struck(w: BugWorld) -> dict[str, int]:
 
 
 KINDS = {
-    "F1": ("throttle", "bucket"), "F2": ("capacity",), "F3": ("quota",),
-    "F4": ("expired_token", "auth"), "F5": ("unavailable", "internal", "html", "truncated"),
-    "F6": ("drop_before", "drop_after"), "F8": ("fate",), "F10": ("empty_page", "zone_down"),
-    "F11": ("throttling",),
+    "throttling": ("throttle", "bucket"), "no capacity": ("capacity",), "quota": ("quota",),
+    "access": ("expired_token", "auth"),
+    "server trouble": ("unavailable", "internal", "html", "truncated"),
+    "lost": ("drop_before", "drop_after"), "slow states": ("fate",),
+    "part of the view": ("empty_page", "zone_down"), "CloudWatch": ("throttling",),
 }  # fmt: skip
 
 
 def by_kind(w: BugWorld, told: Told) -> dict[str, int]:
-    """Return how often each kind of aws.md 3.1 was met; lags and slow states touch every launch."""
+    """Return how often each kind of facts/aws.md#fault-kinds was met.
+
+    Late sight and slow states touch every launch.
+    """
     found = {kind: sum(told.faults.get(word, 0) for word in words) for kind, words in KINDS.items()}
-    found["F7"] = found["F8"] = w.cloud.calls("RunInstances")
-    found["F9"] = sum(told.hands.values())
-    found["F11"] += w.cloud.calls("GetMetricData")
-    found["F12"] = told.hands.get("image", 0)
-    return dict(sorted(found.items(), key=_number))
-
-
-def _number(row: tuple[str, int]) -> int:
-    return int(row[0][1:])
+    found["late sight"] = found["slow states"] = w.cloud.calls("RunInstances")
+    found["others' hands"] = sum(told.hands.values())
+    found["CloudWatch"] += w.cloud.calls("GetMetricData")
+    found["images"] = told.hands.get("image", 0)
+    return found
 
 
 def main(argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""An hour in which everything of F1 to F12 goes wrong leaves nothing behind."""
+"""An hour in which every kind of facts/aws.md#fault-kinds comes leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as unused, as it went wrong elsewhere: the numbers are those of aws.md 5 (25-27, 29)."""
+"""What counts as unused, as it went wrong elsewhere: facts/aws-bugs.md#case-25 to #case-29."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launching, as it went wrong elsewhere: the numbers are those of aws.md 5 (1 to 6, 8, 9)."""
+"""Launching, as it went wrong elsewhere: facts/aws-bugs.md#case-1 to #case-6, #case-8, #case-9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left over, and what is refused: numbers 39, 40, 42 and 45 of aws.md 5."""
+"""What is left over, and what is refused: numbers 39, 40, 42 and 45 of facts/aws-bugs.md."""
 
 from __future__ import annotations
 

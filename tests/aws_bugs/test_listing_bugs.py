@@ -1,4 +1,4 @@
-"""What EC2 shows and does not show, as it misled others: aws.md 5, numbers 10 to 14."""
+"""What EC2 shows and does not show, as it misled others: facts/aws-bugs.md, numbers 10 to 14."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow machines, no room, and drains that never end: numbers 37, 38, 41 and 44 of aws.md 5."""
+"""Slow machines, no room, and drains that never end: facts/aws-bugs.md#case-37 and more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others do to our machines and our access: numbers 28 and 31 to 35 of aws.md 5."""
+"""What others do to our machines and our access: numbers 28 and 31 to 35 of facts/aws-bugs.md."""
 
 from __future__ import annotations
 

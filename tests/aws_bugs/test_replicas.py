@@ -1,4 +1,4 @@
-"""Two installations in one account, two replicas of one: numbers 46 and 47 of aws.md 5."""
+"""Two installations in one account, two replicas of one: numbers 46 and 47 of facts/aws-bugs.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping, as it went wrong elsewhere: the numbers are those of aws.md 5 (7, 15, 23, 24)."""
+"""Stopping, as it went wrong elsewhere: facts/aws-bugs.md#case-7, #case-15, #case-23, #case-24."""
 
 from __future__ import annotations
 

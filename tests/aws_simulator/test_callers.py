@@ -1,4 +1,7 @@
-"""Credentials and clocks (F4): who is turned away, with which code, and by whom it is decided."""
+"""Credentials and clocks: who is turned away, with which code, and by whom it is decided.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 import datetime as dt
 

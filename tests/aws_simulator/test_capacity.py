@@ -1,4 +1,4 @@
-"""Stock, quotas, addresses of a subnet and buckets (F1 to F3), and launches that are refused."""
+"""Stock, quotas, addresses of a subnet and buckets, and launches that are refused."""
 
 import pytest
 from aws_simulator_process import code_of

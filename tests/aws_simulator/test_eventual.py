@@ -1,4 +1,7 @@
-"""Eventual consistency by kind (F7) and partial views (F10)."""
+"""What is seen late, by kind, and views of a part only.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 import pytest
 from aws_simulator_process import code_of

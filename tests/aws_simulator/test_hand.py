@@ -1,4 +1,4 @@
-"""The outside hand (F9), slow and strange lives (F8), and the order of what is due."""
+"""The outside hand, slow and strange lives, and the order of what is due."""
 
 import pytest
 from aws_simulator_process import code_of

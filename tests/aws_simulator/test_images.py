@@ -1,4 +1,4 @@
-"""Images (F12): the same name by a stranger and in another region, and one that is withdrawn."""
+"""Images: the same name by a stranger and in another region, and one that is withdrawn."""
 
 from aws_simulator_process import code_of
 

@@ -1,4 +1,4 @@
-"""CloudWatch (F11): a load model nobody has to feed, limits, and what goes wrong with it."""
+"""CloudWatch: a load model nobody has to feed, limits, and what goes wrong with it."""
 
 import datetime as dt
 

@@ -1,4 +1,7 @@
-"""Faults are acted out by the ASGI application; side effects happen or not as the rule says."""
+"""Faults are acted out by the ASGI application; side effects happen or not as the rule says.
+
+The numbered cases are rows of facts/cml-issues.md.
+"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Public issues (section 12) that a simulator can show: the wrong behaviour, and the right one.
+"""Issues of facts/cml-issues.md that a simulator can show: the wrong behaviour and the right.
 
 Where a server's fault is meant, it is off by default and a rule, a fault or the weather turns it on;
 the test sees both. Client-side rows (F2 to F4, F8 to F11, F13, F15, F17, F20, F25, F29, F32, F34,

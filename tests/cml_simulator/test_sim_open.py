@@ -1,4 +1,7 @@
-"""What nobody could prove (section 15): each row is a rule, and each value behaves as it says."""
+"""Each row of facts/cml.md#open-questions is a rule, and each value behaves as it says.
+
+The numbered cases are rows of facts/cml-issues.md.
+"""
 
 import json
 

@@ -1,4 +1,7 @@
-"""The twelve points of section 14.1, each by its number (what other files prove is named here)."""
+"""The points of facts/cml.md#simulator-points, by number; what other files prove is named here.
+
+The numbered cases are rows of facts/cml-issues.md.
+"""
 
 import base64
 import json

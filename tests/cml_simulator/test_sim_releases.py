@@ -1,4 +1,7 @@
-"""Each row of section 4 (differences between releases) that a client can see, switched by profile."""
+"""Each row of facts/cml.md#releases that a client can see, switched by profile.
+
+The numbered cases are rows of facts/cml-issues.md.
+"""
 
 import json
 import random

@@ -1,4 +1,7 @@
-"""Backup, restore, reopening, several openers, a tailing reader, the log as the whole truth."""
+"""Backup, restore, reopening, several openers, a tailing reader, the log as the whole truth.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

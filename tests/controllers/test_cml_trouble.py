@@ -1,4 +1,7 @@
-"""What the controllers make of a CML server's own telling: telemetry, turns, tags, identity."""
+"""What the controllers make of a CML server's own telling: telemetry, turns, tags, identity.
+
+The numbered cases are rows of facts/cml-issues.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scheduler, pools, garbage and upkeep: who gets what, how many there are, what goes."""
+"""Scheduler, pools, garbage and upkeep: who gets what, how many there are, what goes.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Workers that others launched: found, observed, adopted, external, and left alone."""
+"""Workers that others launched: found, observed, adopted, external, and left alone.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Garbage rounds: what is ended, what never, and what a leader has to see before it begins."""
+"""Garbage rounds: what is ended, what never, and what a leader has to see before it begins.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 from __future__ import annotations
 

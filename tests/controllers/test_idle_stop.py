@@ -1,6 +1,6 @@
 """The idle rule in a whole installation: who is stopped, who is not, and who comes back.
 
-Names carry the case of aws.md 5 or ux.md that they hold to.
+Names carry the case of facts/aws-bugs.md or facts/fleet-bugs.md that they hold to.
 """
 
 from __future__ import annotations

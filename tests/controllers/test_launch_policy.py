@@ -1,4 +1,7 @@
-"""What launches and starts do when EC2 says no: shared memory, limits, tokens, new addresses."""
+"""What launches and starts do when EC2 says no: shared memory, limits, tokens, new addresses.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ def test_a_start_without_room_waits_for_its_own_machine() -> None:
 
 
 def test_every_start_gives_a_new_address_and_a_new_trust() -> None:
-    """After stop and start nothing of the old boot is used: address, certificate, login (32)."""
+    """After stop and start nothing of the old boot is used: address, certificate, login (case 32)."""
 
     async def story() -> None:
         async with world() as w:

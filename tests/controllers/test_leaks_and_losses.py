@@ -1,4 +1,7 @@
-"""Licence leaks outlive their workers; pools stop replacing what others keep ending."""
+"""Licence leaks outlive their workers; pools stop replacing what others keep ending.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 from __future__ import annotations
 

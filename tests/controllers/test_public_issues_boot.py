@@ -1,4 +1,4 @@
-"""Public issues about boots and machines (cml-api.md 12): F26, F27, F28, F30, F43, by number.
+"""Public issues about boots and machines (facts/cml-issues.md): F26, F27, F28, F30, F43, by number.
 
 As in test_public_issues_fleet.py: `fNN` is a story with its claim, `offNN` takes the right
 behaviour away, and then the claim must fail. F33, F41, F42 and F45 are in test_cml_trouble.py.
@@ -174,7 +174,7 @@ def run(claim: Claim) -> None:
 
 @pytest.mark.parametrize("number", ISSUES)
 def test_the_issue_does_not_happen(number: str) -> None:
-    """The right behaviour of cml-api.md 12 holds."""
+    """The right behaviour of facts/cml-issues.md holds."""
     run(ISSUES[number][0])
 
 

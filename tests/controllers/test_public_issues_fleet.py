@@ -1,4 +1,4 @@
-"""Public CML issues (cml-api.md 12) that are the controllers', each by its number.
+"""Public CML issues (facts/cml-issues.md) that are the controllers', each by its number.
 
 Each `fNN` is a story with its claim; `offNN` takes the right behaviour away, and then the
 claim must fail: both are run. F33, F36, F41, F42 and F45 are in test_cml_trouble.py.
@@ -233,7 +233,7 @@ def run(claim: Claim) -> None:
 
 @pytest.mark.parametrize("number", ISSUES)
 def test_the_issue_does_not_happen(number: str) -> None:
-    """The right behaviour of cml-api.md 12 holds."""
+    """The right behaviour of facts/cml-issues.md holds."""
     run(ISSUES[number][0])
 
 

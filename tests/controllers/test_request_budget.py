@@ -1,4 +1,7 @@
-"""What a thousand workers cost of EC2's request buckets (aws.md 6.3, case 14)."""
+"""What a thousand workers cost of EC2's request buckets.
+
+Source: facts/aws.md#request-buckets, facts/aws-bugs.md#case-14.
+"""
 
 from __future__ import annotations
 

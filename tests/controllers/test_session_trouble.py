@@ -1,4 +1,7 @@
-"""The session controller on bad days: CML's noes, lost workers, outside hands, cancels."""
+"""The session controller on bad days: CML's noes, lost workers, outside hands, cancels.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

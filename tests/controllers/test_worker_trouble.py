@@ -1,4 +1,7 @@
-"""The worker controller on bad days: EC2's noes, CML's noes, secrets, outside hands."""
+"""The worker controller on bad days: EC2's noes, CML's noes, secrets, outside hands.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a lab is reckoned to need."""
+"""What a lab is reckoned to need.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def node(number: int = 0, definition: str = "iosv", **over) -> Node:
 
 
 def test_cpu_is_cpus_times_limit():
-    """Two CPUs capped at 40 % count 800 milli-CPU, not 40 cores (cml-api.md 13)."""
+    """Two CPUs capped at 40 % count 800 milli-CPU, not 40 cores (facts/cml.md#seeds-corrected)."""
     found = demand.of(lab(node(cpus=2, cpu_limit=40)))
     assert found.amounts.cpu_milli == 800
 

@@ -1,4 +1,7 @@
-"""What garbage collection may end, and when, over every mix of what was listed."""
+"""What garbage collection may end, and when, over every mix of what was listed.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The verdict on idleness: nothing missing, failed, stale or busy ever makes a worker idle."""
+"""The verdict on idleness: nothing missing, failed, stale or busy ever makes a worker idle.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,7 @@ def test_a_stale_reading_is_unknown(name: str) -> None:
 
 
 def test_traffic_is_a_veto_only_when_it_is_measured() -> None:
-    """CloudWatch off is no missing signal; on without a fresh number is one (case 26, F11)."""
+    """CloudWatch off is no missing signal; on without a fresh number is one (case 26)."""
     assert judge(worker(), QUIET, ON, NOW).eligible
     assert judge(worker(), replace(QUIET, network_watched=True), ON, NOW).verdict == "unknown"
     little = replace(QUIET, network=1000.0, network_watched=True)

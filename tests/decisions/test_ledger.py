@@ -1,4 +1,7 @@
-"""Capacity over time."""
+"""Capacity over time.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def look(*nodes: NodeObservation, **over):
 
 
 def test_cores_are_cpus_times_limit():
-    """Two CPUs at 40 % and one without limit are 1.8 cores (cml-api.md 13)."""
+    """Two CPUs at 40 % and one without limit are 1.8 cores (facts/cml.md#seeds-corrected)."""
     found = look(node("a", cpus=2, cpu_limit=40), node("b"))
     assert (found.total_cpu_cores, found.total_memory_mb) == (1.8, 1024)
 

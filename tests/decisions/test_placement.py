@@ -117,7 +117,7 @@ def test_unlicensed_worker_runs_five_nodes(nodes):
 
 
 def test_enterprise_serves_personal_but_evaluation_only_itself():
-    """Licence classes as in upstream.md 2.7."""
+    """Licence classes as in facts/upstream.md#templates-and-placement."""
     assert placement.serves("CML_Enterprise", ("personal",))
     assert not placement.serves("CML_Personal40", ("enterprise",))
     assert not placement.serves(None, ("personal",))

@@ -1,4 +1,7 @@
-"""Ports: asked for, given, seen."""
+"""Ports: asked for, given, seen.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def of(tags: dict[str, list[str]]) -> Topology:
     ],
 )
 def test_tag_corner_cases(tag, wanted):
-    """Each spelling of cml-api.md 7 is read as one thing or as nothing."""
+    """Each spelling of facts/cml.md#ports is read as one thing or as nothing."""
     assert port_tags.parse(tag) == wanted
 
 

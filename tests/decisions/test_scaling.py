@@ -1,4 +1,7 @@
-"""How many workers a pool should have."""
+"""How many workers a pool should have.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 
@@ -239,7 +242,7 @@ def test_names_are_never_used_twice():
 
 
 def test_draining_pool_empties_and_stays():
-    """A draining pool takes nothing new and does not flip back (upstream.md 1.3)."""
+    """A draining pool takes nothing new and does not flip back (facts/upstream.md#pools)."""
     found = decide(worker(), waiting=(ask(4000), ask(4000)), desired="Draining")
     assert (found.drain, found.create, found.phase) == (("w-default-001",), (), PoolPhase.DRAINING)
     assert decide(desired="Draining").phase is PoolPhase.DRAINING
@@ -383,7 +386,7 @@ def three_parked() -> list[PoolWorker]:
 
 
 def test_a_parked_worker_is_started_before_a_new_one_is_launched():
-    """For the minimum and for who waits alike; a launch would pay twice (aws.md 5, 7 and 48)."""
+    """For the minimum and for who waits alike; a launch would pay twice (cases 7 and 48)."""
     found = decide(parked(), min_workers=1)
     assert (found.start, found.create) == (("w-default-001",), ())
     assert [each.reason for each in found.events] == ["ParkedForMinimum"]
@@ -393,14 +396,14 @@ def test_a_parked_worker_is_started_before_a_new_one_is_launched():
 
 
 def test_only_as_many_parked_workers_start_as_are_needed():
-    """One session, one start; two that fill a worker each, two starts (aws.md 5, 18)."""
+    """One session, one start; two that fill a worker each, two starts (case 18)."""
     assert len(decide(*three_parked(), waiting=(ask(),)).start) == 1
     assert len(decide(*three_parked(), waiting=(ask(4000), ask(4000))).start) == 2
     assert len(decide(*three_parked(), min_workers=2, waiting=(ask(),)).start) == 2
 
 
 def test_a_parked_worker_on_its_way_back_covers_who_waits():
-    """Nobody is started or launched twice for one session (aws.md 5, 17)."""
+    """Nobody is started or launched twice for one session (facts/aws-bugs.md#case-17)."""
     for phase in (WorkerPhase.STOPPED, WorkerPhase.STOPPING, WorkerPhase.STARTING):
         back = worker(phase=phase)
         found = decide(back, parked("w-default-002"), waiting=(ask(4000),))

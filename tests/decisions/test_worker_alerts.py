@@ -425,7 +425,7 @@ def test_maintenance_without_a_restart_closes_nothing() -> None:
 
 @pytest.mark.parametrize("how", ["reason", "event"])
 def test_a_spot_interruption_drains_at_once(how: str) -> None:
-    """In the very look that sees it, with its reason; nothing new comes (aws.md 5, case 36)."""
+    """At once, with its reason, and nothing new comes (facts/aws-bugs.md#case-36)."""
     line = Line(P.ACTIVE)
     line.look(measured(), sessions=2)
     if how == "event":
@@ -501,7 +501,7 @@ def test_cml_is_preferred_and_cloudwatch_stands_in() -> None:
 
 
 def test_the_first_compute_stands_in_for_the_whole() -> None:
-    """Upstream's order: all, then a compute, then CloudWatch (upstream.md 2.3)."""
+    """Upstream's order: all, then a compute, then CloudWatch (facts/upstream.md#worker-reports)."""
     stats = SystemStats(
         computes={"c1": ComputeStats(cpu_percent=30, memory=Room(total=100, free=60))}
     )

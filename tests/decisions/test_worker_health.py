@@ -1,4 +1,7 @@
-"""What samples mean: conditions with hysteresis, closed workers, less capacity for orphans."""
+"""What samples mean: conditions with hysteresis, closed workers, less capacity for orphans.
+
+The numbered cases are rows of facts/cml-issues.md.
+"""
 
 from __future__ import annotations
 

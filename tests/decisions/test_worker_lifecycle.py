@@ -1,4 +1,7 @@
-"""The worker's life: total, inside its table, and honest about machine, sessions and licence."""
+"""The worker's life: total, inside its table, and honest about machine, sessions and licence.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 from __future__ import annotations
 

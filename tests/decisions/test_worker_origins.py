@@ -1,4 +1,7 @@
-"""Workers that others launched: what no step may do to them, over every phase and observation."""
+"""Workers that others launched: what no step may do to them, over every phase and observation.
+
+The numbered cases are rows of facts/aws-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The price of CloudWatch in the how-to is what its rule gives (aws.md 6.5)."""
+"""The price of CloudWatch in the how-to is what its rule gives (facts/aws.md#cloudwatch)."""
 
 from __future__ import annotations
 

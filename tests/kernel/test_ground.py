@@ -68,7 +68,7 @@ def test_slugs_keep_texts_apart(texts: list[str]) -> None:
 
 
 def test_slug_keeps_what_the_rule_would_lose_apart() -> None:
-    """Case, punctuation and length do not make two texts one name (ux.md T26)."""
+    """Case, punctuation and length do not make two texts one name (facts/fleet-bugs.md#t26)."""
     texts = ["a-b/c", "a/b-c", "A-b-c", "a-b-c", "ä", "ö", "x" * 64, "x" * 65]
     assert len({ids.slug(text) for text in texts}) == len(texts)
 

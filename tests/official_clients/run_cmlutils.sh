@@ -64,7 +64,7 @@ try "ls" "from cmlutils" "$cml" ls --all
 try "nodes" "PC" "$cml" nodes
 try "stop" "" "$cml" stop PC
 try "start" "" "$cml" start PC
-# Issue F18: it asks for the addresses of the connector too, which a true server refuses (400).
+# Issue facts/cml-issues.md#f18: it asks for the addresses of the connector too, which a true server refuses (400).
 fails "generate ansible" "no layer 3 addresses" "$cml" generate ansible
 try "save" "" "$cml" save --no-extract -f saved.yaml
 try "down" "" "$cml" down

@@ -1,4 +1,4 @@
-"""The EC2 world keeps to the rules of facts/aws.md."""
+"""The EC2 world keeps to the rules of facts/aws.md#client-token and #request-buckets."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_stock_and_quota_refuse() -> None:
 
 
 def test_a_refused_request_binds_its_token() -> None:
-    """The same token with another type is a mismatch, also when nothing was launched (4)."""
+    """Same token, other type: a mismatch, also when nothing came (facts/aws-bugs.md#case-4)."""
 
     async def story(loop: loops.Loop, account: Account) -> None:
         close = account.luck.begin("no_stock", "subnet-a")

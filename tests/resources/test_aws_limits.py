@@ -38,7 +38,7 @@ def test_the_defaults_are_fine() -> None:
 def test_sizes_and_iops_keep_to_their_type(
     kind: str, size: int, iops: int, wrong: list[str]
 ) -> None:
-    """Ranges and ratios of io1, io2 and gp3 (aws.md 6.4)."""
+    """Ranges and ratios of io1, io2 and gp3 (facts/aws.md#volumes)."""
     assert fields(volume_type=kind, volume_size_gib=size, volume_iops=iops) == wrong
 
 

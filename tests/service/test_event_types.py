@@ -133,7 +133,7 @@ OPERATOR = Caller(Principal("olga", Role.OPERATOR, "olga"))
     ],
 )  # fmt: skip
 def test_an_address_inside_is_refused_when_it_is_named(url: str) -> None:
-    """What can be told from the text alone is told at once (ux.md T45)."""
+    """What can be told from the text alone is told at once (facts/fleet-bugs.md#t45)."""
     assert url_problem(url, allow_private=False)
 
 

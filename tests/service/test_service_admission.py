@@ -1,4 +1,7 @@
-"""Admission of simulations: ask, report the end, expire."""
+"""Admission of simulations: ask, report the end, expire.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Values that are right by their type and would break what reads them later."""
+"""Values that are right by their type and would break what reads them later.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

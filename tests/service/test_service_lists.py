@@ -1,4 +1,7 @@
-"""Lists: filters, sorting, cursors."""
+"""Lists: filters, sorting, cursors.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Create, replace, patch, delete: names, unknown keys, versions, frozen fields, finalizers."""
+"""Create, replace, patch, delete: names, unknown keys, versions, frozen fields, finalizers.
+
+The numbered cases are rows of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ async def test_rows_hold_still_while_somebody_is_there(screen: Screen) -> None:
 
 @pytest.mark.asyncio
 async def test_tabs_share_one_stream(screen: Screen) -> None:
-    """Two tabs hold one connection between them, and both follow (ux.md T33)."""
+    """Two tabs hold one connection between them, and both follow (facts/fleet-bugs.md#t33)."""
     first = await screen.signed_in()
     second = await screen.signed_in()
     assert screen.browser.app.events.clients == 1

@@ -1,6 +1,7 @@
 """The reference platform: node and image definitions with sizes, labels and boot times.
 
-Numbers from `facts/cml-api.md` sections 6.2 and 8. The bodies that show them are in `catalogue`.
+Numbers from facts/cml.md#boot-times and #node-definitions. The bodies that show them are in
+`catalogue`.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Bodies about the server itself: system_stats, health, compute hosts, system_information.
 
-Shapes are closed in 2.9: no key more, none less (`facts/cml-api.md` sections 3.1 to 3.4).
+Shapes are closed in 2.9: no key more, none less (facts/cml.md#system-bodies).
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The licensing machine: registration, authorization, node counts, the smart-licence cloud.
 
 Steps take time; whoever reads must have applied the steps that are due (`world.settle`).
-Status words and rules: `facts/cml-api.md` section 9.
+Status words and rules: facts/cml.md#licensing.
 """
 
 from dataclasses import dataclass, field
@@ -277,7 +277,7 @@ def _authorization(licence: Licence) -> str:
 
 
 def _word(licence: Licence, word: str) -> str:
-    """Return a status word as this server spells it (section 15, row 3)."""
+    """Return a status word as this server spells it (facts/cml.md#open-questions, row 3)."""
     return licence.words.get(word, word)
 
 

@@ -216,7 +216,10 @@ def changed(server: Server, lab: Lab, element: tuple[str, str], event: str, now:
 
 
 def converged(server: Server, nodes: list[Node], now: float) -> bool:
-    """Whether no node is on its way: everything wanted is booted or stopped (or so it says: F1)."""
+    """Whether no node is on its way: everything wanted is booted or stopped.
+
+    An old server says so too early, by rule (facts/cml-issues.md#f1).
+    """
     if server.config.rules.converged_early:
         return True
     return all(

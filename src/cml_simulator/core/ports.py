@@ -1,6 +1,6 @@
 """PATty's part: how node tags become ports of the server, and which tags are no port at all.
 
-Pure: tags and claim times in, open ports and clashes out. Rules: `facts/cml-api.md` section 7.
+Pure: tags and claim times in, open ports and clashes out. Rules: facts/cml.md#ports.
 """
 
 import re

@@ -1,9 +1,9 @@
 """What differs between servers: the release they play, their size, and open questions' answers.
 
-Releases: each row of `facts/cml-api.md` section 4 is a field of `Profile` (or, for whole paths, the
+Releases: each row of facts/cml.md#releases is a field of `Profile` (or, for whole paths, the
 `first`/`last` of a route in the route table).
 
-Section 15, what nobody could prove, and the field of `Rules` that switches it:
+What nobody could prove (facts/cml.md#open-questions), and the field of `Rules` that switches it:
 
  1 refusal of deleting or wiping too early   refusal_status (400)
  2 connectors and switches count             vmless_licensed, vmless_running (False)
@@ -16,8 +16,9 @@ Section 15, what nobody could prove, and the field of `Rules` that switches it:
  9 a start over the licence                  over_licence ("queue" | "refuse" | "leave")
 10 who wins a port claimed twice at once     patty_ties ("node_id" | "started" | "last")
 
-Old servers' faults that issues of section 12 speak of are rules too: converged_early (F1),
-lab_state_lag (F23), yaml_error_status (F31), silent (F32).
+Old servers' faults in facts/cml-issues.md are rules too: converged_early (facts/cml-issues.md#f1),
+lab_state_lag (facts/cml-issues.md#f23), yaml_error_status (facts/cml-issues.md#f31), silent
+(facts/cml-issues.md#f32).
 """
 
 from dataclasses import dataclass, field

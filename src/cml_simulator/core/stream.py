@@ -1,6 +1,6 @@
 """What a listener of `/ws/ui` gets: one message for each event since the last look.
 
-Pure: it reads what the server noted. Sending is the shell's. Rules: `facts/cml-api.md` section 2.8.
+Pure: it reads what the server noted. Sending is the shell's. Rules: facts/cml.md#websocket.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Topology files: text or JSON in, a checked `Topology` out; old schema versions are upgraded.
 
 Problems are collected and answered as one 400. What is built from it: `builder`. What is written
-out again: `export`. Rules: `facts/cml-api.md` section 5.
+out again: `export`. Rules: facts/cml.md#topology-file.
 """
 
 from collections.abc import Iterator

@@ -16,7 +16,7 @@ from cml_simulator.core.server import MIB, Server
 GIB = 1024 * MIB
 WINDOW = 30.0
 GHOST = "00000000-dead-4000-a000-000000000000"
-"""The id of an element that the topology does not have (issue F5)."""
+"""The id of an element that the topology does not have (facts/cml-issues.md#f5)."""
 
 
 def node_cpu(node: Node, now: float) -> float:

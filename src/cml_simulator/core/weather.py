@@ -13,7 +13,7 @@ class Weather:
     ready: bool | None = None
     """False: system_information says that no compute can start nodes."""
     core_connected: bool = True
-    """False: the controller's core is dead (issue F33); nothing starts, health says so."""
+    """False: the controller's core is dead: nothing starts (facts/cml-issues.md#f33)."""
     compute_missing: bool = False
     """The compute is absent from system_stats, as while it is not connected."""
     compute_lost: bool = False
@@ -29,6 +29,9 @@ class Weather:
     clock_skew: float = 0.0
     """How far the server's clock is off, in every stamp, token and Date header."""
     ghosts: bool = False
-    """Element states and statistics name elements the topology does not have (issue F5)."""
+    """Element states and statistics name elements the topology does not have.
+
+    Source: facts/cml-issues.md#f5.
+    """
     compliant: bool = True
     """False: the licence cloud finds more in use than bought."""

@@ -279,7 +279,10 @@ def record(server: Server, category: str, data: dict[str, Any], at: float) -> No
 
 
 def telemetry_stamp(server: Server, at: float) -> str | float:
-    """Return a stamp in the form that this server's rule names (upstream.md 2.4 reads four)."""
+    """Return a stamp in the form that this server's rule names.
+
+    The four forms are those of facts/upstream.md#idle.
+    """
     iso = server.stamp(at)
     form = server.config.rules.telemetry_stamp
     if form == "seconds":
@@ -307,7 +310,7 @@ def note_clashes(server: Server, node: Node, at: float) -> None:
 
 
 def lab_state(server: Server, lab: Lab, now: float) -> State:
-    """Return the lab's state word; by rule it lags behind its nodes (issue F23)."""
+    """Return the lab's state word; by rule it lags behind its nodes (facts/cml-issues.md#f23)."""
     real, lag = lab.state(), server.config.rules.lab_state_lag
     if lag <= 0 or lab.shown is None or lab.shown[0] is real or now - lab.shown[1] >= lag:
         lab.shown = (real, now)

@@ -1,4 +1,4 @@
-"""Annotations and smart annotations of a lab: section 2.7, last row."""
+"""Annotations and smart annotations of a lab, one by one."""
 
 from typing import Any
 

@@ -238,7 +238,7 @@ def clear_weather(call: ControlCall) -> Any:
 
 
 def get_rules(call: ControlCall) -> Any:
-    """Return the answers to open questions (section 15 of the facts)."""
+    """Return the answers to open questions (facts/cml.md#open-questions)."""
     return asdict(call.server.config.rules)
 
 

@@ -1,4 +1,4 @@
-"""Node and image definitions: section 2.7. Uploads take YAML or JSON."""
+"""Node and image definitions. Uploads take YAML or JSON."""
 
 import math
 from typing import Any

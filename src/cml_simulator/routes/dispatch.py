@@ -91,7 +91,7 @@ DEEDS = {
     ("PUT", "/labs/{lab_id}/nodes/{node_id}/state/stop"): "stop_node",
     ("GET", "/labs/{lab_id}/nodes/{node_id}/keys/console"): "user_activity",
 }
-"""What a person did, in the words of telemetry (upstream.md 2.4); looking is no deed."""
+"""What a person did, in the words of telemetry (facts/upstream.md#idle); looking is no deed."""
 
 
 def _note_deed(call: Call, route: Route) -> None:

@@ -1,4 +1,4 @@
-"""Labs: section 2.4. Import, life cycle, states, topology."""
+"""Labs: import, life cycle, states, topology."""
 
 from typing import Any
 

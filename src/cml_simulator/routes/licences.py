@@ -1,6 +1,6 @@
-"""Licensing: section 2.3; everything is for admins only.
+"""Licensing; everything is for admins only.
 
-What changes something answers 204, or from 2.10 with the status (issue F7).
+What changes something answers 204, or from 2.10 with the status (facts/cml-issues.md#f7).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Interfaces and links, conditioning and packet captures: section 2.6."""
+"""Interfaces and links, conditioning and packet captures."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Login, logout, session time, telemetry switches: sections 2.1 and part of 2.2."""
+"""Login, logout, session time, telemetry switches."""
 
 import hmac
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nodes: section 2.5."""
+"""Nodes of a lab: making, changing, starting, stopping, wiping."""
 
 from typing import Any
 

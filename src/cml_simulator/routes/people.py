@@ -1,4 +1,4 @@
-"""Users and groups: section 2.7."""
+"""Users and groups."""
 
 import hmac
 from typing import Any

@@ -1,4 +1,4 @@
-"""Resource pools and what they use: section 2.7."""
+"""Resource pools and what they use."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tries TCP ports of labs from here, as a user would (cml-api.md F40).
+"""Tries TCP ports of labs from here, as a user would (facts/cml-issues.md#f40).
 
 It connects and hangs up; it sends nothing, knows nothing of labs and decides nothing.
 """

@@ -3,7 +3,7 @@
 It knows HTTP and addresses, not events. Every connection is made to an address that was judged
 right before, by the resolver that aiohttp itself asks: a name that answers differently the
 second time (DNS rebinding) gains nothing. No redirects, no proxies of the environment, no
-cookies, and no byte of the reply's body is read (ux.md T45).
+cookies, and no byte of the reply's body is read (facts/fleet-bugs.md#t45).
 """
 
 from __future__ import annotations

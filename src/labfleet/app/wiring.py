@@ -245,7 +245,7 @@ def _add_role(
 
 def _after_cache(cache: Cache, controller: Controller) -> Callable[[], Awaitable[None]]:
     async def run() -> None:
-        # Nothing is decided before everything was listed once (aws.md 5, case 12).
+        # Nothing is decided before everything was listed once (facts/aws-bugs.md#case-12).
         await cache.ready()
         await controller.run()
 

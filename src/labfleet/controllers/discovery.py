@@ -3,7 +3,7 @@
 Leader only. One region's trouble stops no other and is kept as its last error. Image ids are
 remembered, because a deregistered image disappears while its instances run. Imports go through
 the verb that the internal route calls; what the imported workers do is the worker controller's
-affair (seed 002, ADR-012, ADR-014).
+affair (seed 002, facts/upstream.md#discovery-settings and #orphans).
 """
 
 from __future__ import annotations

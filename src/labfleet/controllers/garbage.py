@@ -135,7 +135,7 @@ class GarbageController:
         paused = self.context.settings.paused()
         if paused is not None:
             return paused
-        # What cannot be read may own what looks lost (aws.md 5, 42).
+        # What cannot be read may own what looks lost (facts/aws-bugs.md#case-42).
         unreadable = [each.name for each in self.context.cache.quarantined if each.kind == "Worker"]
         if unreadable:
             return f"the record of worker {min(unreadable)} cannot be read"

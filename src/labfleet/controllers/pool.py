@@ -2,7 +2,7 @@
 
 New workers and the counter that named them are one commit. A worker is retired in a commit
 that holds only if nobody touched its ledger row since the snapshot: a session placed meanwhile
-wins (ux.md T16).
+wins (facts/fleet-bugs.md#t16).
 """
 
 from __future__ import annotations

@@ -95,7 +95,8 @@ class Scheduler:
     def _some(self, due: list[Session]) -> list[Session]:
         """Return whom one cycle looks at: the most urgent, and the others in turn.
 
-        A head that cannot be placed must not keep the rest from ever being looked at (T20).
+        A head that cannot be placed must not keep the rest from ever being looked at
+        (facts/fleet-bugs.md#t20).
         """
         if len(due) <= CYCLE_LIMIT:
             return due

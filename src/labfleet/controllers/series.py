@@ -26,7 +26,7 @@ KEY = Key("Worker", "", "series")
 EVERY = 60.0
 SWEEP_EVERY = 600.0
 PERIOD = 300
-"""Seconds of a CloudWatch point: basic monitoring has no finer ones (aws.md 6.5)."""
+"""Seconds of a CloudWatch point: basic monitoring has no finer ones (facts/aws.md#cloudwatch)."""
 
 DETAILED = 60
 LOOK_BACK = timedelta(minutes=20)
@@ -163,7 +163,10 @@ def _add(buckets: Buckets, at: datetime, values: Mapping[str, float | None]) -> 
 
 
 def _point(told: MetricPoint, period: int) -> ProviderPoint:
-    """Return a point with rates: CloudWatch sends bytes over the period (aws.md 5, case 29)."""
+    """Return a point with rates: CloudWatch sends bytes over the period.
+
+    Source: facts/aws-bugs.md#case-29.
+    """
 
     def rate(amount: float | None) -> float | None:
         return None if amount is None else amount / period

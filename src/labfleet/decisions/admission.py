@@ -1,7 +1,7 @@
 """May a simulation start on a cluster now? Seed 004's gate by the sum rule.
 
-Pure. Declared costs, integer targets, one answer with named shortages. Prediction and
-chance-constrained admission are part 7; they change the cost that comes in, not this rule.
+Pure. Declared costs, integer targets, one answer with named shortages. A predicted cost would
+change what comes in, not this rule.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def admit(
 ) -> Decision:
     """Return approved iff current + cost <= target in every dimension, else denied.
 
-    Current is what the active reservations hold now or later (upstream.md 3.1, 1.5). Of the
+    Current is what the active reservations hold now or later (facts/upstream.md#gate). Of the
     dimensions without a target, only those that the cost names are looked at.
     """
     current = ledger.peak(active, now, None)

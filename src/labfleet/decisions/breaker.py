@@ -1,8 +1,8 @@
 """When a pool stops replacing what others end, or what never comes up: pure.
 
 Another tool that ends machines again and again (a tag policy, a clean-up job) would make a
-pool launch into the same trouble for ever (aws.md 5, case 35), and so would an image that does
-not boot or a licence that is refused. Several losses within a while pause the pool until a
+pool launch into the same trouble for ever (facts/aws-bugs.md#case-35), and so would an image that
+does not boot or a licence that is refused. Several losses within a while pause the pool until a
 person resumes it; losses from before count no more after that.
 """
 
@@ -59,7 +59,7 @@ def trips(
     """Return the losses that trip the breaker, none when there are too few since it last did.
 
     `came_up` is when a worker of the pool last became ready: what failed to boot before that
-    says nothing of the template any more (ParallelCluster's protected mode, aws.md 4).
+    says nothing of the template any more (facts/aws.md#failed-boots).
     """
     fresh = [each for each in losses if since is None or each.at > since]
     ended = tuple(each for each in fresh if not each.why)

@@ -1,8 +1,8 @@
 """What a lab needs, from its topology and the node definitions' defaults.
 
 An a-priori figure: it is what is reserved until observations know better. CPU follows
-cml-api.md 13 (CPUs x limit, not the limit alone). Disks are sparse overlays of a shared
-image, so a node is counted with an eighth of its largest disk; a data volume counts whole.
+facts/cml.md#seeds-corrected (CPUs x limit, not the limit alone). Disks are sparse overlays of a
+shared image, so a node is counted with an eighth of its largest disk; a data volume counts whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from labfleet.resources.topology import Node, Topology
 START_SECONDS = 30
 """Fleet seconds that CML needs before it admits a lab's first node."""
 QUEUE_SECONDS = 5
-"""Fleet seconds per node: CML admits the nodes of a lab one by one (cml-api.md 6.1)."""
+"""Fleet seconds per node: CML admits the nodes of a lab one by one (facts/cml.md#states)."""
 _DISK_SHARE = 8
 
 
@@ -74,8 +74,8 @@ def of(
 def start_budget(boot_seconds: int, *, ahead: int = 0) -> int:
     """Return the seconds a start may take when this many labs of the worker start before it.
 
-    Sixty labs started in one minute share one disk and one CPU set (ux.md T46), so the
-    deadline grows with the queue instead of failing the last ones.
+    Sixty labs started in one minute share one disk and one CPU set (facts/fleet-bugs.md#t46), so
+    the deadline grows with the queue instead of failing the last ones.
     """
     return boot_seconds * (1 + max(0, ahead))
 

@@ -1,8 +1,8 @@
 """Which instances that a scan found become workers: pure.
 
-Discovery is not ownership (aws.md 7.3): an image pattern finds candidates. Whatever carries an
-owner tag belongs to an installation, ours or another, and is never imported. Image ids are
-remembered, because a deregistered image disappears while its instances run.
+Discovery is not ownership (facts/aws.md#ownership): an image pattern finds candidates. Whatever
+carries an owner tag belongs to an installation, ours or another, and is never imported. Image ids
+are remembered, because a deregistered image disappears while its instances run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How many of a pool's workers automatic actions may take out of service at once.
 
 Pure. Whatever is already away (draining, stopping, failed, out of reach) counts against the
-budget (but not what EC2 is already ending: it comes back to nobody), so that trouble and upkeep never add up (aws.md 4: Karpenter's budgets, cluster
-autoscaler's limit on unready nodes). What people ask for is never held back by it.
+budget (but not what EC2 is already ending: it comes back to nobody), so that trouble and upkeep
+never add up (facts/aws.md#disruption-budget, cluster autoscaler's limit on unready nodes). What
+people ask for is never held back by it.
 """
 
 from __future__ import annotations

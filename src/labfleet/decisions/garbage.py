@@ -1,7 +1,7 @@
 """What may be ended as left behind, and when: pure.
 
-Two phases (aws.md 4, 7.9): what nobody owns is a suspect; after its grace it is due, and the
-shell looks once more at the provider and at the store before it acts. Nothing is judged on a
+Two phases (facts/aws.md#two-phases): what nobody owns is a suspect; after its grace it is due, and
+the shell looks once more at the provider and at the store before it acts. Nothing is judged on a
 list that failed, nothing is due before every region was listed once, and a round ends at most
 a few. Clocks here are monotonic seconds of this leader: a new leader starts anew.
 """

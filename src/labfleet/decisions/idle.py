@@ -1,10 +1,10 @@
 """Is a worker idle, and may it be stopped? One verdict from all signals, each explained.
 
 Pure and total. A worker is idle only when every signal is there, fresh and quiet for the whole
-timeout (aws.md 7.7): what is missing, failed or stale keeps it, and so does CPU above a
+timeout (facts/aws.md#idle): what is missing, failed or stale keeps it, and so does CPU above a
 threshold. CPU below it proves nothing: a candidate who reads looks idle, one who types into a
-console uses no CPU (ux.md 1). What only forbids a stop (switches, snooze, the pool's minimum)
-is `held`, apart from use.
+console uses no CPU (facts/aws.md#idle). What only forbids a stop (switches, snooze, the pool's
+minimum) is `held`, apart from use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from labfleet.resources.worker import Health, Worker, WorkerPhase
 CPU_BUSY = 50.0
 """Percent of the whole host above which a worker counts as used; below it proves nothing."""
 NETWORK_BUSY = 1_000_000.0
-"""Bytes a second, in and out together, above which a worker counts as used (case 29: bytes)."""
+"""Bytes a second, in and out together, above which a worker counts as used.
+
+Bytes, not megabytes: facts/aws-bugs.md#case-29.
+"""
 CLOCKS_DIFFER = timedelta(minutes=5)
 """An event's stamp may be this far ahead of our clock before it counts as unreadable."""
 STARTED = frozenset({"QUEUED", "STARTED", "BOOTED"})
@@ -320,7 +323,8 @@ def _health(worker: Worker, facts: Facts, now: datetime) -> IdleSignal:
 def _since(worker: Worker, last: datetime | None, now: datetime) -> datetime:
     """Return since when nothing was used: the latest of all that may have been use.
 
-    The clock starts when the worker is ready, and again with each start (aws.md 5, 24 and 25).
+    The clock starts when the worker is ready, and again with each start (facts/aws-bugs.md#case-24,
+    #case-25).
     """
     status = worker.status
     marks = [

@@ -1,8 +1,8 @@
 """Capacity over time: how much is held, and when how much is free.
 
-Exact integer arithmetic over reservations (half-open intervals). The invariant of design.md 4,
-no dimension overbooked at any instant, is proved from `peak`; the store makes it hold between
-concurrent writers.
+Exact integer arithmetic over reservations (half-open intervals). The invariant of
+docs/explanation/capacity-and-ports.md, no dimension overbooked at any instant, is proved from
+`peak`; the store makes it hold between concurrent writers.
 """
 
 from __future__ import annotations

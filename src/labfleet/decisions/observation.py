@@ -1,7 +1,7 @@
 """What a lab really used, put together from one look at it (seed 000, corrected).
 
-Corrections of cml-api.md 13: cores are CPUs x limit / 100 of the effective values, not the
-sum of limits; what is unknown is null with the reason in `gaps`, never 0. Pure: the caller
+Corrections of facts/cml.md#seeds-corrected: cores are CPUs x limit / 100 of the effective values,
+not the sum of limits; what is unknown is null with the reason in `gaps`, never 0. Pure: the caller
 looks, and converts what it saw into the records of `resources.session`.
 """
 
@@ -27,7 +27,7 @@ def assemble(
     storage_mb: int | None = None,
     gaps: Sequence[str] = (),
 ) -> ResourceObservation | None:
-    """Return the observation, or None for a lab without nodes (upstream.md 2.13).
+    """Return the observation, or None for a lab without nodes (facts/upstream.md#observation).
 
     A null `cpu_limit` means no limit, which is 100 %. One node of unknown size makes that
     total unknown: a sum that misses a part would teach the wrong lesson.

@@ -1,8 +1,8 @@
 """Parked workers: who is stopped by rule and not by people, and which to start for whom.
 
 Pure. A worker that the idle rule stopped is parked capacity: it is started before a new one is
-launched (aws.md 5, 7 and 48), and only when a session that nobody else will take fits it, or
-when its pool is below its minimum (aws.md 5, 18).
+launched (facts/aws-bugs.md#case-7, #case-48), and only when a session that nobody else will take
+fits it, or when its pool is below its minimum (facts/aws-bugs.md#case-18).
 """
 
 from __future__ import annotations

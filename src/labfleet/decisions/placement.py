@@ -1,8 +1,8 @@
 """Which worker gets a session, or why it waits, or why it can never run.
 
 Pure and total: the same candidates give the same answer in any order. Filters and score are
-those of upstream.md 2.7 with its defects mended (real track match, licence node limits, real
-port check, stable ties). The score is a seam: other strategies come with part 6.
+those of facts/upstream.md#templates-and-placement with its defects mended (real track match,
+licence node limits, real port check, stable ties). The score is an argument.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Health, WorkerPhase
 
 UNLICENSED_NODES = 5
-"""Running nodes that CML allows without a licence (cml-api.md 9)."""
+"""Running nodes that CML allows without a licence (facts/cml.md#licensing)."""
 
 _OPEN = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
 _SHORT = {
@@ -127,7 +127,8 @@ Score = Callable[[Candidate], float]
 def bin_packing(candidate: Candidate) -> float:
     """Return how full the worker is: full ones first, so that empty ones can go.
 
-    mean(allocated / total) of CPU and memory + min(0.05, 0.01 x sessions) (upstream.md 2.7).
+    mean(allocated / total) of CPU and memory + min(0.05, 0.01 x sessions)
+    (facts/upstream.md#templates-and-placement).
     """
     return candidate.fill + min(0.05, 0.01 * candidate.sessions)
 
@@ -332,7 +333,10 @@ def _nearness(miss: tuple[int, float, str, Verdict]) -> tuple[int, float, str]:
 
 
 def _why(request: PlacementRequest, candidates: Sequence[Candidate], counts: Counter[str]) -> str:
-    """Return the one word for a request that waits, in upstream's order (upstream.md 1.5)."""
+    """Return the one word for a request that waits, in upstream's order.
+
+    Source: facts/upstream.md#wait-words.
+    """
     if not candidates:
         return "NoWorkersAvailable"
     ours = [each for each in candidates if request.track in {None, each.track}]

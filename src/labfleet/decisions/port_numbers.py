@@ -1,7 +1,7 @@
 """Ports of a lab: what its tags ask for, which numbers it gets, what is seen later.
 
-Pure. Uniqueness on a worker is the store's (design.md 4); this proposes numbers from a
-snapshot and the store's unique key has the last word. Numbers that stand in a file's tags
+Pure. Uniqueness on a worker is the store's (docs/decisions/0002-store.md); this proposes numbers
+from a snapshot and the store's unique key has the last word. Numbers that stand in a file's tags
 are ignored: two sessions of one definition must not want the same port.
 """
 
@@ -116,7 +116,7 @@ def observed(nodes: Iterable[Tagged]) -> dict[str, int]:
 
 
 def drift(allocated: Mapping[str, int], seen: Mapping[str, int]) -> tuple[PortChange, ...]:
-    """Return what differs by name; nothing when either side is empty (upstream.md 2.13).
+    """Return what differs by name; nothing when a side is empty (facts/upstream.md#observation).
 
     An empty side is a lab that was not observed or has no ports, and neither is drift.
     """
@@ -132,7 +132,7 @@ def drift(allocated: Mapping[str, int], seen: Mapping[str, int]) -> tuple[PortCh
 def claims(nodes: Iterable[Tagged]) -> set[tuple[str, int]]:
     """Return every (transport, number) that nodes of a server name, whoever owns their lab.
 
-    What of it is not ours is quarantined until it is gone (design.md 4, ux.md T41).
+    What of it is not ours is quarantined until it is gone (facts/fleet-bugs.md#t41).
     """
     made: set[tuple[str, int]] = set()
     for node in nodes:

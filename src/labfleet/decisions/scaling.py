@@ -3,7 +3,8 @@
 Pure. Keeps the minimum, adds one worker when a session waits for capacity that no worker on
 its way will bring, removes one that has been empty for long enough, replaces what failed,
 never passes the maximum. A decision is a proposal from a snapshot: the caller must make it in
-one commit with the ledgers that it read (ux.md T16), or a session placed meanwhile is lost.
+one commit with the ledgers that it read (facts/fleet-bugs.md#t16), or a session placed meanwhile is
+lost.
 """
 
 from __future__ import annotations
@@ -257,7 +258,7 @@ def _nearness(worker: PoolWorker) -> tuple[int, str]:
 
 
 def _with_started(groups: _Groups, start: tuple[str, ...]) -> _Groups:
-    """Return the groups with the started ones counted as on their way (aws.md 7.10)."""
+    """Return the groups with the started ones counted as on their way (facts/aws.md#scaling)."""
     if not start:
         return groups
     moved = tuple(each for each in (*groups.leaving, *groups.parked) if each.name in start)
@@ -341,7 +342,7 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
     """Return the one ready worker to remove, if there is one.
 
     Empty means: hosts nothing, no node runs there, and nothing is booked on it, also not for
-    later. A lab that somebody started by hand keeps its worker (aws.md 5, case 23).
+    later. A lab that somebody started by hand keeps its worker (facts/aws-bugs.md#case-23).
     """
     scaling = view.spec.scaling
     if len(groups.ready) <= scaling.min_workers:

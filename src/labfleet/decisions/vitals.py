@@ -1,7 +1,8 @@
 """A worker's numbers out of what was measured: which source counts, named with each number.
 
 Pure. CML comes first: it is free, fresher, and has memory and disk; CloudWatch is the second
-opinion, and all there is of a server that does not answer (aws.md 6.5, upstream.md 2.3).
+opinion, and all there is of a server that does not answer (facts/aws.md#cloudwatch,
+facts/upstream.md#worker-reports).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from labfleet.resources.meta import Record
 from labfleet.resources.telemetry import ProviderPoint, Room, Sample
 
 CLOUDWATCH_LATE = timedelta(minutes=15)
-"""CloudWatch's points come 3 to 15 minutes late (aws.md 3.1, F11): fresh beyond their period."""
+"""CloudWatch's points come 3 to 15 minutes late: fresh beyond their period
+(facts/aws.md#cloudwatch)."""
 
 FRESH_LOOKS = 3
 """Looks that a number may be old and still be fresh."""

@@ -189,7 +189,7 @@ class Cache:
         try:
             new = kinds.decode(key.kind, doc, revision)
         except ValueError as problem:
-            # One unreadable row must not stop every other (aws.md 5, case 42). Its last
+            # One unreadable row must not stop every other (facts/aws-bugs.md#case-42). Its last
             # readable form stays, because what it reserves is still reserved.
             self.quarantined[key] = str(problem)
             return

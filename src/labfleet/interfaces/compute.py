@@ -3,7 +3,7 @@
 Errors are kernel types: Throttled, OutOfCapacity (this type and zone have none), QuotaExceeded,
 Denied (credentials, clock), Invalid (the template is wrong), Temporary (server trouble),
 Ambiguous (the call may have happened), Gone. An empty answer is not an error and an error
-is never an empty answer (aws.md 5, case 11).
+is never an empty answer (facts/aws-bugs.md#case-11).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Instance:
 class LaunchRequest:
     """Everything of one launch; sent again unchanged it gives the same instance.
 
-    `token` is the client token; it is zonal when a subnet is named (aws.md 1.2), so another
-    zone or type needs another token, and only after the first was proved empty.
+    `token` is the client token; it is zonal when a subnet is named (facts/aws.md#client-token), so
+    another zone or type needs another token, and only after the first was proved empty.
     `attempt` and `worker` go into tags together with the installation's owner tag.
     """
 
@@ -98,7 +98,7 @@ class Leftover:
 class MetricPoint:
     """One measurement over a period that begins at `at`.
 
-    `cpu_percent` 0-100 average; network in bytes over the period (aws.md 5, case 29).
+    `cpu_percent` 0-100 average; network in bytes over the period (facts/aws-bugs.md#case-29).
     """
 
     at: datetime
@@ -122,7 +122,7 @@ class Compute(Protocol):
         """Return the non-terminated machines of this worker and attempt (by tags and token).
 
         Empty may also mean that they are not visible yet: wait 60 s of fleet time and ask
-        again before believing it (aws.md 7.1).
+        again before believing it (facts/aws.md#client-token).
         """
         ...
 
@@ -153,8 +153,8 @@ class Compute(Protocol):
     async def checks(self, region: str) -> Mapping[str, Checks]:
         """Return the machines whose checks are not all ok or that have scheduled events.
 
-        Asked by filter, so a healthy fleet costs few calls (aws.md 4); a running machine that
-        is not in the map is ok. Machines of others may be in it.
+        Asked by filter, so a healthy fleet costs few calls (facts/aws.md#status-checks); a running
+        machine that is not in the map is ok. Machines of others may be in it.
         """
         ...
 

@@ -3,7 +3,7 @@
 Errors are kernel types. Unreachable: no connection. Booting: refused, 502/503/504. Denied:
 bad credentials, forbidden. Temporary reason Maintenance: maintenance mode. Gone: 404.
 Conflict: 409, "later". Invalid: 400. OutOfCapacity: licence, queue, disk. Protocol: broken
-answer. Ambiguous: a mutation whose reply was lost (cml-api.md 14.2).
+answer. Ambiguous: a mutation whose reply was lost (facts/cml.md#client-rules).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class HostAddress:
     """Where and how one boot of one server is reached.
 
     `boot` names the boot (instance id and launch time): tokens and first-seen certificates
-    belong to it and are dropped when it changes (aws.md 7.11).
+    belong to it and are dropped when it changes (facts/aws.md#boot-facts).
     """
 
     worker: str
@@ -113,7 +113,10 @@ class LabHost(Protocol):
         ...
 
     async def maintenance(self) -> bool:
-        """Tell whether the server is closed for maintenance; needs no login (F42)."""
+        """Tell whether the server is closed for maintenance; needs no login.
+
+        Source: facts/cml-issues.md#f42.
+        """
         ...
 
     async def licensing(self) -> Licensing:
@@ -170,7 +173,10 @@ class LabHost(Protocol):
         ...
 
     async def converged(self, lab_id: str) -> bool:
-        """Tell whether nothing is in transition; check the states as well (F1)."""
+        """Tell whether nothing is in transition; check the states as well.
+
+        Source: facts/cml-issues.md#f1.
+        """
         ...
 
     async def queue(self) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ class Secrets(Protocol):
 
 
 class PortProbe(Protocol):
-    """Tries a lab's port from here, as a user would (F40)."""
+    """Tries a lab's port from here, as a user would (facts/cml-issues.md#f40)."""
 
     async def answers(self, address: str, port: int) -> bool:
         """Tell whether a TCP connection is accepted within the probe's own deadline."""
@@ -25,7 +25,7 @@ class PortProbe(Protocol):
 
 
 class Deliveries(Protocol):
-    """Posts to addresses that users named, so it trusts none of them (ux.md T45)."""
+    """Posts to addresses that users named, so it trusts none of them (facts/fleet-bugs.md#t45)."""
 
     async def post(
         self,

@@ -3,7 +3,8 @@
 One write: `commit`. Everything in a commit happens or nothing does, and each object write
 appends its event in the same transaction. Revisions are positive, growing, one per event;
 an object's version is the revision of its last event. No event that a reader has passed is
-ever inserted behind it (style.md 2.7: a plain sequence on PostgreSQL loses 8-14 %).
+ever inserted behind it (facts/performance.md#sequence-gaps: a plain sequence on PostgreSQL loses
+8-14 %).
 
 Leases, tokens, remembered replies and series are not objects and append no event.
 """
@@ -97,7 +98,7 @@ class LedgerUntouched:
     """Nobody has touched this owner's ledger row after this revision.
 
     The revision is that of the snapshot the caller decided on, so a reservation that the
-    snapshot has not seen makes the commit fail (design.md 4).
+    snapshot has not seen makes the commit fail.
     """
 
     owner: str

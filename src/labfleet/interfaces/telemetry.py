@@ -1,6 +1,6 @@
 """Samples: where measurements of workers are kept in memory, bounded, outside the store.
 
-They append no event and survive no restart (design.md 5): losing them costs the time until the
+They append no event and survive no restart: losing them costs the time until the
 next look. Only the process whose worker controller leads has fresh ones. What shall survive is
 folded into series by the minute (`Store.merge_series`).
 """

@@ -35,7 +35,7 @@ def slug(text: str, *, limit: int = NAME_LIMIT) -> str:
     """Return a legal name for any text; legal names stay as they are.
 
     Anything the rule would lose (case, Unicode, punctuation, length) is kept apart by a
-    40-bit hash suffix, so `a-b/c` and `a/b-c` stay two names (ux.md T26). That is for
+    40-bit hash suffix, so `a-b/c` and `a/b-c` stay two names (facts/fleet-bugs.md#t26). That is for
     accidents, not for an attacker: who must be unique checks. `limit` is 12 or more.
     """
     if limit < SUFFIX_LIMIT:

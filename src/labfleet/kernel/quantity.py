@@ -1,10 +1,10 @@
 """Quantities: integers in base units inside, friendly text outside.
 
 People may write `2`, `250m`, `4Gi`, `8192MB`. Demand is rounded up and supply down, so that
-sums of small requests neither vanish nor overcommit (ux.md T22, T24; aws.md 7.12). A bare
-number of memory or storage is refused when it could mean two things: it must carry a unit
-unless it is whole, which means MiB. The arithmetic is exact; texts are at most 64 characters
-and exponents two digits.
+sums of small requests neither vanish nor overcommit (facts/fleet-bugs.md#t22, #t24;
+facts/aws.md#integer-amounts). A bare number of memory or storage is refused when it could mean two
+things: it must carry a unit unless it is whole, which means MiB. The arithmetic is exact; texts are
+at most 64 characters and exponents two digits.
 """
 
 from __future__ import annotations

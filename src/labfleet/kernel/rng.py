@@ -1,7 +1,7 @@
 """Dice as an argument, split into named streams.
 
 One more draw in one place must not shift the draws of another, or a recorded seed would
-stop reproducing after an unrelated change (style.md 2.6).
+stop reproducing after an unrelated change (facts/performance.md#random-streams).
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Shortage(Record, frozen=True, kw_only=True):
 class Reservation(Record, frozen=True, kw_only=True):
     """Capacity held on one worker or cluster, from when to when.
 
-    Bound in the same transaction that places the request (design.md 4). `end` None means
+    Bound in the same transaction that places the request. `end` None means
     until the owner's end is seen.
     """
 

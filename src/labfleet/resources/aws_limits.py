@@ -1,6 +1,7 @@
 """What EC2 would refuse of a machine's settings, said before anything is launched. Pure.
 
-Numbers are those of facts/aws.md 6.2-6.4; a problem names its field as manifests spell it.
+Numbers are those of facts/aws.md#call-limits, #nested-virtualization, #volumes; a problem names its
+field as manifests spell it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ NESTED_FAMILIES = frozenset(
     }
 )  # fmt: skip
 OLD_FAMILIES = re.compile(r"[a-z]+[1-6][a-z]*")
-"""Families before the seventh generation: none of them nests (facts/aws.md 6.2)."""
+"""Families before the seventh generation: none of them nests.
+
+Source: facts/aws.md#nested-virtualization.
+"""
 
 
 def problems(aws: AwsSettings) -> Problems:

@@ -1,4 +1,4 @@
-"""Cluster and Simulation: seed 004's gate, in its first thin form (part 7 completes it)."""
+"""Cluster and Simulation: seed 004's gate by declared costs (facts/upstream.md#gate)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
 
 
 class ClusterSpec(Record, frozen=True, kw_only=True):
-    """What a cluster has and how far it may be filled (LARS SPEC: 80 %, 80 %, 75 %)."""
+    """What a cluster has and how far it may be filled (defaults: facts/upstream.md#gate)."""
 
     capacity: Amounts
     cpu_percent: Percent = 80
@@ -28,7 +28,7 @@ class ClusterSpec(Record, frozen=True, kw_only=True):
 
 
 class ClusterStatus(Record, frozen=True, kw_only=True):
-    """What was observed of a cluster; usage arrives with part 7."""
+    """What was observed of a cluster; its real usage is not read."""
 
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0
@@ -54,7 +54,7 @@ class SimulationPhase(StrEnum):
 class SimulationSpec(Record, frozen=True, kw_only=True):
     """What a runner asks for.
 
-    `cost` is declared by the caller in part 1. `duration_seconds` plus a grace bounds an
+    `cost` is declared by the caller. `duration_seconds` plus a grace bounds an
     approval, so that a crashed caller cannot hold capacity for ever.
     """
 

@@ -1,7 +1,8 @@
 """Conditions: the facts about an object, each with one owner, a reason and a sentence.
 
 `lastTransitionTime` moves only when the status flips (upstream refreshed it on every write,
-upstream.md 1.2). Reasons are CamelCase words; the reference page lists them per type.
+facts/upstream.md#worker-phases). Reasons are CamelCase words; the reference page lists them per
+type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Definition: a versioned lab; its topology never changes under a session.
 
 `spec` is immutable but for title, description and deprecation: a new version is a new object.
-So a session that names a definition has pinned it (upstream.md 2.8: versions are immutable).
+So a session that names a definition has pinned it (facts/upstream.md#definitions: versions are
+immutable).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Stored sparsely: a section holds only what somebody set. What holds is computed from three
 layers, the last one that says something wins: the defaults below, the environment's aliases
-(seeds 001 and 002, read by the roof), the stored object (ADR-012's precedence).
+(seeds 001 and 002, read by the roof), the stored object (facts/upstream.md#discovery-settings).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AMI_NAME = re.compile(r"[A-Za-z0-9 ()\[\]./'@_*?-]{1,128}")
 
 
 class Discovery(Record, frozen=True, kw_only=True):
-    """Which instances of others become workers (seed 002, ADR-012).
+    """Which instances of others become workers (seed 002, facts/upstream.md#discovery-settings).
 
     Regions are scanned for images whose name matches; owners are always passed. `template`
     names the template whose CML access imported workers get; None imports nothing.
@@ -70,7 +70,7 @@ class Discovery(Record, frozen=True, kw_only=True):
 class Monitoring(Record, frozen=True, kw_only=True):
     """How often workers are measured, in fleet seconds, and what counts as a change.
 
-    CloudWatch is off by default because it costs money per metric asked (aws.md 6.5).
+    CloudWatch is off by default because it costs money per metric asked (facts/aws.md#cloudwatch).
     """
 
     poll_interval_seconds: Annotated[int, msgspec.Meta(ge=10, le=3600)] = 30
@@ -81,7 +81,7 @@ class Monitoring(Record, frozen=True, kw_only=True):
 
 
 class Idle(Record, frozen=True, kw_only=True):
-    """When a worker counts as idle and is stopped (seed 002, upstream.md 2.4).
+    """When a worker counts as idle and is stopped (seed 002, facts/upstream.md#idle).
 
     `timeout_minutes` without any sign of use; `snooze_minutes` after a start nothing is
     judged; `warn_minutes` before the stop an event says so. `soon_minutes`: a session that
@@ -130,7 +130,10 @@ class Thresholds(Record, frozen=True, kw_only=True):
 
 
 class Garbage(Record, frozen=True, kw_only=True):
-    """How what is left behind is found and ended (ADR-014, aws.md 7.9)."""
+    """How what is left behind is found and ended.
+
+    Source: facts/upstream.md#orphans, facts/aws.md#two-phases.
+    """
 
     enabled: bool = True
     dry_run: bool = False

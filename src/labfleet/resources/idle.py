@@ -12,7 +12,7 @@ from typing import Any, Literal
 from labfleet.resources.meta import Record
 
 RECENT = 10
-"""How many events of use are kept with a worker, newest first (upstream.md 2.4)."""
+"""How many events of use are kept with a worker, newest first (facts/upstream.md#idle)."""
 
 SignalVerdict = Literal["busy", "held", "unknown", "quiet"]
 
@@ -68,8 +68,8 @@ def event_of(raw: Mapping[str, Any]) -> ActivityEvent:
 def instant(value: Any) -> datetime | None:
     """Return the instant of a stamp, None when it is none.
 
-    Four forms (upstream.md 2.4): ISO 8601 with an offset, with Z and fractions, without a zone
-    (UTC then, with T or a space), and seconds since 1970.
+    Four forms (facts/upstream.md#idle): ISO 8601 with an offset, with Z and fractions, without a
+    zone (UTC then, with T or a space), and seconds since 1970.
     """
     try:
         if isinstance(value, str):

@@ -2,8 +2,8 @@
 
 A worker carries its own copy, taken from the template when it was made, so that editing a
 template never changes a machine that already runs. Field names and defaults follow
-upstream.md 1.2 and 2.7; secrets are references (issue part 1, point 2); time limits are the
-defaults of aws.md 6.6.
+facts/upstream.md#worker-phases and #templates-and-placement; secrets are references; time limits
+are the defaults of facts/aws.md#metal-times.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class TlsSettings(Record, frozen=True, kw_only=True):
 class CmlSettings(Record, frozen=True, kw_only=True):
     """How the CML server on the instance is reached and used.
 
-    `starts_at_once` labs boot at a time; the rest wait their turn (cml-api.md F36).
+    `starts_at_once` labs boot at a time; the rest wait their turn (facts/cml-issues.md#f36).
     `enable_telemetry` opts in to CML's own product telemetry, once per boot.
     """
 

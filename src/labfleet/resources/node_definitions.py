@@ -1,4 +1,6 @@
-"""What each CML node definition needs when the lab does not say (cml-api.md 8 and 6.2).
+"""What each CML node definition needs when the lab does not say.
+
+Source: facts/cml.md#node-definitions and #boot-times.
 
 Only a prior for a lab's demand: the server's own definitions decide what really starts, and
 observations correct it later. Server-specific definitions can be laid over this table.

@@ -32,7 +32,7 @@ class PoolPhase(StrEnum):
 
 
 class ScalingPolicy(StrEnum):
-    """How a pool chooses its size. Only the first two are built (the rest is part 5)."""
+    """How a pool chooses its size. Only the first two are built."""
 
     NONE = "NONE"
     NEED_BASED = "NEED_BASED"
@@ -67,7 +67,8 @@ class Disruption(Record, frozen=True, kw_only=True):
     """How many of a pool's workers may be taken out of service at once by automatic actions.
 
     The larger of the two, but never more than there are: `max_workers` is a number,
-    `max_percent` a share of the workers that serve (rounded down). Source: aws.md 4.
+    `max_percent` a share of the workers that serve (rounded down). Source:
+    facts/aws.md#disruption-budget.
     """
 
     max_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
@@ -139,7 +140,7 @@ class PoolStatus(Record, frozen=True, kw_only=True):
 
 
 class Pool(Resource, frozen=True, kw_only=True):
-    """The workers of one lab track (upstream.md 1.3)."""
+    """The workers of one lab track (facts/upstream.md#pools)."""
 
     spec: PoolSpec
     status: PoolStatus = PoolStatus()

@@ -1,4 +1,4 @@
-"""The node tags that CML's PATty turns into ports (cml-api.md 7).
+"""The node tags that CML's PATty turns into ports (facts/cml.md#ports).
 
 `serial:<outer>[:<line>]`, `vnc:<outer>`, `pat:[tcp|udp:]<outer>:<inner>`. Reads and writes
 one tag; which numbers are given to whom is `decisions.port_numbers`.

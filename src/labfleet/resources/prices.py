@@ -1,7 +1,7 @@
 """What machines cost: the one price file of the product.
 
 On-demand Linux prices of us-east-1 in US dollars an hour, generated 2026-07-20, with the sizes
-that EC2 names (facts/aws.md 6.1). A template's own `hourlyPriceUsd` comes first: these figures
+that EC2 names (facts/aws.md#prices). A template's own `hourlyPriceUsd` comes first: these figures
 know no discount and no other region. An unknown type has no price, which is None and never 0.
 """
 

@@ -69,7 +69,7 @@ class RegionSpec(Record, frozen=True, kw_only=True):
 
 
 class RegionStatus(Record, frozen=True, kw_only=True):
-    """What was seen. `images` are all that ever matched, oldest first (aws.md 7.3).
+    """What was seen. `images` are all that ever matched, oldest first (facts/aws.md#ownership).
 
     `ignored` are instances whose observed worker a person deleted: discovery leaves them.
     `waits` says why garbage collection does nothing here now; `ended` counts its deeds.

@@ -19,7 +19,7 @@ FINALIZER_LAB = "labfleet/cml-lab"
 
 
 class SessionPhase(StrEnum):
-    """Where a session stands (design.md 4)."""
+    """Where a session stands; docs/explanation/lifecycles.md says what each phase means."""
 
     PENDING = "PENDING"
     SCHEDULED = "SCHEDULED"
@@ -118,7 +118,10 @@ class InterfaceObservation(Record, frozen=True, kw_only=True):
 
 
 class NodeObservation(Record, frozen=True, kw_only=True):
-    """One node as seen (seed 000, corrected by cml-api.md 13: operational values)."""
+    """One node as seen.
+
+    From seed 000, with the operational values (facts/cml.md#seeds-corrected).
+    """
 
     node_id: str
     label: str

@@ -1,8 +1,8 @@
 """Telemetry: what one look at a CML server measured, typed, with units in the names' docstrings.
 
-Samples are not status (design.md 5): they live in a bounded store in memory. What they mean
+Samples are not status: they live in a bounded store in memory. What they mean
 for a worker is decided in `decisions/worker_health` and kept as conditions. Unknown is null,
-with the reason under its path in `gaps`; never 0. Source of the shapes: cml-api.md 3.2-3.5.
+with the reason under its path in `gaps`; never 0. Source of the shapes: facts/cml.md#system-bodies.
 """
 
 from __future__ import annotations
@@ -111,7 +111,10 @@ class SystemHealth(Record, frozen=True, kw_only=True):
 
 
 class Feature(Record, frozen=True, kw_only=True):
-    """One licensed feature. `in_use` is the count asked for, `max` what may be bought (F3)."""
+    """One licensed feature. `in_use` is the count asked for, `max` what may be bought.
+
+    Source: facts/cml-issues.md#f3.
+    """
 
     id: str | None = None
     name: str | None = None
@@ -124,10 +127,10 @@ class Feature(Record, frozen=True, kw_only=True):
 class Licensing(Record, frozen=True, kw_only=True):
     """The licence as the server tells it, raw words kept.
 
-    `node_capacity` = included nodes of the product + expansion `in_use` (cml-api.md 9), null
-    when unknown. `licensed` = registration COMPLETED and authorization IN_COMPLIANCE.
+    `node_capacity` = included nodes of the product + expansion `in_use` (facts/cml.md#licensing),
+    null when unknown. `licensed` = registration COMPLETED and authorization IN_COMPLIANCE.
     `quota` and `started` are diagnostics' own numbers, to compare with; a user quota is never
-    taken for either (F4). Dates carry no zone and are kept as they came.
+    taken for either (facts/cml-issues.md#f4). Dates carry no zone and are kept as they came.
     """
 
     registration: str | None = None
@@ -152,7 +155,10 @@ class Licensing(Record, frozen=True, kw_only=True):
 
     @property
     def expires(self) -> str | None:
-        """When the nearer of the two ends, as text: authorization first (cml-api.md 9)."""
+        """When the nearer of the two ends, as text: authorization first.
+
+        Source: facts/cml.md#licensing.
+        """
         return self.authorization_expires or self.registration_expires
 
 
@@ -181,7 +187,7 @@ class ProviderPoint(Record, frozen=True, kw_only=True):
     """What the provider (CloudWatch) measured of a machine over `seconds` that begin at `at`.
 
     `cpu_percent` 0-100, average; network in bytes a second (CloudWatch sends bytes over the
-    period: aws.md 5, case 29). It has no memory and no disk without an agent.
+    period: facts/aws-bugs.md#case-29). It has no memory and no disk without an agent.
     """
 
     at: datetime

@@ -23,7 +23,7 @@ class TemplateStatus(Record, frozen=True, kw_only=True):
 
 
 class Template(Resource, frozen=True, kw_only=True):
-    """What a new worker is made of (upstream.md 2.7)."""
+    """What a new worker is made of (facts/upstream.md#templates-and-placement)."""
 
     spec: TemplateSpec
     status: TemplateStatus = TemplateStatus()

@@ -1,8 +1,8 @@
 """CML topology files: what they ask for, and how one is made a session's own.
 
-Pure reading of the text that `/import` takes (cml-api.md 5); tolerant of unknown keys, as
-CML's schema grows, and strict about what the product relies on. It starts nothing and knows
-no node definition; `decisions.demand` turns the records into amounts.
+Pure reading of the text that `/import` takes (facts/cml.md#topology-file); tolerant of unknown
+keys, as CML's schema grows, and strict about what the product relies on. It starts nothing and
+knows no node definition; `decisions.demand` turns the records into amounts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NODE_LIMIT = 2000
 LABEL_LIMIT = 128
 TITLE_LIMIT = 64
 NOTES_LIMIT = 32768
-# cml-api.md 4: schema versions of CML 2.0 to 2.10.
+# facts/cml.md#releases: schema versions of CML 2.0 to 2.10.
 VERSIONS = (
     "0.0.1", "0.0.2", "0.0.3", "0.0.4", "0.0.5", "0.1.0",
     "0.2.0", "0.2.1", "0.2.2", "0.3.0", "0.3.1",

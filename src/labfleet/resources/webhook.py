@@ -17,8 +17,8 @@ class WebhookSpec(Record, frozen=True, kw_only=True):
     """Where to, what, and how it is signed.
 
     `types` are globs over event types (`worker.*`, `session.failed`); `secret` signs each
-    body with HMAC-SHA256. Private addresses are refused unless `allow_private` (ux.md T45),
-    which only an admin may set.
+    body with HMAC-SHA256. Private addresses are refused unless `allow_private`
+    (facts/fleet-bugs.md#t45), which only an admin may set.
     """
 
     url: Annotated[str, msgspec.Meta(min_length=8, max_length=2048)]

@@ -1,6 +1,7 @@
 """Worker: one CML server on one EC2 instance.
 
-The phases are those of design.md 4; which may follow which is `decisions/lifecycle/worker`.
+The phases are those of docs/explanation/lifecycles.md; which may follow which is
+`decisions/lifecycle/worker`.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class Origin(Record, frozen=True, kw_only=True):
 
     `imported`: an instance that discovery found or that somebody named; `external`: a CML
     server at a URL with no instance of ours to start or stop. `managed` False means observe
-    only: never stopped, started, terminated, licensed or swept (aws.md 7.3: discovery is not
-    ownership); `labfleet adopt` sets it, and puts our owner tag on the instance.
+    only: never stopped, started, terminated, licensed or swept (facts/aws.md#ownership: discovery
+    is not ownership); `labfleet adopt` sets it, and puts our owner tag on the instance.
     """
 
     kind: Literal["imported", "external"]
@@ -103,7 +104,7 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
 class Ec2Status(Record, frozen=True, kw_only=True):
     """The instance as last seen; None means not seen, never a guess.
 
-    `absent_since` holds the patience of aws.md 7.4: an instance is gone only after two
+    `absent_since` holds the patience of facts/aws.md#absence: an instance is gone only after two
     complete looks a minute apart say so. `tags` are the keys of `spec.tags` that we set.
     """
 
@@ -133,7 +134,7 @@ class ScheduledEvent(Record, frozen=True, kw_only=True):
 
 
 class IdleStatus(Record, frozen=True, kw_only=True):
-    """The last verdict on idleness and what came of verdicts (upstream.md 2.2, 2.4).
+    """The last verdict on idleness and what came of verdicts (facts/upstream.md#idle).
 
     Written when the verdict or its reasons change, not for each check. `signals` are the
     names of what keeps the worker, `evidence` is the whole table of that check. `since` is
@@ -230,7 +231,10 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
 
 
 class Worker(Resource, frozen=True, kw_only=True):
-    """One CML server, usually one EC2 instance (seeds 001, 002; upstream.md 1.2)."""
+    """One CML server, usually one EC2 instance.
+
+    From seeds 001 and 002; its phases: facts/upstream.md#worker-phases.
+    """
 
     spec: WorkerSpec = WorkerSpec()
     status: WorkerStatus = WorkerStatus()

@@ -1,8 +1,8 @@
 """One shared boto3 client per service, region and retry policy, closed to the environment.
 
 Never a client per call: making one costs a quarter of a second, and adaptive retry keeps its
-rate in the client (aws.md 2). With credentials given, neither AWS variables nor files nor
-proxies of the environment are read; with None the SDK's own chain finds the credentials.
+rate in the client (facts/aws.md#client-speed). With credentials given, neither AWS variables nor
+files nor proxies of the environment are read; with None the SDK's own chain finds the credentials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Service = Literal["ec2", "cloudwatch"]
 Policy = Literal["read", "change"]
 # (mode, attempts): reads may wait for the rate. A change is sent once: the SDK would repeat
 # a launch out of capacity (EC2 says it with HTTP 500), and what became of a lost one is the
-# controllers' to find out, under their intent (aws.md 2, 5 case 44).
+# controllers' to find out, under their intent (facts/aws-bugs.md#case-44).
 RETRIES: dict[Policy, tuple[str, int]] = {"read": ("adaptive", 8), "change": ("standard", 1)}
 NO_FILE = "/dev/null"
 BeforeSend = Callable[[Any], Any]
@@ -132,7 +132,8 @@ class Clients:
 def _instant(text: Any) -> datetime:
     """Return a timestamp of a reply; the SDK's own way tries every form there is.
 
-    A fifth of the CPU of a list went into it (aws.md 2: a list's cost is its parsing).
+    A fifth of the CPU of a list went into it (facts/aws.md#client-speed: a list's cost is its
+    parsing).
     """
     if isinstance(text, str) and text.endswith("Z") and "T" in text:
         try:

@@ -44,7 +44,7 @@ EVENTS = [
     "system-reboot",
 ]  # fmt: skip
 FILTER_VALUES = 200
-"""Most values of one filter (aws.md 6.3)."""
+"""Most values of one filter (facts/aws.md#call-limits)."""
 
 
 def connect(
@@ -174,7 +174,10 @@ class Ec2(Compute):
         return str(reply.get("Output") or "")[-CONSOLE_LIMIT:]
 
     async def checks(self, region: str) -> Mapping[str, Checks]:
-        """Ask three times by filter: not ok by either check, and with events (aws.md 4)."""
+        """Ask three times by filter: not ok by either check, and with events.
+
+        Source: facts/aws.md#status-checks.
+        """
         found: dict[str, Checks] = {}
         for name, values in (
             ("instance-status.status", NOT_OK),
@@ -316,7 +319,10 @@ class Ec2(Compute):
             raise errors.Conflict(message, reason="InUse")
 
     async def _refuse_flat(self, region: str, name: str) -> None:
-        """Raise Invalid for a type that cannot nest, as EC2 tells it (aws.md 6.2)."""
+        """Raise Invalid for a type that cannot nest, as EC2 tells it.
+
+        Source: facts/aws.md#nested-virtualization.
+        """
         key = (region, name)
         if key not in self._nests:
             asked = {"InstanceTypes": [name]}

@@ -1,4 +1,6 @@
-"""Translates what botocore raises into the product's few kinds of failure (aws.md 7.6).
+"""Translates what botocore raises into the product's few kinds of failure.
+
+The kinds and what follows from each: facts/aws.md#error-classes.
 
 The question that decides most: may the call have happened? For a mutation a lost or broken
 reply is Ambiguous; for a read it is only Temporary.
@@ -17,7 +19,8 @@ THROTTLES = frozenset(
         "RequestThrottled", "TooManyRequestsException", "BandwidthLimitExceeded", "SlowDown",
     }
 )  # fmt: skip
-# `Unsupported` is what a zone answers that does not offer the type: try elsewhere (aws.md 4).
+# `Unsupported` is what a zone answers that does not offer the type: try elsewhere
+# (facts/aws.md#error-classes).
 CAPACITY = frozenset(
     {
         "InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientCapacity",

@@ -1,7 +1,8 @@
 """From a launch request to RunInstances' parameters: a pure function, the same every time.
 
 It must be deterministic: a repeat with the same token and other parameters is refused by EC2.
-Tags keep to the charset that instance metadata allows, and the budget of ten (aws.md 5 case 40).
+Tags keep to the charset that instance metadata allows, and the budget of ten
+(facts/aws-bugs.md#case-40).
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def claim_tags(owner: str, worker: str, worker_uid: str) -> dict[str, str]:
 
 
 def _volume(request: LaunchRequest) -> dict[str, Any]:
-    """Return the root volume; it ends with its instance (aws.md 5 case 45)."""
+    """Return the root volume; it ends with its instance (facts/aws-bugs.md#case-45)."""
     aws = request.aws
     volume: dict[str, Any] = {
         "VolumeSize": aws.volume_size_gib,

@@ -1,7 +1,7 @@
 """Looks machines up by their ids, those asked for at one moment in one call.
 
 A fleet that is ended at once would otherwise cost a call for each machine and step, and pass
-DescribeInstances' bucket (aws.md 4: Karpenter batches single-id calls; 6.3: 10 a second). One id
+DescribeInstances' bucket (facts/aws.md#batches and #request-buckets). One id
 that EC2 does not know, or one in a zone that is down, fails a whole call: then each is asked
 alone. No task runs here: who asks first waits a moment for the others and calls for all.
 """

@@ -1,7 +1,8 @@
 """CloudWatch in both directions: queries for machines' numbers, and points from the replies.
 
 Pure. Units as CloudWatch has them: percent, and bytes over the period, never megabytes
-(aws.md 5 case 29). Limits of aws.md 6.5: 500 metrics and 100,800 points a request.
+(facts/aws-bugs.md#case-29). Limits of facts/aws.md#cloudwatch: 500 metrics and 100,800 points a
+request.
 """
 
 from __future__ import annotations

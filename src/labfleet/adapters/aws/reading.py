@@ -15,7 +15,7 @@ Data = Mapping[str, Any]
 
 
 def rows(reply: Data, key: str) -> list[dict[str, Any]]:
-    """Return a list of the reply; Protocol when it is not there (aws.md 5 case 11)."""
+    """Return a list of the reply; Protocol when it is not there (facts/aws-bugs.md#case-11)."""
     found = reply.get(key)
     if not isinstance(found, list):
         raise Protocol(f"EC2's reply has no {key}")

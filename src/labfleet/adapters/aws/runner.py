@@ -1,8 +1,8 @@
 """Where blocking SDK calls run: a few threads of our own, or inline in a rehearsal.
 
 boto3 parses EC2's XML at half a millisecond of CPU per instance; in threads the event loop
-stays alive meanwhile (aws.md 2). Reads and changes have a pool each, so that slow lists never
-keep a stop waiting. Lines are bounded: a full one is an answer, not a longer wait.
+stays alive meanwhile (facts/aws.md#client-speed). Reads and changes have a pool each, so that slow
+lists never keep a stop waiting. Lines are bounded: a full one is an answer, not a longer wait.
 """
 
 from __future__ import annotations

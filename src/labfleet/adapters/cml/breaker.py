@@ -1,7 +1,7 @@
 """Leaves a server alone for a while after it failed several times in a row.
 
 Pure: machine time is an argument. Without it a fleet spends its deadlines on servers that
-are down, and a wrong password becomes a login loop (cml-api.md F24).
+are down, and a wrong password becomes a login loop (facts/cml-issues.md#f24).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from labfleet.kernel import errors
 
 COUNTED = translate.LINK_REASONS | {"BadCredentials", "Unauthorized"}
 """Reasons that count. `Unauthorized` is a 401 that came again right after a new login: a server
-that logs in and accepts nothing would else cost two logins for each call, for ever (F24)."""
+that logs in and accepts nothing would else cost two logins for each call, for ever
+(facts/cml-issues.md#f24)."""
 
 
 class Breaker:

@@ -172,7 +172,7 @@ class Client:
     async def _with_token(self, call: Call, deadline: float) -> Reply:
         token = self._login.current or await self._token(call, deadline)
         reply = await self._exchange(call, self._headers(token), deadline)
-        if reply.status == 401:  # one new login for each call, never more (F24)
+        if reply.status == 401:  # one new login for each call, never more (facts/cml-issues.md#f24)
             self._login.reject(token)
             token = await self._token(call, deadline)
             reply = await self._exchange(call, self._headers(token), deadline)
@@ -201,7 +201,7 @@ class Client:
         return self._authorized[1]
 
     async def _in_maintenance(self, deadline: float) -> bool:
-        """Ask why a 403 came; no answer is no maintenance (F42)."""
+        """Ask why a 403 came; no answer is no maintenance (facts/cml-issues.md#f42)."""
         call = Call("GET", "system/maintenance_mode", self.limits.probe)
         try:
             reply = await self._exchange(call, COMMON, deadline)

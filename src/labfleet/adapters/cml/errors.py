@@ -1,4 +1,4 @@
-"""Turns every bad answer of a CML server into the product's few errors (cml-api.md 14.2).
+"""Turns every bad answer of a CML server into the product's few errors (facts/cml.md#client-rules).
 
 Pure. The one question beside the status is how a request may be repeated: a reply that was
 lost is Ambiguous only where doing it again would do it twice.
@@ -145,7 +145,10 @@ def _gateway(reply: Reply, message: str, repeat: Repeat) -> errors.LabfleetError
 
 
 def _shortage(status: int, text: str, message: str) -> errors.OutOfCapacity | None:
-    """Return the error of a refusal that names licence, disk or room (F14, F41, F45)."""
+    """Return the error of a refusal that names licence, disk or room.
+
+    Source: facts/cml-issues.md#f14, #f41, #f45.
+    """
     if status in (400, 403, 409):
         for pattern, reason in CAPACITY:
             if pattern.search(text):
@@ -156,7 +159,7 @@ def _shortage(status: int, text: str, message: str) -> errors.OutOfCapacity | No
 def description(reply: Reply) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return CML's own words, bounded, and the (where, what) pairs of a validation error.
 
-    A validation error carries JSON inside the description (cml-api.md 1); only places and
+    A validation error carries JSON inside the description (facts/cml.md#api-rules); only places and
     messages are taken, because it may also echo the input.
     """
     if is_page(reply):

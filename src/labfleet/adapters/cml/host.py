@@ -142,7 +142,7 @@ class CmlHost:
 
     async def import_lab(self, topology: str, *, title: str) -> str:
         """Import YAML text; Ambiguous whenever the lab may exist without a known id."""
-        # No Content-Type: what the official client sends for YAML (cml-api.md 2.4).
+        # No Content-Type: what the official client sends for YAML (facts/cml.md#requests).
         call = Call(
             "POST",
             f"import?title={quote(title, safe='')}",
@@ -225,7 +225,7 @@ class CmlHost:
     async def _teardown(self, method: str, lab_id: str, verb: str) -> None:
         """Send a request without a body: a 400 is about the lab's state, so it means later.
 
-        The true status is not proven (cml-api.md 15.1).
+        The true status is not proven (facts/cml.md#open-questions).
         """
         try:
             await self._change(method, lab_id, verb)

@@ -1,8 +1,8 @@
 """Keeps one LabHost for each worker's present boot.
 
 Tokens, connections and first-seen certificates belong to (worker, boot); when the boot, the
-address or the password changes, a new host starts fresh (aws.md 7.11). The certificate seen
-stays known within one boot.
+address or the password changes, a new host starts fresh (facts/aws.md#boot-facts). The certificate
+seen stays known within one boot.
 """
 
 from __future__ import annotations

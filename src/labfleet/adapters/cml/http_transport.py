@@ -1,7 +1,7 @@
 """The network below the adapter: a few kept connections to one boot of one server.
 
-Ours because a poll of a fleet is mostly what lies between the socket and the JSON (perf.md 6,
-decision 0015). It knows sockets, TLS and HTTP/1.1, not CML.
+Ours because a poll of a fleet is mostly what lies between the socket and the JSON
+(facts/performance.md#polling-clients, decision 0015). It knows sockets, TLS and HTTP/1.1, not CML.
 """
 
 from __future__ import annotations

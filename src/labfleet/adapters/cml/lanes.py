@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Lanes:
     """A lock for each key, kept only while somebody holds or awaits it.
 
-    CML answers 500 when a lab is stopped and deleted at once (cml-api.md F21).
+    CML answers 500 when a lab is stopped and deleted at once (facts/cml-issues.md#f21).
     """
 
     def __init__(self, *, patience: float) -> None:

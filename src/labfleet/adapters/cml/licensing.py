@@ -1,4 +1,4 @@
-"""What a CML server's licence means, and how it is taken and given back (cml-api.md 9).
+"""What a CML server's licence means, and how it is taken and given back (facts/cml.md#licensing).
 
 The sequence is safe to repeat from any point. Waiting for the licence cloud is the
 controller's: these calls return at once.
@@ -75,7 +75,10 @@ def parse(value: Any) -> Licensing:
 
 
 def with_diagnostics(found: Licensing, value: Any) -> Licensing:
-    """Return the licence with diagnostics' quota and started; never the user quota (F4)."""
+    """Return the licence with diagnostics' quota and started; never the user quota.
+
+    Source: facts/cml-issues.md#f4.
+    """
     raw = parsing.mapping(value)
     quota, started = parsing.integer(raw.get("quota")), parsing.integer(raw.get("started"))
     gaps = dict(found.gaps)
@@ -111,7 +114,7 @@ def capacity(
     """Return how many nodes may run at once; None when a word or number is not known.
 
     The product's included nodes plus the expansion count asked for (`in_use`); never
-    `max`, which is what may be bought (F3).
+    `max`, which is what may be bought (facts/cml-issues.md#f3).
     """
     if registration in NOT_REGISTERED:
         return UNREGISTERED_NODES

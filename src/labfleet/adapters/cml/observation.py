@@ -1,7 +1,8 @@
 """One best-effort look at everything of a lab, in a bounded number of requests.
 
-Lab-wide calls first (cml-api.md F11); live MAC addresses come only from each node, so that
-is done for a bounded number of nodes. One failing call leaves a gap, not a failed look (F16).
+Lab-wide calls first (facts/cml-issues.md#f11); live MAC addresses come only from each node, so that
+is done for a bounded number of nodes. One failing call leaves a gap, not a failed look
+(facts/cml-issues.md#f16).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads CML's JSON tolerantly: all releases from 2.7 to 2.10 (cml-api.md 4).
+"""Reads CML's JSON tolerantly: all releases from 2.7 to 2.10 (facts/cml.md#releases).
 
 Pure. Unknown keys are ignored, maps and arrays are both taken, effective values stand in
 `operational` before the configured overrides. What is missing is None; what makes an answer

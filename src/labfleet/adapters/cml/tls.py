@@ -24,7 +24,7 @@ def context(mode: str, ca_file: str | None) -> ssl.SSLContext:
     """Return the TLS context of a policy; OSError when the CA file cannot be read.
 
     Not ssl.create_default_context: that obeys SSL_CERT_FILE and SSLKEYLOGFILE, and no
-    environment may change how a server is trusted (cml-api.md F2, F10).
+    environment may change how a server is trusted (facts/cml-issues.md#f2, #f10).
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -33,7 +33,9 @@ _EC2_METADATA = ipaddress.ip_address("fd00:ec2::254")
 
 
 def refuse_metadata(address: object) -> None:
-    """Raise NotSent when a name led to a metadata service: no CML server lives there (T45).
+    """Raise NotSent when a name led to a metadata service: no CML server lives there.
+
+    Source: facts/fleet-bugs.md#t45.
 
     The rules refuse such an address where it is written; here a name has become one.
     """

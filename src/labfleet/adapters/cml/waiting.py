@@ -1,4 +1,4 @@
-"""Says why nodes wait in CML's launch queue, as far as the server tells (cml-api.md F41).
+"""Says why nodes wait in CML's launch queue, as far as the server tells (facts/cml-issues.md#f41).
 
 The queue itself gives no reason. When something waits, and only then, three more requests look
 at what can hold it up: admission states, the licence's quota, full pools. Best effort.
@@ -56,7 +56,10 @@ def computes(value: Any) -> list[str]:
 
 
 def licence(value: Any) -> list[str]:
-    """Return that every licensed node is in use; the user quota means nothing (F4)."""
+    """Return that every licensed node is in use; the user quota means nothing.
+
+    Source: facts/cml-issues.md#f4.
+    """
     raw = parsing.mapping(value)
     quota, started = parsing.integer(raw.get("quota")), parsing.integer(raw.get("started"))
     if quota is None or started is None or started < quota:

@@ -152,7 +152,7 @@ def _plain(record: msgspec.Struct) -> dict[str, Any]:
 
 
 def _license_info(sample: Sample, licence: Licensing) -> dict[str, Any]:
-    """Return the licence by cml-api.md 9, not by the seed's reading of `max` and `in_use`."""
+    """Return the licence by facts/cml.md#licensing: `max` and `in_use` are no count of nodes."""
     running = None if sample.stats is None else sample.stats.running_nodes
     return {
         "is_valid": licence.licensed,

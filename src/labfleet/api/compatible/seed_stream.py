@@ -1,5 +1,6 @@
-"""GET /api/events/stream: the one feed under the seeds' names and filters (upstream.md 2.14).
+"""GET /api/events/stream: the one feed under the seeds' names and filters.
 
+Its events are those of facts/upstream.md#stream-and-roles:
 `connected`, then a snapshot of each active worker, session and definition, then named events;
 each event about a worker is followed by its snapshot; metrics of many come in batches.
 `heartbeat` every 30 s of machine time, `system.sse.shutdown` before an orderly end,
@@ -48,7 +49,10 @@ _SYSTEM = frozenset({"connected", "heartbeat", "system.sse.shutdown", "auth.sess
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a client asked for; empty means all. Types match by prefix (ADR-013)."""
+    """What a client asked for; empty means all. Types match by prefix.
+
+    Source: facts/upstream.md#stream-and-roles.
+    """
 
     principal: Principal
     workers: frozenset[str] = frozenset()

@@ -32,7 +32,7 @@ _DESIRED = {"Ready": "running", "Stopped": "stopped", "Terminated": "terminated"
 
 
 def worker(parts: Parts, obj: Worker, sessions: Iterable[str]) -> dict[str, Any]:
-    """Return upstream's worker (upstream.md 2.2) with the three dictionaries of seed 003.
+    """Return upstream's worker with seed 003's dictionaries (facts/upstream.md#worker-status).
 
     `sessions` are the ids of those that hold something on it.
     """
@@ -130,7 +130,7 @@ def _percent(room: Room) -> float | None:
 
 
 def session(obj: Session) -> dict[str, Any]:
-    """Return upstream's session as its stream shows it (upstream.md 2.14)."""
+    """Return upstream's session as its stream shows it (facts/upstream.md#stream-and-roles)."""
     status = obj.status
     pin = status.definition
     return {

@@ -113,7 +113,7 @@ def _camel(section: str, fields: Any, shown: str) -> dict[str, Any]:
     ]
     if unknown:
         raise intake.invalid(*unknown, reason="UnknownField")
-    # A list without regions means: those of the environment (ADR-012).
+    # A list without regions means: those of the environment (facts/upstream.md#discovery-settings).
     return {
         known[key]: None if key == "regions" and value == [] else value
         for key, value in fields.items()

@@ -1,7 +1,8 @@
 """GET /status-stream, as seed 004's dashboard reads it: unnamed events {type, data}.
 
 A complete state on connect and after each change, at most four times a second, made from the
-cache. Nothing queues in part 1, so QueueUpdated is always empty.
+cache. Nothing queues: a denied run asks again, so QueueUpdated is
+always empty.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Worker routes under the seeds' names: internal ones for controllers, public ones for people.
 
 Thin: each calls the verb that the product's own route calls. Bodies are in snake_case. What is
-reported is kept as samples; phases stay what EC2 and CML say (upstream.md 2.2, 2.3, 2.14).
+reported is kept as samples; phases stay what EC2 and CML say (facts/upstream.md#worker-status and
+#worker-reports).
 """
 
 from __future__ import annotations

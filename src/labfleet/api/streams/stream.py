@@ -1,7 +1,7 @@
 """The event stream, GET /api/v1/events: bare ASGI, in front of Litestar.
 
-Contract (ux.md 4.3): `retry: 1000`; `event: snapshot` in parts (`first`, `last`), unless
-`snapshot=false` or the client resumes; then `ADDED`, `MODIFIED`, `DELETED` with
+Contract (facts/interface.md#stream-contract): `retry: 1000`; `event: snapshot` in parts (`first`,
+`last`), unless `snapshot=false` or the client resumes; then `ADDED`, `MODIFIED`, `DELETED` with
 `id: epoch.revision`; a heartbeat comment every 15 s of machine time that also moves the id;
 `event: resync` when the place is lost, followed by a new snapshot; `event: shutdown` before
 an orderly end; `event: unauthorized` when the token ended meanwhile.

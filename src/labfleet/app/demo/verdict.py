@@ -1,6 +1,6 @@
 """The demo's judgement: the event log replayed, and both simulators' books read at the end.
 
-Violations are sentences. The list is part 2's as far as a log and two books can show it:
+Violations are sentences. The rules are the rehearsal's as far as a log and two books show them:
 phases follow their tables, capacity is never exceeded, no port is given twice, TERMINATED only
 when EC2 said so, finalizers gone mean things gone, the log replays to exactly what is stored.
 """

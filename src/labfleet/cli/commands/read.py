@@ -84,7 +84,7 @@ def _some(call: Call, wanted: list[targets.Target], chosen: list[kinds.Kind]) ->
 
 
 def _sort(kind: kinds.Kind, asked: str | None) -> str | None:
-    """Return the path for the server, which sorts before it pages (ux.md T29)."""
+    """Return the path for the server, which sorts before it pages (facts/fleet-bugs.md#t29)."""
     if not asked:
         return None
     sign, path = ("-", asked[1:]) if asked.startswith("-") else ("", asked)

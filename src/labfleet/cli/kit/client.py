@@ -1,7 +1,8 @@
 """The API's client: requests with deadlines, bounded retries and idempotency keys.
 
 Repeats a call only when the connection failed or a gateway said 502, 503 or 504, and then
-under the same idempotency key, so that a lost reply never makes a second object (ux.md T31).
+under the same idempotency key, so that a lost reply never makes a second object
+(facts/fleet-bugs.md#t31).
 """
 
 from __future__ import annotations

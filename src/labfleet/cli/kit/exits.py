@@ -1,4 +1,4 @@
-"""Exit codes and the one error that commands raise; no I/O (ux.md 5).
+"""Exit codes and the one error that commands raise; no I/O (facts/interface.md#exit-codes).
 
 Scripts branch on these numbers, so a number never changes its meaning.
 """

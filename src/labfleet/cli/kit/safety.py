@@ -1,4 +1,7 @@
-"""Who would be cut off: asked before anything that ends other people's labs (ux.md 5)."""
+"""Who would be cut off: asked before anything that ends other people's labs.
+
+Source: facts/interface.md#ask-before-harm.
+"""
 
 from __future__ import annotations
 

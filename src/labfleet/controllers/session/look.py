@@ -104,8 +104,9 @@ class Look:
     def _ahead(self, session: Session) -> int:
         """Count the labs that started beside this one at any time, done by now or not.
 
-        A budget that shrank as the others finish would fail the last of a crowd (ux.md T46).
-        No more count than boot at once, and the wait for its turn is not part of the budget.
+        A budget that shrank as the others finish would fail the last of a crowd
+        (facts/fleet-bugs.md#t46). No more count than boot at once, and the wait for its turn is not
+        part of the budget.
         """
         name, since = session.status.worker, session.status.phase_since
         cache = self.context.cache
@@ -212,7 +213,10 @@ class Look:
         return ", ".join(told) + more
 
     async def _probe(self, session: Session, worker: Worker, seen: Seen) -> Seen:
-        """Try every TCP port as a user would; UDP cannot be tried from outside (F40)."""
+        """Try every TCP port as a user would; UDP cannot be tried from outside.
+
+        Source: facts/cml-issues.md#f40.
+        """
         address = _address(worker)
         ports = [port for port in session.status.ports if port.transport == "tcp"]
         silent: list[PortAllocation] = []

@@ -95,7 +95,7 @@ class Actions:
         """Raise Temporary while something runs on a worker that nobody asked to stop.
 
         It was unused when it was emptied, but EC2 may take its stop only minutes later
-        (aws.md 3.2, I9). A server that says nothing is waited for, not for ever.
+        (facts/aws.md#busy-check). A server that says nothing is waited for, not for ever.
         """
         try:
             stats = await self._host(worker, machine).system_stats()
@@ -112,8 +112,8 @@ class Actions:
     async def _glance(self, worker: Worker, machine: Machine) -> str:
         """Look once more at what a stop that people asked for ends; it is not held up by it.
 
-        EC2 may take the stop minutes after the worker was seen empty (I9). What runs then is
-        no session of ours, and the event says so.
+        EC2 may take the stop minutes after the worker was seen empty (facts/aws.md#busy-check).
+        What runs then is no session of ours, and the event says so.
         """
         try:
             async with asyncio.timeout(GLANCE_SECONDS):

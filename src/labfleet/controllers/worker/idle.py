@@ -1,9 +1,9 @@
 """The idle rule: judge each worker that serves, warn, cordon, look again, stop.
 
-A stop is one intent, written once (aws.md 5, 15): on condition that nobody reserved anything on
-the worker since the last look, so a session placed meanwhile wins (27). What this controller
-cordoned it opens again when the last look finds use; what it stopped may be started again by
-the pool, or here when no pool does it. It makes no call that changes a server.
+A stop is one intent, written once (facts/aws-bugs.md#case-15, #case-27): on condition that nobody
+reserved anything on the worker since the last look, so a session placed meanwhile wins. What this
+controller cordoned it opens again when the last look finds use; what it stopped may be started
+again by the pool, or here when no pool does it. It makes no call that changes a server.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One list of our machines per region and moment, shared by all workers' reconciles.
 
-A single-id Describe per worker would throttle an account for good at 200 workers (aws.md 6.3);
-one paged list per region and a few seconds is a handful of calls a minute. So are the
-provider's checks, which are asked for by filter. A machine that we just changed is asked for by
-its id until the next list, instead of listing everything anew.
+A single-id Describe per worker would throttle an account for good at 200 workers
+(facts/aws.md#request-buckets); one paged list per region and a few seconds is a handful of calls a
+minute. So are the provider's checks, which are asked for by filter. A machine that we just changed
+is asked for by its id until the next list, instead of listing everything anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ CHECKS_AGE = 30.0
 CHECKS_BELIEVED = 180.0
 """How long the last checks are told when they cannot be asked for; then they are unknown."""
 STALE_STATE = 120.0
-"""How long a state from before a call that EC2 took is old news (aws.md 5, cases 13 and 15)."""
+"""How long a state from before a call that EC2 took is old news.
+
+Source: facts/aws-bugs.md#case-13, #case-15.
+"""
 BEFORE: Mapping[InstanceState, frozenset[InstanceState]] = {
     "pending": frozenset({"stopped"}),
     "stopping": frozenset({"running"}),

@@ -2,8 +2,8 @@
 
 The client token is a digest of installation, worker and attempt. The attempt moves only when
 the provider said a definite no (no capacity here), because a token is zonal: another zone with
-the same token would be a second machine (aws.md 7.1). Where it said no, `offers` remembers for
-all workers of the process.
+the same token would be a second machine (facts/aws.md#client-token). Where it said no, `offers`
+remembers for all workers of the process.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ PACES = {"launch": (4, 1.6), "start": (4, 1.6), "stop": (40, 4.0), "terminate": 
 class Turnstile:
     """Lets calls of one action through at the pace that EC2 takes them.
 
-    RunInstances and StartInstances have a bucket of 5 tokens and 2 more a second (aws.md 6.3);
-    a pool that grows by two hundred at once would be throttled for minutes, and everybody else
-    of the account with it. Whoever shares the bucket is felt by being throttled: then only
-    `share` of the pace is used, and slowly more again. Seconds are the machine's.
+    RunInstances and StartInstances have a bucket of 5 tokens and 2 more a second
+    (facts/aws.md#request-buckets); a pool that grows by two hundred at once would be throttled for
+    minutes, and everybody else of the account with it. Whoever shares the bucket is felt by being
+    throttled: then only `share` of the pace is used, and slowly more again. Seconds are the
+    machine's.
     """
 
     most: float
@@ -66,7 +67,7 @@ class Turnstile:
         return (1 - self.level) / rate
 
     def throttled(self) -> None:
-        """Use half of the pace from now on (aws.md 5, case 14)."""
+        """Use half of the pace from now on (facts/aws-bugs.md#case-14)."""
         self.level, self.share = 0.0, max(self.share / 2, LEAST_SHARE)
 
     def passed(self) -> None:
@@ -255,7 +256,7 @@ class Launcher:
         """Say that this worker's own machine cannot start now; return when to look again.
 
         Never another machine instead: its disk and its licence are this one's
-        (aws.md 5, cases 19 and 22).
+        (facts/aws-bugs.md#case-19, #case-22).
         """
         now = self.context.clock.now()
         block = self.offers.starts.refused(worker.metadata.uid, problem, now)

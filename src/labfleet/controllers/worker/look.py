@@ -170,7 +170,7 @@ def _reached(worker: Worker, seen: Seen) -> Ec2Status | None:
     """Return the machine whose server can be asked, None when there is none.
 
     One that EC2 does not show is asked at its last address: while its CML answers, its absence
-    is not believed (aws.md 7.4). An external server has no machine.
+    is not believed (facts/aws.md#absence). An external server has no machine.
     """
     origin, last = worker.spec.origin, worker.status.ec2
     if origin is not None and origin.kind == "external":
@@ -258,7 +258,7 @@ def address_of(
 ) -> HostAddress | None:
     """Return where this boot of the worker's CML is reached, or None without an address.
 
-    Addresses, logins and first-seen certificates belong to one boot (aws.md 7.11).
+    Addresses, logins and first-seen certificates belong to one boot (facts/aws.md#boot-facts).
     """
     host = ec2.public_ip or ec2.private_ip
     if host is None and machine.cml.api_base_url is None:
@@ -302,7 +302,7 @@ def capacity_of(
 ) -> Amounts | None:
     """Return the real capacity: what CML counts, floored, and never more slots than declared.
 
-    The nominal size of an instance type is more than CML can give (aws.md 5, case 43);
+    The nominal size of an instance type is more than CML can give (facts/aws-bugs.md#case-43);
     storage is what was free at first sight, since later use is ours. What was not told now
     keeps the size that was seen before; nothing seen at all is None.
     """
@@ -337,7 +337,10 @@ def capacity_of(
 
 
 def _free_bytes(stats: SystemStats) -> int | None:
-    """Return what is free on the controller's disk, which holds images and node disks (F45)."""
+    """Return what is free on the controller's disk, which holds images and node disks.
+
+    Source: facts/cml-issues.md#f45.
+    """
     for room in (stats.controller_disk, stats.disk):
         if room.total is not None and room.used is not None:
             return room.total - room.used

@@ -1,4 +1,4 @@
-"""Measure a CML server: a bounded number of requests, each best effort (cml-api.md 14.2).
+"""Measure a CML server: a bounded number of requests, each best effort (facts/cml.md#client-rules).
 
 Read order: health, stats, licence (with diagnostics), maintenance, nodes. With the readiness
 and the login check before them that is `REQUESTS` at most for one look at a worker.

@@ -1,7 +1,7 @@
 """What the provider said no to, and until when nobody here asks again.
 
-One memory for all workers of a process (aws.md 4, 7.6): a type that is out of stock in one
-subnet is not asked for there by the next worker, an account limit holds every worker of the
+One memory for all workers of a process (facts/aws.md#error-classes): a type that is out of stock in
+one subnet is not asked for there by the next worker, an account limit holds every worker of the
 same settings, and a start that was refused waits by itself. It forgets on restart, which costs
 a call or two. Times are arguments; the memory is bounded.
 """

@@ -175,7 +175,7 @@ class Fidelity(Record, frozen=True, kw_only=True):
 
 
 class Timings(Record, frozen=True, kw_only=True):
-    """How long machines take, from and to, in seconds (defaults: metal, aws.md 6.6)."""
+    """How long machines take, from and to, in seconds (defaults: facts/aws.md#metal-times)."""
 
     launch_seconds: Range = (10.0, 90.0)
     boot_seconds: Range = (120.0, 420.0)

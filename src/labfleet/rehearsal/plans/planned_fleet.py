@@ -29,7 +29,10 @@ Fleet = list[tuple[str, str, dict[str, Any]]]
 Found = dict[tuple[str, str], dict[str, Any]]
 
 REAL_MEMORY = 0.98
-"""Share of the nominal memory that CML has to give (aws.md 5, case 43: 188.5 of 192 GiB)."""
+"""Share of the nominal memory that CML has to give.
+
+188.5 of 192 GiB: facts/aws-bugs.md#case-43.
+"""
 
 LABS, PORTS, STORAGE_MIB = 20, 6000, 400 * 1024
 """What a worker has besides CPU and memory when a plan does not say (resources.machine)."""

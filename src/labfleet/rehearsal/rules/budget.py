@@ -1,8 +1,8 @@
 """How many requests EC2 may be sent: its buckets never empty, and looks at a human's pace.
 
-aws.md 6.3: two paged lists a region in 30 s are 0.1 to 0.2 requests a second, whatever the
-fleet's size. A product that asked for each worker by itself would stay inside the buckets of a
-small fleet for a long time.
+facts/aws.md#request-buckets: two paged lists a region in 30 s are 0.1 to 0.2 requests a second,
+whatever the fleet's size. A product that asked for each worker by itself would stay inside the
+buckets of a small fleet for a long time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 HOUR = 3600.0
 LOOKS_AN_HOUR = 720
-"""Requests of one kind that only look: 0.2 a second, the upper of aws.md's two figures."""
+"""Requests of one kind that only look: 0.2 a second, the upper of the two figures."""
 LOOKS = ("Describe", "Get")
 
 

@@ -1,7 +1,7 @@
 """The rule that nobody stops or ends a machine merely because a check of EC2's is impaired.
 
-An impaired check is told to people (design.md: alert first). A machine that is wanted Ready all
-the while, and goes down while its check is impaired, went down for it.
+An impaired check is told to people, before anything is done about it. A machine that is wanted
+Ready all the while, and goes down while its check is impaired, went down for it.
 """
 
 from __future__ import annotations

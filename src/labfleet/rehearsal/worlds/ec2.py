@@ -1,8 +1,8 @@
 """EC2 as one account sees it: zones, stock, quota, slow metal, tokens, eventual consistency.
 
-Rules: facts/aws.md 1.2, 3.1, 6.3. `Cloud` is the truth; what one process of the product talks
-to is `ec2_client`. An instance is a CML server of the CML world: it boots, stops and ends with
-it.
+Rules: facts/aws.md#client-token, #fault-kinds, #request-buckets. `Cloud` is the truth; what one
+process of the product talks to is `ec2_client`. An instance is a CML server of the CML world: it
+boots, stops and ends with it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VCPUS = {"m5zn.metal": 48}
 INITIALIZING_SECONDS = 60.0
 CML_IMAGE = Image("ami-1", "cisco-cml2.9", None)
 MANNERS = Manners("EC2", low=0.05, high=0.4, patience=12.0, trouble="ambiguous")
-# aws.md 6.3: action -> (most tokens, refill a second).
+# facts/aws.md#request-buckets: action -> (most tokens, refill a second).
 BUCKETS = {
     "DescribeInstances": (100.0, 20.0),
     "DescribeImages": (100.0, 20.0),
@@ -155,7 +155,7 @@ class Cloud:
         self.spend("RunInstances")
         zone = request.subnet_id or "any"
         key = f"{request.token}@{zone}"
-        # Bound by a request that was refused, too (aws.md 5, case 4).
+        # Bound by a request that was refused, too (facts/aws-bugs.md#case-4).
         if self.bound.setdefault(key, request) != request:
             raise errors.Conflict("same token", reason="IdempotentParameterMismatch")
         known = self.tokens.get(key)

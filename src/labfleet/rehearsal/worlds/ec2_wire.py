@@ -134,7 +134,7 @@ class Face:
             each for each in shown if (not asked or each.id in asked) and matches(each, wanted)
         ]
         if found and "NextToken" not in form and self.cloud.luck.strikes("page_partial"):
-            # A page may be empty and yet have a next one (aws.md 3.2, F10).
+            # A page may be empty and yet have a next one (facts/aws.md#call-limits).
             return "<reservationSet/><nextToken>0</nextToken>"
         first, most = int(form.get("NextToken", 0)), int(form.get("MaxResults", LISTED))
         rows = "".join(

@@ -84,7 +84,8 @@ RULES: dict[Role, dict[str, frozenset[str]]] = {
 }
 
 
-# Kinds that only an admin writes (upstream.md 2.14); pausing is an action of its own.
+# Kinds that only an admin writes (facts/upstream.md#stream-and-roles); pausing is an action of its
+# own.
 _ADMINS_OWN = frozenset({"Settings"})
 _WRITES = frozenset({"create", "update", "delete"})
 

@@ -1,7 +1,8 @@
 """What a change of an object means, in named events: what webhooks and the seeds' stream carry.
 
-Pure: compares the object before with the object after. The names are seed 002's (upstream.md
-2.14) with the house's words; the seeds' stream puts `lablet.` before sessions and definitions.
+Pure: compares the object before with the object after. The names are seed 002's
+(facts/upstream.md#stream-and-roles) with the house's words; the seeds' stream puts `lablet.` before
+sessions and definitions.
 """
 
 from __future__ import annotations

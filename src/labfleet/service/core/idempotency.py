@@ -1,7 +1,7 @@
 """Idempotency keys: the same key and body give the same answer, another body a conflict.
 
 The answer is remembered by the commit that makes the object, so of twenty equal requests one
-makes it and nineteen read what was remembered (ux.md T31). Never check-then-insert.
+makes it and nineteen read what was remembered (facts/fleet-bugs.md#t31). Never check-then-insert.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ def _machine(machine: Machine, where: str, *, launched: bool = True) -> None:
 
 
 def url_problem(url: str) -> str | None:
-    """Return why a server's address is refused (ux.md T45: metadata services)."""
+    """Return why a server's address is refused (facts/fleet-bugs.md#t45: metadata services)."""
     if not url.isprintable() or " " in url:
         return "must not hold spaces or control characters"
     try:

@@ -66,7 +66,7 @@ def _judge(caller: Caller, new: Webhook, *, before: Webhook | None) -> None:
 
 
 def url_problem(url: str, *, allow_private: bool) -> str | None:
-    """Return why a webhook's URL is refused, or None (ux.md T45)."""
+    """Return why a webhook's URL is refused, or None (facts/fleet-bugs.md#t45)."""
     if not url.isprintable() or " " in url:
         return "must not hold spaces or control characters"
     try:

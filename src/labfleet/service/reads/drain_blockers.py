@@ -1,6 +1,6 @@
 """What keeps a worker that is to be emptied from being empty, one line for each, with a way out.
 
-Reads only what was recorded (aws.md 5, case 41: a drain that never ends must say why).
+Reads only what was recorded (facts/aws-bugs.md#case-41: a drain that never ends must say why).
 """
 
 from __future__ import annotations

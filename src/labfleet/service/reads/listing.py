@@ -2,7 +2,7 @@
 
 Read from the cache at a revision that has every earlier write. A cursor holds the last row's
 sort value and key, so rows that come or go between two pages neither repeat nor hide others
-(ux.md T29); used with another query it is refused.
+(facts/fleet-bugs.md#t29); used with another query it is refused.
 """
 
 from __future__ import annotations

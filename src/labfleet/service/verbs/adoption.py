@@ -2,7 +2,7 @@
 
 One verb for the controller and for the internal route. Importing makes observed workers;
 adopting says that a machine is ours to stop and end, and the worker controller then puts our
-owner tags on it (ADR-012, ADR-014, aws.md 7.3).
+owner tags on it (facts/upstream.md#discovery-settings and #orphans, facts/aws.md#ownership).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ CHECK_ASKED = "labfleet.dev/idle-check-asked"
 
 
 class Detection(Record, frozen=True, kw_only=True):
-    """What the check of the seeds' internal route found (upstream.md 2.4)."""
+    """What the check of the seeds' internal route found (facts/upstream.md#idle)."""
 
     worker: str
     checked_at: datetime

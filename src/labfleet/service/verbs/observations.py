@@ -1,7 +1,7 @@
 """What labs really used: recording one observation, and summing up a definition's.
 
-The internal route and the lab controller call the same `record` (ADR-030); it changes no
-phase. A definition is never changed by what was observed: people decide that.
+The internal route and the lab controller call the same `record` (facts/upstream.md#observation); it
+changes no phase. A definition is never changed by what was observed: people decide that.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _figure(newest_first: list[float | None] | list[int | None] | list[int]) -> 
     known = [value for value in newest_first if value is not None]
     if not known:
         return Figure()
-    # Upstream took the latest from the wrong end of the list (upstream.md 2.13).
+    # Upstream took the latest from the wrong end of the list (facts/upstream.md#observation).
     return Figure(max=max(known), avg=round(sum(known) / len(known), 3), latest=known[0])
 
 

@@ -2,7 +2,7 @@
 
 A report is evidence, not the truth: numbers are kept as samples, while phase, addresses and
 licences stay what our own looks at EC2 and CML say. Unknown keys are let be, because reports
-come from programs of several versions (upstream.md 2.3).
+come from programs of several versions (facts/upstream.md#worker-reports).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The session's phase table. Source: design.md 4; cancel is accepted in every phase."""
+"""The session's phase table, drawn in docs/explanation/lifecycles.md. Cancel is always accepted."""
 
 from __future__ import annotations
 

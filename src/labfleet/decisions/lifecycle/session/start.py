@@ -1,9 +1,9 @@
 """When a lab may come up: its worker has room, its port tags are there, and it is its turn.
 
 Sixty labs started in one minute would share one disk and one CPU set, and random nodes would
-fail (cml-api.md F36, ux.md T46): on each worker a bounded number boots at once, the rest wait
-in the order in which they came. A slot that begins where a lab stays beyond its own end waits
-until that one is gone, for capacity is never exceeded at any instant (design.md 4). Pure.
+fail (facts/cml-issues.md#f36, facts/fleet-bugs.md#t46): on each worker a bounded number boots at
+once, the rest wait in the order in which they came. A slot that begins where a lab stays beyond its
+own end waits until that one is gone, for capacity is never exceeded at any instant. Pure.
 """
 
 from __future__ import annotations

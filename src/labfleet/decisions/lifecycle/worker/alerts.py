@@ -22,7 +22,7 @@ from labfleet.resources.worker import Health, WorkerPhase
 
 CONFIRM = 2
 IMPAIRED_SECONDS = 120
-"""How long a check must fail before it counts (aws.md 4, Karpenter's rule)."""
+"""How long a check must fail before it counts (facts/aws.md#status-checks)."""
 
 WATCHED = phases.HOSTING | {P.DRAINING}
 """Phases in which a server is expected to answer."""
@@ -165,7 +165,7 @@ def _planned(draft: Draft) -> None:
         return
     reason = draft.seen.state_reason or ec2.state_reason or ""
     if "SpotInstance" in reason or "spot-interruption" in reason:
-        # Before everything else: there are two minutes (aws.md 5, case 36).
+        # Before everything else: there are two minutes (facts/aws-bugs.md#case-36).
         told = f"EC2 takes the machine back: {reason}"
         draft.fact("ScheduledEvent", "True", "SpotInterruption", told)
         return

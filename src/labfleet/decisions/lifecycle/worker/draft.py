@@ -34,7 +34,10 @@ Action = Literal[
 ]  # fmt: skip
 
 ABSENCE_PATIENCE = timedelta(seconds=70)
-"""Between two looks, so that the lists behind them, up to 8 s old, are 60 s apart (aws.md 7.4)."""
+"""Between two looks, so that the lists behind them, up to 8 s old, are 60 s apart.
+
+Source: facts/aws.md#absence.
+"""
 TOLERATED_CHECKS = 3
 SOON, POLL, CHECK = 1.0, 15.0, 30.0
 
@@ -214,7 +217,7 @@ def _why_closed(worker: Worker, status: WorkerStatus) -> str:
 
 
 def gone(draft: Draft) -> bool:
-    """Tell whether the provider surely has no such machine (aws.md 7.4)."""
+    """Tell whether the provider surely has no such machine (facts/aws.md#absence)."""
     ec2 = draft.status.ec2
     if draft.seen.ec2 is not None:
         return draft.seen.ec2.state == "terminated"

@@ -2,7 +2,8 @@
 
 Pure: reads samples, writes conditions into the draft. A fact flips only when the two newest
 samples agree; the first one ever counts at once, and what a sample does not tell changes
-nothing. Sources: cml-api.md 3.2-3.5, 9, 12 (F33, F41, F42, F45).
+nothing. Sources: facts/cml.md#system-bodies and #licensing,
+facts/cml-issues.md#f33, #f41, #f42, #f45.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _healthy(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
     if health is None:
         return None
     if health.controller.core_connected is False:
-        return "False", "ControllerDown", "core_connected is false: no new sessions (F33)"
+        return "False", "ControllerDown", "core_connected is false: no new sessions"
     computes = list(health.computes.values())
     if not computes:
         if known or lost:
@@ -133,7 +134,7 @@ def _no_room(computes: Sequence[ComputeHealth]) -> Found | None:
     states = [each.admission_state for each in computes]
     if all(state is not None and state != "READY" for state in states):
         told = ", ".join(str(state) for state in states[:3])
-        return "False", "NoComputeReady", f"no compute is READY ({told}): nodes stay QUEUED (F41)"
+        return "False", "NoComputeReady", f"no compute is READY ({told}): nodes stay QUEUED"
     if all(each.cpu_overload or each.memory_overload or each.disk_overload for each in computes):
         return "False", "Overloaded", "every compute is overloaded and refuses node starts"
     return None
@@ -220,7 +221,7 @@ def _complete(draft: Draft, samples: Sequence[Sample]) -> None:
 
 
 def licence_date(text: str | None) -> datetime | None:
-    """Return an expiry date, which carries no zone, as UTC (cml-api.md 9); None when unreadable."""
+    """Return an expiry date as UTC, for CML sends no zone; None when unreadable."""
     if text is None:
         return None
     try:

@@ -153,7 +153,7 @@ def draining(draft: Draft) -> Step:
 
 
 def _still_unused(draft: Draft) -> bool:
-    """Tell whether this very look shows that nothing runs (aws.md 5, 27)."""
+    """Tell whether this very look shows that nothing runs (facts/aws-bugs.md#case-27)."""
     newest = draft.seen.samples[-1] if draft.seen.samples else None
     if draft.seen.stage != "ready" or draft.seen.trouble or newest is None or newest.stats is None:
         return False

@@ -1,7 +1,8 @@
 """The rules for a worker that is only observed: found or named, and not adopted.
 
 Its phase follows EC2 and CML. Never here: a start, a stop, an end, a licence, a setting, a
-session; the one action is the claim that somebody asked for by adopting it (aws.md 7.3).
+session; the one action is the claim that somebody asked for by adopting it
+(facts/aws.md#ownership).
 """
 
 from __future__ import annotations

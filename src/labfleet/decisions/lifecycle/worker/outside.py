@@ -1,6 +1,7 @@
 """What others do to our machines: the condition ExternalChange, and whom to ask.
 
-Writes facts only; what follows from them is decided elsewhere (aws.md 5, cases 33-35).
+Writes facts only; what follows from them is decided elsewhere (facts/aws-bugs.md#case-33 to
+#case-35).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The worker's phase table and its two summaries. Source: design.md 4, upstream.md 1.2."""
+"""The worker's phase table and its two summaries. Drawn in docs/explanation/lifecycles.md."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _COARSE = {
 
 
 def coarse(phase: WorkerPhase) -> str:
-    """Return seed 002's coarse status word of a phase (upstream.md 2.2)."""
+    """Return seed 002's coarse status word of a phase (facts/upstream.md#worker-status)."""
     return _COARSE[phase]
 
 

@@ -104,7 +104,10 @@ def starting(draft: Draft) -> Step:
 
 
 def _boot_late(draft: Draft) -> bool:
-    """Tell whether it takes too long: the machine has its limit, then CML (aws.md 5, 37)."""
+    """Tell whether it takes too long: the machine has its limit, then CML.
+
+    Source: facts/aws-bugs.md#case-37.
+    """
     pending = draft.status.ec2.state == "pending"
     limit = draft.limits.launch if pending else draft.limits.boot
     return draft.overdue(draft.boot_since, timedelta(seconds=limit))
