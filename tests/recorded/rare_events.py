@@ -17,10 +17,10 @@ from cml_simulator.core import builder, lifecycle, topology
 from cml_simulator.core.errors import CmlError
 from cml_simulator.core.licensing import DAY
 from cml_simulator.core.server import ADMIN_ID, Server
-from labfleet.rehearsal.stage import Stage
-from labfleet.rehearsal.worlds import people
-from labfleet.rehearsal.worlds.desk import Ask, Desk
-from labfleet.rehearsal.worlds.operators import Operators
+from labfleet.rehearsal.people import people
+from labfleet.rehearsal.people.operators import Operators
+from labfleet.rehearsal.replicas.desk import Ask, Desk
+from labfleet.rehearsal.stage.stage import Stage
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 

@@ -31,17 +31,18 @@ from postgres_server import PostgresServer
 from rare_events import RareEvents, rush_hours
 from receiver import URLS, Receiver
 
-from labfleet.rehearsal import faults, happenings
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import EPOCH
-from labfleet.rehearsal.replica import Replica
-from labfleet.rehearsal.run import Options
-from labfleet.rehearsal.stage import Stage
-from labfleet.rehearsal.worlds.desk import ADMIN, Verbs
-from labfleet.rehearsal.worlds.people import Demand, People
-from labfleet.service import admission
-from labfleet.service.access import Role
-from labfleet.service.tokens import Tokens
+from labfleet.rehearsal import faults
+from labfleet.rehearsal.people.people import Demand, People
+from labfleet.rehearsal.replicas.desk import ADMIN, Verbs
+from labfleet.rehearsal.replicas.replica import Replica
+from labfleet.rehearsal.seeds.run import Options
+from labfleet.rehearsal.stage import happenings
+from labfleet.rehearsal.stage.stage import Stage
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.service.core.access import Role
+from labfleet.service.core.tokens import Tokens
+from labfleet.service.verbs import admission
 from labfleet.stores.postgres import PostgresDatabase
 
 LEFT_OUT = ("tag_taken", "cleaner")

@@ -22,7 +22,7 @@ from cml_simulator.core.licensing import Stage as Registration
 from cml_simulator.core.profile import Machine as Hardware
 from cml_simulator.core.server import ADMIN_ID, Server
 from labfleet.interfaces.compute import LaunchRequest, Leftover
-from labfleet.rehearsal.stage import Stage
+from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.worlds.ec2 import Thing
 from labfleet.resources.machine import AwsSettings
 from labfleet.resources.worker import ScheduledEvent

@@ -18,20 +18,20 @@ from receiver import Receiver
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal import convergence
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import EPOCH
 from labfleet.rehearsal.faults import Plan
-from labfleet.rehearsal.replica import Replica
-from labfleet.rehearsal.stage import Stage
-from labfleet.rehearsal.worlds.desk import Verbs
+from labfleet.rehearsal.replicas.desk import Verbs
+from labfleet.rehearsal.replicas.replica import Replica
+from labfleet.rehearsal.rules import convergence
+from labfleet.rehearsal.stage.stage import Stage
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.dice import EPOCH
 from labfleet.resources import kinds
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.meta import Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
-from labfleet.service.parts import Parts
+from labfleet.service.core.parts import Parts
 from labfleet.stores.database import Database
 
 T = TypeVar("T")

@@ -19,14 +19,15 @@ from receiver import DEAF, LISTENER
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.dice import EPOCH
-from labfleet.rehearsal.worlds.desk import ADMIN
+from labfleet.rehearsal.replicas.desk import ADMIN
+from labfleet.rehearsal.time.dice import EPOCH
 from labfleet.resources import kinds
 from labfleet.resources.cluster import Simulation
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
-from labfleet.service import admission, series
-from labfleet.service.tokens import Tokens
+from labfleet.service.core.tokens import Tokens
+from labfleet.service.reads import series
+from labfleet.service.verbs import admission
 from labfleet.stores import opening
 from labfleet.stores.postgres import PostgresDatabase
 from labfleet.stores.sqlite import SqliteDatabase

@@ -14,7 +14,7 @@ import recording
 from api_caller import api as opened
 
 from labfleet.resources import kinds
-from labfleet.service import intake
+from labfleet.service.core import intake
 
 DIFFERENCES: dict[str, dict[str, str]] = {"9f921ab": {}}
 """By revision: place in the OpenAPI document (all below it too) -> why today's differs there."""
