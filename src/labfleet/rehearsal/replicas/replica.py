@@ -23,7 +23,7 @@ from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor, SupervisorObserver
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
-from labfleet.interfaces.outside import PortProbe
+from labfleet.interfaces.outside import Deliveries, PortProbe
 from labfleet.interfaces.store import Store
 from labfleet.rehearsal.faults import Luck
 from labfleet.rehearsal.time.dice import Clock, Dice, Ids, Secrets
@@ -73,6 +73,7 @@ class Surroundings:
     roles_observer: SupervisorObserver
     lease_seconds: float = 30.0
     pace: float | None = None
+    deliveries: Deliveries | None = None
 
 
 @dataclass(slots=True)
@@ -118,6 +119,7 @@ class Replica:
             hosts=around.hosts,
             secrets=Secrets(),
             probe=around.probe,
+            deliveries=around.deliveries,
         )
         maker = assembly.Assembly(
             around.dice.stream(role), self.parts, around.observer, around.pace

@@ -16,6 +16,7 @@ from labfleet.engine.controller import Outcome
 from labfleet.engine.supervisor import State
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
+from labfleet.interfaces.outside import Deliveries
 from labfleet.kernel import errors
 from labfleet.rehearsal.faults import Luck, Plan
 from labfleet.rehearsal.replicas.replica import INSTALLATION, Replica, Surroundings
@@ -26,6 +27,7 @@ from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_client, ec2_wire
 from labfleet.rehearsal.worlds.database import SLOWEST_SECONDS, Lane, PatientStore, Session, Shared
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.meta import Key
+from labfleet.stores.database import Database
 
 
 class Watcher:
@@ -83,6 +85,7 @@ class Stage:
     A what-if says how far apart idle looks come (`pace`, controllers.pacing) and how many
     fleet seconds pass in a second of the processes' own machine (`rate`, as in a demo).
     With `wire` the processes talk through the real adapters instead of straight to the worlds.
+    `database` is one that others have filled; `deliveries` is where webhooks go, if anywhere.
     """
 
     loop: Loop
@@ -93,6 +96,8 @@ class Stage:
     rate: float = 1.0
     slowest_write: float = SLOWEST_SECONDS
     wire: bool = False
+    database: Database | None = None
+    deliveries: Deliveries | None = None
     luck: Luck = field(init=False)
     dice: Dice = field(init=False)
     shared: Shared = field(init=False)
@@ -112,7 +117,8 @@ class Stage:
         self.dice = Dice(str(self.seed))
         self.luck = Luck(self.plan, self.dice.stream("luck"))
         epoch = Ids(f"{self.seed}/epoch").uid().replace("-", "")[:12]
-        self.shared = Shared(self.loop, self.luck, self.dice.stream("database"), epoch=epoch)
+        dice, inner = self.dice.stream("database"), self.database
+        self.shared = Shared(self.loop, self.luck, dice, epoch=epoch, inner=inner)
         self.racks = cml.Racks(self.loop, self.dice.stream("racks"), self.luck)
         self.cloud = ec2.Cloud(self.loop, self.dice.stream("cloud"), self.luck, self.racks)
         self.invariants = Invariants(self.shared, self.cloud, self.racks, self._first)
@@ -202,6 +208,7 @@ class Stage:
                 roles_observer=self.watcher,
                 lease_seconds=self.lease_seconds,
                 pace=self.pace,
+                deliveries=self.deliveries,
             ),
         )
         self.replicas[life] = replica

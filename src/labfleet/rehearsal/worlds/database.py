@@ -19,7 +19,7 @@ from labfleet.rehearsal.faults import Luck
 from labfleet.rehearsal.time.dice import Dice
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.stores import rules
-from labfleet.stores.database import Parameters, Rows, Run
+from labfleet.stores.database import Database, Parameters, Rows, Run
 from labfleet.stores.fleet_store import FleetStore
 from labfleet.stores.sqlite import SqliteDatabase
 
@@ -31,15 +31,18 @@ SLOWEST_SECONDS = 0.03
 
 
 class Shared:
-    """The database itself."""
+    """The database itself: a new one in memory, or `inner`, which whoever opened it closes."""
 
-    def __init__(self, loop: Loop, luck: Luck, dice: Dice, *, epoch: str) -> None:
+    def __init__(
+        self, loop: Loop, luck: Luck, dice: Dice, *, epoch: str, inner: Database | None = None
+    ) -> None:
         self.loop = loop
         self.luck = luck
         self.dice = dice
-        self.inner = SqliteDatabase(":memory:", epoch=epoch, readers=0)
-        # A rehearsal ends with its loop, wherever that is; the connection ends with its world.
-        weakref.finalize(self, self.inner.close)
+        self.inner = inner or SqliteDatabase(":memory:", epoch=epoch, readers=0)
+        if inner is None:
+            # A rehearsal ends with its loop, wherever that is; the connection ends with its world.
+            weakref.finalize(self, self.inner.close)
         self.heard: list[Heard] = []
         self.commits = 0
         self._wakers: dict[Session, Callable[[int], None]] = {}

@@ -280,6 +280,16 @@ class Cloud:
 
     # --- lives -------------------------------------------------------------------------
 
+    def put_back(self, thing: Thing, seconds: float) -> None:
+        """Take in a machine as it once stood; what it was in the middle of ends in `seconds`."""
+        self.things[thing.id] = thing
+        if thing.state == "pending":
+            self._later(seconds, thing, self._runs)
+        elif thing.state == "stopping":
+            self._later(seconds, thing, lambda each: self._set(each, "stopped"))
+        elif thing.state == "shutting-down":
+            self._later(seconds, thing, lambda each: self._set(each, "terminated"))
+
     def _later(self, delay: float, thing: Thing, then: Callable[[Thing], None]) -> None:
         thing.turn += 1
         turn = thing.turn
