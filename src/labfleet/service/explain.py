@@ -25,7 +25,7 @@ from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.leak import Leak
 from labfleet.resources.machine import TimeLimits
-from labfleet.resources.meta import Record, Resource
+from labfleet.resources.meta import Record, Ref, Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.webhook import Webhook
@@ -99,7 +99,7 @@ class Explanation(Record, frozen=True, kw_only=True):
 
 
 async def explain(
-    parts: Parts, caller: Caller, row: Kind, name: str, namespace: str = "default"
+    parts: Parts, caller: Caller, row: Kind, name: str, namespace: str
 ) -> Explanation:
     """Return the explanation of any object that the caller sees; Gone when there is none."""
     access.demand(caller.principal, "read", row.name)
@@ -201,7 +201,7 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     lines += [f"In the way: {_blocker(each)}" for each in blockers]
     if status.licence.leak:
         lines.append(f"A licence was not given back: {status.licence.leak}.")
-    raised = alerts.raised(obj.name, status.conditions)
+    raised = alerts.raised(obj.key, status.conditions)
     for each in raised:
         lines.append(f"Raised ({each.severity}) {each.condition}: {each.message or each.cause}")
         lines += [f"  Cause: {each.cause}", f"  See: {each.command}", f"  Fix: {each.fix}"]
@@ -350,7 +350,8 @@ def _with_pause(parts: Parts, caller: Caller, obj: Resource, made: Explanation) 
     waits = isinstance(obj, Session) and obj.status.phase is SessionPhase.PENDING
     if not waits and not isinstance(obj, Worker | Pool | Settings):
         return made
-    pool = obj.name if isinstance(obj, Pool) else getattr(obj.spec, "pool", None)
+    named = obj.name if isinstance(obj, Pool) else getattr(obj.spec, "pool", None)
+    pool = None if named is None else Ref(Pool, obj.namespace, named)
     paused = parts.settings.paused(pool)
     if paused is None:
         return made

@@ -73,7 +73,7 @@ class Detection(Record, frozen=True, kw_only=True):
     error: str | None = None
 
 
-async def read(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> IdleReading:
+async def read(parts: Parts, caller: Caller, name: str, namespace: str) -> IdleReading:
     """Return the verdict on a worker as it stands now; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
     worker = await verbs.found(parts, caller, Worker, name, namespace)
@@ -100,7 +100,7 @@ async def overview(parts: Parts, caller: Caller) -> tuple[tuple[IdleReading, ...
 
 
 async def switch(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, enabled: bool
+    parts: Parts, caller: Caller, name: str, namespace: str, *, enabled: bool
 ) -> Worker:
     """Turn idle detection of one worker on or off."""
 
@@ -118,7 +118,7 @@ async def detect(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     force: bool = False,
     events: Sequence[Mapping[str, Any]] | None = None,
@@ -176,8 +176,8 @@ def _with_events(
 
 def _judged(parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None) -> idle.Verdict:
     now = parts.clock.now()
-    found = idle_facts.of_sample(worker, parts.samples.newest(worker.name))
-    points = parts.samples.points(worker.name)
+    found = idle_facts.of_sample(worker, parts.samples.newest(worker.key))
+    points = parts.samples.points(worker.key)
     network = idle_facts.traffic(points, parts.settings.now(), now)
     found = replace(found, network=network)
     if told is not None:

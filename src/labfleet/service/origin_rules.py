@@ -13,7 +13,8 @@ import msgspec
 
 from labfleet.decisions.lifecycle import worker_phases as phases
 from labfleet.kernel import ids
-from labfleet.resources import aws_limits
+from labfleet.resources import aws_limits, region
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.region import IGNORED_KEPT, RegionStatus
 from labfleet.resources.worker import Ec2Status, Origin, Worker, WorkerPhase
 from labfleet.service import intake, ledger_rows, regions
@@ -26,8 +27,9 @@ INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 def row_of(origin: Origin) -> str:
     """Return the ledger row that makes workers of one origin unique."""
     if origin.kind == "imported":
-        return ledger_rows.row("region", origin.region or "")
-    return ledger_rows.row("url", ids.digest(_server(origin.url)))
+        return ledger_rows.of(region.ref(origin.region or "").key)
+    server = ids.digest(_server(origin.url))
+    return ledger_rows.row("url", server, DEFAULT_NAMESPACE)  # servers are the whole fleet's
 
 
 def twin(parts: Parts, origin: Origin) -> Worker | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, ids
-from labfleet.resources import conditions, kinds
+from labfleet.resources import conditions, kinds, region
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Metadata, Record
 from labfleet.resources.region import Deed, Region, RegionStatus, Suspect
@@ -136,7 +136,7 @@ async def changed(
     """Return what must hold and be written so that a region's status changes with a commit."""
     if intake.name_problem(name):
         raise intake.invalid(("region", "is not a region's name"))
-    found = await parts.objects.get(Region, name) or fresh(parts, name)
+    found = await parts.objects.find(region.ref(name)) or fresh(parts, name)
     status = change(found.status)
     if status == found.status:
         return (), ()
@@ -154,7 +154,7 @@ def fresh(parts: Parts, name: str) -> Region:
 
 
 async def resolve(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, note: str = ""
+    parts: Parts, caller: Caller, name: str, namespace: str, *, note: str = ""
 ) -> Leak:
     """Close a leak: a person has freed the licence. Gone when there is none.
 

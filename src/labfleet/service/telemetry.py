@@ -79,7 +79,7 @@ class Vitals(Record, frozen=True, kw_only=True):
     numbers: dict[str, vitals.Number] = {}
 
 
-async def newest(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> Reading:
+async def newest(parts: Parts, caller: Caller, name: str, namespace: str) -> Reading:
     """Return a worker's newest numbers; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
     return of(parts, await verbs.found(parts, caller, Worker, name, namespace))
@@ -87,14 +87,14 @@ async def newest(parts: Parts, caller: Caller, name: str, namespace: str = "defa
 
 def of(parts: Parts, worker: Worker) -> Reading:
     """Return the newest numbers of a worker as this process has them."""
-    sample, ec2 = parts.samples.newest(worker.name), worker.status.ec2
+    sample, ec2 = parts.samples.newest(worker.key), worker.status.ec2
     numbers = numbers_of(parts, worker)
     provider = ProviderReading(
         state=ec2.state,
         system_check=ec2.system_check,
         instance_check=ec2.instance_check,
         events=ec2.events,
-        points=tuple(parts.samples.points(worker.name)),
+        points=tuple(parts.samples.points(worker.key)),
     )
     if sample is None:
         return Reading(
@@ -139,7 +139,7 @@ async def all_vitals(parts: Parts, caller: Caller) -> tuple[tuple[Vitals, ...], 
             phase=each.status.phase,
             health=each.status.health,
             sessions=here[each.name],
-            alerts=tuple(row.condition for row in alerts.raised(each.name, each.status.conditions)),
+            alerts=tuple(row.condition for row in alerts.raised(each.key, each.status.conditions)),
             numbers=numbers_of(parts, each),
         )
         for each in parts.cache.all(Worker)
@@ -171,7 +171,7 @@ def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int
     for each in parts.cache.all(Worker):
         found += (
             row
-            for row in alerts.raised(each.name, each.status.conditions)
+            for row in alerts.raised(each.key, each.status.conditions)
             if row.condition != fleet_alerts.LEAKED
             or not leaked.intersection({each.metadata.uid, each.name})
         )
@@ -181,8 +181,8 @@ def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int
 def numbers_of(parts: Parts, worker: Worker) -> dict[str, vitals.Number]:
     """Return the worker's numbers as this process knows them."""
     return vitals.numbers(
-        parts.samples.newest(worker.name),
-        parts.samples.points(worker.name),
+        parts.samples.newest(worker.key),
+        parts.samples.points(worker.key),
         parts.clock.now(),
         poll=_poll(parts),
         missing=_missing(worker),

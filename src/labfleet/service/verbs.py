@@ -26,9 +26,7 @@ DRAIN_SECONDS = 14400
 _ENDED = frozenset({WorkerPhase.TERMINATED, WorkerPhase.TERMINATING_EC2})
 
 
-async def found(
-    parts: Parts, caller: Caller, kind: type[R], name: str, namespace: str = "default"
-) -> R:
+async def found(parts: Parts, caller: Caller, kind: type[R], name: str, namespace: str) -> R:
     """Return the object that the caller sees under this name or uid; Gone when there is none."""
     obj = None
     if not intake.name_problem(name) and not intake.name_problem(namespace):
@@ -50,7 +48,7 @@ async def drain(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     deadline: datetime | None = None,
     reason: str = "",
@@ -83,9 +81,7 @@ async def drain(
     )
 
 
-async def cancel_drain(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default"
-) -> Worker:
+async def cancel_drain(parts: Parts, caller: Caller, name: str, namespace: str) -> Worker:
     """Take a drain back; Refused when the worker is on its way out anyway."""
 
     async def change(old: Worker) -> Ruled:
@@ -104,7 +100,7 @@ async def change_drain(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     deadline: datetime | None = None,
     force: bool | None = None,
@@ -154,7 +150,7 @@ def _implied(worker: Worker) -> Drain | None:
 
 
 async def cordon(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, closed: bool = True
+    parts: Parts, caller: Caller, name: str, namespace: str, *, closed: bool = True
 ) -> Worker:
     """Close a worker for new sessions, or open it again; what runs goes on."""
 
@@ -171,7 +167,7 @@ async def desire(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     desired: Literal["Ready", "Stopped", "Terminated"],
 ) -> Worker:
@@ -205,7 +201,7 @@ def _counted(worker: Worker, desired: str, by: str, now: datetime) -> Worker:
 
 
 async def cancel(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, reason: str = ""
+    parts: Parts, caller: Caller, name: str, namespace: str, *, reason: str = ""
 ) -> Session:
     """End a session before its time, in every phase; an ended one stays as it is."""
     _short(reason)
@@ -225,7 +221,7 @@ async def extend(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     end: datetime | None = None,
     by: timedelta | None = None,
@@ -258,7 +254,7 @@ async def extend(
     )
 
 
-async def observe(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> Session:
+async def observe(parts: Parts, caller: Caller, name: str, namespace: str) -> Session:
     """Ask for an observation of a running session; Invalid in any other phase (seed 000)."""
 
     async def change(old: Session) -> Ruled:

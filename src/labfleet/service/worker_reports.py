@@ -115,6 +115,7 @@ async def metrics(
             parts,
             Sample(
                 worker=worker.name,
+                namespace=worker.namespace,
                 at=at,
                 boot=REPORTED,
                 uptime_seconds=uptime,
@@ -123,7 +124,7 @@ async def metrics(
             ),
         )
     if ec2 is not None and not parts.settings.now().monitoring.cloudwatch:
-        parts.samples.put_points(worker.name, (_point(at, ec2),))
+        parts.samples.put_points(worker.key, (_point(at, ec2),))
     return worker
 
 
@@ -153,6 +154,7 @@ async def cml_data(
         parts,
         Sample(
             worker=worker.name,
+            namespace=worker.namespace,
             at=_instant(parts, report.collected_at),
             boot=REPORTED,
             version=version,
@@ -169,7 +171,7 @@ def _keep(parts: Parts, sample: Sample) -> None:
 
     Else it would hide what health, alerts and the idle rule are judged by.
     """
-    known = parts.samples.newest(sample.worker)
+    known = parts.samples.newest(sample.key)
     if known is not None and known.boot != REPORTED:
         poll = parts.settings.now().monitoring.poll_interval_seconds
         if parts.clock.now() - known.at <= timedelta(seconds=vitals.FRESH_LOOKS * poll):
@@ -280,18 +282,18 @@ def of_region(parts: Parts, caller: Caller, region: str) -> list[Worker]:
     ]
 
 
-async def there(parts: Parts, caller: Caller, region: str, name: str) -> Worker:
+async def there(parts: Parts, caller: Caller, region: str, name: str, namespace: str) -> Worker:
     """Return a worker of a region; Gone when it is in another one."""
     access.demand(caller.principal, "read", "Worker")
-    found = await verbs.found(parts, caller, Worker, name)
+    found = await verbs.found(parts, caller, Worker, name, namespace)
     if found.spec.machine is None or found.spec.machine.aws.region != region:
         raise errors.Gone(f"worker {name[:80]!r} does not exist in {region[:80]!r}")
     return found
 
 
-async def in_region(parts: Parts, template: str, region: str) -> None:
+async def in_region(parts: Parts, template: str, namespace: str, region: str) -> None:
     """Raise Invalid when a template makes its workers in another region."""
-    made = await referred(parts, Template, template, "default", "template")
+    made = await referred(parts, Template, template, namespace, "template")
     if made.spec.machine.aws.region != region:
         what = f"template {template[:64]!r} makes workers in {made.spec.machine.aws.region}"
         raise intake.invalid(("template", what))

@@ -19,6 +19,7 @@ from labfleet.rehearsal.dice import EPOCH, Dice
 from labfleet.rehearsal.replica import Replica
 from labfleet.rehearsal.worlds.desk import Ask, Desk, Verbs
 from labfleet.rehearsal.worlds.operators import Operators
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.session import Session
 
 PATIENCE = 20.0
@@ -175,6 +176,8 @@ class People:
             "discovery.template": TEMPLATE,
             "discovery.amiNamePattern": "cisco-cml*",
         }
+        if self.desk.namespace != DEFAULT_NAMESPACE:
+            discovery["discovery.namespace"] = self.desk.namespace
         await self._set(_idle(self.dice.stream("idle")) | discovery)
         self.operators.pool = {
             "template": TEMPLATE,
