@@ -23,6 +23,7 @@ from labfleet.api import seed_views
 from labfleet.api.open_stream import Again, OpenStream, Receive, Scope, Send
 from labfleet.api.stream import CLIENTS
 from labfleet.kernel import clock, errors
+from labfleet.resources import refs
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import TERMINAL, Session
@@ -107,8 +108,8 @@ class SeedStream:
         self._end = 0
         self._closing = False
         self._measured: dict[Key, Sample] = {}
-        self._holds: dict[str, str] = {}
-        self._held: dict[str, set[str]] = {}
+        self._holds: dict[str, Key] = {}
+        self._held: dict[Key, set[str]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._batches = 0
         for kind in KINDS:
@@ -223,15 +224,15 @@ class SeedStream:
             self._held[before].discard(uid)
             if not self._held[before]:
                 del self._held[before]
-        name = session.status.worker
-        if new is None or name is None or session.status.phase in TERMINAL:
+        worker = refs.worker_of(session)
+        if new is None or worker is None or session.status.phase in TERMINAL:
             return
-        self._holds[uid] = name
-        self._held.setdefault(name, set()).add(uid)
+        self._holds[uid] = worker.key
+        self._held.setdefault(worker.key, set()).add(uid)
 
     def _snapshot(self, obj: Resource) -> Said:
         if isinstance(obj, Worker):
-            view = seed_views.worker(self._parts, obj, self._held.get(obj.name, ()))
+            view = seed_views.worker(self._parts, obj, self._held.get(obj.key, ()))
             return self.said("worker.snapshot", view, obj)
         if isinstance(obj, Session):
             return self.said("lablet.session.snapshot", seed_views.session(obj), obj)

@@ -71,7 +71,7 @@ def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
     async def scale_up(request: Ask) -> Response[bytes]:
         sent = worker_reports.taken(ScaleUpBody, await body(request))
         made = await worker_reports.scale_up(
-            parts, caller(request), sent.template, reason=sent.reason
+            parts, caller(request), sent.template, DEFAULT_NAMESPACE, reason=sent.reason
         )
         return reply(made, status=201)
 

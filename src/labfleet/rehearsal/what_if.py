@@ -249,7 +249,7 @@ class Run:
                     if write.key.kind == "Session":
                         self.tally.session(seen.sessions[write.key], now)
                     elif write.key.kind == "Worker":
-                        self.tally.worker(seen.workers[write.key.name], now)
+                        self.tally.worker(seen.workers[write.key.label], now)
 
     async def whole(self) -> None:
         """Play everything, or up to the first broken rule."""

@@ -233,15 +233,9 @@ def _raised(worker: Key, condition: Condition) -> Raised:
         reason=condition.reason,
         message=condition.message,
         cause=row.cause,
-        command=meant_for(row.command, worker),
-        fix=meant_for(row.fix, worker),
+        command=row.command.replace("NAME", worker.argument),
+        fix=row.fix.replace("NAME", worker.argument),
     )
-
-
-def meant_for(text: str, worker: Key) -> str:
-    """Return a row's text with the worker's name, and where its commands find it."""
-    space = "" if worker.namespace == DEFAULT_NAMESPACE else f" -n {worker.namespace}"
-    return text.replace("NAME", worker.name + space)
 
 
 def gravity(each: Raised) -> tuple[int, datetime, str, str, str]:

@@ -47,8 +47,8 @@ def raised(obj: Resource) -> tuple[Raised, ...]:
                 reason=each.reason,
                 message=each.message,
                 cause=row.cause,
-                command=alerts.meant_for(row.command, obj.key),
-                fix=alerts.meant_for(row.fix, obj.key),
+                command=row.command.replace("NAME", obj.key.argument),
+                fix=row.fix.replace("NAME", obj.key.argument),
             )
         )
     return tuple(sorted(found, key=alerts.gravity))
@@ -59,7 +59,7 @@ def _leak(leak: Leak) -> Raised:
     whose = f"the licence of worker {spec.worker}" + (
         f" ({spec.hostname})" if spec.hostname else ""
     )
-    fix = f"{spec.fix} leak/NAME" if spec.fix.endswith("resolve") else spec.fix
+    fix = f"{spec.fix} leak/{leak.key.argument}" if spec.fix.endswith("resolve") else spec.fix
     sure = "is still counted" if spec.certain else "may still be counted"
     return Raised(
         object=f"leak/{leak.name}",
@@ -70,6 +70,6 @@ def _leak(leak: Leak) -> Raised:
         reason="Leaked" if spec.certain else "Unknown",
         message=f"{whose} {sure}: {spec.why}",
         cause=row.cause,
-        command=alerts.meant_for("labfleet describe leak/NAME", leak.key),
-        fix=alerts.meant_for(fix, leak.key),
+        command=f"labfleet describe leak/{leak.key.argument}",
+        fix=fix,
     )

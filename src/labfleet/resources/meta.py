@@ -33,6 +33,12 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
     @property
+    def argument(self) -> str:
+        """Return the name as a command takes it: `w1`, outside of `default` `w1 -n exam`."""
+        space = "" if self.namespace == DEFAULT_NAMESPACE else f" -n {self.namespace}"
+        return self.name + space
+
+    @property
     def label(self) -> str:
         """Return the name for people, with its namespace unless that is `default` or none."""
         return self.name if self.namespace in {DEFAULT_NAMESPACE, ""} else self.path

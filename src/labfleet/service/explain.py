@@ -13,7 +13,7 @@ import msgspec
 
 from labfleet.decisions import wording
 from labfleet.decisions.lifecycle.session import LOOK_AHEAD, ON_DEMAND_PATIENCE
-from labfleet.resources import alerts
+from labfleet.resources import alerts, refs
 from labfleet.resources import conditions as facts
 from labfleet.resources import runbook as runbooks
 from labfleet.resources.alerts import Raised
@@ -105,12 +105,12 @@ async def explain(
     access.demand(caller.principal, "read", row.name)
     kind: type[Resource] = row.type
     obj = await verbs.found(parts, caller, kind, name, namespace)
-    return _with_pause(parts, caller, obj, await _explained(parts, obj, namespace))
+    return _with_pause(parts, caller, obj, await _explained(parts, obj))
 
 
-async def _explained(parts: Parts, obj: Resource, namespace: str) -> Explanation:
+async def _explained(parts: Parts, obj: Resource) -> Explanation:
     if isinstance(obj, Session):
-        definition = await parts.objects.get(Definition, obj.spec.definition, namespace)
+        definition = await parts.objects.find(refs.definition_of(obj))
         return of_session(obj, definition, parts.clock.now())
     if isinstance(obj, Worker):
         await parts.fresh()

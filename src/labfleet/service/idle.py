@@ -19,7 +19,7 @@ from labfleet.decisions import idle, parking
 from labfleet.decisions.lifecycle import worker_phases
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.idle import Activity, ActivityEvent, IdleSignal, event_of
-from labfleet.resources.meta import Record
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.worker import IdleStatus, Worker, WorkerPhase
 from labfleet.service import access, idle_facts, verbs
 from labfleet.service.parts import Caller, Parts
@@ -42,6 +42,7 @@ class IdleReading(Record, frozen=True, kw_only=True):
     """
 
     worker: str
+    namespace: str = DEFAULT_NAMESPACE
     verdict: Literal["busy", "idle", "unknown"]
     idle: bool
     eligible: bool
@@ -93,7 +94,7 @@ async def overview(parts: Parts, caller: Caller) -> tuple[tuple[IdleReading, ...
     ended = WorkerPhase.TERMINATED
     living = [each for each in parts.cache.all(Worker) if each.status.phase is not ended]
     found: list[IdleReading] = []
-    for each in sorted(living, key=lambda worker: worker.name)[:LISTED]:
+    for each in sorted(living, key=lambda worker: (worker.name, worker.namespace))[:LISTED]:
         found.append(msgspec.structs.replace(reading(parts, each), signals=(), recent=()))
         await asyncio.sleep(0)  # a reading looks at all who wait; others must not wait for it
     return tuple(found), len(living) - len(found)
@@ -203,6 +204,7 @@ def reading(
     since = verdict.since
     return IdleReading(
         worker=worker.name,
+        namespace=worker.namespace,
         verdict="busy" if words & {"busy", "held"} else "unknown" if "unknown" in words else "idle",
         idle=unused,
         eligible=words == {"quiet"},

@@ -30,6 +30,7 @@ _POOL_ENDING = frozenset({PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.T
 async def create_worker(parts: Parts, caller: Caller, new: Worker) -> Ruled:
     """Fill the machine from the template and join the pool, unless that is on its way out."""
     del caller
+    await parts.fresh()  # judged by nothing here, but a read less would move recorded rehearsals
     spec, space = new.spec, new.metadata.namespace
     conditions: list[stores.Precondition] = []
     if spec.drain is not None:
@@ -79,6 +80,7 @@ def _tags(worker: Worker) -> None:
 async def create_pool(parts: Parts, caller: Caller, new: Pool) -> Ruled:
     """Ask for a template that is there and a policy that is built."""
     del caller
+    await parts.fresh()  # as in create_worker
     return await _pool(parts, new)
 
 

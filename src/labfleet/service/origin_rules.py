@@ -108,7 +108,8 @@ async def delete_worker(parts: Parts, caller: Caller, old: Worker) -> Ruled:
     told = f"{what} was only observed and is left alone"
     if origin.kind == "external":
         return Ruled(with_status(old, message=told), reason=told)
-    back = f"labfleet adopt {what} --region {origin.region} --template NAME"
+    space = old.key.argument.removeprefix(old.name)
+    back = f"labfleet adopt {what}{space} --region {origin.region} --template NAME"
     told += f"; discovery ignores it: {back} takes it back"
     ignored = await regions.changed(parts, origin.region or "", _ignore(origin))
     return Ruled(with_status(old, message=told), *ignored, reason=told)
@@ -120,7 +121,9 @@ def may_become(worker: Worker, desired: str) -> None:
     if origin is None or desired == "Ready":
         return
     if phases.observed(worker):
-        what = f"worker {worker.name!r} is only observed; first: labfleet adopt {worker.name}"
+        what = (
+            f"worker {worker.name!r} is only observed; first: labfleet adopt {worker.key.argument}"
+        )
         raise Refused(what, reason="NotAdopted")
     if origin.kind == "external" and desired == "Stopped":
         what = f"worker {worker.name!r} is an external server: nothing here can stop or start it"

@@ -216,14 +216,18 @@ async def mark_terminated(parts: Parts, caller: Caller, name: str, namespace: st
     raise Refused(what, reason="NotTerminated")
 
 
-async def scale_up(parts: Parts, caller: Caller, template: str, *, reason: str) -> Worker:
+async def scale_up(
+    parts: Parts, caller: Caller, template: str, namespace: str, *, reason: str
+) -> Worker:
     """Make one worker of a template, outside every pool."""
     access.demand(caller.principal, "create", "Worker")
     problem = intake.name_problem(template)
     if problem:
         raise intake.invalid(("template", problem))
     name = f"{template[:40].rstrip('-')}-{parts.ids.uid()[:8]}"
-    made = Worker(metadata=Metadata(name=name), spec=WorkerSpec(template=template))
+    made = Worker(
+        metadata=Metadata(name=name, namespace=namespace), spec=WorkerSpec(template=template)
+    )
     told = f"ScaleUp: {reason[:200]}" if reason else "ScaleUp"
     return await objects.add(parts, caller, made, reason=told)
 
@@ -234,7 +238,9 @@ def capacity(parts: Parts, worker: Worker) -> tuple[Amounts | None, Amounts]:
     held = [
         each.status.reservation
         for each in parts.cache.all(Session)
-        if each.status.worker == worker.name and each.status.reservation is not None
+        if each.status.worker == worker.name
+        and each.namespace == worker.namespace
+        and each.status.reservation is not None
     ]
     return worker.status.capacity, ledger.peak(ledger.settled(held, now), now, None)
 
@@ -256,7 +262,7 @@ async def cleanup(
     if not dry_run:
         for each in old:
             await _remove(parts, caller, each)
-    return tuple(each.name for each in old)
+    return tuple(each.key.label for each in old)
 
 
 def instance(parts: Parts, caller: Caller, region: str, instance_id: str) -> Worker:
