@@ -35,7 +35,7 @@ async def test_the_gauge_has_a_row_for_everything_and_for_each_paused_pool() -> 
         await world.template()
         await world.make("Pool", "exam", {"template": "metal"})
         await settings_verbs.pause(world.parts, ADMIN)
-        await settings_verbs.pause_pool(world.parts, ADMIN, "exam")
+        await settings_verbs.pause_pool(world.parts, ADMIN, "exam", "default")
         await world.parts.fresh()
         assert rows() == ['labfleet_paused{pool="*"} 1.0', 'labfleet_paused{pool="exam"} 1.0']
 

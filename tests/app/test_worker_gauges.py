@@ -9,7 +9,7 @@ from labfleet.app.metrics import Metrics
 from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.engine.samples import SampleRing
 from labfleet.resources import conditions
-from labfleet.resources.meta import Metadata
+from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.telemetry import ProviderPoint
 from labfleet.resources.worker import Ec2Status, Worker, WorkerPhase, WorkerStatus
 
@@ -44,7 +44,8 @@ def exposed() -> list[str]:
     metrics, ring = Metrics(), SampleRing()
     at = NOW - timedelta(seconds=400)
     ring.put_points(
-        "w1", [ProviderPoint(at=at, seconds=300, cpu_percent=7, network_in_bytes_per_second=10)]
+        Key("Worker", "default", "w1"),
+        [ProviderPoint(at=at, seconds=300, cpu_percent=7, network_in_bytes_per_second=10)],
     )
     add_worker_gauges(metrics, ring, Still(), Kept())  # type: ignore[arg-type]
     lines = metrics.text()[0].decode().splitlines()

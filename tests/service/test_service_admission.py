@@ -41,13 +41,13 @@ async def test_a_reported_end_gives_the_capacity_back_once(world: World):
     await world.make("Cluster", "default", {"capacity": {"cpu": 2, "memory": "10Gi"}})
     first = await ask(world)
     assert (await ask(world)).status.phase is SimulationPhase.DENIED
-    ended = await admission.simulation_complete(world.parts, PROGRAM, first.name)
+    ended = await admission.simulation_complete(world.parts, PROGRAM, first.name, "default")
     assert ended.status.phase is SimulationPhase.COMPLETED
-    assert await admission.simulation_complete(world.parts, PROGRAM, first.name) == ended
+    assert await admission.simulation_complete(world.parts, PROGRAM, first.name, "default") == ended
     assert (await ask(world)).status.phase is SimulationPhase.APPROVED
     for name in ("nope", "", "x" * 100, "a\0"):
         with pytest.raises(errors.Gone):
-            await admission.simulation_complete(world.parts, PROGRAM, name)
+            await admission.simulation_complete(world.parts, PROGRAM, name, "default")
 
 
 @pytest.mark.asyncio
@@ -62,7 +62,7 @@ async def test_a_forgotten_approval_expires_after_its_duration_and_grace(world: 
     assert await admission.expire(world.parts, ADMIN) == 1
     await world.parts.fresh()
     assert await admission.expire(world.parts, ADMIN) == 0
-    found = await explain.explain(world.parts, ADMIN, KINDS["Simulation"], made.name)
+    found = await explain.explain(world.parts, ADMIN, KINDS["Simulation"], made.name, "default")
     assert found.phase == "EXPIRED"
 
 
@@ -96,7 +96,7 @@ async def test_a_cluster_with_approvals_stays_and_so_does_their_record(world: Wo
     made = await ask(world)
     for kind, name in (("Cluster", "default"), ("Simulation", made.name)):
         with pytest.raises(Refused):
-            await objects.delete(world.parts, ADMIN, KINDS[kind], name)
-    await admission.simulation_complete(world.parts, PROGRAM, made.name)
+            await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
+    await admission.simulation_complete(world.parts, PROGRAM, made.name, "default")
     for kind, name in (("Cluster", "default"), ("Simulation", made.name)):
-        await objects.delete(world.parts, ADMIN, KINDS[kind], name)
+        await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")

@@ -47,7 +47,7 @@ async def test_what_was_found_becomes_observed_workers_once() -> None:
         assert made.names == ("lab", "lab-00000002", "lab-00000003")
         again = await take(w, found(3)[::-1])
         assert (again.names, again.known) == ((), 3)
-        worker = await w.parts.objects.get(Worker, "lab")
+        worker = await w.parts.objects.get(Worker, "lab", "default")
         assert worker is not None
         assert worker.spec.origin is not None
         assert worker.spec.origin.managed is False
@@ -94,7 +94,7 @@ async def test_deleting_an_observed_worker_leaves_the_machine_and_is_remembered(
     async with world() as w:
         await ready(w)
         await take(w, found(1, Name="lab"))
-        gone = await objects.delete(w.parts, ADMIN, WORKER, "lab")
+        gone = await objects.delete(w.parts, ADMIN, WORKER, "lab", "default")
         assert "left alone" in gone.status.message
         assert gone.metadata.finalizers == ()
         made = await take(w, found(1, Name="lab"))
@@ -104,7 +104,7 @@ async def test_deleting_an_observed_worker_leaves_the_machine_and_is_remembered(
         )
         assert back.spec.origin is not None
         assert back.spec.origin.managed
-        region = await w.parts.objects.get(Region, REGION)
+        region = await w.parts.objects.get(Region, REGION, "default")
         assert region is not None
         assert region.status.ignored == ()
 
@@ -117,7 +117,7 @@ async def test_an_observed_worker_is_not_told_what_to_become() -> None:
         await take(w, found(1, Name="lab"))
         for desired in ("Stopped", "Terminated"):
             with pytest.raises(Refused, match="only observed"):
-                await verbs.desire(w.parts, ADMIN, "lab", desired=desired)
+                await verbs.desire(w.parts, ADMIN, "lab", "default", desired=desired)
             with pytest.raises(Refused, match="only observed"):
                 await objects.patch(w.parts, ADMIN, WORKER, "lab", {"spec": {"desired": desired}})
         with pytest.raises(errors.Invalid, match="origin"):
@@ -132,7 +132,7 @@ async def test_adopting_makes_it_managed_once() -> None:
     async with world() as w:
         await ready(w)
         await take(w, found(1, Name="lab"))
-        first = await adoption.adopt(w.parts, ADMIN, "lab")
+        first = await adoption.adopt(w.parts, ADMIN, "lab", "default")
         assert first.spec.origin is not None
         assert first.spec.origin.managed
         same = await adoption.adopt_instance(
@@ -140,7 +140,7 @@ async def test_adopting_makes_it_managed_once() -> None:
         )
         assert same.metadata.uid == first.metadata.uid
         with pytest.raises(errors.Denied):
-            await adoption.adopt(w.parts, who("user", "bob"), "lab")
+            await adoption.adopt(w.parts, who("user", "bob"), "lab", "default")
 
 
 @pytest.mark.asyncio
@@ -150,7 +150,7 @@ async def test_a_worker_that_we_launched_is_not_adopted() -> None:
         await w.template()
         await w.make("Worker", "w1", {"template": "metal"})
         with pytest.raises(Refused, match="launched by us"):
-            await adoption.adopt(w.parts, ADMIN, "w1")
+            await adoption.adopt(w.parts, ADMIN, "w1", "default")
 
 
 @pytest.mark.asyncio
@@ -167,8 +167,8 @@ async def test_an_external_server_has_a_login_and_no_stop() -> None:
         same = await adoption.adopt_server(w.parts, ADMIN, "https://cml.example", password=ref)
         assert same.metadata.uid == made.metadata.uid
         with pytest.raises(Refused, match="nothing here can stop"):
-            await verbs.desire(w.parts, ADMIN, made.name, desired="Stopped")
-        assert (await verbs.desire(w.parts, ADMIN, made.name, desired="Terminated")).name
+            await verbs.desire(w.parts, ADMIN, made.name, "default", desired="Stopped")
+        assert (await verbs.desire(w.parts, ADMIN, made.name, "default", desired="Terminated")).name
         for url in ("http://169.254.169.254", "ftp://cml.example", "https://a:b@cml.example"):
             with pytest.raises(errors.Invalid, match=r"CML|http|password"):
                 await adoption.adopt_server(w.parts, ADMIN, url, password=ref, name="x")
@@ -248,12 +248,12 @@ async def test_a_leak_is_resolved_with_a_note() -> None:
             spec=LeakSpec(worker="w1", since=w.clock.now()),
         )
         await w.parts.objects.save(leak, cause=w.parts.cause(ADMIN, "x"))
-        await regions.resolve(w.parts, ADMIN, "w1-abc", note="freed in CSSM")
-        assert await w.parts.objects.get(Leak, "w1-abc") is None
-        [last, *_] = await objects.events(w.parts, ADMIN, KINDS["Leak"], "w1-abc")
+        await regions.resolve(w.parts, ADMIN, "w1-abc", "default", note="freed in CSSM")
+        assert await w.parts.objects.get(Leak, "w1-abc", "default") is None
+        [last, *_] = await objects.events(w.parts, ADMIN, KINDS["Leak"], "w1-abc", "default")
         assert (last.type, last.reason, last.actor) == ("DELETED", "Resolved: freed in CSSM", "ada")
         with pytest.raises(errors.Gone):
-            await regions.resolve(w.parts, ADMIN, "w1-abc")
+            await regions.resolve(w.parts, ADMIN, "w1-abc", "default")
 
 
 @pytest.mark.asyncio
@@ -272,4 +272,4 @@ async def test_only_operators_and_admins_adopt(role: str) -> None:
                 w.parts, caller, "i-00000000000000009", region=REGION, template="metal"
             )
         with pytest.raises(errors.Denied):
-            await adoption.adopt(w.parts, caller, "w")
+            await adoption.adopt(w.parts, caller, "w", "default")

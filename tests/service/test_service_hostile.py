@@ -56,7 +56,7 @@ async def test_lists_and_mappings_where_text_belongs_are_invalid(
             await objects.patch(world.parts, ADMIN, KINDS["Cluster"], "c", body)
     with pytest.raises((errors.Invalid, errors.Conflict)):
         await objects.replace(world.parts, ADMIN, KINDS["Cluster"], "c", body)
-    assert (await objects.get(world.parts, ADMIN, KINDS["Cluster"], "c")) == made
+    assert (await objects.get(world.parts, ADMIN, KINDS["Cluster"], "c", "default")) == made
 
 
 def test_a_body_of_nothing_but_unknown_keys_costs_a_bounded_number_of_hints(

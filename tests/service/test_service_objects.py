@@ -192,7 +192,7 @@ async def test_a_stale_version_is_a_conflict_that_names_the_present_one(world: W
     for call in (
         objects.patch(world.parts, ADMIN, row, "c", {**old, "spec": {"cpuPercent": 60}}),
         objects.replace(world.parts, ADMIN, row, "c", whole),
-        objects.delete(world.parts, ADMIN, row, "c", version=version),
+        objects.delete(world.parts, ADMIN, row, "c", "default", version=version),
     ):
         with pytest.raises(Stale) as caught:
             await call
@@ -210,7 +210,7 @@ async def test_racing_patches_without_a_version_all_land(world: World):
             for n in range(6)
         )
     )
-    found = await objects.get(world.parts, ADMIN, row, "c")
+    found = await objects.get(world.parts, ADMIN, row, "c", "default")
     assert len(found.metadata.labels) == 6
 
 
@@ -234,11 +234,11 @@ async def test_delete_removes_at_once_without_finalizers(world: World):
     """The answer carries the time of the end, and the object is gone."""
     await world.make("Cluster", "c", {"capacity": {}})
     row = KINDS["Cluster"]
-    ended = await objects.delete(world.parts, ADMIN, row, "c")
+    ended = await objects.delete(world.parts, ADMIN, row, "c", "default")
     assert ended.metadata.deletion_timestamp == world.clock.now()
     with pytest.raises(errors.Gone):
-        await objects.get(world.parts, ADMIN, row, "c")
-    history = await objects.events(world.parts, ADMIN, row, "c")
+        await objects.get(world.parts, ADMIN, row, "c", "default")
+    history = await objects.events(world.parts, ADMIN, row, "c", "default")
     assert [each.type for each in history] == ["DELETED", "ADDED"]
     assert history[0].actor == "ada"
     assert history[0].request_id == "req-1"
@@ -253,10 +253,10 @@ async def test_delete_waits_for_finalizers_and_can_be_asked_again(world: World):
     held = msgspec.structs.replace(made, metadata=metadata)
     await world.parts.objects.save(held, cause=world.parts.cause(ADMIN, "Launched"))
     row = KINDS["Worker"]
-    ended = await objects.delete(world.parts, ADMIN, row, "w")
+    ended = await objects.delete(world.parts, ADMIN, row, "w", "default")
     assert ended.deleting
     assert ended.metadata.finalizers == ("labfleet/ec2-instance",)
-    assert await objects.delete(world.parts, ADMIN, row, "w") == ended
+    assert await objects.delete(world.parts, ADMIN, row, "w", "default") == ended
 
 
 @pytest.mark.asyncio
@@ -332,12 +332,12 @@ async def test_what_is_in_use_cannot_be_deleted(world: World):
     await world.make("Pool", "p", {"template": "metal"})
     for kind, name in (("Definition", "two"), ("Template", "metal")):
         with pytest.raises(Refused) as caught:
-            await objects.delete(world.parts, ADMIN, KINDS[kind], name)
+            await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
         assert caught.value.reason == "InUse"
-    await objects.delete(world.parts, ADMIN, KINDS["Session"], "s")
-    await objects.delete(world.parts, ADMIN, KINDS["Pool"], "p")
+    await objects.delete(world.parts, ADMIN, KINDS["Session"], "s", "default")
+    await objects.delete(world.parts, ADMIN, KINDS["Pool"], "p", "default")
     for kind, name in (("Definition", "two"), ("Template", "metal")):
-        await objects.delete(world.parts, ADMIN, KINDS[kind], name)
+        await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
 
 
 @pytest.mark.asyncio
@@ -346,7 +346,7 @@ async def test_a_session_made_while_its_definition_is_deleted_never_hangs_in_the
     for n in range(10):
         await world.definition()
         results = await asyncio.gather(
-            objects.delete(world.parts, ADMIN, KINDS["Definition"], "two"),
+            objects.delete(world.parts, ADMIN, KINDS["Definition"], "two", "default"),
             world.session(f"s{n}"),
             return_exceptions=True,
         )
@@ -354,9 +354,9 @@ async def test_a_session_made_while_its_definition_is_deleted_never_hangs_in_the
         made = not isinstance(results[1], BaseException)
         assert not (deleted and made)
         if made:
-            await objects.delete(world.parts, ADMIN, KINDS["Session"], f"s{n}")
+            await objects.delete(world.parts, ADMIN, KINDS["Session"], f"s{n}", "default")
         if not deleted:
-            await objects.delete(world.parts, ADMIN, KINDS["Definition"], "two")
+            await objects.delete(world.parts, ADMIN, KINDS["Definition"], "two", "default")
 
 
 @pytest.mark.asyncio
@@ -388,7 +388,7 @@ async def test_a_pool_on_its_way_out_takes_no_worker(world: World):
         return await world.make("Worker", f"w{n}", {"pool": "p"})
 
     results = await asyncio.gather(
-        objects.delete(world.parts, ADMIN, KINDS["Pool"], "p"),
+        objects.delete(world.parts, ADMIN, KINDS["Pool"], "p", "default"),
         *(join(n) for n in range(50)),
         return_exceptions=True,
     )
@@ -476,7 +476,7 @@ async def test_deleting_a_bound_session_cancels_it_and_keeps_its_record(world: W
     await world.definition()
     made = await world.session("s")
     await world.status(made, phase=SessionPhase.SCHEDULED, worker="w")
-    ended = await objects.delete(world.parts, ADMIN, KINDS["Session"], "s")
+    ended = await objects.delete(world.parts, ADMIN, KINDS["Session"], "s", "default")
     assert ended.metadata.finalizers == ("labfleet/cml-lab",)
     assert ended.spec.cancel.reason == "deleted"
     assert ended.metadata.generation == 2
@@ -502,7 +502,7 @@ async def test_an_extension_by_patch_is_the_same_as_by_verb(world: World):
     cancel = {"cancel": {"at": later}}
     with pytest.raises(errors.Invalid):
         await objects.patch(world.parts, ADMIN, row, "s", {"spec": cancel})
-    await verbs.cancel(world.parts, ADMIN, "s")
+    await verbs.cancel(world.parts, ADMIN, "s", "default")
     body = {"metadata": {}, "spec": {"definition": "two", "priority": 3}}
     kept = await objects.replace(world.parts, ADMIN, row, "s", body)
     assert isinstance(kept, Session)

@@ -10,6 +10,7 @@ from fleet_world import ADMIN, World, who
 from labfleet.kernel import errors
 from labfleet.resources.fleet_settings import NAME, Settings
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Ref
 from labfleet.resources.pool import Pool
 from labfleet.service import explain, objects, settings_verbs
 from labfleet.service.fleet_settings import SettingsReader
@@ -20,12 +21,12 @@ OPERATOR = who("operator", "otto")
 
 
 async def reasons(world: World, kind: str = "Settings", name: str = NAME) -> list[str]:
-    found = await objects.events(world.parts, ADMIN, KINDS[kind], name)
+    found = await objects.events(world.parts, ADMIN, KINDS[kind], name, "default")
     return [each.reason for each in found]
 
 
 async def stored(world: World) -> Settings:
-    found = await world.parts.objects.get(Settings, NAME)
+    found = await world.parts.objects.get(Settings, NAME, "default")
     assert found is not None
     await world.parts.fresh()
     return found
@@ -131,7 +132,7 @@ async def test_an_operator_pauses_and_resumes(world: World) -> None:
     """A pause says since when, by whom and why; the resume leaves nothing of it."""
     await settings_verbs.pause(world.parts, OPERATOR, reason="network work")
     await world.parts.fresh()
-    said = world.parts.settings.paused("any")
+    said = world.parts.settings.paused(Ref(Pool, "default", "any"))
     assert said == ("automatic actions are paused since 2026-11-27 09:00Z by otto: network work")
     await settings_verbs.resume(world.parts, OPERATOR)
     await world.parts.fresh()
@@ -156,7 +157,7 @@ async def test_a_whole_body_without_automation_does_not_resume(world: World) -> 
     found = await stored(world)
     assert (found.spec.idle, found.spec.automation["by"]) == ({"enabled": True}, "otto")
     with pytest.raises(Refused, match="resume"):
-        await objects.delete(world.parts, ADMIN, ROW, NAME)
+        await objects.delete(world.parts, ADMIN, ROW, NAME, "default")
 
 
 @pytest.mark.asyncio
@@ -182,17 +183,21 @@ async def test_a_pool_is_paused_alone(world: World) -> None:
     await world.template()
     for name in ("a", "b"):
         await world.make("Pool", name, {"template": "metal"})
-    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", reason="firmware")
+    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", "default", reason="firmware")
     await world.parts.fresh()
     reader = world.parts.settings
     said = "pool a is paused since 2026-11-27 09:00Z by otto: firmware"
-    assert (reader.paused("a"), reader.paused("b"), reader.paused()) == (said, None, None)
+    assert (
+        reader.paused(Ref(Pool, "default", "a")),
+        reader.paused(Ref(Pool, "default", "b")),
+        reader.paused(),
+    ) == (said, None, None)
     assert [each.pool for each in reader.pauses()] == ["a"]
     assert (await reasons(world, "Pool", "a"))[0] == "PoolPaused (firmware)"
-    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", paused=False)
+    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", "default", paused=False)
     await world.parts.fresh()
     assert reader.pauses() == ()
-    pool = await world.parts.objects.get(Pool, "a")
+    pool = await world.parts.objects.get(Pool, "a", "default")
     assert pool is not None
     assert pool.metadata.annotations == {}
 
@@ -244,12 +249,12 @@ async def test_explanations_say_what_is_paused(world: World) -> None:
     await world.session("s1", kim)
     await settings_verbs.pause(world.parts, OPERATOR, reason="network work")
     await world.parts.fresh()
-    pool = await explain.explain(world.parts, OPERATOR, KINDS["Pool"], "a")
+    pool = await explain.explain(world.parts, OPERATOR, KINDS["Pool"], "a", "default")
     assert pool.paused is not None
     assert "network work" in pool.lines[-1]
-    session = await explain.explain(world.parts, kim, KINDS["Session"], "s1")
+    session = await explain.explain(world.parts, kim, KINDS["Session"], "s1", "default")
     assert session.paused == "automatic actions are paused"
-    definition = await explain.explain(world.parts, kim, KINDS["Definition"], "two")
+    definition = await explain.explain(world.parts, kim, KINDS["Definition"], "two", "default")
     assert definition.paused is None
 
 
@@ -258,12 +263,12 @@ async def test_a_whole_body_without_it_does_not_resume_a_pool(world: World) -> N
     """A PUT that does not name the switch keeps it; one that turns it takes the old mark away."""
     await world.template()
     await world.make("Pool", "a", {"template": "metal"})
-    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", reason="firmware")
+    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", "default", reason="firmware")
     row = KINDS["Pool"]
     await objects.replace(world.parts, ADMIN, row, "a", {"spec": {"template": "metal"}})
     await world.parts.fresh()
-    assert world.parts.settings.paused("a") is not None
+    assert world.parts.settings.paused(Ref(Pool, "default", "a")) is not None
     await objects.patch(world.parts, ADMIN, row, "a", {"spec": {"paused": False}})
     await objects.patch(world.parts, ADMIN, row, "a", {"spec": {"paused": True}})
     await world.parts.fresh()
-    assert world.parts.settings.paused("a") == "pool a is paused"
+    assert world.parts.settings.paused(Ref(Pool, "default", "a")) == "pool a is paused"
