@@ -52,7 +52,9 @@ async def test_first_the_state_then_every_change(api: Api):
         assert data["object"]["metadata"]["resourceVersion"] == str(data["revision"])
         assert (data["actor"], data["requestId"]) == ("ada", "req-1")
         row = KINDS["Cluster"]
-        await objects.patch(api.world.parts, CALLER, row, "b", {"spec": {"cpuPercent": 3}})
+        await objects.patch(
+            api.world.parts, CALLER, row, "b", {"spec": {"cpuPercent": 3}}, namespace="default"
+        )
         assert (await events.next())[0] == "MODIFIED"
         await objects.delete(api.world.parts, CALLER, row, "b", "default")
         name, _, data = await events.next()

@@ -55,10 +55,10 @@ def exposed() -> list[str]:
 def test_checks_alerts_and_cloudwatch_are_gauges() -> None:
     """One line for each known value of a living worker."""
     assert set(exposed()) == {
-        'labfleet_worker_cloudwatch_cpu_percent{worker="w1"} 7.0',
-        'labfleet_worker_cloudwatch_network_bytes_per_second{direction="in",worker="w1"} 10.0',
-        'labfleet_worker_cloudwatch_age_seconds{worker="w1"} 100.0',
-        'labfleet_worker_ec2_check{check="system",worker="w1"} 1.0',
-        'labfleet_worker_ec2_check{check="instance",worker="w1"} 0.0',
-        'labfleet_worker_alert{condition="CpuHigh",severity="warning",worker="w1"} 1.0',
+        'labfleet_worker_cloudwatch_cpu_percent{namespace="default",worker="w1"} 7.0',
+        'labfleet_worker_cloudwatch_network_bytes_per_second{direction="in",namespace="default",worker="w1"} 10.0',
+        'labfleet_worker_cloudwatch_age_seconds{namespace="default",worker="w1"} 100.0',
+        'labfleet_worker_ec2_check{check="system",namespace="default",worker="w1"} 1.0',
+        'labfleet_worker_ec2_check{check="instance",namespace="default",worker="w1"} 0.0',
+        'labfleet_worker_alert{condition="CpuHigh",namespace="default",severity="warning",worker="w1"} 1.0',
     }

@@ -230,7 +230,9 @@ def test_an_external_server_hosts_drains_and_is_let_go() -> None:
             await w.pass_(1000)
             url = f"https://{other.address}"
             await w.make("Template", "metal", {"machine": MACHINE})
-            made = await adoption.adopt_server(w.parts, ADMIN, url, template="metal", name="lab-9")
+            made = await adoption.adopt_server(
+                w.parts, ADMIN, url, template="metal", name="lab-9", namespace="default"
+            )
             assert made.status.ec2.instance_id is None
             await w.until(lambda: w.phase("lab-9") == "READY")
             await w.definition()

@@ -41,7 +41,9 @@ async def settings(w: World, **sections: Any) -> None:
     if known is None:
         await w.make("Settings", "fleet", sections)
     else:
-        await objects.patch(w.parts, ADMIN, KINDS["Settings"], "fleet", {"spec": sections})
+        await objects.patch(
+            w.parts, ADMIN, KINDS["Settings"], "fleet", {"spec": sections}, namespace="default"
+        )
 
 
 def alive(w: World, machine: Machine) -> bool:

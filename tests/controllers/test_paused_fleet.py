@@ -171,5 +171,5 @@ def paused_by_others(w: World, *, of_pool: bool) -> stores.Commit:
 async def set_minimum(w: World, count: int) -> None:
     """Change the pool's minimum, as a person would."""
     body: dict[str, Any] = {"spec": {"scaling": {"minWorkers": count}}}
-    changed = await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", body)
+    changed = await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", body, namespace="default")
     assert msgspec.to_builtins(changed)["spec"]["scaling"]["minWorkers"] == count

@@ -19,7 +19,9 @@ PROGRAM = who("internal", "runner")
 
 
 async def ask(world: World, key: str | None = None, **body):
-    return await admission.request_run(world.parts, PROGRAM, {**RUN, **body}, key=key)
+    return await admission.request_run(
+        world.parts, PROGRAM, {**RUN, **body}, key=key, namespace="default"
+    )
 
 
 @pytest.mark.asyncio
@@ -86,7 +88,7 @@ async def test_bad_requests_are_named(world: World):
             await ask(world, **body)
         assert caught.value.problems
     with pytest.raises(errors.Denied):
-        await admission.request_run(world.parts, who("user", "eve"), RUN)
+        await admission.request_run(world.parts, who("user", "eve"), RUN, namespace="default")
 
 
 @pytest.mark.asyncio

@@ -53,9 +53,11 @@ async def test_lists_and_mappings_where_text_belongs_are_invalid(
         body[place] = value
     if not (value == {} and place == "metadata.resourceVersion"):
         with pytest.raises(errors.Invalid):
-            await objects.patch(world.parts, ADMIN, KINDS["Cluster"], "c", body)
+            await objects.patch(
+                world.parts, ADMIN, KINDS["Cluster"], "c", body, namespace="default"
+            )
     with pytest.raises((errors.Invalid, errors.Conflict)):
-        await objects.replace(world.parts, ADMIN, KINDS["Cluster"], "c", body)
+        await objects.replace(world.parts, ADMIN, KINDS["Cluster"], "c", body, namespace="default")
     assert (await objects.get(world.parts, ADMIN, KINDS["Cluster"], "c", "default")) == made
 
 

@@ -98,7 +98,9 @@ async def test_server_set_metadata_is_refused_from_people(world: World, field: s
     made = await world.make("Cluster", "c", {"capacity": {}})
     body = {"metadata": {field: value}}
     with pytest.raises(errors.Invalid):
-        await objects.patch(world.parts, ADMIN, KINDS["Cluster"], made.name, body)
+        await objects.patch(
+            world.parts, ADMIN, KINDS["Cluster"], made.name, body, namespace="default"
+        )
 
 
 @pytest.mark.asyncio
@@ -142,10 +144,17 @@ async def test_status_in_a_body_is_ignored(world: World):
     assert made.status.phase is SessionPhase.PENDING
     read = msgspec.to_builtins(made)
     read["status"]["phase"] = "COMPLETED"
-    same = await objects.replace(world.parts, ADMIN, KINDS["Session"], "s", read)
+    same = await objects.replace(
+        world.parts, ADMIN, KINDS["Session"], "s", read, namespace="default"
+    )
     assert same == made
     patched = await objects.patch(
-        world.parts, ADMIN, KINDS["Session"], "s", {"status": {"phase": "COMPLETED"}}
+        world.parts,
+        ADMIN,
+        KINDS["Session"],
+        "s",
+        {"status": {"phase": "COMPLETED"}},
+        namespace="default",
     )
     assert patched == made
 
@@ -156,12 +165,17 @@ async def test_generation_moves_on_spec_changes_only(world: World):
     made = await world.make("Cluster", "c", {"capacity": {"cpu": 4}})
     row = KINDS["Cluster"]
     labelled = await objects.patch(
-        world.parts, ADMIN, row, "c", {"metadata": {"labels": {"a": "b"}}}
+        world.parts, ADMIN, row, "c", {"metadata": {"labels": {"a": "b"}}}, namespace="default"
     )
     assert labelled.metadata.generation == made.metadata.generation == 1
     assert labelled.revision > made.revision
     changed = await objects.patch(
-        world.parts, ADMIN, row, "c", {"spec": {"cpuPercent": 50, "capacity": {"cpu": "2500m"}}}
+        world.parts,
+        ADMIN,
+        row,
+        "c",
+        {"spec": {"cpuPercent": 50, "capacity": {"cpu": "2500m"}}},
+        namespace="default",
     )
     assert changed.metadata.generation == 2
     assert changed.spec.capacity.cpu_milli == 2500
@@ -175,7 +189,9 @@ async def test_a_merge_patch_takes_away_with_null(world: World):
         "Cluster", "c", {"capacity": {}, "cpuPercent": 50}, labels={"a": "b", "c": "d"}
     )
     patch = {"metadata": {"labels": {"a": None}}, "spec": {"cpuPercent": None}}
-    changed = await objects.patch(world.parts, ADMIN, KINDS["Cluster"], "c", patch)
+    changed = await objects.patch(
+        world.parts, ADMIN, KINDS["Cluster"], "c", patch, namespace="default"
+    )
     assert changed.metadata.labels == {"c": "d"}
     assert changed.spec.cpu_percent == 80
 
@@ -185,13 +201,17 @@ async def test_a_stale_version_is_a_conflict_that_names_the_present_one(world: W
     """PUT, PATCH and DELETE all compare resourceVersion when it is given."""
     made = await world.make("Cluster", "c", {"capacity": {"cpu": 4}})
     row = KINDS["Cluster"]
-    now = await objects.patch(world.parts, ADMIN, row, "c", {"spec": {"cpuPercent": 50}})
+    now = await objects.patch(
+        world.parts, ADMIN, row, "c", {"spec": {"cpuPercent": 50}}, namespace="default"
+    )
     old = {"metadata": {"resourceVersion": made.metadata.resource_version}}
     whole = {**msgspec.to_builtins(now), "metadata": {"name": "c", **old["metadata"]}}
     version = made.metadata.resource_version
     for call in (
-        objects.patch(world.parts, ADMIN, row, "c", {**old, "spec": {"cpuPercent": 60}}),
-        objects.replace(world.parts, ADMIN, row, "c", whole),
+        objects.patch(
+            world.parts, ADMIN, row, "c", {**old, "spec": {"cpuPercent": 60}}, namespace="default"
+        ),
+        objects.replace(world.parts, ADMIN, row, "c", whole, namespace="default"),
         objects.delete(world.parts, ADMIN, row, "c", "default", version=version),
     ):
         with pytest.raises(Stale) as caught:
@@ -206,7 +226,14 @@ async def test_racing_patches_without_a_version_all_land(world: World):
     row = KINDS["Cluster"]
     await asyncio.gather(
         *(
-            objects.patch(world.parts, ADMIN, row, "c", {"metadata": {"labels": {f"l{n}": "x"}}})
+            objects.patch(
+                world.parts,
+                ADMIN,
+                row,
+                "c",
+                {"metadata": {"labels": {f"l{n}": "x"}}},
+                namespace="default",
+            )
             for n in range(6)
         )
     )
@@ -220,11 +247,23 @@ async def test_frozen_fields_are_refused_by_name_and_kept_when_left_out(world: W
     await world.definition(title="old")
     row = KINDS["Definition"]
     with pytest.raises(errors.Invalid) as caught:
-        await objects.patch(world.parts, ADMIN, row, "two", {"spec": {"topology": TOPOLOGY + " "}})
+        await objects.patch(
+            world.parts,
+            ADMIN,
+            row,
+            "two",
+            {"spec": {"topology": TOPOLOGY + " "}},
+            namespace="default",
+        )
     assert caught.value.problems[0][0] == "spec.topology"
     assert caught.value.reason == "FrozenField"
     changed = await objects.replace(
-        world.parts, ADMIN, row, "two", {"metadata": {"name": "two"}, "spec": {"title": "new"}}
+        world.parts,
+        ADMIN,
+        row,
+        "two",
+        {"metadata": {"name": "two"}, "spec": {"title": "new"}},
+        namespace="default",
     )
     assert (changed.spec.title, changed.spec.topology) == ("new", TOPOLOGY)
 
@@ -318,7 +357,9 @@ async def test_an_unknown_or_deprecated_definition_is_refused(world: World):
         await world.make("Session", "s", {"definition": "twoo"})
     row = KINDS["Definition"]
     patch = {"spec": {"deprecated": True, "replacement": "three"}}
-    assert (await objects.patch(world.parts, ADMIN, row, "two", patch)).status.phase == "DEPRECATED"
+    assert (
+        await objects.patch(world.parts, ADMIN, row, "two", patch, namespace="default")
+    ).status.phase == "DEPRECATED"
     with pytest.raises(errors.Invalid, match="use 'three'"):
         await world.session("s")
 
@@ -370,7 +411,12 @@ async def test_a_worker_takes_its_machine_from_the_template(world: World):
         with pytest.raises(errors.Invalid):
             await world.make("Worker", "w2", spec)
     changed = await objects.replace(
-        world.parts, ADMIN, KINDS["Worker"], "w", {"metadata": {}, "spec": {"desired": "Stopped"}}
+        world.parts,
+        ADMIN,
+        KINDS["Worker"],
+        "w",
+        {"metadata": {}, "spec": {"desired": "Stopped"}},
+        namespace="default",
     )
     assert changed.spec.machine == made.spec.machine
 
@@ -491,7 +537,9 @@ async def test_an_extension_by_patch_is_the_same_as_by_verb(world: World):
     row = KINDS["Session"]
 
     async def patch(**slot):
-        return await objects.patch(world.parts, ADMIN, row, "s", {"spec": {"slot": slot}})
+        return await objects.patch(
+            world.parts, ADMIN, row, "s", {"spec": {"slot": slot}}, namespace="default"
+        )
 
     later = (start + timedelta(hours=2)).isoformat()
     changed = await patch(end=later)
@@ -501,10 +549,10 @@ async def test_an_extension_by_patch_is_the_same_as_by_verb(world: World):
             await patch(**slot)
     cancel = {"cancel": {"at": later}}
     with pytest.raises(errors.Invalid):
-        await objects.patch(world.parts, ADMIN, row, "s", {"spec": cancel})
+        await objects.patch(world.parts, ADMIN, row, "s", {"spec": cancel}, namespace="default")
     await verbs.cancel(world.parts, ADMIN, "s", "default")
     body = {"metadata": {}, "spec": {"definition": "two", "priority": 3}}
-    kept = await objects.replace(world.parts, ADMIN, row, "s", body)
+    kept = await objects.replace(world.parts, ADMIN, row, "s", body, namespace="default")
     assert isinstance(kept, Session)
     assert kept.spec.cancel is not None
     assert kept.spec.slot == changed.spec.slot

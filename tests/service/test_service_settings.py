@@ -111,8 +111,10 @@ async def test_there_is_one_settings_object(world: World) -> None:
 async def test_a_patch_makes_the_object_when_it_is_absent(world: World) -> None:
     """PATCH of settings/fleet works on an installation where nobody has set anything."""
     body = {"spec": {"idle": {"enabled": True}}}
-    await objects.patch(world.parts, ADMIN, ROW, NAME, body)
-    await objects.patch(world.parts, ADMIN, ROW, NAME, {"spec": {"idle": {"enabled": None}}})
+    await objects.patch(world.parts, ADMIN, ROW, NAME, body, namespace="default")
+    await objects.patch(
+        world.parts, ADMIN, ROW, NAME, {"spec": {"idle": {"enabled": None}}}, namespace="default"
+    )
     assert (await stored(world)).spec.idle == {}
     assert (await reasons(world))[1] == "Changed idle.enabled false (default) -> true"
 
@@ -124,7 +126,7 @@ async def test_only_an_admin_writes_settings(world: World, caller: Any) -> None:
     with pytest.raises(errors.Denied):
         await settings_verbs.change(world.parts, caller, {"idle.enabled": True})
     with pytest.raises(errors.Denied):
-        await objects.patch(world.parts, caller, ROW, NAME, {"spec": {}})
+        await objects.patch(world.parts, caller, ROW, NAME, {"spec": {}}, namespace="default")
 
 
 @pytest.mark.asyncio
@@ -153,7 +155,9 @@ async def test_a_pause_is_read_by_a_process_that_starts_later(world: World) -> N
 async def test_a_whole_body_without_automation_does_not_resume(world: World) -> None:
     """A PUT that does not name the pause keeps it, and delete is refused meanwhile."""
     await settings_verbs.pause(world.parts, OPERATOR, reason="x")
-    await objects.replace(world.parts, ADMIN, ROW, NAME, {"spec": {"idle": {"enabled": True}}})
+    await objects.replace(
+        world.parts, ADMIN, ROW, NAME, {"spec": {"idle": {"enabled": True}}}, namespace="default"
+    )
     found = await stored(world)
     assert (found.spec.idle, found.spec.automation["by"]) == ({"enabled": True}, "otto")
     with pytest.raises(Refused, match="resume"):
@@ -265,10 +269,16 @@ async def test_a_whole_body_without_it_does_not_resume_a_pool(world: World) -> N
     await world.make("Pool", "a", {"template": "metal"})
     await settings_verbs.pause_pool(world.parts, OPERATOR, "a", "default", reason="firmware")
     row = KINDS["Pool"]
-    await objects.replace(world.parts, ADMIN, row, "a", {"spec": {"template": "metal"}})
+    await objects.replace(
+        world.parts, ADMIN, row, "a", {"spec": {"template": "metal"}}, namespace="default"
+    )
     await world.parts.fresh()
     assert world.parts.settings.paused(Ref(Pool, "default", "a")) is not None
-    await objects.patch(world.parts, ADMIN, row, "a", {"spec": {"paused": False}})
-    await objects.patch(world.parts, ADMIN, row, "a", {"spec": {"paused": True}})
+    await objects.patch(
+        world.parts, ADMIN, row, "a", {"spec": {"paused": False}}, namespace="default"
+    )
+    await objects.patch(
+        world.parts, ADMIN, row, "a", {"spec": {"paused": True}}, namespace="default"
+    )
     await world.parts.fresh()
     assert world.parts.settings.paused(Ref(Pool, "default", "a")) == "pool a is paused"

@@ -91,7 +91,7 @@ async def test_a_drain_can_be_extended_and_forced(world: World):
     assert forced.spec.drain.reason == "patch day"
     for wrong in ({}, {"deadline": world.clock.now()}, {"deadline": later.replace(tzinfo=None)}):
         with pytest.raises(errors.Invalid):
-            await verbs.change_drain(world.parts, ADMIN, "w", **wrong)
+            await verbs.change_drain(world.parts, ADMIN, "w", "default", **wrong)
 
 
 @pytest.mark.asyncio
@@ -212,7 +212,7 @@ async def test_extend_refuses_what_cannot_be(world: World):
     end = one.status.end
     for asked in ({"end": end - HOUR}, {"end": end + 12 * HOUR}, {}, {"end": end, "by": HOUR}):
         with pytest.raises(errors.Invalid):
-            await verbs.extend(world.parts, ADMIN, "s1", **asked)
+            await verbs.extend(world.parts, ADMIN, "s1", "default", **asked)
     await world.session("fresh")
     with pytest.raises(Refused) as caught:
         await verbs.extend(world.parts, ADMIN, "fresh", "default", by=HOUR)

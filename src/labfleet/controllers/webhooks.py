@@ -311,7 +311,7 @@ def _cloud_event(installation: str, identity: str, event: stores.Event, change: 
             "id": identity,
             "source": SOURCE + installation,
             "type": change.type,
-            "subject": f"{plural}/{event.key.name}",
+            "subject": f"{plural}/{event.key.label}",
             "time": clock.format_instant(event.at),
             "datacontenttype": "application/json",
             "data": {

@@ -56,7 +56,12 @@ class Verbs:
         body = {"metadata": {"name": name} if name else {}, "spec": dict(spec)}
         return lambda at: at.ask(
             lambda parts: objects.create(
-                parts, ADMIN, KINDS[kind], body, namespace=self.namespace, key=key
+                parts,
+                ADMIN,
+                KINDS[kind],
+                body,
+                namespace=self.namespace,
+                key=keyed(self.namespace, key),
             )
         )
 
@@ -75,7 +80,9 @@ class Verbs:
     def extend(self, session: str, by: timedelta, key: str) -> Ask:
         """Move a session's end."""
         return lambda at: at.ask(
-            lambda parts: verbs.extend(parts, ADMIN, session, self.namespace, by=by, key=key)
+            lambda parts: verbs.extend(
+                parts, ADMIN, session, self.namespace, by=by, key=keyed(self.namespace, key)
+            )
         )
 
     def observe(self, session: str) -> Ask:
@@ -153,3 +160,8 @@ class Verbs:
     def adopt(self, worker: str) -> Ask:
         """Take a server of others into our care."""
         return lambda at: at.ask(lambda parts: adoption.adopt(parts, ADMIN, worker, self.namespace))
+
+
+def keyed(namespace: str, key: str) -> str:
+    """Return an idempotency key that people of other namespaces do not use too."""
+    return key if namespace == DEFAULT_NAMESPACE else f"{namespace}-{key}"

@@ -22,7 +22,7 @@ from labfleet.api.ring import Ring
 from labfleet.kernel import errors
 from labfleet.rehearsal.loop import Process
 from labfleet.rehearsal.replica import Replica
-from labfleet.rehearsal.worlds.desk import ADMIN, Ask, Desired
+from labfleet.rehearsal.worlds.desk import ADMIN, Ask, Desired, keyed
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.service.tokens import Tokens
@@ -142,7 +142,7 @@ class Http:
         if body is not None:
             headers["content-type"] = "application/json"
         if key is not None:
-            headers["idempotency-key"] = key
+            headers["idempotency-key"] = keyed(self.namespace, key)
         content = b"" if body is None else json.dumps(body).encode()
         query = "" if self.namespace == DEFAULT_NAMESPACE else f"?namespace={self.namespace}"
         status, raw = await at.ask(lambda _: _exchange(app, method, path + query, headers, content))
