@@ -10,10 +10,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from store_places import Place
+from store_places import Place, commit, key
 
 from labfleet.interfaces import store as s
 from labfleet.stores import postgres_schema, sqlite
+from labfleet.stores.opening import restore
+from labfleet.stores.runners import Threads
 from labfleet.stores.statements import migrations
 
 BEFORE_NAMESPACES = 2
@@ -70,3 +72,30 @@ async def test_ports_and_series_find_their_namespace(shared_place: Place) -> Non
         assert await store.series_workers() == ("default/gone", "default/w1", "exam/w2")
         begin = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
         assert [row.at for row in await store.series("exam/w2", 60, begin)] == [begin]
+
+
+@pytest.mark.asyncio
+async def test_a_backup_keeps_namespaces_apart(shared_place: Place) -> None:
+    """What has one name in two namespaces is restored as two, with its ports, numbers and events."""
+    place, target = shared_place, str(shared_place.folder / "two.backup")
+    keys = [key("w1", namespace=space) for space in ("default", "exam")]
+    at = datetime.fromisoformat("2026-11-27T09:00:00+00:00")
+    async with place.opened() as store:
+        for each in keys:
+            doc = each.path.encode()
+            ports = s.TakePorts(each.path, each.namespace, (("tcp", 2000),))
+            await store.commit(commit(s.Put(each, f"uid-{each.path}", doc), ports))
+        await store.merge_series([s.SeriesRow(each.path, 60, at, "{}") for each in keys])
+        await store.backup(target)
+    url, runner = place.empty(), Threads()
+    await restore(target, url, runner=runner, ids=place.ids)
+    async with place.opened(url) as store:
+        for each in keys:
+            found = await store.get(each)
+            assert found is not None
+            assert found.doc == each.path.encode()
+            assert [row.owner for row in await store.ports(each.path)] == [each.namespace]
+            assert [row.at for row in await store.series(each.path, 60, at)] == [at]
+            assert [event.key for event in await store.events_of(each)] == [each]
+        listed = await store.list("Worker", namespace="exam")
+        assert [each.key for each in listed.items] == keys[1:]

@@ -13,8 +13,6 @@ from labfleet.resources.worker import Worker, WorkerPhase
 
 Read = Callable[[telemetry.Sample], Iterable[tuple[tuple[str, ...], float | None]]]
 MIB = 2**20
-WORKER = ("namespace", "worker")
-"""The labels that tell workers apart: a name alone may stand in two namespaces."""
 
 
 CHECKED = {"ok": 1.0, "not-applicable": 1.0, "impaired": 0.0}
@@ -44,42 +42,52 @@ def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: C
     metrics.gauge(
         "labfleet_worker_sample_age_seconds",
         "Fleet seconds since a worker was last measured.",
-        WORKER,
+        ("namespace", "worker"),
         each(age),
     )
-    metrics.gauge("labfleet_worker_cpu_count", "CPUs of a worker's computes.", WORKER, each(_cpus))
-    metrics.gauge("labfleet_worker_cpu_percent", "CPU in use, 0-100.", WORKER, each(_percent))
     metrics.gauge(
-        "labfleet_worker_memory_bytes", "Memory by state.", (*WORKER, "state"), each(_memory)
+        "labfleet_worker_cpu_count",
+        "CPUs of a worker's computes.",
+        ("namespace", "worker"),
+        each(_cpus),
+    )
+    metrics.gauge(
+        "labfleet_worker_cpu_percent", "CPU in use, 0-100.", ("namespace", "worker"), each(_percent)
+    )
+    metrics.gauge(
+        "labfleet_worker_memory_bytes",
+        "Memory by state.",
+        ("namespace", "worker", "state"),
+        each(_memory),
     )
     metrics.gauge(
         "labfleet_worker_disk_bytes",
         "Disk of all hosts or of the controller, by state.",
-        (*WORKER, "disk", "state"),
+        ("namespace", "worker", "disk", "state"),
         each(_disk),
     )
     metrics.gauge(
         "labfleet_worker_nodes",
         "Nodes deployed, running, and machines that CML does not know.",
-        (*WORKER, "state"),
+        ("namespace", "worker", "state"),
         each(_nodes),
     )
     metrics.gauge(
         "labfleet_worker_allocated_cpus",
         "vCPUs of running nodes.",
-        WORKER,
+        ("namespace", "worker"),
         each(_allocated_cpus),
     )
     metrics.gauge(
         "labfleet_worker_allocated_memory_bytes",
         "Memory of running nodes.",
-        WORKER,
+        ("namespace", "worker"),
         each(_allocated_memory),
     )
     metrics.gauge(
         "labfleet_worker_licence_nodes",
         "Nodes that the licence allows.",
-        WORKER,
+        ("namespace", "worker"),
         each(_licence),
     )
 
@@ -112,19 +120,19 @@ def _add_provider_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> No
     metrics.gauge(
         "labfleet_worker_cloudwatch_cpu_percent",
         "CPU in use by CloudWatch, 0-100: the second opinion.",
-        WORKER,
+        ("namespace", "worker"),
         newest(cpu),
     )
     metrics.gauge(
         "labfleet_worker_cloudwatch_network_bytes_per_second",
         "Network by CloudWatch and direction.",
-        (*WORKER, "direction"),
+        ("namespace", "worker", "direction"),
         newest(network),
     )
     metrics.gauge(
         "labfleet_worker_cloudwatch_age_seconds",
         "Fleet seconds since the end of CloudWatch's newest point.",
-        WORKER,
+        ("namespace", "worker"),
         newest(age),
     )
 
@@ -151,13 +159,13 @@ def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
     metrics.gauge(
         "labfleet_worker_ec2_check",
         "EC2's checks: 1 passed, 0 impaired; absent while unknown.",
-        (*WORKER, "check"),
+        ("namespace", "worker", "check"),
         checks,
     )
     metrics.gauge(
         "labfleet_worker_alert",
         "1 for each alert that is raised; absent while it is not.",
-        (*WORKER, "condition", "severity"),
+        ("namespace", "worker", "condition", "severity"),
         raised,
     )
 
