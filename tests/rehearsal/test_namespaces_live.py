@@ -131,7 +131,7 @@ def test_the_main_job_runs_in_both_namespaces() -> None:
             thing = each.stage.cloud.things[worker.status.ec2.instance_id]
             servers[each.space] = (thing.id, thing.tags[WORKER])
         assert servers["exam"][0] != servers["default"][0]
-        assert [tag for _, tag in servers.values()] == [f"exam/{HOST}", HOST]
+        assert [tag for _, tag in servers.values()] == [f"exam:{HOST}", HOST]
         ended = [
             each.until(lambda each=each: each.phase(Session, "s1") is SessionPhase.COMPLETED)
             for each in (exam, beside)
