@@ -379,3 +379,15 @@ def test_server_trouble_is_no_answer_to_a_change(code, status):
     assert type(found) is errors.Ambiguous
     found = translation.translate(refused(code, status), action="x", mutating=False)
     assert type(found) is errors.Temporary
+
+
+def test_a_name_of_a_namespace_is_a_tag_that_metadata_takes() -> None:
+    """Two workers of one name are told apart by their tags, which hold no slash."""
+    found = launches.tags_of(request(worker="exam/w1", pool="exam/main"), "us")
+    assert (found["Name"], found[launches.WORKER], found[launches.POOL]) == (
+        "exam:w1",
+        "exam:w1",
+        "exam:main",
+    )
+    assert launches.claim_tags("us", "exam/w1", "u-1")[launches.WORKER] == "exam:w1"
+    launches.parameters(request(worker="exam/w1"), owner="us", root_device="/dev/sda1")

@@ -23,7 +23,7 @@ async def test_kept_console_text_is_shown_with_its_boot(api: Api) -> None:
     assert none["text"] == ""
     assert "none is kept" in none["reason"]
     parts = api.world.parts
-    worker = await parts.objects.get(Worker, "w")
+    worker = await parts.objects.get(Worker, "w", "default")
     console = "[i-1@2026-11-27 09:00:00+00:00 read 2026-11-27T09:30:00Z]\npanic\nhalted"
     status = msgspec.structs.replace(worker.status, console=console)
     stored = msgspec.structs.replace(worker, status=status)

@@ -152,7 +152,7 @@ async def test_verbs_speak_http(api: Api):
     assert (await api.call("POST", f"{path}/desired", {"desired": "Gone"})).status == 400
     await running(api)
     await api.world.status(
-        await api.world.parts.objects.get(type(await api.world.session("t")), "s"),
+        await api.world.parts.objects.get(type(await api.world.session("t")), "s", "default"),
         end=api.world.clock.now() + timedelta(hours=1),
     )
     longer = await api.call("POST", "/api/v1/sessions/s/extend", {"bySeconds": 1800})

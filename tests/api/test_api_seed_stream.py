@@ -11,6 +11,7 @@ from api_caller import Api, Stream
 from test_api_telemetry import SEED_KEYS, measured
 
 from labfleet.api.compatible import seed_stream
+from labfleet.resources.meta import Key
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 
@@ -196,7 +197,7 @@ async def test_a_large_fleet_begins_in_parts_and_says_nothing_twice(api: Api) ->
         api.app._seeds._measure()
         assert api.app._seeds.end == end
         for name in ("w", "w1"):
-            api.world.parts.samples.forget(name)
+            api.world.parts.samples.forget(Key("Worker", "default", name))
         api.app._seeds._measure()
         assert len(api.app._seeds._measured) == count - 2
 
@@ -221,7 +222,7 @@ async def test_a_fault_in_the_words_ends_a_client_and_not_the_cache(
     with pytest.raises(ExceptionGroup):
         await listen()
     await moved(api, made, phase=WorkerPhase.ACTIVE)
-    found = api.world.parts.cache.get(Worker, "w")
+    found = api.world.parts.cache.get(Worker, "w", "default")
     assert found is not None
     assert found.status.phase is WorkerPhase.ACTIVE
 

@@ -55,9 +55,11 @@ async def test_first_the_state_then_every_change(api: Api):
         assert data["object"]["metadata"]["resourceVersion"] == str(data["revision"])
         assert (data["actor"], data["requestId"]) == ("ada", "req-1")
         row = KINDS["Cluster"]
-        await objects.patch(api.world.parts, CALLER, row, "b", {"spec": {"cpuPercent": 3}})
+        await objects.patch(
+            api.world.parts, CALLER, row, "b", {"spec": {"cpuPercent": 3}}, namespace="default"
+        )
         assert (await events.next())[0] == "MODIFIED"
-        await objects.delete(api.world.parts, CALLER, row, "b")
+        await objects.delete(api.world.parts, CALLER, row, "b", "default")
         name, _, data = await events.next()
         assert name == "DELETED"
         assert data["object"]["metadata"]["name"] == "b"
@@ -191,8 +193,8 @@ async def test_a_user_gets_its_own_sessions_and_nothing_else(api: Api):
         _, _, data = await events.next()
         assert {each["metadata"]["name"] for each in data["items"]} == {"two", "eve"}
         await cluster(api, "a")
-        await objects.delete(api.world.parts, CALLER, KINDS["Session"], "bob")
-        await objects.delete(api.world.parts, CALLER, KINDS["Session"], "eve")
+        await objects.delete(api.world.parts, CALLER, KINDS["Session"], "bob", "default")
+        await objects.delete(api.world.parts, CALLER, KINDS["Session"], "eve", "default")
         name, _, data = await events.next()
         assert (name, data["object"]["metadata"]["name"]) == ("DELETED", "eve")
 

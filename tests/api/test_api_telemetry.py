@@ -13,7 +13,7 @@ from fleet_world import MACHINE
 from labfleet.interfaces.store import Cause, SeriesRow
 from labfleet.resources import conditions, series
 from labfleet.resources.leak import Leak, LeakSpec
-from labfleet.resources.meta import Metadata
+from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.region import Region, RegionSpec, RegionStatus
 from labfleet.resources.telemetry import (
     ComputeHealth,
@@ -132,7 +132,7 @@ async def test_numbers_carry_source_age_and_freshness(api: Api) -> None:
     now = api.world.parts.clock.now()
     path = "/api/v1/workers/w/telemetry"
     point = ProviderPoint(at=now - timedelta(minutes=6), seconds=300, cpu_percent=33.0)
-    api.world.parts.samples.put_points("w", [point])
+    api.world.parts.samples.put_points(Key("Worker", "default", "w"), [point])
     told = (await api.call("GET", path)).json["numbers"]
     assert (told["cpu"]["value"], told["cpu"]["source"], told["cpu"]["fresh"]) == (
         33.0, "cloudwatch", True,
@@ -154,7 +154,7 @@ async def test_series_are_bounded_and_odd_questions_refused(api: Api) -> None:
     await api.world.make("Worker", "w", {"machine": MACHINE})
     now = api.world.parts.clock.now()
     rows = [
-        SeriesRow("w", tier.step, at, series.pack(series.single({"cpu": float(n % 100)})))
+        SeriesRow("default/w", tier.step, at, series.pack(series.single({"cpu": float(n % 100)})))
         for tier in series.TIERS
         for n in range(tier.slots)
         for at in [series.bucket_start(now - timedelta(seconds=n * tier.step), tier.step)]
@@ -222,7 +222,7 @@ async def test_alerts_of_pools_regions_and_licences_stand_beside_the_workers(api
     assert told["leak/l-1"]["fix"].endswith("labfleet resolve leak/l-1")
     assert told["leak/l-1"]["worker"] is None
     older = msgspec.structs.replace(leak.spec, worker_uid="of one before")
-    stored = (await api.world.parts.objects.get(Leak, "l-1")) or leak
+    stored = (await api.world.parts.objects.get(Leak, "l-1", "default")) or leak
     await save(msgspec.structs.replace(stored, spec=older), cause=cause)
     rows = (await api.call("GET", "/api/v1/fleet/alerts")).json["items"]
     assert "worker/w" in {each["object"] for each in rows}

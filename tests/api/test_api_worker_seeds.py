@@ -10,7 +10,7 @@ from api_caller import Api
 from fleet_world import ADMIN
 
 from labfleet.resources.leak import Leak, LeakSpec
-from labfleet.resources.meta import Metadata
+from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.region import Deed, Region, RegionStatus, Scan, Suspect
 from labfleet.resources.telemetry import Sample
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -76,17 +76,17 @@ async def test_reported_numbers_are_samples_in_both_shapes(api: Api):
     }  # fmt: skip
     told = await api.call("POST", f"{INTERNAL}/w1/metrics", new, role="internal")
     assert (told.status, told.json["status"]) == (200, "pending")
-    sample = api.world.parts.samples.newest("w1")
+    sample = api.world.parts.samples.newest(Key("Worker", "default", "w1"))
     assert sample is not None
     assert sample.stats is not None
     assert (sample.stats.cpu_percent, sample.stats.memory.used) == (40.0, 400)
-    [point] = api.world.parts.samples.points("w1")
+    [point] = api.world.parts.samples.points(Key("Worker", "default", "w1"))
     assert point.network_in_bytes_per_second == 10.0
     old = {
         "cml": {"cpu_percent": 1.0, "memory_percent": 70.5, "disk_percent": 3, "uptime_seconds": 9}
     }
     await api.call("POST", f"{INTERNAL}/w1/metrics", old, role="internal")
-    sample = api.world.parts.samples.newest("w1")
+    sample = api.world.parts.samples.newest(Key("Worker", "default", "w1"))
     assert sample is not None
     assert sample.gaps["stats.memory"] == "reported as 70.5 percent only"
     assert sample.uptime_seconds == 9
@@ -96,7 +96,7 @@ async def test_reported_numbers_are_samples_in_both_shapes(api: Api):
         "license_info": {"is_valid": True},
     }  # fmt: skip
     await api.call("POST", f"{INTERNAL}/w1/cml-data", data, role="internal")
-    sample = api.world.parts.samples.newest("w1")
+    sample = api.world.parts.samples.newest(Key("Worker", "default", "w1"))
     assert sample is not None
     assert sample.stats is not None
     assert (sample.labs_count, sample.stats.cpu_count) == (3, 48)
@@ -118,7 +118,7 @@ async def test_a_reported_status_does_not_move_a_worker(api: Api):
     assert (await api.call("POST", f"{INTERNAL}/w1/status", {"status": "gone"})).status == 400
     sent = {"public_ip": "1.2.3.4", "ami_name": "x"}
     assert (await api.call("POST", f"{INTERNAL}/w1/ec2-details", sent)).status == 200
-    now = await api.world.parts.objects.get(Worker, "w1")
+    now = await api.world.parts.objects.get(Worker, "w1", "default")
     assert now is not None
     assert now.status.ec2.public_ip is None
 
@@ -134,7 +134,7 @@ async def test_the_internal_drain_is_for_running_workers(api: Api):
     await api.world.status(made, phase=WorkerPhase.READY, summary="running")
     done = await api.call("POST", f"{INTERNAL}/w1/drain", why, role="internal")
     assert done.json["desired_status"] == "stopped"
-    now = await api.world.parts.objects.get(Worker, "w1")
+    now = await api.world.parts.objects.get(Worker, "w1", "default")
     assert now is not None
     assert now.spec.drain is not None
     assert now.spec.drain.reason == "patching (ann)"
@@ -164,9 +164,9 @@ async def test_cleanup_removes_old_ended_records_and_dry_run_none(api: Api):
     path = f"{INTERNAL}/cleanup"
     dry = await api.call("POST", path, {"retention_days": 30, "dry_run": True})
     assert dry.json == {"removed": ["old"], "dry_run": True}
-    assert await api.world.parts.objects.get(Worker, "old") is not None
+    assert await api.world.parts.objects.get(Worker, "old", "default") is not None
     assert (await api.call("POST", path)).json["removed"] == ["old"]
-    assert await api.world.parts.objects.get(Worker, "old") is None
+    assert await api.world.parts.objects.get(Worker, "old", "default") is None
     for days in (0, 366):
         assert (await api.call("POST", path, {"retention_days": days})).status == 400
 
@@ -286,15 +286,15 @@ async def test_a_report_never_stands_before_what_we_saw_ourselves(api: Api):
         assert (
             await api.call("POST", f"{INTERNAL}/w1/cml-data", {}, role="internal")
         ).status == 200
-    assert samples.recent("w1", 20) == (ours,)
+    assert samples.recent(Key("Worker", "default", "w1"), 20) == (ours,)
     await clock.sleep(3600)
     assert (await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="internal")).status == 200
-    newest = samples.newest("w1")
+    newest = samples.newest(Key("Worker", "default", "w1"))
     assert newest is not None
     assert newest.boot == "reported"
     late = {**told, "collected_at": "2026-11-27T09:30:00Z"}
     assert (await api.call("POST", f"{INTERNAL}/w1/metrics", late, role="internal")).status == 200
-    assert samples.newest("w1") == newest
+    assert samples.newest(Key("Worker", "default", "w1")) == newest
 
 
 @pytest.mark.asyncio
@@ -306,4 +306,4 @@ async def test_reported_traffic_does_not_stand_in_for_cloudwatch(api: Api):
     await api.world.parts.fresh()
     told = {"ec2": {"network_in_bytes": 0, "network_out_bytes": 0}}
     assert (await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="internal")).status == 200
-    assert api.world.parts.samples.points("w1") == ()
+    assert api.world.parts.samples.points(Key("Worker", "default", "w1")) == ()

@@ -27,7 +27,7 @@ async def with_store(file: Path, act: object) -> Settings | None:
         objects = Objects(store)
         if isinstance(act, Settings):
             await objects.save(act, cause=stores.Cause("ada", SystemClock().now()))
-        return await objects.get(Settings, NAME)
+        return await objects.get(Settings, NAME, "default")
     finally:
         await store.close()
 

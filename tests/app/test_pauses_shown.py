@@ -31,13 +31,16 @@ async def test_the_gauge_has_a_row_for_everything_and_for_each_paused_pool() -> 
             text = metrics.text()[0].decode()
             return [line for line in text.splitlines() if line.startswith("labfleet_paused{")]
 
-        assert rows() == ['labfleet_paused{pool="*"} 0.0']
+        assert rows() == ['labfleet_paused{namespace="*",pool="*"} 0.0']
         await world.template()
         await world.make("Pool", "exam", {"template": "metal"})
         await settings_verbs.pause(world.parts, ADMIN)
-        await settings_verbs.pause_pool(world.parts, ADMIN, "exam")
+        await settings_verbs.pause_pool(world.parts, ADMIN, "exam", "default")
         await world.parts.fresh()
-        assert rows() == ['labfleet_paused{pool="*"} 1.0', 'labfleet_paused{pool="exam"} 1.0']
+        assert rows() == [
+            'labfleet_paused{namespace="*",pool="*"} 1.0',
+            'labfleet_paused{namespace="default",pool="exam"} 1.0',
+        ]
 
 
 @pytest.mark.asyncio

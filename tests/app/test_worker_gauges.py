@@ -9,7 +9,7 @@ from labfleet.app.metrics import Metrics
 from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.engine.samples import SampleRing
 from labfleet.resources import conditions
-from labfleet.resources.meta import Metadata
+from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.telemetry import ProviderPoint
 from labfleet.resources.worker import Ec2Status, Worker, WorkerPhase, WorkerStatus
 
@@ -44,7 +44,8 @@ def exposed() -> list[str]:
     metrics, ring = Metrics(), SampleRing()
     at = NOW - timedelta(seconds=400)
     ring.put_points(
-        "w1", [ProviderPoint(at=at, seconds=300, cpu_percent=7, network_in_bytes_per_second=10)]
+        Key("Worker", "default", "w1"),
+        [ProviderPoint(at=at, seconds=300, cpu_percent=7, network_in_bytes_per_second=10)],
     )
     add_worker_gauges(metrics, ring, Still(), Kept())  # type: ignore[arg-type]
     lines = metrics.text()[0].decode().splitlines()
@@ -54,10 +55,10 @@ def exposed() -> list[str]:
 def test_checks_alerts_and_cloudwatch_are_gauges() -> None:
     """One line for each known value of a living worker."""
     assert set(exposed()) == {
-        'labfleet_worker_cloudwatch_cpu_percent{worker="w1"} 7.0',
-        'labfleet_worker_cloudwatch_network_bytes_per_second{direction="in",worker="w1"} 10.0',
-        'labfleet_worker_cloudwatch_age_seconds{worker="w1"} 100.0',
-        'labfleet_worker_ec2_check{check="system",worker="w1"} 1.0',
-        'labfleet_worker_ec2_check{check="instance",worker="w1"} 0.0',
-        'labfleet_worker_alert{condition="CpuHigh",severity="warning",worker="w1"} 1.0',
+        'labfleet_worker_cloudwatch_cpu_percent{namespace="default",worker="w1"} 7.0',
+        'labfleet_worker_cloudwatch_network_bytes_per_second{direction="in",namespace="default",worker="w1"} 10.0',
+        'labfleet_worker_cloudwatch_age_seconds{namespace="default",worker="w1"} 100.0',
+        'labfleet_worker_ec2_check{check="system",namespace="default",worker="w1"} 1.0',
+        'labfleet_worker_ec2_check{check="instance",namespace="default",worker="w1"} 0.0',
+        'labfleet_worker_alert{condition="CpuHigh",namespace="default",severity="warning",worker="w1"} 1.0',
     }

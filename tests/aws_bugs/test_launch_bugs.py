@@ -44,7 +44,7 @@ def launched(w: BugWorld, name: str = "w1") -> Callable[[], bool]:
     """Tell whether the record names a machine."""
 
     def holds() -> bool:
-        found = w.cache.get(Worker, name)
+        found = w.cache.get(Worker, name, "default")
         return found is not None and found.status.ec2.instance_id is not None
 
     return holds
@@ -284,7 +284,7 @@ def test_8_a_machine_that_was_ended_outside_lets_its_worker_go(visible: bool) ->
             await w.desire("w1", "Terminated")
             await w.delete("Worker", "w1")
             await w.start()
-            await w.until(lambda: w.cache.get(Worker, "w1") is None, hours=0.5)
+            await w.until(lambda: w.cache.get(Worker, "w1", "default") is None, hours=0.5)
             assert w.cloud.calls("TerminateInstances") == 0
             w.check()
 

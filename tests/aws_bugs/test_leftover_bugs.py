@@ -242,7 +242,7 @@ def test_42_a_record_that_cannot_be_read_stops_nobody_else(restart: bool) -> Non
             [first] = w.cloud.instances("w1")
             w.cloud.stray({**first["tags"], "labfleet:worker-uid": "lost", "labfleet:worker": "x"})
             await w.pass_(3600)
-            region = w.cache.get(Region, "us-east-1")
+            region = w.cache.get(Region, "us-east-1", "default")
             assert region is not None
             assert "w1 cannot be read" in region.status.suspects[0].next
             assert kept in {each["id"] for each in w.cloud.instances()}

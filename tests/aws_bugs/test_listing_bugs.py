@@ -71,7 +71,7 @@ def test_10_machines_without_addresses_are_waited_for_and_not_replaced() -> None
             assert w.cloud.calls("RunInstances") == 20
             assert hazards(w) == 0
             assert not any("FAILED" in phases for phases in w.phases.values())
-            pool = w.cache.get(Pool, "p1")
+            pool = w.cache.get(Pool, "p1", "default")
             assert pool is not None
             assert not conditions.is_true(pool.status.conditions, "LaunchesFailing")
             w.check()

@@ -196,20 +196,20 @@ def test_41_a_person_extends_cancels_or_forces_a_drain(choice: str) -> None:
             await draining(w, runs=runs, deadline=w.clock.now() + timedelta(minutes=15))
             if choice == "extend":
                 later = w.clock.now() + timedelta(hours=2)
-                await verbs.change_drain(w.parts, ADMIN, "w1", deadline=later)
+                await verbs.change_drain(w.parts, ADMIN, "w1", "default", deadline=later)
                 await w.pass_(30 * MINUTE)
                 drained = conditions.find(w.w().status.conditions, "Drained")
                 assert drained is not None
                 assert drained.reason == "SessionsRunning"
                 assert not conditions.is_true(w.w().status.conditions, "PhaseStuck")
             elif choice == "cancel":
-                await verbs.cancel_drain(w.parts, ADMIN, "w1")
+                await verbs.cancel_drain(w.parts, ADMIN, "w1", "default")
                 await w.until(w.is_("w1", "ACTIVE"))
                 assert blockers(w) == []
                 assert w.phase("s1") == "RUNNING"
             else:
                 w.hosts.node_stop = 15.0
-                await verbs.change_drain(w.parts, ADMIN, "w1", force=True)
+                await verbs.change_drain(w.parts, ADMIN, "w1", "default", force=True)
                 await w.until(w.ended, hours=0.5)
                 await w.until(lambda: conditions.is_true(w.w().status.conditions, "Drained"))
             w.check()

@@ -19,7 +19,7 @@ from labfleet.service.verbs import settings_verbs
 
 def suspected(w: BugWorld) -> str:
     """Return what is told of the first suspect of garbage collection."""
-    region = w.cache.get(Region, "us-east-1")
+    region = w.cache.get(Region, "us-east-1", "default")
     assert region is not None
     return region.status.suspects[0].next if region.status.suspects else ""
 
@@ -80,13 +80,13 @@ def test_28_a_machine_whose_record_comes_late_is_no_orphan(when: str) -> None:
                 described = w.compute.describe
 
                 async def describe(region: str, instance: str) -> Any:
-                    if instance == found and w.cache.get(Worker, "late") is None:
+                    if instance == found and w.cache.get(Worker, "late", "default") is None:
                         await adopt(w, found)
                     return await described(region, instance)
 
                 w.compute.describe = describe  # type: ignore[method-assign]
             await w.pass_(1800)
-            assert w.cache.get(Worker, "late") is not None
+            assert w.cache.get(Worker, "late", "default") is not None
             assert alive(w, found)
             assert ended(w) == []
             w.check()
@@ -159,7 +159,7 @@ def test_31_a_refused_access_ends_nothing_and_is_told(what: str) -> None:
             assert "FAILED" not in w.phases["w1"]
             assert "TERMINATED" not in w.phases["w1"]
             assert any(word in str(w.w("w2").status.conditions) for word in CODES)
-            region = w.cache.get(Region, "us-east-1")
+            region = w.cache.get(Region, "us-east-1", "default")
             assert region is not None
             assert any(word in region.status.waits for word in CODES)
             w.cloud.ask("DELETE", "rules")
@@ -190,14 +190,14 @@ def test_31_an_end_that_is_not_allowed_is_never_called_an_end() -> None:
             await w.until(
                 lambda: "try failed: terminate_instances: Unauth" in suspected(w), hours=1
             )
-            region = w.cache.get(Region, "us-east-1")
+            region = w.cache.get(Region, "us-east-1", "default")
             assert region is not None
             assert (region.status.ended, region.status.deeds) == (0, ())
             assert w.cloud.calls("TerminateInstances") <= 60
             w.cloud.ask("DELETE", "rules")
             await w.until(w.is_("w1", "TERMINATED"))
             await w.until(lambda: not alive(w, found), hours=1)
-            region = w.cache.get(Region, "us-east-1")
+            region = w.cache.get(Region, "us-east-1", "default")
             assert region is not None
             assert region.status.ended == 1
             w.check()
@@ -354,7 +354,7 @@ def test_35_a_tool_that_ends_the_fleet_each_day_does_not_get_a_new_one_each_time
                 launched = w.cloud.calls("RunInstances")
                 w.cloud.hand("terminate", *(each["id"] for each in w.cloud.instances()))
                 await w.pass_(2 * 3600)
-                pool = w.cache.get(Pool, "p1")
+                pool = w.cache.get(Pool, "p1", "default")
                 assert pool is not None
                 assert pool.spec.paused
                 told = conditions.find(pool.status.conditions, "LosingMachines")
@@ -363,7 +363,7 @@ def test_35_a_tool_that_ends_the_fleet_each_day_does_not_get_a_new_one_each_time
                 assert w.cloud.calls("RunInstances") - launched <= 3, day
                 lost = [each for each in w.cache.all(Worker) if each.status.phase == "FAILED"]
                 assert all("UserInitiated" in str(each.status.conditions) for each in lost)
-                await settings_verbs.pause_pool(w.parts, ADMIN, "p1", paused=False)
+                await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", paused=False)
             w.check()
 
     play(story)

@@ -48,7 +48,7 @@ def test_7_a_pool_launches_nothing_for_the_worker_that_it_stopped() -> None:
             await w.pool(scaling=scaling)
             await w.until(lambda: phases(w) == ["READY", "READY"])
             less = {"spec": {"scaling": {**scaling, "minWorkers": 1}}}
-            await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", less)
+            await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", less, namespace="default")
             await w.until(lambda: phases(w) == ["READY", "STOPPED"])
             await w.pass_(2 * 3600)
             assert phases(w) == ["READY", "STOPPED"]

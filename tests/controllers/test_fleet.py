@@ -54,7 +54,7 @@ def test_a_binding_takes_session_ports_and_ledger_in_one_commit() -> None:
             process = await ready(w)
             await w.session()
             await w.until(w.told("s1", "worker='w1'"))
-            rows = await w.store.ports("w1")
+            rows = await w.store.ports("default/w1")
             assert {row.owner for row in rows} == {w.s().metadata.uid}
             assert [row.number for row in rows] == [2000, 2001]
             [bound] = [
@@ -81,12 +81,12 @@ def test_urgent_sessions_go_first_then_the_older_ones() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            await verbs.cordon(w.parts, ADMIN, "w1")
+            await verbs.cordon(w.parts, ADMIN, "w1", "default")
             await w.definition("big", **big())
             for name, priority in (("old", 0), ("new", 0), ("urgent", 5)):
                 await w.session(name, definition="big", priority=priority)
                 await w.pass_(2)
-            await verbs.cordon(w.parts, ADMIN, "w1", closed=False)
+            await verbs.cordon(w.parts, ADMIN, "w1", "default", closed=False)
             await w.until(w.ended, hours=4)
             begun = {name: w.s(name).status.started_at for name in ("old", "new", "urgent")}
             assert sorted(begun, key=lambda name: begun[name]) == ["urgent", "old", "new"]
@@ -373,7 +373,7 @@ def test_a_ready_pool_leaves_the_cordons_of_another_alone() -> None:
 
 
 async def desired(w: World, pool: str, word: str) -> None:
-    old = await w.parts.objects.get(Pool, pool)
+    old = await w.parts.objects.get(Pool, pool, "default")
     assert old is not None
     spec = msgspec.structs.replace(old.spec, desired=word)
     metadata = msgspec.structs.replace(old.metadata, generation=old.metadata.generation + 1)
@@ -427,7 +427,7 @@ def test_a_session_placed_between_look_and_retirement_wins() -> None:
             await w.pool(scaling={"minWorkers": 0, "emptySeconds": 0, "cooldownDownSeconds": 0})
             await w.definition()
             await w.worker("w1", pool="p1")
-            worker = await w.parts.objects.get(Worker, "w1")
+            worker = await w.parts.objects.get(Worker, "w1", "default")
             await w.status(
                 worker,
                 phase=WorkerPhase.READY,
@@ -456,17 +456,17 @@ def test_a_session_placed_between_look_and_retirement_wins() -> None:
                     await process.reconcile("pool", POOL)
                 w.strike = None
                 assert process.cache.revision >= before
-                found = await w.parts.objects.get(Worker, "w1")
+                found = await w.parts.objects.get(Worker, "w1", "default")
                 assert found is not None
                 won += found.spec.desired == "Ready"
                 if not slipped:
                     break
-                gone = await w.parts.objects.get(Session, f"s{number}")
+                gone = await w.parts.objects.get(Session, f"s{number}", "default")
                 await w.status(gone, reservation=None)
                 await w.pass_(2)
             assert (won, number) == (1000, 999)
             await process.reconcile("pool", POOL)
-            found = await w.parts.objects.get(Worker, "w1")
+            found = await w.parts.objects.get(Worker, "w1", "default")
             assert found is not None
             assert found.spec.desired == "Terminated", "undisturbed it is retired"
 
@@ -486,7 +486,7 @@ def binding(w: World, name: str) -> Any:
     status = msgspec.structs.replace(session.status, worker="w1", reservation=held)
     new = msgspec.structs.replace(session, status=status)
     put = stores.Put(session.key, session.metadata.uid, kinds.encode(new), {})
-    row = ledger_rows.touch(ledger_rows.row("Worker", "w1"))
+    row = ledger_rows.touch(ledger_rows.row("Worker", "w1", "default"))
     return stores.Commit(stores.Cause("scheduler", now), (put, row))
 
 

@@ -34,7 +34,7 @@ async def looking(w: World, *, regions: tuple[str, ...] = (REGION,)) -> None:
 
 
 def get(w: World, name: str) -> Worker:
-    found = w.cache.get(Worker, name)
+    found = w.cache.get(Worker, name, "default")
     assert found is not None
     return found
 
@@ -73,7 +73,7 @@ def test_a_found_instance_is_observed_and_nothing_is_done_to_it() -> None:
             await w.until(lambda: w.phase("lab-1") == "STOPPED")
             await w.pass_(600)
             assert w.phase("lab-1") == "STOPPED"
-            await objects.delete(w.parts, ADMIN, KINDS["Worker"], "lab-1")
+            await objects.delete(w.parts, ADMIN, KINDS["Worker"], "lab-1", "default")
             await w.pass_(900)
             assert w.phase("lab-1") is None
             assert acts(w) == []
@@ -115,11 +115,11 @@ def test_a_region_that_fails_stops_no_other_and_is_told() -> None:
             await by_hand(w, Name="lab-1")
             await w.until(lambda: w.phase("lab-1") is not None)
             await w.pass_(300)
-            failed = w.cache.get(Region, "eu-west-1")
+            failed = w.cache.get(Region, "eu-west-1", "default")
             assert failed is not None
             assert "AuthFailure" in failed.status.scan.last_error
             assert not conditions.is_true(failed.status.conditions, "Scanned")
-            fine = w.cache.get(Region, REGION)
+            fine = w.cache.get(Region, REGION, "default")
             assert fine is not None
             assert (fine.status.scan.last_error, fine.status.scan.imported) == ("", 1)
 
@@ -135,7 +135,7 @@ def test_another_installations_machines_are_reported_and_left_alone() -> None:
             theirs = await by_hand(w, **{"labfleet:owner": "them"})
             await w.pass_(1200)
             assert not w.cache.all(Worker)
-            told = w.cache.get(Region, REGION)
+            told = w.cache.get(Region, REGION, "default")
             assert told is not None
             assert told.status.scan.foreign_ids == (theirs.id,)
             assert theirs.state(w.compute.now) == "running"
@@ -161,7 +161,7 @@ def test_adopting_claims_once_and_then_it_is_ours(strike: str | None) -> None:
                 return None
 
             w.strike = once
-            await adoption.adopt(w.parts, ADMIN, "lab-1")
+            await adoption.adopt(w.parts, ADMIN, "lab-1", "default")
             await w.until(lambda: w.phase("lab-1") == "READY")
             assert fact(w, "lab-1", "Adopted") == ("True", "Claimed")
             assert made.tags["labfleet:owner"] == "us"
@@ -193,12 +193,12 @@ def test_a_claim_that_another_owner_refuses_is_told_and_not_hammered() -> None:
                 await real(region, instance_id, worker, worker_uid)
 
             w.compute.claim = claim  # type: ignore[method-assign]
-            await adoption.adopt(w.parts, ADMIN, "lab-1")
+            await adoption.adopt(w.parts, ADMIN, "lab-1", "default")
             await w.pass_(1800)
             assert fact(w, "lab-1", "Adopted") == ("False", "OwnedByAnother")
             assert len(asked) == 1
             assert get(w, "lab-1").metadata.finalizers == ()
-            await adoption.adopt(w.parts, ADMIN, "lab-1")
+            await adoption.adopt(w.parts, ADMIN, "lab-1", "default")
             await w.pass_(300)
             assert len(asked) == 2
             assert acts(w) == []
@@ -233,7 +233,9 @@ def test_an_external_server_hosts_drains_and_is_let_go() -> None:
             await w.pass_(1000)
             url = f"https://{other.address}"
             await w.make("Template", "metal", {"machine": MACHINE})
-            made = await adoption.adopt_server(w.parts, ADMIN, url, template="metal", name="lab-9")
+            made = await adoption.adopt_server(
+                w.parts, ADMIN, url, template="metal", name="lab-9", namespace="default"
+            )
             assert made.status.ec2.instance_id is None
             await w.until(lambda: w.phase("lab-9") == "READY")
             await w.definition()

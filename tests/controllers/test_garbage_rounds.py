@@ -41,11 +41,13 @@ def orphan(w: World, name: str = "i-orphan", **tags: str) -> Machine:
 
 
 async def settings(w: World, **sections: Any) -> None:
-    known = await w.parts.objects.get(KINDS["Settings"].type, "fleet")
+    known = await w.parts.objects.get(KINDS["Settings"].type, "fleet", "default")
     if known is None:
         await w.make("Settings", "fleet", sections)
     else:
-        await objects.patch(w.parts, ADMIN, KINDS["Settings"], "fleet", {"spec": sections})
+        await objects.patch(
+            w.parts, ADMIN, KINDS["Settings"], "fleet", {"spec": sections}, namespace="default"
+        )
 
 
 def alive(w: World, machine: Machine) -> bool:
@@ -53,7 +55,7 @@ def alive(w: World, machine: Machine) -> bool:
 
 
 def seen(w: World) -> Region | None:
-    return w.cache.get(Region, REGION)
+    return w.cache.get(Region, REGION, "default")
 
 
 def test_an_end_is_in_the_log_with_who_and_why() -> None:
@@ -71,7 +73,7 @@ def test_an_end_is_in_the_log_with_who_and_why() -> None:
             assert shown[0].suspect.next == "ended after its grace and a last look"
             await w.pass_(600)
             assert not alive(w, made)
-            events = await objects.events(w.parts, ADMIN, KINDS["Region"], REGION)
+            events = await objects.events(w.parts, ADMIN, KINDS["Region"], REGION, "default")
             deeds = [each for each in events if "terminates i-orphan" in each.reason]
             assert [each.actor for each in deeds] == ["garbage"]
             told = seen(w)
@@ -275,7 +277,7 @@ def test_an_absent_instance_is_not_believed_while_its_cml_answers() -> None:
             ]
             await w.pass_(900)
             assert w.phase("w1") == "READY"
-            worker = w.cache.get(Worker, "w1")
+            worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
             assert worker.status.ec2.absent_since is not None
             [shown] = regions.garbage(w.parts, ADMIN).suspects
@@ -283,7 +285,7 @@ def test_an_absent_instance_is_not_believed_while_its_cml_answers() -> None:
             assert "CML answers" in shown.suspect.next
             w.compute._visible = real  # type: ignore[method-assign]
             await w.pass_(120)
-            worker = w.cache.get(Worker, "w1")
+            worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
             assert worker.status.ec2.absent_since is None
             assert regions.garbage(w.parts, ADMIN).suspects == ()

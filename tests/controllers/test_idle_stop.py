@@ -107,7 +107,7 @@ def test_case_7_a_pool_keeps_its_minimum_and_launches_nothing_for_what_was_stopp
             await w.make("Template", "metal", {"machine": SEEN})
             await w.pool(scaling={"minWorkers": 3, "maxWorkers": 3, "policy": "NONE"})
             await w.until(lambda: sum(e.status.phase == "READY" for e in all_(w)) == 3)
-            pool = w.cache.get(Pool, "p1")
+            pool = w.cache.get(Pool, "p1", "default")
             body = msgspec.structs.replace(pool.spec.scaling, min_workers=1)
             await respec(w, pool, scaling=body)
             await w.until(lambda: sum(e.status.phase == "STOPPED" for e in all_(w)) == 2)
@@ -135,7 +135,7 @@ def test_case_48_a_stopped_worker_is_started_before_a_new_one_is_launched() -> N
             await w.pool(scaling=scaling)
             await w.definition()
             await w.until(lambda: sum(e.status.phase == "READY" for e in all_(w)) == 2)
-            pool = w.cache.get(Pool, "p1")
+            pool = w.cache.get(Pool, "p1", "default")
             body = msgspec.structs.replace(pool.spec.scaling, min_workers=0)
             await respec(w, pool, scaling=body)
             await w.until(lambda: all(each.status.phase == "STOPPED" for each in all_(w)))
@@ -480,7 +480,7 @@ def test_a_stop_by_people_outweighs_the_rule_s() -> None:
         async with world() as w:
             await ready(w)
             await w.until(w.is_("w1", "STOPPED"))
-            await verbs.desire(w.parts, ADMIN, "w1", desired="Stopped")
+            await verbs.desire(w.parts, ADMIN, "w1", "default", desired="Stopped")
             await w.until(lambda: w.w().status.idle.manual_pauses == 1)
             await w.session()
             await w.pass_(3600)
@@ -543,7 +543,7 @@ def test_a_parked_worker_of_a_pool_whose_instance_ended_goes_for_good() -> None:
             await w.make("Template", "metal", {"machine": SEEN})
             await w.pool(scaling={"minWorkers": 1, "maxWorkers": 2, "policy": "NONE"})
             await w.until(lambda: any(e.status.phase == "READY" for e in all_(w)))
-            pool = w.cache.get(Pool, "p1")
+            pool = w.cache.get(Pool, "p1", "default")
             await respec(w, pool, scaling=msgspec.structs.replace(pool.spec.scaling, min_workers=0))
             await w.until(lambda: all(each.status.phase == "STOPPED" for each in all_(w)))
             w.compute.end(w.compute.alive()[0])
@@ -579,7 +579,7 @@ def test_a_worker_that_people_cordoned_stays_cordoned() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            await verbs.cordon(w.parts, ADMIN, "w1")
+            await verbs.cordon(w.parts, ADMIN, "w1", "default")
             await w.until(w.is_("w1", "STOPPED"))
             assert w.w().spec.cordoned
             await w.desire("w1", "Ready")
@@ -597,7 +597,7 @@ async def respec(w: World, obj: Any, **changes: Any) -> None:
     """Change what is wanted of an object, as a person's patch does."""
     from labfleet.interfaces import store as stores
 
-    fresh = await w.parts.objects.get(type(obj), obj.name)
+    fresh = await w.parts.objects.get(type(obj), obj.name, "default")
     metadata = msgspec.structs.replace(fresh.metadata, generation=fresh.metadata.generation + 1)
     spec = msgspec.structs.replace(fresh.spec, **changes)
     new = msgspec.structs.replace(fresh, metadata=metadata, spec=spec)

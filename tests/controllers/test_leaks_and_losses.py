@@ -34,7 +34,7 @@ def test_a_leak_outlives_its_worker() -> None:
             await w.start()
             await w.worker()
             await w.until(w.is_("w1", "READY"))
-            worker = w.cache.get(Worker, "w1")
+            worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
             w.compute.end(w.compute.alive("w1")[0])
             await w.until(w.is_("w1", "FAILED"))
@@ -146,7 +146,7 @@ def test_a_tool_that_keeps_ending_machines_pauses_the_pool() -> None:
             for machine in w.compute.alive():
                 w.compute.end(machine, "Client.UserInitiatedShutdown")
             await w.pass_(1200)
-            pool = w.cache.get(Pool, "p1")
+            pool = w.cache.get(Pool, "p1", "default")
             assert pool is not None
             assert pool.spec.paused
             fact = conditions.find(pool.status.conditions, "LosingMachines")
@@ -156,9 +156,9 @@ def test_a_tool_that_keeps_ending_machines_pauses_the_pool() -> None:
             launched = len(w.compute.machines)
             await w.pass_(7200)
             assert len(w.compute.machines) == launched
-            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", paused=False)
+            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", paused=False)
             await w.until(lambda: len(alive(w)) == 3, hours=4)
-            pool = w.cache.get(Pool, "p1")
+            pool = w.cache.get(Pool, "p1", "default")
             assert pool is not None
             assert not pool.spec.paused
             assert not conditions.is_true(pool.status.conditions, "LosingMachines")
@@ -176,11 +176,11 @@ def test_a_template_whose_workers_never_come_up_pauses_the_pool() -> None:
             await w.pool(scaling={"minWorkers": 1, "maxWorkers": 2, "cooldownUpSeconds": 0})
 
             def broken() -> bool:
-                pool = w.cache.get(Pool, "p1")
+                pool = w.cache.get(Pool, "p1", "default")
                 return pool is not None and pool.spec.paused
 
             await w.until(broken, hours=8)
-            pool = w.cache.get(Pool, "p1")
+            pool = w.cache.get(Pool, "p1", "default")
             assert pool is not None
             fact = conditions.find(pool.status.conditions, "LosingMachines")
             assert fact is not None
@@ -191,7 +191,7 @@ def test_a_template_whose_workers_never_come_up_pauses_the_pool() -> None:
             await w.pass_(7200)
             assert len(w.compute.machines) == launched
             w.secrets.values["TOKEN"] = "good"
-            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", paused=False)
+            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", paused=False)
             await w.until(lambda: len(alive(w)) == 1, hours=4)
 
     play(story)
@@ -208,7 +208,7 @@ def test_one_ended_machine_is_just_replaced() -> None:
             w.compute.end(w.compute.alive()[0])
             await w.pass_(300)
             await w.until(lambda: len(alive(w)) == 2, hours=4)
-            pool = w.cache.get(Pool, "p1")
+            pool = w.cache.get(Pool, "p1", "default")
             assert pool is not None
             assert not pool.spec.paused
 

@@ -23,7 +23,7 @@ from labfleet.service.verbs import objects, settings_verbs
 
 
 def pool(w: World) -> Pool:
-    found = w.cache.get(Pool, "p1")
+    found = w.cache.get(Pool, "p1", "default")
     assert found is not None
     return found
 
@@ -61,7 +61,7 @@ def test_a_pause_survives_a_restart() -> None:
         async with world() as w:
             await w.start()
             await w.pool(scaling={"minWorkers": 0})
-            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", reason="firmware")
+            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", reason="firmware")
             await set_minimum(w, 2)
             await w.start()
             await w.pass_(900)
@@ -118,7 +118,7 @@ def test_a_forced_drain_waits_for_the_resume() -> None:
             await w.until(w.is_("s1", "RUNNING"))
             await settings_verbs.pause(w.parts, ADMIN, reason="exam")
             deadline = w.clock.now() + timedelta(minutes=2)
-            await verbs.drain(w.parts, ADMIN, "w1", deadline=deadline, force=True)
+            await verbs.drain(w.parts, ADMIN, "w1", "default", deadline=deadline, force=True)
             await w.pass_(900)
             assert w.phase("s1") == "RUNNING"
             await settings_verbs.resume(w.parts, ADMIN)
@@ -172,5 +172,5 @@ def paused_by_others(w: World, *, of_pool: bool) -> stores.Commit:
 async def set_minimum(w: World, count: int) -> None:
     """Change the pool's minimum, as a person would."""
     body: dict[str, Any] = {"spec": {"scaling": {"minWorkers": count}}}
-    changed = await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", body)
+    changed = await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", body, namespace="default")
     assert msgspec.to_builtins(changed)["spec"]["scaling"]["minWorkers"] == count

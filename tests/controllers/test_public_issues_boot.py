@@ -18,6 +18,7 @@ from labfleet.decisions.lifecycle.worker import hosting as worker_hosting
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.kernel import errors
 from labfleet.resources import alerts, conditions
+from labfleet.resources.meta import Key
 from labfleet.resources.worker import Worker
 
 Patch = pytest.MonkeyPatch
@@ -45,7 +46,10 @@ async def f26(w: World) -> None:
     await w.pass_(300)
     assert reason(w, "Failed") == "BootTimeout"
     assert "403 Forbidden" in w.w().status.console
-    assert "Failed" in [each.condition for each in alerts.raised("w1", w.w().status.conditions)]
+    assert "Failed" in [
+        each.condition
+        for each in alerts.raised(Key("Worker", "default", "w1"), w.w().status.conditions)
+    ]
 
 
 async def f27(w: World) -> None:
@@ -98,7 +102,10 @@ async def f43(w: World) -> None:
     await w.desire("w1", "Ready")
     await w.pass_(1200)
     assert len([each for each in w.compute.calls if each.startswith("start")]) <= 7
-    raised = [each.condition for each in alerts.raised("w1", w.w().status.conditions)]
+    raised = [
+        each.condition
+        for each in alerts.raised(Key("Worker", "default", "w1"), w.w().status.conditions)
+    ]
     assert "EC2Started" in raised
     w.compute.no_start = None
     await w.until(w.is_("w1", "READY"))

@@ -84,7 +84,7 @@ async def rounds(w: World, controller: WebhookController, count: int = 3) -> flo
 
 def hook(w: World) -> Webhook:
     """Return the webhook as stored."""
-    found = w.cache.get(Webhook, "h")
+    found = w.cache.get(Webhook, "h", "default")
     assert found is not None
     return found
 
@@ -96,7 +96,7 @@ def test_events_arrive_in_order_as_cloudevents() -> None:
         async with world() as w:
             controller, sender = await begun(w)
             made = await w.worker("w1")
-            await verbs.cordon(w.parts, ADMIN, "w1")
+            await verbs.cordon(w.parts, ADMIN, "w1", "default")
             await w.status(made, phase="FAILED", summary="failed")
             await rounds(w, controller)
             assert sender.types() == ["worker.created", "worker.cordoned", "worker.status.updated"]
@@ -119,7 +119,7 @@ def test_only_what_was_subscribed_is_sent() -> None:
         async with world() as w:
             controller, sender = await begun(w, types=["worker.cordon*"])
             await w.worker("w1")
-            await verbs.cordon(w.parts, ADMIN, "w1")
+            await verbs.cordon(w.parts, ADMIN, "w1", "default")
             await rounds(w, controller, 6)
             assert sender.types() == ["worker.cordoned"]
 
@@ -180,7 +180,7 @@ def test_a_changed_url_is_tried_at_once() -> None:
             sender.answers = [500] * 6
             for _ in range(6):
                 await w.clock.sleep(await rounds(w, controller, 1))
-            fresh = await w.parts.objects.get(Webhook, "h")
+            fresh = await w.parts.objects.get(Webhook, "h", "default")
             assert fresh is not None
             spec = msgspec.structs.replace(fresh.spec, url="https://other.example.com/")
             metadata = msgspec.structs.replace(

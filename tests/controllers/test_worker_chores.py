@@ -18,7 +18,7 @@ from labfleet.service.verbs import objects
 async def tagged(w: World, **tags: str | None) -> None:
     """Change a worker's tags as a person does; None removes one."""
     body: Any = {"spec": {"tags": tags}}
-    await objects.patch(w.parts, ADMIN, KINDS["Worker"], "w1", body)
+    await objects.patch(w.parts, ADMIN, KINDS["Worker"], "w1", body, namespace="default")
 
 
 def on_instance(w: World) -> dict[str, str]:

@@ -116,7 +116,7 @@ def test_cloudwatch_is_asked_only_when_switched_on_and_stands_in_for_a_dead_serv
             assert samples(w).points("w1")[-1].network_in_bytes_per_second == 10_000
             assert w.process is not None
             w.process.parts.samples.put_points("w1", samples(w).points("w1"))
-            told = await telemetry.newest(w.process.parts, ADMIN, "w1")
+            told = await telemetry.newest(w.process.parts, ADMIN, "w1", "default")
             assert (told.numbers["cpu"].value, told.numbers["cpu"].source) == (97.0, "cloudwatch")
             assert told.numbers["memory"].value is None
 
@@ -152,15 +152,15 @@ def test_numbers_are_kept_by_the_minute_without_an_event_and_survive_a_restart()
             began = w.clock.now()
             await w.pass_(HOUR / 2)
             assert await w.events("Worker", "w1") == before
-            rows = await w.store.series("w1", 60, began)
+            rows = await w.store.series("default/w1", 60, began)
             assert 28 <= len(rows) <= 31
             assert series.unpack(rows[5].data)["cpu"].mean == 1.0
             await w.start()
             await w.pass_(HOUR / 4)
-            assert len(await w.store.series("w1", 60, began)) >= len(rows) + 13
-            hour = await w.store.series("w1", 3600, began - timedelta(hours=1))
+            assert len(await w.store.series("default/w1", 60, began)) >= len(rows) + 13
+            hour = await w.store.series("default/w1", 3600, began - timedelta(hours=1))
             assert sum(series.unpack(each.data)["cpu"].count for each in hour) >= 80
-            told = await reading.read(w.process.parts, ADMIN, "w1", metrics="cpu,sessions",
+            told = await reading.read(w.process.parts, ADMIN, "w1", "default", metrics="cpu,sessions",
                                       since="1h", step=600)  # type: ignore[union-attr]  # fmt: skip
             assert told.step == 600
             assert told.metrics["cpu"].points[-1].mean == 1.0
@@ -175,15 +175,15 @@ def test_series_go_with_their_worker() -> None:
         async with world() as w:
             await up(w)
             await w.pass_(180)
-            assert await w.store.series_workers() == ("w1",)
-            other = (await w.store.series("w1", 60, w.clock.now() - timedelta(hours=1)))[0]
-            await w.store.merge_series([SeriesRow("ghost", 60, other.at, other.data)])
+            assert await w.store.series_workers() == ("default/w1",)
+            other = (await w.store.series("default/w1", 60, w.clock.now() - timedelta(hours=1)))[0]
+            await w.store.merge_series([SeriesRow("default/ghost", 60, other.at, other.data)])
             assert w.process is not None
             await w.process.reconcile("series", KEY)
             await w.pass_(700)
-            assert await w.store.series_workers() == ("w1",)
+            assert await w.store.series_workers() == ("default/w1",)
             await w.delete("Worker", "w1")
-            await w.until(lambda: w.cache.get(Worker, "w1") is None)
+            await w.until(lambda: w.cache.get(Worker, "w1", "default") is None)
             await w.pass_(60)
             assert await w.store.series_workers() == ()
             assert samples(w).workers() == ()
@@ -207,7 +207,7 @@ def test_a_store_in_trouble_costs_no_number() -> None:
             await w.pass_(150)
             w.store.merge_series = real  # type: ignore[method-assign]
             await w.pass_(240)
-            assert len(await w.store.series("w1", 60, began)) >= 5
+            assert len(await w.store.series("default/w1", 60, began)) >= 5
 
     play(story)
 

@@ -419,7 +419,7 @@ async def reach(w: World, phase: str) -> None:
         await w.session()
         await w.until(w.is_("w1", "ACTIVE"))
         if phase == "DRAINING":
-            await verbs.drain(w.parts, ADMIN, "w1")
+            await verbs.drain(w.parts, ADMIN, "w1", "default")
     elif phase in {"UNLICENSING", "STOPPING", "STOPPED"}:
         await w.until(w.is_("w1", "READY"))
         await w.desire("w1", "Stopped")
@@ -456,9 +456,9 @@ def test_a_drain_that_is_taken_back_opens_the_worker_again() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            await verbs.drain(w.parts, ADMIN, "w1")
+            await verbs.drain(w.parts, ADMIN, "w1", "default")
             await w.until(w.is_("w1", "DRAINING"))
-            await verbs.cancel_drain(w.parts, ADMIN, "w1")
+            await verbs.cancel_drain(w.parts, ADMIN, "w1", "default")
             await w.until(w.is_("w1", "READY"))
             await w.definition()
             await w.session()
@@ -479,7 +479,7 @@ def test_only_a_forced_drain_ends_sessions_at_its_deadline(force: bool) -> None:
             await w.session()
             await w.until(w.is_("s1", "RUNNING"))
             deadline = w.clock.now() + timedelta(minutes=5)
-            await verbs.drain(w.parts, ADMIN, "w1", deadline=deadline, force=force)
+            await verbs.drain(w.parts, ADMIN, "w1", "default", deadline=deadline, force=force)
             await w.pass_(240)
             assert w.phase("s1") == "RUNNING"
             await w.pass_(300)

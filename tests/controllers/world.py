@@ -278,19 +278,19 @@ class World:
         return await self.make("Session", name, {"definition": "two", **spec})
 
     async def pool(self, name: str = "p1", *, template: str = "metal", **spec: Any) -> Any:
-        if await self.parts.objects.get(KINDS["Template"].type, template) is None:
+        if await self.parts.objects.get(KINDS["Template"].type, template, "default") is None:
             await self.make("Template", template, {"machine": MACHINE})
         return await self.make("Pool", name, {"template": template, **spec})
 
     async def desire(self, name: str, desired: str) -> None:
-        await verbs.desire(self.parts, ADMIN, name, desired=desired)  # type: ignore[arg-type]
+        await verbs.desire(self.parts, ADMIN, name, "default", desired=desired)  # type: ignore[arg-type]
 
     async def delete(self, kind: str, name: str) -> None:
-        await objects.delete(self.parts, ADMIN, KINDS[kind], name)
+        await objects.delete(self.parts, ADMIN, KINDS[kind], name, "default")
 
     async def status(self, obj: Any, **changes: Any) -> Any:
         """Write status fields by hand, as somebody else would."""
-        fresh = await self.parts.objects.get(type(obj), obj.name)
+        fresh = await self.parts.objects.get(type(obj), obj.name, "default")
         new = msgspec.structs.replace(
             fresh, status=msgspec.structs.replace(fresh.status, **changes)
         )
@@ -345,7 +345,7 @@ class World:
 
     def phase(self, name: str) -> str | None:
         """Return the phase of a worker or session; None when there is none."""
-        found = self.cache.get(Worker, name) or self.cache.get(Session, name)
+        found = self.cache.get(Worker, name, "default") or self.cache.get(Session, name, "default")
         return None if found is None else str(found.status.phase)
 
     def is_(self, name: str, *phases: str) -> Callable[[], bool]:
@@ -355,7 +355,9 @@ class World:
         """Tell whether the status of a worker or session says this."""
 
         def holds() -> bool:
-            found = self.cache.get(Worker, name) or self.cache.get(Session, name)
+            found = self.cache.get(Worker, name, "default") or self.cache.get(
+                Session, name, "default"
+            )
             return found is not None and text in str(found.status)
 
         return holds
@@ -366,12 +368,12 @@ class World:
         return bool(all_) and all(each.status.phase in TERMINAL for each in all_)
 
     def w(self, name: str = "w1") -> Worker:
-        found = self.cache.get(Worker, name)
+        found = self.cache.get(Worker, name, "default")
         assert found is not None
         return found
 
     def s(self, name: str = "s1") -> Session:
-        found = self.cache.get(Session, name)
+        found = self.cache.get(Session, name, "default")
         assert found is not None
         return found
 
@@ -406,7 +408,7 @@ class World:
 
     async def expect(self, worker: str, kind: str) -> None:
         """Note a change at a worker that no open effect in the store stands for."""
-        stored = await self.parts.objects.get(Worker, worker)
+        stored = await self.parts.objects.get(Worker, worker, "default")
         effect = None if stored is None else stored.status.effect
         if effect is None or effect.kind != kind:
             self.wrong.append(f"{kind} of {worker} without an open effect: {effect}")
@@ -421,7 +423,7 @@ class World:
                 if held is not None and held.kind == kind:
                     return
         for item in (await self.store.list("Worker")).items:
-            stored = await self.parts.objects.get(Worker, item.key.name)
+            stored = await self.parts.objects.get(Worker, item.key.name, "default")
             held = None if stored is None else stored.status.effect
             if kind == "stop" and held is not None and held.kind == "stop_labs":
                 return

@@ -17,6 +17,7 @@ from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import alerts, conditions
 from labfleet.resources.fleet_settings import Thresholds
+from labfleet.resources.meta import Key
 from labfleet.resources.telemetry import (
     ComputeHealth,
     ComputeStats,
@@ -240,7 +241,10 @@ def test_what_ended_asks_for_nobody(phase: WorkerPhase, left: set[str]) -> None:
         WorkerStatus(phase=phase, phase_since=START, conditions=facts), desired="Stopped"
     )
     line.look(None, ec2=None)
-    raised = {each.condition for each in alerts.raised("w1", line.worker.status.conditions)}
+    raised = {
+        each.condition
+        for each in alerts.raised(Key("Worker", "default", "w1"), line.worker.status.conditions)
+    }
     assert raised == left | {"LicenceLeaked"}
 
 
@@ -449,7 +453,7 @@ def test_raised_alerts_come_with_cause_command_and_fix() -> None:
     line.load(95, 95)
     for _ in range(12):
         line.look(None)
-    found = alerts.raised("w1", line.worker.status.conditions)
+    found = alerts.raised(Key("Worker", "default", "w1"), line.worker.status.conditions)
     assert [each.condition for each in found] == ["Silent", "CpuHigh", "TelemetryComplete"]
     assert all(each.cause and each.fix for each in found)
     assert "labfleet top worker w1" in found[1].command
@@ -548,6 +552,6 @@ def test_every_word_that_closes_a_worker_has_its_sentence() -> None:
 def test_an_alert_names_the_worker_in_its_commands() -> None:
     """What stands in `labfleet alerts` can be pasted as it is."""
     failed = conditions.put((), "Failed", "True", "BootTimeout", "too slow", now=START)
-    [told] = alerts.raised("w-7", failed)
+    [told] = alerts.raised(Key("Worker", "default", "w-7"), failed)
     assert "labfleet start w-7" in told.fix
     assert "NAME" not in told.command + told.fix

@@ -167,7 +167,7 @@ async def test_ready_and_reached_wait_for_the_feed() -> None:
         assert not reached.done()
         await it.clock.advance(2)
         assert reached.done()
-        assert it.cache.get(Cluster, "a").revision == revision
+        assert it.cache.get(Cluster, "a", "default").revision == revision
 
 
 @pytest.mark.asyncio
@@ -227,7 +227,7 @@ async def test_unreadable_row_is_set_aside() -> None:
         assert set(held(it.cache)) == {"good"}
         assert set(it.cache.quarantined) == {key("bad")}
         with pytest.raises(errors.Permanent) as caught:
-            await Objects(it.store).get(Cluster, "bad")
+            await Objects(it.store).get(Cluster, "bad", "default")
         assert caught.value.reason == "Unreadable"
         await drop(it.store, "bad")
         await it.clock.advance(2)
@@ -247,7 +247,7 @@ async def test_restored_store_replaces_the_contents() -> None:
     it.store._store = restored
     it.cache.caught_up(await it.cache.reset())
     assert held(it.cache) == {"a": 1}
-    assert it.cache.get(Cluster, "a").metadata.labels == {"track": "old"}
+    assert it.cache.get(Cluster, "a", "default").metadata.labels == {"track": "old"}
 
 
 @pytest.mark.asyncio
@@ -294,12 +294,12 @@ async def test_save_is_a_compare_and_set() -> None:
     await objects.save(first, cause=cause())
     with pytest.raises(errors.Conflict):
         await objects.save(first, cause=cause())
-    latest = required(await objects.get(Cluster, "a"), "cluster a")
+    latest = required(await objects.get(Cluster, "a", "default"), "cluster a")
     ended = replace_deletion(latest)
     await objects.save(ended, cause=cause())
-    assert await objects.get(Cluster, "a") is None
+    assert await objects.get(Cluster, "a", "default") is None
     with pytest.raises(errors.Gone):
-        required(await objects.get(Cluster, "a"), "cluster a")
+        required(await objects.get(Cluster, "a", "default"), "cluster a")
 
 
 def replace_deletion(obj: Cluster) -> Cluster:

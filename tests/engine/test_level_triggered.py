@@ -41,7 +41,7 @@ class Fleet:
         return Done()
 
     async def converged(self, names: list[str]) -> bool:
-        found = [await self.objects.get(Cluster, name) for name in names]
+        found = [await self.objects.get(Cluster, name, "default") for name in names]
         return all(obj is not None and obj.status.observed_generation == 1 for obj in found)
 
 
@@ -62,7 +62,9 @@ async def test_fleet_converges_without_events(deaf: bool, limit: int) -> None:
     assert await fleet.converged(names) is (not deaf and limit == 100)
     await clock.advance(400)
     assert await fleet.converged(names)
-    assert fleet.cache.get(Cluster, "c0") == await fleet.objects.get(Cluster, "c0")
+    assert fleet.cache.get(Cluster, "c0", "default") == await fleet.objects.get(
+        Cluster, "c0", "default"
+    )
     assert key("c0") in [obj.key for obj in fleet.cache.all(Cluster)]
     for task in tasks:
         task.cancel()

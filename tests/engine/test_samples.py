@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from labfleet.engine.samples import SampleRing
 from labfleet.interfaces.telemetry import Samples
+from labfleet.resources.meta import Key
 from labfleet.resources.telemetry import ProviderPoint, Sample, SystemStats
 
 START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
@@ -20,10 +21,10 @@ def test_the_newest_samples_of_a_worker_are_kept() -> None:
     ring: Samples = SampleRing(kept=3)
     for number in range(5):
         ring.put(sample("w", number))
-    assert [each.at.second for each in ring.recent("w", 10)] == [2, 3, 4]
-    assert [each.at.second for each in ring.recent("w", 2)] == [3, 4]
-    assert ring.newest("w") == sample("w", 4)
-    assert ring.recent("w", 0) == ()
+    assert [each.at.second for each in ring.recent(Key("Worker", "default", "w"), 10)] == [2, 3, 4]
+    assert [each.at.second for each in ring.recent(Key("Worker", "default", "w"), 2)] == [3, 4]
+    assert ring.newest(Key("Worker", "default", "w")) == sample("w", 4)
+    assert ring.recent(Key("Worker", "default", "w"), 0) == ()
 
 
 def test_the_number_of_workers_is_bounded() -> None:
@@ -31,10 +32,10 @@ def test_the_number_of_workers_is_bounded() -> None:
     ring = SampleRing(workers=2)
     for name in ("a", "b", "a", "c"):
         ring.put(sample(name))
-    assert set(ring.workers()) == {"a", "c"}
-    assert ring.newest("b") is None
-    ring.forget("a")
-    ring.forget("a")
+    assert {each.name for each in ring.workers()} == {"a", "c"}
+    assert ring.newest(Key("Worker", "default", "b")) is None
+    ring.forget(Key("Worker", "default", "a"))
+    ring.forget(Key("Worker", "default", "a"))
     assert ring.workers() == ("c",)
 
 
@@ -82,11 +83,11 @@ def test_the_feed_is_bounded_and_a_gap_is_seen() -> None:
 def test_points_are_kept_once_and_in_order() -> None:
     """CloudWatch tells the same points again and again."""
     ring = SampleRing(kept=3)
-    ring.put_points("w", [point(0), point(5)])
-    ring.put_points("w", [point(0), point(5), point(10), point(15)])
-    assert [each.at.minute for each in ring.points("w")] == [5, 10, 15]
-    assert ring.workers() == ("w",)
-    ring.put_points("v", [])
-    assert ring.points("v") == ()
-    ring.forget("w")
-    assert (ring.workers(), ring.points("w")) == ((), ())
+    ring.put_points(Key("Worker", "default", "w"), [point(0), point(5)])
+    ring.put_points(Key("Worker", "default", "w"), [point(0), point(5), point(10), point(15)])
+    assert [each.at.minute for each in ring.points(Key("Worker", "default", "w"))] == [5, 10, 15]
+    assert [each.name for each in ring.workers()] == ["w"]
+    ring.put_points(Key("Worker", "default", "v"), [])
+    assert ring.points(Key("Worker", "default", "v")) == ()
+    ring.forget(Key("Worker", "default", "w"))
+    assert (ring.workers(), ring.points(Key("Worker", "default", "w"))) == ((), ())

@@ -115,7 +115,7 @@ class World:
 
     async def status(self, obj: Any, **changes: Any) -> Any:
         """Write status fields, as a controller does."""
-        fresh = await self.parts.objects.get(type(obj), obj.name)
+        fresh = await self.parts.objects.get(type(obj), obj.name, obj.namespace)
         status = msgspec.structs.replace(fresh.status, **changes)
         cause = stores.Cause("controller", self.clock.now(), reason="Observed")
         new = msgspec.structs.replace(fresh, status=status)

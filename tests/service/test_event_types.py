@@ -148,7 +148,7 @@ async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
     moved = {**body, "metadata": {"name": "h", "resourceVersion": made.metadata.resource_version}}
     moved["spec"] = {**body["spec"], "url": "http://10.0.0.2/"}
     with pytest.raises(errors.Denied):
-        await objects.replace(world.parts, OPERATOR, row, "h", moved)
+        await objects.replace(world.parts, OPERATOR, row, "h", moved, namespace="default")
     wrong = {
         "metadata": {"name": "h2"},
         "spec": {"url": "https://example.com/", "types": ["wrk.*"]},

@@ -66,17 +66,17 @@ async def test_a_user_sees_and_ends_only_its_own_sessions(world: World):
     assert page.total == 1
     later = world.clock.now() + timedelta(hours=2)
     for call in (
-        objects.get(world.parts, eve, row, "other"),
-        objects.delete(world.parts, eve, row, "other"),
-        objects.events(world.parts, eve, row, "other"),
-        explain.explain(world.parts, eve, row, "other"),
-        verbs.cancel(world.parts, eve, "other"),
-        verbs.extend(world.parts, eve, "other", end=later),
-        verbs.observe(world.parts, eve, "other"),
+        objects.get(world.parts, eve, row, "other", "default"),
+        objects.delete(world.parts, eve, row, "other", "default"),
+        objects.events(world.parts, eve, row, "other", "default"),
+        explain.explain(world.parts, eve, row, "other", "default"),
+        verbs.cancel(world.parts, eve, "other", "default"),
+        verbs.extend(world.parts, eve, "other", "default", end=later),
+        verbs.observe(world.parts, eve, "other", "default"),
     ):
         with pytest.raises(errors.Gone):
             await call
-    assert (await verbs.cancel(world.parts, eve, "mine")).spec.cancel.by == "eve"
+    assert (await verbs.cancel(world.parts, eve, "mine", "default")).spec.cancel.by == "eve"
 
 
 @pytest.mark.asyncio

@@ -23,7 +23,9 @@ PROGRAM = who("internal", "runner")
 
 
 async def ask(world: World, key: str | None = None, **body):
-    return await admission.request_run(world.parts, PROGRAM, {**RUN, **body}, key=key)
+    return await admission.request_run(
+        world.parts, PROGRAM, {**RUN, **body}, key=key, namespace="default"
+    )
 
 
 @pytest.mark.asyncio
@@ -45,13 +47,13 @@ async def test_a_reported_end_gives_the_capacity_back_once(world: World):
     await world.make("Cluster", "default", {"capacity": {"cpu": 2, "memory": "10Gi"}})
     first = await ask(world)
     assert (await ask(world)).status.phase is SimulationPhase.DENIED
-    ended = await admission.simulation_complete(world.parts, PROGRAM, first.name)
+    ended = await admission.simulation_complete(world.parts, PROGRAM, first.name, "default")
     assert ended.status.phase is SimulationPhase.COMPLETED
-    assert await admission.simulation_complete(world.parts, PROGRAM, first.name) == ended
+    assert await admission.simulation_complete(world.parts, PROGRAM, first.name, "default") == ended
     assert (await ask(world)).status.phase is SimulationPhase.APPROVED
     for name in ("nope", "", "x" * 100, "a\0"):
         with pytest.raises(errors.Gone):
-            await admission.simulation_complete(world.parts, PROGRAM, name)
+            await admission.simulation_complete(world.parts, PROGRAM, name, "default")
 
 
 @pytest.mark.asyncio
@@ -66,7 +68,7 @@ async def test_a_forgotten_approval_expires_after_its_duration_and_grace(world: 
     assert await admission.expire(world.parts, ADMIN) == 1
     await world.parts.fresh()
     assert await admission.expire(world.parts, ADMIN) == 0
-    found = await explain.explain(world.parts, ADMIN, KINDS["Simulation"], made.name)
+    found = await explain.explain(world.parts, ADMIN, KINDS["Simulation"], made.name, "default")
     assert found.phase == "EXPIRED"
 
 
@@ -90,7 +92,7 @@ async def test_bad_requests_are_named(world: World):
             await ask(world, **body)
         assert caught.value.problems
     with pytest.raises(errors.Denied):
-        await admission.request_run(world.parts, who("user", "eve"), RUN)
+        await admission.request_run(world.parts, who("user", "eve"), RUN, namespace="default")
 
 
 @pytest.mark.asyncio
@@ -100,7 +102,7 @@ async def test_a_cluster_with_approvals_stays_and_so_does_their_record(world: Wo
     made = await ask(world)
     for kind, name in (("Cluster", "default"), ("Simulation", made.name)):
         with pytest.raises(Refused):
-            await objects.delete(world.parts, ADMIN, KINDS[kind], name)
-    await admission.simulation_complete(world.parts, PROGRAM, made.name)
+            await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
+    await admission.simulation_complete(world.parts, PROGRAM, made.name, "default")
     for kind, name in (("Cluster", "default"), ("Simulation", made.name)):
-        await objects.delete(world.parts, ADMIN, KINDS[kind], name)
+        await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")

@@ -48,7 +48,7 @@ async def test_what_was_found_becomes_observed_workers_once() -> None:
         assert made.names == ("lab", "lab-00000002", "lab-00000003")
         again = await take(w, found(3)[::-1])
         assert (again.names, again.known) == ((), 3)
-        worker = await w.parts.objects.get(Worker, "lab")
+        worker = await w.parts.objects.get(Worker, "lab", "default")
         assert worker is not None
         assert worker.spec.origin is not None
         assert worker.spec.origin.managed is False
@@ -95,17 +95,22 @@ async def test_deleting_an_observed_worker_leaves_the_machine_and_is_remembered(
     async with world() as w:
         await ready(w)
         await take(w, found(1, Name="lab"))
-        gone = await objects.delete(w.parts, ADMIN, WORKER, "lab")
+        gone = await objects.delete(w.parts, ADMIN, WORKER, "lab", "default")
         assert "left alone" in gone.status.message
         assert gone.metadata.finalizers == ()
         made = await take(w, found(1, Name="lab"))
         assert (made.names, made.ignored) == ((), ("i-00000000000000001",))
         back = await adoption.adopt_instance(
-            w.parts, ADMIN, "i-00000000000000001", region=REGION, template="metal"
+            w.parts,
+            ADMIN,
+            "i-00000000000000001",
+            region=REGION,
+            template="metal",
+            namespace="default",
         )
         assert back.spec.origin is not None
         assert back.spec.origin.managed
-        region = await w.parts.objects.get(Region, REGION)
+        region = await w.parts.objects.get(Region, REGION, "default")
         assert region is not None
         assert region.status.ignored == ()
 
@@ -118,12 +123,24 @@ async def test_an_observed_worker_is_not_told_what_to_become() -> None:
         await take(w, found(1, Name="lab"))
         for desired in ("Stopped", "Terminated"):
             with pytest.raises(Refused, match="only observed"):
-                await verbs.desire(w.parts, ADMIN, "lab", desired=desired)
+                await verbs.desire(w.parts, ADMIN, "lab", "default", desired=desired)
             with pytest.raises(Refused, match="only observed"):
-                await objects.patch(w.parts, ADMIN, WORKER, "lab", {"spec": {"desired": desired}})
+                await objects.patch(
+                    w.parts,
+                    ADMIN,
+                    WORKER,
+                    "lab",
+                    {"spec": {"desired": desired}},
+                    namespace="default",
+                )
         with pytest.raises(errors.Invalid, match="origin"):
             await objects.patch(
-                w.parts, ADMIN, WORKER, "lab", {"spec": {"origin": {"kind": "external"}}}
+                w.parts,
+                ADMIN,
+                WORKER,
+                "lab",
+                {"spec": {"origin": {"kind": "external"}}},
+                namespace="default",
             )
 
 
@@ -133,15 +150,20 @@ async def test_adopting_makes_it_managed_once() -> None:
     async with world() as w:
         await ready(w)
         await take(w, found(1, Name="lab"))
-        first = await adoption.adopt(w.parts, ADMIN, "lab")
+        first = await adoption.adopt(w.parts, ADMIN, "lab", "default")
         assert first.spec.origin is not None
         assert first.spec.origin.managed
         same = await adoption.adopt_instance(
-            w.parts, ADMIN, "i-00000000000000001", region=REGION, template="metal"
+            w.parts,
+            ADMIN,
+            "i-00000000000000001",
+            region=REGION,
+            template="metal",
+            namespace="default",
         )
         assert same.metadata.uid == first.metadata.uid
         with pytest.raises(errors.Denied):
-            await adoption.adopt(w.parts, who("user", "bob"), "lab")
+            await adoption.adopt(w.parts, who("user", "bob"), "lab", "default")
 
 
 @pytest.mark.asyncio
@@ -151,7 +173,7 @@ async def test_a_worker_that_we_launched_is_not_adopted() -> None:
         await w.template()
         await w.make("Worker", "w1", {"template": "metal"})
         with pytest.raises(Refused, match="launched by us"):
-            await adoption.adopt(w.parts, ADMIN, "w1")
+            await adoption.adopt(w.parts, ADMIN, "w1", "default")
 
 
 @pytest.mark.asyncio
@@ -160,19 +182,28 @@ async def test_an_external_server_has_a_login_and_no_stop() -> None:
     async with world() as w:
         ref = SecretRef(env="CML_PASSWORD")
         made = await adoption.adopt_server(
-            w.parts, ADMIN, "https://cml.example/", username="ann", password=ref
+            w.parts,
+            ADMIN,
+            "https://cml.example/",
+            username="ann",
+            password=ref,
+            namespace="default",
         )
         assert made.spec.machine is not None
         assert made.spec.machine.cml.api_base_url == "https://cml.example"
         assert made.spec.machine.cml.admin_username == "ann"
-        same = await adoption.adopt_server(w.parts, ADMIN, "https://cml.example", password=ref)
+        same = await adoption.adopt_server(
+            w.parts, ADMIN, "https://cml.example", password=ref, namespace="default"
+        )
         assert same.metadata.uid == made.metadata.uid
         with pytest.raises(Refused, match="nothing here can stop"):
-            await verbs.desire(w.parts, ADMIN, made.name, desired="Stopped")
-        assert (await verbs.desire(w.parts, ADMIN, made.name, desired="Terminated")).name
+            await verbs.desire(w.parts, ADMIN, made.name, "default", desired="Stopped")
+        assert (await verbs.desire(w.parts, ADMIN, made.name, "default", desired="Terminated")).name
         for url in ("http://169.254.169.254", "ftp://cml.example", "https://a:b@cml.example"):
             with pytest.raises(errors.Invalid, match=r"CML|http|password"):
-                await adoption.adopt_server(w.parts, ADMIN, url, password=ref, name="x")
+                await adoption.adopt_server(
+                    w.parts, ADMIN, url, password=ref, name="x", namespace="default"
+                )
 
 
 @pytest.mark.asyncio
@@ -180,9 +211,15 @@ async def test_adopting_an_address_again_takes_the_new_login() -> None:
     """A wrong password is mended by saying the right one; the worker stays the same."""
     async with world() as w:
         url, wrong, right = "https://10.0.0.7:8443", SecretRef(env="WRONG"), SecretRef(file="/pw")
-        made = await adoption.adopt_server(w.parts, ADMIN, url, password=wrong)
+        made = await adoption.adopt_server(w.parts, ADMIN, url, password=wrong, namespace="default")
         same = await adoption.adopt_server(
-            w.parts, ADMIN, url, username="ann", password=right, fingerprint="ab" * 32
+            w.parts,
+            ADMIN,
+            url,
+            username="ann",
+            password=right,
+            fingerprint="ab" * 32,
+            namespace="default",
         )
         assert same.metadata.uid == made.metadata.uid
         assert same.spec.machine is not None
@@ -191,7 +228,9 @@ async def test_adopting_an_address_again_takes_the_new_login() -> None:
         assert (cml.tls.fingerprint, cml.api_base_url) == ("ab" * 32, url)
         assert same.metadata.generation == made.metadata.generation + 1
         with pytest.raises(errors.Invalid, match="not both"):
-            await adoption.adopt_server(w.parts, ADMIN, url, template="metal", password=right)
+            await adoption.adopt_server(
+                w.parts, ADMIN, url, template="metal", password=right, namespace="default"
+            )
 
 
 @pytest.mark.asyncio
@@ -200,7 +239,11 @@ async def test_two_servers_on_one_host_get_two_names() -> None:
     async with world() as w:
         made = [
             await adoption.adopt_server(
-                w.parts, ADMIN, f"https://cml.example{port}", password=SecretRef(env="V")
+                w.parts,
+                ADMIN,
+                f"https://cml.example{port}",
+                password=SecretRef(env="V"),
+                namespace="default",
             )
             for port in ("", ":8443", ":9443")
         ]
@@ -249,12 +292,12 @@ async def test_a_leak_is_resolved_with_a_note() -> None:
             spec=LeakSpec(worker="w1", since=w.clock.now()),
         )
         await w.parts.objects.save(leak, cause=w.parts.cause(ADMIN, "x"))
-        await leaks.resolve(w.parts, ADMIN, "w1-abc", note="freed in CSSM")
-        assert await w.parts.objects.get(Leak, "w1-abc") is None
-        [last, *_] = await objects.events(w.parts, ADMIN, KINDS["Leak"], "w1-abc")
+        await leaks.resolve(w.parts, ADMIN, "w1-abc", "default", note="freed in CSSM")
+        assert await w.parts.objects.get(Leak, "w1-abc", "default") is None
+        [last, *_] = await objects.events(w.parts, ADMIN, KINDS["Leak"], "w1-abc", "default")
         assert (last.type, last.reason, last.actor) == ("DELETED", "Resolved: freed in CSSM", "ada")
         with pytest.raises(errors.Gone):
-            await leaks.resolve(w.parts, ADMIN, "w1-abc")
+            await leaks.resolve(w.parts, ADMIN, "w1-abc", "default")
 
 
 @pytest.mark.asyncio
@@ -266,11 +309,20 @@ async def test_only_operators_and_admins_adopt(role: str) -> None:
         caller = who(role)
         with pytest.raises(errors.Denied):
             await adoption.adopt_server(
-                w.parts, caller, "https://elsewhere.example", password=SecretRef(env="CML")
+                w.parts,
+                caller,
+                "https://elsewhere.example",
+                password=SecretRef(env="CML"),
+                namespace="default",
             )
         with pytest.raises(errors.Denied):
             await adoption.adopt_instance(
-                w.parts, caller, "i-00000000000000009", region=REGION, template="metal"
+                w.parts,
+                caller,
+                "i-00000000000000009",
+                region=REGION,
+                template="metal",
+                namespace="default",
             )
         with pytest.raises(errors.Denied):
-            await adoption.adopt(w.parts, caller, "w")
+            await adoption.adopt(w.parts, caller, "w", "default")

@@ -57,10 +57,12 @@ async def test_lists_and_mappings_where_text_belongs_are_invalid(
         body[place] = value
     if not (value == {} and place == "metadata.resourceVersion"):
         with pytest.raises(errors.Invalid):
-            await objects.patch(world.parts, ADMIN, KINDS["Cluster"], "c", body)
+            await objects.patch(
+                world.parts, ADMIN, KINDS["Cluster"], "c", body, namespace="default"
+            )
     with pytest.raises((errors.Invalid, errors.Conflict)):
-        await objects.replace(world.parts, ADMIN, KINDS["Cluster"], "c", body)
-    assert (await objects.get(world.parts, ADMIN, KINDS["Cluster"], "c")) == made
+        await objects.replace(world.parts, ADMIN, KINDS["Cluster"], "c", body, namespace="default")
+    assert (await objects.get(world.parts, ADMIN, KINDS["Cluster"], "c", "default")) == made
 
 
 def test_a_body_of_nothing_but_unknown_keys_costs_a_bounded_number_of_hints(

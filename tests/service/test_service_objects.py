@@ -102,7 +102,9 @@ async def test_server_set_metadata_is_refused_from_people(world: World, field: s
     made = await world.make("Cluster", "c", {"capacity": {}})
     body = {"metadata": {field: value}}
     with pytest.raises(errors.Invalid):
-        await objects.patch(world.parts, ADMIN, KINDS["Cluster"], made.name, body)
+        await objects.patch(
+            world.parts, ADMIN, KINDS["Cluster"], made.name, body, namespace="default"
+        )
 
 
 @pytest.mark.asyncio
@@ -146,10 +148,17 @@ async def test_status_in_a_body_is_ignored(world: World):
     assert made.status.phase is SessionPhase.PENDING
     read = msgspec.to_builtins(made)
     read["status"]["phase"] = "COMPLETED"
-    same = await objects.replace(world.parts, ADMIN, KINDS["Session"], "s", read)
+    same = await objects.replace(
+        world.parts, ADMIN, KINDS["Session"], "s", read, namespace="default"
+    )
     assert same == made
     patched = await objects.patch(
-        world.parts, ADMIN, KINDS["Session"], "s", {"status": {"phase": "COMPLETED"}}
+        world.parts,
+        ADMIN,
+        KINDS["Session"],
+        "s",
+        {"status": {"phase": "COMPLETED"}},
+        namespace="default",
     )
     assert patched == made
 
@@ -160,12 +169,17 @@ async def test_generation_moves_on_spec_changes_only(world: World):
     made = await world.make("Cluster", "c", {"capacity": {"cpu": 4}})
     row = KINDS["Cluster"]
     labelled = await objects.patch(
-        world.parts, ADMIN, row, "c", {"metadata": {"labels": {"a": "b"}}}
+        world.parts, ADMIN, row, "c", {"metadata": {"labels": {"a": "b"}}}, namespace="default"
     )
     assert labelled.metadata.generation == made.metadata.generation == 1
     assert labelled.revision > made.revision
     changed = await objects.patch(
-        world.parts, ADMIN, row, "c", {"spec": {"cpuPercent": 50, "capacity": {"cpu": "2500m"}}}
+        world.parts,
+        ADMIN,
+        row,
+        "c",
+        {"spec": {"cpuPercent": 50, "capacity": {"cpu": "2500m"}}},
+        namespace="default",
     )
     assert changed.metadata.generation == 2
     assert changed.spec.capacity.cpu_milli == 2500
@@ -179,7 +193,9 @@ async def test_a_merge_patch_takes_away_with_null(world: World):
         "Cluster", "c", {"capacity": {}, "cpuPercent": 50}, labels={"a": "b", "c": "d"}
     )
     patch = {"metadata": {"labels": {"a": None}}, "spec": {"cpuPercent": None}}
-    changed = await objects.patch(world.parts, ADMIN, KINDS["Cluster"], "c", patch)
+    changed = await objects.patch(
+        world.parts, ADMIN, KINDS["Cluster"], "c", patch, namespace="default"
+    )
     assert changed.metadata.labels == {"c": "d"}
     assert changed.spec.cpu_percent == 80
 
@@ -189,14 +205,18 @@ async def test_a_stale_version_is_a_conflict_that_names_the_present_one(world: W
     """PUT, PATCH and DELETE all compare resourceVersion when it is given."""
     made = await world.make("Cluster", "c", {"capacity": {"cpu": 4}})
     row = KINDS["Cluster"]
-    now = await objects.patch(world.parts, ADMIN, row, "c", {"spec": {"cpuPercent": 50}})
+    now = await objects.patch(
+        world.parts, ADMIN, row, "c", {"spec": {"cpuPercent": 50}}, namespace="default"
+    )
     old = {"metadata": {"resourceVersion": made.metadata.resource_version}}
     whole = {**msgspec.to_builtins(now), "metadata": {"name": "c", **old["metadata"]}}
     version = made.metadata.resource_version
     for call in (
-        objects.patch(world.parts, ADMIN, row, "c", {**old, "spec": {"cpuPercent": 60}}),
-        objects.replace(world.parts, ADMIN, row, "c", whole),
-        objects.delete(world.parts, ADMIN, row, "c", version=version),
+        objects.patch(
+            world.parts, ADMIN, row, "c", {**old, "spec": {"cpuPercent": 60}}, namespace="default"
+        ),
+        objects.replace(world.parts, ADMIN, row, "c", whole, namespace="default"),
+        objects.delete(world.parts, ADMIN, row, "c", "default", version=version),
     ):
         with pytest.raises(Stale) as caught:
             await call
@@ -210,11 +230,18 @@ async def test_racing_patches_without_a_version_all_land(world: World):
     row = KINDS["Cluster"]
     await asyncio.gather(
         *(
-            objects.patch(world.parts, ADMIN, row, "c", {"metadata": {"labels": {f"l{n}": "x"}}})
+            objects.patch(
+                world.parts,
+                ADMIN,
+                row,
+                "c",
+                {"metadata": {"labels": {f"l{n}": "x"}}},
+                namespace="default",
+            )
             for n in range(6)
         )
     )
-    found = await objects.get(world.parts, ADMIN, row, "c")
+    found = await objects.get(world.parts, ADMIN, row, "c", "default")
     assert len(found.metadata.labels) == 6
 
 
@@ -224,11 +251,23 @@ async def test_frozen_fields_are_refused_by_name_and_kept_when_left_out(world: W
     await world.definition(title="old")
     row = KINDS["Definition"]
     with pytest.raises(errors.Invalid) as caught:
-        await objects.patch(world.parts, ADMIN, row, "two", {"spec": {"topology": TOPOLOGY + " "}})
+        await objects.patch(
+            world.parts,
+            ADMIN,
+            row,
+            "two",
+            {"spec": {"topology": TOPOLOGY + " "}},
+            namespace="default",
+        )
     assert caught.value.problems[0][0] == "spec.topology"
     assert caught.value.reason == "FrozenField"
     changed = await objects.replace(
-        world.parts, ADMIN, row, "two", {"metadata": {"name": "two"}, "spec": {"title": "new"}}
+        world.parts,
+        ADMIN,
+        row,
+        "two",
+        {"metadata": {"name": "two"}, "spec": {"title": "new"}},
+        namespace="default",
     )
     assert (changed.spec.title, changed.spec.topology) == ("new", TOPOLOGY)
 
@@ -238,11 +277,11 @@ async def test_delete_removes_at_once_without_finalizers(world: World):
     """The answer carries the time of the end, and the object is gone."""
     await world.make("Cluster", "c", {"capacity": {}})
     row = KINDS["Cluster"]
-    ended = await objects.delete(world.parts, ADMIN, row, "c")
+    ended = await objects.delete(world.parts, ADMIN, row, "c", "default")
     assert ended.metadata.deletion_timestamp == world.clock.now()
     with pytest.raises(errors.Gone):
-        await objects.get(world.parts, ADMIN, row, "c")
-    history = await objects.events(world.parts, ADMIN, row, "c")
+        await objects.get(world.parts, ADMIN, row, "c", "default")
+    history = await objects.events(world.parts, ADMIN, row, "c", "default")
     assert [each.type for each in history] == ["DELETED", "ADDED"]
     assert history[0].actor == "ada"
     assert history[0].request_id == "req-1"
@@ -257,10 +296,10 @@ async def test_delete_waits_for_finalizers_and_can_be_asked_again(world: World):
     held = msgspec.structs.replace(made, metadata=metadata)
     await world.parts.objects.save(held, cause=world.parts.cause(ADMIN, "Launched"))
     row = KINDS["Worker"]
-    ended = await objects.delete(world.parts, ADMIN, row, "w")
+    ended = await objects.delete(world.parts, ADMIN, row, "w", "default")
     assert ended.deleting
     assert ended.metadata.finalizers == ("labfleet/ec2-instance",)
-    assert await objects.delete(world.parts, ADMIN, row, "w") == ended
+    assert await objects.delete(world.parts, ADMIN, row, "w", "default") == ended
 
 
 @pytest.mark.asyncio
@@ -322,7 +361,9 @@ async def test_an_unknown_or_deprecated_definition_is_refused(world: World):
         await world.make("Session", "s", {"definition": "twoo"})
     row = KINDS["Definition"]
     patch = {"spec": {"deprecated": True, "replacement": "three"}}
-    assert (await objects.patch(world.parts, ADMIN, row, "two", patch)).status.phase == "DEPRECATED"
+    assert (
+        await objects.patch(world.parts, ADMIN, row, "two", patch, namespace="default")
+    ).status.phase == "DEPRECATED"
     with pytest.raises(errors.Invalid, match="use 'three'"):
         await world.session("s")
 
@@ -336,12 +377,12 @@ async def test_what_is_in_use_cannot_be_deleted(world: World):
     await world.make("Pool", "p", {"template": "metal"})
     for kind, name in (("Definition", "two"), ("Template", "metal")):
         with pytest.raises(Refused) as caught:
-            await objects.delete(world.parts, ADMIN, KINDS[kind], name)
+            await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
         assert caught.value.reason == "InUse"
-    await objects.delete(world.parts, ADMIN, KINDS["Session"], "s")
-    await objects.delete(world.parts, ADMIN, KINDS["Pool"], "p")
+    await objects.delete(world.parts, ADMIN, KINDS["Session"], "s", "default")
+    await objects.delete(world.parts, ADMIN, KINDS["Pool"], "p", "default")
     for kind, name in (("Definition", "two"), ("Template", "metal")):
-        await objects.delete(world.parts, ADMIN, KINDS[kind], name)
+        await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
 
 
 @pytest.mark.asyncio
@@ -350,7 +391,7 @@ async def test_a_session_made_while_its_definition_is_deleted_never_hangs_in_the
     for n in range(10):
         await world.definition()
         results = await asyncio.gather(
-            objects.delete(world.parts, ADMIN, KINDS["Definition"], "two"),
+            objects.delete(world.parts, ADMIN, KINDS["Definition"], "two", "default"),
             world.session(f"s{n}"),
             return_exceptions=True,
         )
@@ -358,9 +399,9 @@ async def test_a_session_made_while_its_definition_is_deleted_never_hangs_in_the
         made = not isinstance(results[1], BaseException)
         assert not (deleted and made)
         if made:
-            await objects.delete(world.parts, ADMIN, KINDS["Session"], f"s{n}")
+            await objects.delete(world.parts, ADMIN, KINDS["Session"], f"s{n}", "default")
         if not deleted:
-            await objects.delete(world.parts, ADMIN, KINDS["Definition"], "two")
+            await objects.delete(world.parts, ADMIN, KINDS["Definition"], "two", "default")
 
 
 @pytest.mark.asyncio
@@ -374,7 +415,12 @@ async def test_a_worker_takes_its_machine_from_the_template(world: World):
         with pytest.raises(errors.Invalid):
             await world.make("Worker", "w2", spec)
     changed = await objects.replace(
-        world.parts, ADMIN, KINDS["Worker"], "w", {"metadata": {}, "spec": {"desired": "Stopped"}}
+        world.parts,
+        ADMIN,
+        KINDS["Worker"],
+        "w",
+        {"metadata": {}, "spec": {"desired": "Stopped"}},
+        namespace="default",
     )
     assert changed.spec.machine == made.spec.machine
 
@@ -392,7 +438,7 @@ async def test_a_pool_on_its_way_out_takes_no_worker(world: World):
         return await world.make("Worker", f"w{n}", {"pool": "p"})
 
     results = await asyncio.gather(
-        objects.delete(world.parts, ADMIN, KINDS["Pool"], "p"),
+        objects.delete(world.parts, ADMIN, KINDS["Pool"], "p", "default"),
         *(join(n) for n in range(50)),
         return_exceptions=True,
     )
@@ -480,7 +526,7 @@ async def test_deleting_a_bound_session_cancels_it_and_keeps_its_record(world: W
     await world.definition()
     made = await world.session("s")
     await world.status(made, phase=SessionPhase.SCHEDULED, worker="w")
-    ended = await objects.delete(world.parts, ADMIN, KINDS["Session"], "s")
+    ended = await objects.delete(world.parts, ADMIN, KINDS["Session"], "s", "default")
     assert ended.metadata.finalizers == ("labfleet/cml-lab",)
     assert ended.spec.cancel.reason == "deleted"
     assert ended.metadata.generation == 2
@@ -495,7 +541,9 @@ async def test_an_extension_by_patch_is_the_same_as_by_verb(world: World):
     row = KINDS["Session"]
 
     async def patch(**slot):
-        return await objects.patch(world.parts, ADMIN, row, "s", {"spec": {"slot": slot}})
+        return await objects.patch(
+            world.parts, ADMIN, row, "s", {"spec": {"slot": slot}}, namespace="default"
+        )
 
     later = (start + timedelta(hours=2)).isoformat()
     changed = await patch(end=later)
@@ -505,10 +553,10 @@ async def test_an_extension_by_patch_is_the_same_as_by_verb(world: World):
             await patch(**slot)
     cancel = {"cancel": {"at": later}}
     with pytest.raises(errors.Invalid):
-        await objects.patch(world.parts, ADMIN, row, "s", {"spec": cancel})
-    await verbs.cancel(world.parts, ADMIN, "s")
+        await objects.patch(world.parts, ADMIN, row, "s", {"spec": cancel}, namespace="default")
+    await verbs.cancel(world.parts, ADMIN, "s", "default")
     body = {"metadata": {}, "spec": {"definition": "two", "priority": 3}}
-    kept = await objects.replace(world.parts, ADMIN, row, "s", body)
+    kept = await objects.replace(world.parts, ADMIN, row, "s", body, namespace="default")
     assert isinstance(kept, Session)
     assert kept.spec.cancel is not None
     assert kept.spec.slot == changed.spec.slot

@@ -27,13 +27,20 @@ async def test_a_server_is_one_worker_however_its_address_is_spelled(again: str)
     ref = SecretRef(env="CML_PASSWORD")
     async with world() as w:
         first = await adoption.adopt_server(
-            w.parts, ADMIN, "https://cml.example.org", password=ref, name="one"
+            w.parts, ADMIN, "https://cml.example.org", password=ref, name="one", namespace="default"
         )
         await w.parts.fresh()
-        same = await adoption.adopt_server(w.parts, ADMIN, again, password=ref, name="two")
+        same = await adoption.adopt_server(
+            w.parts, ADMIN, again, password=ref, name="two", namespace="default"
+        )
         assert same.metadata.uid == first.metadata.uid
         other = await adoption.adopt_server(
-            w.parts, ADMIN, "https://cml.example.org:8443", password=ref, name="three"
+            w.parts,
+            ADMIN,
+            "https://cml.example.org:8443",
+            password=ref,
+            name="three",
+            namespace="default",
         )
         assert other.metadata.uid != first.metadata.uid
 
@@ -50,7 +57,9 @@ async def test_an_address_that_is_none_is_refused_when_it_is_named(url: str) -> 
     """Not hours later, by a worker that never answers."""
     async with world() as w:
         with pytest.raises(errors.Invalid) as caught:
-            await adoption.adopt_server(w.parts, ADMIN, url, password=SecretRef(env="P"))
+            await adoption.adopt_server(
+                w.parts, ADMIN, url, password=SecretRef(env="P"), namespace="default"
+            )
         assert caught.value.reason == "UnsafeUrl"
 
 
@@ -61,7 +70,7 @@ async def test_a_region_that_is_none_cannot_hold_garbage_collection() -> None:
         await w.template()
         with pytest.raises(errors.Invalid, match="region"):
             await adoption.adopt_instance(
-                w.parts, ADMIN, "i-0abc12345", region="moon", template="metal"
+                w.parts, ADMIN, "i-0abc12345", region="moon", template="metal", namespace="default"
             )
         with pytest.raises(errors.Invalid, match="region"):
             await adoption.bulk_import(w.parts, ADMIN, (), region="moon", source="x")
@@ -76,11 +85,16 @@ async def test_an_instance_of_another_region_is_not_taken_for_the_one_asked_for(
     async with world() as w:
         await w.template()
         here = {"region": "us-east-1", "template": "metal"}
-        await adoption.adopt_instance(w.parts, ADMIN, "i-0abc12345", **here)
+        await adoption.adopt_instance(w.parts, ADMIN, "i-0abc12345", namespace="default", **here)
         await w.parts.fresh()
         with pytest.raises(Refused, match="us-east-1"):
             await adoption.adopt_instance(
-                w.parts, ADMIN, "i-0abc12345", region="eu-west-1", template="metal"
+                w.parts,
+                ADMIN,
+                "i-0abc12345",
+                region="eu-west-1",
+                template="metal",
+                namespace="default",
             )
 
 
@@ -102,20 +116,27 @@ async def test_a_patch_says_no_more_than_the_verbs_do() -> None:
         await w.make("Worker", "w", {"template": "metal"})
         forged = {"deadline": "2020-01-01T00:00:00Z", "requestedBy": "idle", "force": True}
         with pytest.raises(errors.Invalid, match="verb drain"):
-            await objects.patch(w.parts, ADMIN, WORKER, "w", {"spec": {"drain": forged}})
-        await objects.patch(w.parts, ADMIN, WORKER, "w", {"spec": {"desired": "Terminated"}})
+            await objects.patch(
+                w.parts, ADMIN, WORKER, "w", {"spec": {"drain": forged}}, namespace="default"
+            )
+        await objects.patch(
+            w.parts, ADMIN, WORKER, "w", {"spec": {"desired": "Terminated"}}, namespace="default"
+        )
         with pytest.raises(Refused, match="being terminated"):
-            await objects.patch(w.parts, ADMIN, WORKER, "w", {"spec": {"desired": "Ready"}})
+            await objects.patch(
+                w.parts, ADMIN, WORKER, "w", {"spec": {"desired": "Ready"}}, namespace="default"
+            )
 
 
 @pytest.mark.parametrize("kind", ["Worker", "Pool"])
 @pytest.mark.asyncio
-async def test_no_two_namespaces_share_a_name_that_the_fleet_goes_by(kind: str) -> None:
-    """Samples, ports and a pool's workers are found by name: a twin would shrink or hide them."""
+async def test_two_namespaces_may_use_one_name(kind: str) -> None:
+    """A name is its namespace's: what refers to it in another namespace never meets this one."""
     async with world() as w:
         for space in ("default", "lab"):
             await w.make("Template", "metal", {"machine": MACHINE}, namespace=space)
-        await w.make(kind, "p1", {"template": "metal"})
-        with pytest.raises(errors.Invalid, match="namespace 'default' has this name"):
-            await w.make(kind, "p1", {"template": "metal"}, namespace="lab")
-        assert await w.make(kind, "p2", {"template": "metal"}, namespace="lab")
+        one = await w.make(kind, "p1", {"template": "metal"})
+        other = await w.make(kind, "p1", {"template": "metal"}, namespace="lab")
+        assert one.metadata.uid != other.metadata.uid
+        with pytest.raises(errors.Invalid, match="'metal' does not exist"):
+            await w.make(kind, "p2", {"template": "metal"}, namespace="third")

@@ -37,7 +37,9 @@ async def test_an_object_with_finalizers_can_be_sent_back_changed() -> None:
     async with world() as w:
         shown = await held(w)
         shown["spec"]["tags"] = {"team": "blue"}
-        changed = await objects.replace(w.parts, ADMIN, KINDS["Worker"], "w", shown)
+        changed = await objects.replace(
+            w.parts, ADMIN, KINDS["Worker"], "w", shown, namespace="default"
+        )
         assert changed.spec.tags == {"team": "blue"}
         assert changed.metadata.finalizers == ("labfleet/ec2-instance", "labfleet/cml-licence")
         assert [each.name for each in changed.metadata.owner_references] == ["exam"]
@@ -51,4 +53,4 @@ async def test_other_finalizers_are_still_refused(finalizers: Any) -> None:
         shown = await held(w)
         shown["metadata"]["finalizers"] = finalizers
         with pytest.raises(errors.Invalid, match="set by the server"):
-            await objects.replace(w.parts, ADMIN, KINDS["Worker"], "w", shown)
+            await objects.replace(w.parts, ADMIN, KINDS["Worker"], "w", shown, namespace="default")

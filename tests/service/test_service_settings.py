@@ -10,6 +10,7 @@ from fleet_world import ADMIN, World, who
 from labfleet.kernel import errors
 from labfleet.resources.fleet_settings import NAME, Settings
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Ref
 from labfleet.resources.pool import Pool
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.parts import Refused
@@ -21,12 +22,12 @@ OPERATOR = who("operator", "otto")
 
 
 async def reasons(world: World, kind: str = "Settings", name: str = NAME) -> list[str]:
-    found = await objects.events(world.parts, ADMIN, KINDS[kind], name)
+    found = await objects.events(world.parts, ADMIN, KINDS[kind], name, "default")
     return [each.reason for each in found]
 
 
 async def stored(world: World) -> Settings:
-    found = await world.parts.objects.get(Settings, NAME)
+    found = await world.parts.objects.get(Settings, NAME, "default")
     assert found is not None
     await world.parts.fresh()
     return found
@@ -111,8 +112,10 @@ async def test_there_is_one_settings_object(world: World) -> None:
 async def test_a_patch_makes_the_object_when_it_is_absent(world: World) -> None:
     """PATCH of settings/fleet works on an installation where nobody has set anything."""
     body = {"spec": {"idle": {"enabled": True}}}
-    await objects.patch(world.parts, ADMIN, ROW, NAME, body)
-    await objects.patch(world.parts, ADMIN, ROW, NAME, {"spec": {"idle": {"enabled": None}}})
+    await objects.patch(world.parts, ADMIN, ROW, NAME, body, namespace="default")
+    await objects.patch(
+        world.parts, ADMIN, ROW, NAME, {"spec": {"idle": {"enabled": None}}}, namespace="default"
+    )
     assert (await stored(world)).spec.idle == {}
     assert (await reasons(world))[1] == "Changed idle.enabled false (default) -> true"
 
@@ -124,7 +127,7 @@ async def test_only_an_admin_writes_settings(world: World, caller: Any) -> None:
     with pytest.raises(errors.Denied):
         await settings_verbs.change(world.parts, caller, {"idle.enabled": True})
     with pytest.raises(errors.Denied):
-        await objects.patch(world.parts, caller, ROW, NAME, {"spec": {}})
+        await objects.patch(world.parts, caller, ROW, NAME, {"spec": {}}, namespace="default")
 
 
 @pytest.mark.asyncio
@@ -132,7 +135,7 @@ async def test_an_operator_pauses_and_resumes(world: World) -> None:
     """A pause says since when, by whom and why; the resume leaves nothing of it."""
     await settings_verbs.pause(world.parts, OPERATOR, reason="network work")
     await world.parts.fresh()
-    said = world.parts.settings.paused("any")
+    said = world.parts.settings.paused(Ref(Pool, "default", "any"))
     assert said == ("automatic actions are paused since 2026-11-27 09:00Z by otto: network work")
     await settings_verbs.resume(world.parts, OPERATOR)
     await world.parts.fresh()
@@ -153,11 +156,13 @@ async def test_a_pause_is_read_by_a_process_that_starts_later(world: World) -> N
 async def test_a_whole_body_without_automation_does_not_resume(world: World) -> None:
     """A PUT that does not name the pause keeps it, and delete is refused meanwhile."""
     await settings_verbs.pause(world.parts, OPERATOR, reason="x")
-    await objects.replace(world.parts, ADMIN, ROW, NAME, {"spec": {"idle": {"enabled": True}}})
+    await objects.replace(
+        world.parts, ADMIN, ROW, NAME, {"spec": {"idle": {"enabled": True}}}, namespace="default"
+    )
     found = await stored(world)
     assert (found.spec.idle, found.spec.automation["by"]) == ({"enabled": True}, "otto")
     with pytest.raises(Refused, match="resume"):
-        await objects.delete(world.parts, ADMIN, ROW, NAME)
+        await objects.delete(world.parts, ADMIN, ROW, NAME, "default")
 
 
 @pytest.mark.asyncio
@@ -183,17 +188,21 @@ async def test_a_pool_is_paused_alone(world: World) -> None:
     await world.template()
     for name in ("a", "b"):
         await world.make("Pool", name, {"template": "metal"})
-    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", reason="firmware")
+    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", "default", reason="firmware")
     await world.parts.fresh()
     reader = world.parts.settings
     said = "pool a is paused since 2026-11-27 09:00Z by otto: firmware"
-    assert (reader.paused("a"), reader.paused("b"), reader.paused()) == (said, None, None)
+    assert (
+        reader.paused(Ref(Pool, "default", "a")),
+        reader.paused(Ref(Pool, "default", "b")),
+        reader.paused(),
+    ) == (said, None, None)
     assert [each.pool for each in reader.pauses()] == ["a"]
     assert (await reasons(world, "Pool", "a"))[0] == "PoolPaused (firmware)"
-    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", paused=False)
+    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", "default", paused=False)
     await world.parts.fresh()
     assert reader.pauses() == ()
-    pool = await world.parts.objects.get(Pool, "a")
+    pool = await world.parts.objects.get(Pool, "a", "default")
     assert pool is not None
     assert pool.metadata.annotations == {}
 
@@ -245,12 +254,12 @@ async def test_explanations_say_what_is_paused(world: World) -> None:
     await world.session("s1", kim)
     await settings_verbs.pause(world.parts, OPERATOR, reason="network work")
     await world.parts.fresh()
-    pool = await explain.explain(world.parts, OPERATOR, KINDS["Pool"], "a")
+    pool = await explain.explain(world.parts, OPERATOR, KINDS["Pool"], "a", "default")
     assert pool.paused is not None
     assert "network work" in pool.lines[-1]
-    session = await explain.explain(world.parts, kim, KINDS["Session"], "s1")
+    session = await explain.explain(world.parts, kim, KINDS["Session"], "s1", "default")
     assert session.paused == "automatic actions are paused"
-    definition = await explain.explain(world.parts, kim, KINDS["Definition"], "two")
+    definition = await explain.explain(world.parts, kim, KINDS["Definition"], "two", "default")
     assert definition.paused is None
 
 
@@ -259,12 +268,18 @@ async def test_a_whole_body_without_it_does_not_resume_a_pool(world: World) -> N
     """A PUT that does not name the switch keeps it; one that turns it takes the old mark away."""
     await world.template()
     await world.make("Pool", "a", {"template": "metal"})
-    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", reason="firmware")
+    await settings_verbs.pause_pool(world.parts, OPERATOR, "a", "default", reason="firmware")
     row = KINDS["Pool"]
-    await objects.replace(world.parts, ADMIN, row, "a", {"spec": {"template": "metal"}})
+    await objects.replace(
+        world.parts, ADMIN, row, "a", {"spec": {"template": "metal"}}, namespace="default"
+    )
     await world.parts.fresh()
-    assert world.parts.settings.paused("a") is not None
-    await objects.patch(world.parts, ADMIN, row, "a", {"spec": {"paused": False}})
-    await objects.patch(world.parts, ADMIN, row, "a", {"spec": {"paused": True}})
+    assert world.parts.settings.paused(Ref(Pool, "default", "a")) is not None
+    await objects.patch(
+        world.parts, ADMIN, row, "a", {"spec": {"paused": False}}, namespace="default"
+    )
+    await objects.patch(
+        world.parts, ADMIN, row, "a", {"spec": {"paused": True}}, namespace="default"
+    )
     await world.parts.fresh()
-    assert world.parts.settings.paused("a") == "pool a is paused"
+    assert world.parts.settings.paused(Ref(Pool, "default", "a")) == "pool a is paused"

@@ -89,7 +89,7 @@ async def paused(objects: Objects, uid: str, now: datetime) -> None:
     to no record, and a copy restored beside a running installation has that one's owner tag.
     Garbage collection would end them.
     """
-    old = await objects.get(fleet_settings.Settings, fleet_settings.NAME)
+    old = await objects.find(fleet_settings.REF)
     if old is not None and old.spec.automation.get("paused"):
         return
     metadata = Metadata(name=fleet_settings.NAME, uid=uid, generation=0, creation_timestamp=now)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.parts import Caller, Parts
 from labfleet.service.verbs import objects
@@ -27,9 +28,12 @@ async def ensure(parts: Parts, urls: Sequence[str]) -> tuple[str, ...]:
     refused = []
     for url in urls:
         name = f"notify-{hashlib.sha256(url.encode()).hexdigest()[:12]}"
-        if await parts.objects.get(KINDS["Webhook"].type, name) is not None:
+        if await parts.objects.get(KINDS["Webhook"].type, name, DEFAULT_NAMESPACE) is not None:
             continue
-        body = {"metadata": {"name": name}, "spec": {"url": url, "types": list(TYPES)}}
+        body = {
+            "metadata": {"name": name, "namespace": DEFAULT_NAMESPACE},
+            "spec": {"url": url, "types": list(TYPES)},
+        }
         try:
             await objects.create(parts, WHO, KINDS["Webhook"], body)
         except errors.Conflict:

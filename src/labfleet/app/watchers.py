@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from labfleet.app import logs
@@ -61,12 +62,11 @@ def add_gauges(metrics: Metrics, cache: Cache, controllers: list[Controller]) ->
 
     def objects() -> Iterable[Sample]:
         for name, row in KINDS.items():
-            counts: dict[str, int] = {}
+            counts: Counter[tuple[str, str]] = Counter()
             for obj in cache.all(row.type):
-                phase = str(getattr(obj.status, "phase", "")) or "-"
-                counts[phase] = counts.get(phase, 0) + 1
-            for phase, count in sorted(counts.items()):
-                yield (name, phase), float(count)
+                counts[obj.namespace, str(getattr(obj.status, "phase", "")) or "-"] += 1
+            for (namespace, phase), count in sorted(counts.items()):
+                yield (name, namespace, phase), float(count)
 
     def depths() -> Iterable[Sample]:
         for controller in controllers:
@@ -77,7 +77,12 @@ def add_gauges(metrics: Metrics, cache: Cache, controllers: list[Controller]) ->
             count = sum(key.kind == name for key in cache.quarantined)
             yield (name,), float(count)
 
-    metrics.gauge("labfleet_objects", "Objects by kind and phase.", ("kind", "phase"), objects)
+    metrics.gauge(
+        "labfleet_objects",
+        "Objects by kind, namespace and phase.",
+        ("kind", "namespace", "phase"),
+        objects,
+    )
     metrics.gauge(
         "labfleet_unreadable_objects",
         "Stored objects that cannot be read: nothing acts on them until they are mended.",
@@ -92,14 +97,14 @@ def add_pauses(metrics: Metrics, settings: SettingsReader) -> None:
 
     def paused() -> Iterable[Sample]:
         pauses = settings.pauses()
-        yield ("*",), float(any(each.pool is None for each in pauses))
+        yield ("*", "*"), float(any(each.pool is None for each in pauses))
         for each in pauses:
             if each.pool is not None:
-                yield (each.pool,), 1.0
+                yield (each.namespace, each.pool), 1.0
 
     metrics.gauge(
         "labfleet_paused",
         "1 while automatic actions are paused; pool * is everything.",
-        ("pool",),
+        ("namespace", "pool"),
         paused,
     )

@@ -26,13 +26,13 @@ def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: C
 
     def each(read: Read) -> Callable[[], Iterable[Sample]]:
         def made() -> Iterable[Sample]:
-            for name in sorted(samples.workers()):
-                newest = samples.newest(name)
+            for key in sorted(samples.workers()):
+                newest = samples.newest(key)
                 if newest is None:
                     continue
                 for labels, value in read(newest):
                     if value is not None:
-                        yield (name, *labels), float(value)
+                        yield (key.namespace, key.name, *labels), float(value)
 
         return made
 
@@ -42,44 +42,52 @@ def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: C
     metrics.gauge(
         "labfleet_worker_sample_age_seconds",
         "Fleet seconds since a worker was last measured.",
-        ("worker",),
+        ("namespace", "worker"),
         each(age),
     )
     metrics.gauge(
-        "labfleet_worker_cpu_count", "CPUs of a worker's computes.", ("worker",), each(_cpus)
+        "labfleet_worker_cpu_count",
+        "CPUs of a worker's computes.",
+        ("namespace", "worker"),
+        each(_cpus),
     )
-    metrics.gauge("labfleet_worker_cpu_percent", "CPU in use, 0-100.", ("worker",), each(_percent))
     metrics.gauge(
-        "labfleet_worker_memory_bytes", "Memory by state.", ("worker", "state"), each(_memory)
+        "labfleet_worker_cpu_percent", "CPU in use, 0-100.", ("namespace", "worker"), each(_percent)
+    )
+    metrics.gauge(
+        "labfleet_worker_memory_bytes",
+        "Memory by state.",
+        ("namespace", "worker", "state"),
+        each(_memory),
     )
     metrics.gauge(
         "labfleet_worker_disk_bytes",
         "Disk of all hosts or of the controller, by state.",
-        ("worker", "disk", "state"),
+        ("namespace", "worker", "disk", "state"),
         each(_disk),
     )
     metrics.gauge(
         "labfleet_worker_nodes",
         "Nodes deployed, running, and machines that CML does not know.",
-        ("worker", "state"),
+        ("namespace", "worker", "state"),
         each(_nodes),
     )
     metrics.gauge(
         "labfleet_worker_allocated_cpus",
         "vCPUs of running nodes.",
-        ("worker",),
+        ("namespace", "worker"),
         each(_allocated_cpus),
     )
     metrics.gauge(
         "labfleet_worker_allocated_memory_bytes",
         "Memory of running nodes.",
-        ("worker",),
+        ("namespace", "worker"),
         each(_allocated_memory),
     )
     metrics.gauge(
         "labfleet_worker_licence_nodes",
         "Nodes that the licence allows.",
-        ("worker",),
+        ("namespace", "worker"),
         each(_licence),
     )
 
@@ -91,11 +99,11 @@ def _add_provider_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> No
         read: Callable[[telemetry.ProviderPoint], Iterable[tuple[tuple[str, ...], float | None]]],
     ) -> Callable[[], Iterable[Sample]]:
         def made() -> Iterable[Sample]:
-            for name in sorted(samples.workers()):
-                points = samples.points(name)
+            for key in sorted(samples.workers()):
+                points = samples.points(key)
                 for labels, value in read(points[-1]) if points else ():
                     if value is not None:
-                        yield (name, *labels), float(value)
+                        yield (key.namespace, key.name, *labels), float(value)
 
         return made
 
@@ -112,19 +120,19 @@ def _add_provider_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> No
     metrics.gauge(
         "labfleet_worker_cloudwatch_cpu_percent",
         "CPU in use by CloudWatch, 0-100: the second opinion.",
-        ("worker",),
+        ("namespace", "worker"),
         newest(cpu),
     )
     metrics.gauge(
         "labfleet_worker_cloudwatch_network_bytes_per_second",
         "Network by CloudWatch and direction.",
-        ("worker", "direction"),
+        ("namespace", "worker", "direction"),
         newest(network),
     )
     metrics.gauge(
         "labfleet_worker_cloudwatch_age_seconds",
         "Fleet seconds since the end of CloudWatch's newest point.",
-        ("worker",),
+        ("namespace", "worker"),
         newest(age),
     )
 
@@ -141,23 +149,23 @@ def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
             ec2 = each.status.ec2
             for name, word in (("system", ec2.system_check), ("instance", ec2.instance_check)):
                 if word in CHECKED:
-                    yield (each.name, name), CHECKED[word or ""]
+                    yield (each.namespace, each.name, name), CHECKED[word or ""]
 
     def raised() -> Iterable[Sample]:
         for each in living():
-            for row in alerts.raised(each.name, each.status.conditions):
-                yield (each.name, row.condition, row.severity), 1.0
+            for row in alerts.raised(each.key, each.status.conditions):
+                yield (each.namespace, each.name, row.condition, row.severity), 1.0
 
     metrics.gauge(
         "labfleet_worker_ec2_check",
         "EC2's checks: 1 passed, 0 impaired; absent while unknown.",
-        ("worker", "check"),
+        ("namespace", "worker", "check"),
         checks,
     )
     metrics.gauge(
         "labfleet_worker_alert",
         "1 for each alert that is raised; absent while it is not.",
-        ("worker", "condition", "severity"),
+        ("namespace", "worker", "condition", "severity"),
         raised,
     )
 

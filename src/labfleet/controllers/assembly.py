@@ -35,7 +35,7 @@ from labfleet.engine.queue import EVENT, USER, KeyQueue
 from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
 from labfleet.resources.fleet_settings import Settings
-from labfleet.resources.meta import Key, Resource
+from labfleet.resources.meta import Key, Ref, Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.webhook import Webhook
@@ -68,13 +68,15 @@ def _up_of(obj: Resource) -> Iterable[str]:
     up = obj.status.ready_at or obj.status.ended_at
     if up is None or obj.status.worker is None:
         return ()
-    return (f"{obj.status.worker} {hour_of(up)}",)
+    return (f"{obj.namespace}/{obj.status.worker} {hour_of(up)}",)
 
 
 def _here(obj: Resource) -> Iterable[str]:
     """Index by worker who still holds something there; ended ones keep its name for a month."""
     held = obj.status.phase not in TERMINAL or obj.status.reservation is not None
-    return (obj.status.worker,) if held and obj.status.worker is not None else ()
+    if not held or obj.status.worker is None:
+        return ()
+    return (f"{obj.namespace}/{obj.status.worker}",)
 
 
 def _phase_of(obj: Resource) -> Iterable[str]:
@@ -82,7 +84,7 @@ def _phase_of(obj: Resource) -> Iterable[str]:
 
 
 def _pool_of(obj: Resource) -> Iterable[str]:
-    return () if obj.spec.pool is None else (obj.spec.pool,)
+    return () if obj.spec.pool is None else (f"{obj.namespace}/{obj.spec.pool}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,8 @@ class Assembly:
                 scheduler.queue.add(SCHEDULER, priority=EVENT)
                 named = new or old
                 if named is not None and named.spec.pool is not None:
-                    space = named.metadata.namespace
-                    pools.queue.add(Key("Pool", space, named.spec.pool), priority=EVENT)
+                    pool = Ref(Pool, named.namespace, named.spec.pool)
+                    pools.queue.add(pool.key, priority=EVENT)
 
         cache.on_change(Session, session_changed)
         cache.on_change(Worker, worker_changed)
@@ -165,10 +167,8 @@ class Assembly:
         workers.resync(self._resync, lambda: [each.key for each in cache.all(Worker)])
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:
-            for name in {*_bound(old), *_bound(new)} if _moved(old, new) else ():
-                named = new or old
-                space = "default" if named is None else named.metadata.namespace
-                workers.queue.add(Key("Worker", space, name), priority=EVENT)
+            for key in {*_bound(old), *_bound(new)} if _moved(old, new) else ():
+                workers.queue.add(key, priority=EVENT)
 
         cache.on_change(Worker, _on_asked(workers.queue))
         cache.on_change(Session, session_changed)
@@ -228,7 +228,7 @@ class Assembly:
             named = new or old
             if named is None or (_phase(old) == _phase(new) and not _asked(old, new)):
                 return
-            for session in cache.by(Session, "here", named.name):
+            for session in cache.by(Session, "here", named.key.path):
                 sessions.queue.add(session.key, priority=EVENT)
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:
@@ -298,10 +298,10 @@ def _phase(obj: Resource | None) -> str | None:
     return None if obj is None else obj.status.phase
 
 
-def _bound(obj: Resource | None) -> tuple[str, ...]:
-    if obj is None or obj.status.worker is None:
+def _bound(obj: Resource | None) -> tuple[Key, ...]:
+    if obj is None or obj.status.worker is None or obj.status.phase not in session_phases.BOUND:
         return ()
-    return (obj.status.worker,) if obj.status.phase in session_phases.BOUND else ()
+    return (Ref(Worker, obj.namespace, obj.status.worker).key,)
 
 
 def _moved(old: Resource | None, new: Resource | None) -> bool:

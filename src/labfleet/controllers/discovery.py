@@ -19,9 +19,10 @@ from labfleet.decisions import discovery
 from labfleet.engine.controller import Again, Done
 from labfleet.kernel import errors
 from labfleet.resources import conditions
+from labfleet.resources import region as regions
 from labfleet.resources.fleet_settings import Discovery, sources
 from labfleet.resources.meta import Key
-from labfleet.resources.region import IMAGES_KEPT, Region, RegionStatus
+from labfleet.resources.region import IMAGES_KEPT, RegionStatus
 from labfleet.service.core import access
 from labfleet.service.core.parts import Caller, Parts
 from labfleet.service.verbs import adoption
@@ -92,7 +93,7 @@ class DiscoveryController:
     async def _look(self, region: str, wanted: Discovery, look: _Look) -> None:
         compute = self.context.compute
         named = await compute.images(region, wanted.ami_name_pattern, wanted.ami_owners)
-        kept = await self.context.objects.get(Region, region)
+        kept = await self.context.objects.find(regions.ref(region))
         before = () if kept is None else kept.status.images
         look.images = discovery.remembered(before, (each.id for each in named), IMAGES_KEPT)
         if not look.images:

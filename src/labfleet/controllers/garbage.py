@@ -25,12 +25,12 @@ from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Instance, Leftover
 from labfleet.kernel import errors
 from labfleet.resources import fleet_settings
+from labfleet.resources import region as region_kind
 from labfleet.resources.meta import Key
 from labfleet.resources.region import (
     DEEDS_KEPT,
     SUSPECTS_KEPT,
     Deed,
-    Region,
     RegionStatus,
     Suspect,
 )
@@ -136,7 +136,9 @@ class GarbageController:
         if paused is not None:
             return paused
         # What cannot be read may own what looks lost (facts/aws-bugs.md#case-42).
-        unreadable = [each.name for each in self.context.cache.quarantined if each.kind == "Worker"]
+        unreadable = [
+            each.label for each in self.context.cache.quarantined if each.kind == "Worker"
+        ]
         if unreadable:
             return f"the record of worker {min(unreadable)} cannot be read"
         unseen = [each for each in regions if each not in self._synced]
@@ -177,7 +179,7 @@ class GarbageController:
         self._refused = {place: why for place, why in self._refused.items() if place in self._first}
         grace = timedelta(seconds=wanted.grace_seconds)
         for region in regions:
-            before = self.context.cache.get(Region, region)
+            before = self.context.cache.find(region_kind.ref(region))
             if region in look.failed:
                 suspects = () if before is None else before.status.suspects
                 waits = f"its list failed, nothing is judged here: {look.failed[region]}"

@@ -21,9 +21,9 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources import conditions, meta
+from labfleet.resources import conditions, meta, refs
 from labfleet.resources.amounts import Reservation
-from labfleet.resources.meta import Key
+from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import (
     EVENTS_KEPT,
     FINALIZER_WORKERS,
@@ -61,9 +61,10 @@ class PoolController:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._requests = Requests(context)
-        self._kept: dict[str, _Kept] = {}
-        self._guards: dict[str, tuple[stores.Precondition, ...]] = {}
-        self._names: tuple[tuple[Key, ...], frozenset[str]] = ((), frozenset())
+        self._kept: dict[Key, _Kept] = {}
+        self._guards: dict[Key, tuple[stores.Precondition, ...]] = {}
+        self._keys: tuple[Key, ...] = ()
+        self._names: dict[str, frozenset[str]] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the pool of this key."""
@@ -74,17 +75,17 @@ class PoolController:
         if await self._broke(pool, now):
             return Again(1.0)
         view = self._view(pool, now)
-        paused = self.context.settings.paused(pool.name)
+        paused = self.context.settings.paused(Ref(Pool, pool.namespace, pool.name))
         decision = pausing.held(
             scaling.decide_pool(view, now),
             paused,
             before=pool.status.phase,
             made=pool.status.created_workers,
         )
-        self._guards[pool.name] = self._guard(pool, decision)
+        self._guards[pool.key] = self._guard(pool, decision)
         # Retirements first: an event of the pool's history says only what really happened.
         decision = await self._shrink(pool, decision, revision)
-        decision = await self._wake(decision)
+        decision = await self._wake(pool, decision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
         await self._grow(pool, decision, len(view.waiting), now, paused)
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
@@ -92,7 +93,7 @@ class PoolController:
 
     async def _broke(self, pool: Pool, now: datetime) -> bool:
         """Note workers that were lost; when there are many, pause the pool. True: written."""
-        workers = list(self.context.cache.by(Worker, "pool", pool.name))
+        workers = list(self.context.cache.by(Worker, "pool", pool.key.path))
         losses = breaker.noted(pool.status.losses, workers, now)
         asked = pool.deleting or pool.spec.desired != "Ready" or pool.spec.paused
         up = max(
@@ -126,42 +127,47 @@ class PoolController:
         )
 
     def _view(self, pool: Pool, now: datetime) -> scaling.PoolView:
-        template = self.context.cache.get(Template, pool.spec.template)
+        template = self.context.cache.find(refs.template_of(pool))
         return scaling.PoolView(
             name=pool.name,
             spec=pool.spec,
             phase=pool.status.phase,
-            workers=self._workers(pool.name),
+            workers=self._workers(pool),
             waiting=tuple(
                 request
                 for session in self._requests.due(now)
-                if (request := self._requests.of(session, now)) is not None
-                and self._requests.pool_of(request, now) == pool.name
+                if session.namespace == pool.namespace
+                and (request := self._requests.of(session, now)) is not None
+                and self._requests.pool_of(request, pool.namespace, now) == pool.name
             ),
             shape=shape_of(pool, template),
             deleting=pool.deleting,
-            taken=self._taken(),
+            taken=self._taken(pool.namespace),
             created_workers=pool.status.created_workers,
             last_scale_up=pool.status.last_scale_up,
             last_scale_down=pool.status.last_scale_down,
         )
 
-    def _taken(self) -> frozenset[str]:
-        """Return the names that workers have, made anew only when one came or went."""
+    def _taken(self, namespace: str) -> frozenset[str]:
+        """Return the names of a namespace's workers, made anew only when one came or went."""
         keys = self.context.cache.keys(Worker)
-        if self._names[0] is not keys:
-            self._names = (keys, frozenset([each.name for each in keys]))
-        return self._names[1]
+        if self._keys is not keys:
+            self._keys, self._names = keys, {}
+        found = self._names.get(namespace)
+        if found is None:
+            names = [each.name for each in keys if each.namespace == namespace]
+            found = self._names[namespace] = frozenset(names)
+        return found
 
-    def _workers(self, pool: str) -> tuple[scaling.PoolWorker, ...]:
+    def _workers(self, pool: Pool) -> tuple[scaling.PoolWorker, ...]:
         """Return the pool's workers; one that is as it was last time is not read anew."""
         found, cache = [], self.context.cache
-        for worker in cache.by(Worker, "pool", pool):
-            here = cache.by(Session, "here", worker.metadata.name)
-            kept = self._kept.get(worker.metadata.name)
+        for worker in cache.by(Worker, "pool", pool.key.path):
+            here = cache.by(Session, "here", worker.key.path)
+            kept = self._kept.get(worker.key)
             if kept is None or kept.worker is not worker or kept.here is not here:
                 view = _of(worker, requests.reserved(here))
-                kept = self._kept[worker.metadata.name] = _Kept(worker, here, view)
+                kept = self._kept[worker.key] = _Kept(worker, here, view)
             found.append(kept.view)
         if len(self._kept) > KEPT_LIMIT:
             self._kept.clear()
@@ -176,9 +182,9 @@ class PoolController:
         paused: str | None,
     ) -> None:
         """Write the pool's status and its new workers in one commit."""
-        template = self.context.cache.get(Template, pool.spec.template)
+        template = self.context.cache.find(refs.template_of(pool))
         made = [self._made(pool, template, name, now) for name in decision.create if template]
-        workers = self.context.cache.by(Worker, "pool", pool.name)
+        workers = self.context.cache.by(Worker, "pool", pool.key.path)
         decision = replace(decision, message=decision.message + _without_machine(workers))
         status = _paused(_status(pool.status, decision, waiting, now), paused, now)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
@@ -193,7 +199,7 @@ class PoolController:
             *objects,
             actor=ACTOR,
             reason=decision.message,
-            preconditions=self._guards.get(pool.name, ()) if made else (),
+            preconditions=self._guards.get(pool.key, ()) if made else (),
         )
 
     def _made(self, pool: Pool, template: Template | None, name: str, now: datetime) -> Worker:
@@ -228,11 +234,13 @@ class PoolController:
         """Retire and drain; return the decision without what somebody else was faster at."""
         lost: set[str] = set()
         for retirement in decision.retire:
-            worker = self.context.cache.get(Worker, retirement.name)
-            if worker is not None and not await self._retire(worker, retirement.reason, revision):
+            worker = self.context.cache.get(Worker, retirement.name, pool.namespace)
+            if worker is None:
+                continue
+            if not await self._retire(pool, worker, retirement.reason, revision):
                 lost.add(retirement.name)
         for name in decision.drain:
-            worker = self.context.cache.get(Worker, name)
+            worker = self.context.cache.get(Worker, name, pool.namespace)
             if worker is not None and not worker.spec.cordoned:
                 closed = msgspec.structs.replace(worker.spec, cordoned=True)
                 await self._want(worker, closed, DRAINING, revision)
@@ -241,12 +249,12 @@ class PoolController:
         kept = tuple(each for each in decision.events if each.worker not in lost)
         return replace(decision, events=kept)
 
-    async def _wake(self, decision: scaling.PoolDecision) -> scaling.PoolDecision:
+    async def _wake(self, pool: Pool, decision: scaling.PoolDecision) -> scaling.PoolDecision:
         """Start parked workers; return the decision without those that somebody changed first."""
         lost: set[str] = set()
         now = self.context.clock.now()
         for name in decision.start:
-            worker = self.context.cache.get(Worker, name)
+            worker = self.context.cache.get(Worker, name, pool.namespace)
             if worker is None or not parking.auto_stopped(worker):
                 lost.add(name)
                 continue
@@ -256,7 +264,7 @@ class PoolController:
                     again,
                     actor=ACTOR,
                     reason="started: it was parked",
-                    preconditions=self._guards.get(worker.spec.pool or "", ()),
+                    preconditions=self._guards.get(pool.key, ()),
                 )
             except errors.Conflict as problem:
                 if isinstance(problem, errors.Fenced):
@@ -269,7 +277,7 @@ class PoolController:
         """Uncordon what the pool itself cordoned, once it is to be Ready again."""
         if decision.phase in {PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED}:
             return
-        for worker in self.context.cache.by(Worker, "pool", pool.name):
+        for worker in self.context.cache.by(Worker, "pool", pool.key.path):
             if (
                 worker.spec.cordoned
                 and worker.metadata.annotations.get(CORDONED_BY) == pool.metadata.name
@@ -277,7 +285,7 @@ class PoolController:
                 opened = msgspec.structs.replace(worker.spec, cordoned=False)
                 await self._want(worker, opened, "pool is ready again", revision)
 
-    async def _retire(self, worker: Worker, reason: str, revision: int) -> bool:
+    async def _retire(self, pool: Pool, worker: Worker, reason: str, revision: int) -> bool:
         """Ask for a worker's end, or remove the record of an ended one; False when too late."""
         if worker.status.phase is WorkerPhase.TERMINATED:
             metadata = msgspec.structs.replace(
@@ -290,11 +298,11 @@ class PoolController:
             return True
         wanted = msgspec.structs.replace(worker.spec, desired="Terminated", cordoned=True)
         told = f"retired: {reason}"
-        guards = self._guards.get(worker.spec.pool or "", ())
+        guards = self._guards.get(pool.key, ())
         if reason in SURPLUS:
             # The idle rule takes from the same pool: of two, one must see the other's.
-            pool = ledger_rows.row("Pool", worker.spec.pool or "", worker.metadata.namespace)
-            return await self._want(worker, wanted, told, revision, beside=(pool,), guards=guards)
+            beside = (ledger_rows.of(pool.key),)
+            return await self._want(worker, wanted, told, revision, beside=beside, guards=guards)
         return await self._want(worker, wanted, told, revision, guards=guards)
 
     async def _want(

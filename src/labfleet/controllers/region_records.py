@@ -13,6 +13,7 @@ import msgspec
 from labfleet.controllers.context import Context
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.resources import region as regions
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Region, RegionStatus
 
@@ -34,7 +35,7 @@ async def change(
     `guard` is what else must hold in the same commit; Conflict when it does not.
     """
     for tried in range(TRIES):
-        found = await context.objects.get(Region, name)
+        found = await context.objects.find(regions.ref(name))
         old = found or Region(
             metadata=Metadata(
                 name=name,

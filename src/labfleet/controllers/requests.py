@@ -16,11 +16,12 @@ from labfleet.decisions import placement
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
+from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
-from labfleet.resources.definition import Definition
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.template import Template
+from labfleet.resources.worker import Worker
 
 TEARDOWN = timedelta(minutes=10)
 
@@ -55,27 +56,31 @@ class Requests:
             and session.spec.slot.start - lifecycle.LOOK_AHEAD > now
         ]
 
-    def pool_of(self, request: placement.PlacementRequest, now: datetime) -> str | None:
+    def pool_of(
+        self, request: placement.PlacementRequest, namespace: str, now: datetime
+    ) -> str | None:
         """Return the name of the one pool that grows for a request; None when none would.
 
-        A session that takes any track must not make every pool grow. The first by name that
-        may grow and whose empty worker is large enough; one that is full comes last.
+        A session that takes any track must not make every pool of its namespace grow. The first
+        by name that may grow and whose empty worker is large enough; one that is full comes last.
         """
         found: list[tuple[bool, str]] = []
         for pool in self.context.cache.all(Pool):
+            if pool.namespace != namespace:
+                continue
             scaling = pool.spec.scaling
             grows = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
             closed = pool.spec.desired != "Ready" or pool.deleting or not grows
             if closed or request.track not in {None, pool.spec.track}:
                 continue
-            shape = shape_of(pool, self.context.cache.get(Template, pool.spec.template))
+            shape = shape_of(pool, self.context.cache.find(refs.template_of(pool)))
             if shape is not None and placement.never_fits(request, [shape], now=now) is None:
                 found.append((pool.status.workers >= scaling.max_workers, pool.name))
         return min(found)[1] if found else None
 
     def of(self, session: Session, now: datetime) -> placement.PlacementRequest | None:
         """Return what the session asks for if placed now; None when its definition is gone."""
-        definition = self.context.cache.get(Definition, session.spec.definition)
+        definition = self.context.cache.find(refs.definition_of(session))
         if definition is None:
             return None
         seen = Look(self.context).budget(session)
@@ -89,9 +94,9 @@ class Requests:
         )
 
 
-def held(cache: Cache, worker: str) -> tuple[Reservation, ...]:
+def held(cache: Cache, worker: Worker) -> tuple[Reservation, ...]:
     """Return what sessions hold of a worker, in the order of their names."""
-    return reserved(cache.by(Session, "here", worker))
+    return reserved(cache.by(Session, "here", worker.key.path))
 
 
 def reserved(sessions: Sequence[Session]) -> tuple[Reservation, ...]:

@@ -23,14 +23,12 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources import conditions
+from labfleet.resources import conditions, refs
 from labfleet.resources.amounts import Amounts, Reservation, Shortage
 from labfleet.resources.decision import Decision
-from labfleet.resources.definition import Definition
-from labfleet.resources.meta import Key
+from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
-from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 from labfleet.service.core import ledger_rows
 
@@ -45,14 +43,17 @@ KEPT_LIMIT = 20_000
 
 @dataclass(slots=True)
 class _Board:
-    """The snapshot that a cycle decides on and changes as it goes."""
+    """The snapshot that a cycle decides on and changes as it goes.
+
+    `candidates` and `shapes` lie by namespace: a session is only offered those of its own.
+    """
 
     revision: int
     now: datetime
-    candidates: dict[str, placement.Candidate]
-    taken: dict[str, set[tuple[str, int]]]
-    shapes: list[placement.Shape]
-    since: dict[str, int] = field(default_factory=dict)
+    candidates: dict[str, dict[str, placement.Candidate]]
+    taken: dict[Key, set[tuple[str, int]]]
+    shapes: dict[str, list[placement.Shape]]
+    since: dict[Key, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Scheduler:
         self.context = context
         self._requests = Requests(context)
         self._next = 0
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[Key, _Kept] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Run one cycle."""
@@ -110,19 +111,21 @@ class Scheduler:
         revision, now = cache.revision, self.context.clock.now()
         hosting = [each for each in cache.all(Worker) if each.status.phase in worker_phases.HOSTING]
         # Read before the ports are, so that all of it is true at `revision`.
-        here = {each.name: cache.by(Session, "here", each.name) for each in hosting}
-        taken: dict[str, set[tuple[str, int]]] = {}
+        here = {each.key: cache.by(Session, "here", each.key.path) for each in hosting}
+        taken: dict[Key, set[tuple[str, int]]] = {}
         for worker in hosting:
-            taken[worker.name] = {
+            taken[worker.key] = {
                 (each.partition("/")[0], int(each.partition("/")[2]))
                 for each in worker.status.foreign_ports
             }
+        of_path = {key.path: used for key, used in taken.items()}
         for row in await self.context.objects.store.ports():
-            if row.worker in taken:
-                taken[row.worker].add((row.transport, row.number))
-        candidates = {
-            each.name: self._candidate(each, here[each.name], taken[each.name]) for each in hosting
-        }
+            if row.worker in of_path:
+                of_path[row.worker].add((row.transport, row.number))
+        candidates: dict[str, dict[str, placement.Candidate]] = {}
+        for each in hosting:
+            made = self._candidate(each, here[each.key], taken[each.key])
+            candidates.setdefault(each.namespace, {})[each.name] = made
         if len(self._kept) > KEPT_LIMIT:
             self._kept.clear()
         return _Board(revision, now, candidates, taken, self._shapes())
@@ -133,28 +136,29 @@ class Scheduler:
         """Return the worker to place on; one that is as it was last time is not read anew."""
         used = sum(transport == "tcp" for transport, _ in taken)
         free = port_numbers.LAST - port_numbers.FIRST + 1 - used
-        kept = self._kept.get(worker.name)
+        kept = self._kept.get(worker.key)
         same = kept is not None and kept.worker is worker and kept.here is here
         if kept is None or not same or kept.free != free:
             made = _candidate(worker, requests.reserved(here), free)
-            kept = self._kept[worker.name] = _Kept(worker, here, free, made)
+            kept = self._kept[worker.key] = _Kept(worker, here, free, made)
         return kept.candidate
 
     async def _one(self, session: Session, board: _Board) -> int:
         """Decide on one session and write the decision; return the revision written or 0."""
-        definition = self.context.cache.get(Definition, session.spec.definition)
+        definition = self.context.cache.find(refs.definition_of(session))
         request = self._requests.of(session, board.now)
         if definition is None or request is None:
             return await self._refuse(session, board, "NoDefinition", "its definition is gone")
-        never = placement.never_fits(request, board.shapes, now=board.now, revision=board.revision)
+        shapes = board.shapes.get(session.namespace, [])
+        never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
             return await self._end(session, never)
-        decision = placement.place(
-            request, list(board.candidates.values()), now=board.now, revision=board.revision
-        )
+        offered = list(board.candidates.get(session.namespace, {}).values())
+        decision = placement.place(request, offered, now=board.now, revision=board.revision)
         if decision.chosen is None:
             return await self._wait(session, decision)
-        ports = port_numbers.allocate(definition.status.ports, taken=board.taken[decision.chosen])
+        taken = board.taken[Ref(Worker, session.namespace, decision.chosen).key]
+        ports = port_numbers.allocate(definition.status.ports, taken=taken)
         if isinstance(ports, Shortage):
             return await self._wait(session, _short_of_ports(decision, ports))
         return await self._bind(session, decision, ports, request, board)
@@ -164,7 +168,8 @@ class Scheduler:
         request = self._requests.of(session, board.now)
         if request is None:
             return await self._refuse(session, board, "NoDefinition", "its definition is gone")
-        never = placement.never_fits(request, board.shapes, now=board.now, revision=board.revision)
+        shapes = board.shapes.get(session.namespace, [])
+        never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
             return await self._end(session, never)
         looked_for = (session.spec.slot.start or board.now) - lifecycle.LOOK_AHEAD
@@ -188,6 +193,7 @@ class Scheduler:
         board: _Board,
     ) -> int:
         worker = decision.chosen or ""
+        key = Ref(Worker, session.namespace, worker).key
         reservation = Reservation(
             holder=worker, amounts=request.amounts, start=request.start, end=request.end
         )
@@ -204,18 +210,16 @@ class Scheduler:
             reason="Scheduled",
             message=f"placed on {worker}",
         )
-        row = ledger_rows.row("Worker", worker, session.metadata.namespace)
+        row = ledger_rows.of(key)
         try:
             revision, _ = await self.context.objects.save(
                 msgspec.structs.replace(session, status=status),
                 cause=self.context.cause(ACTOR, decision.message),
-                preconditions=(
-                    ledger_rows.untouched(row, board.since.get(worker, board.revision)),
-                ),
+                preconditions=(ledger_rows.untouched(row, board.since.get(key, board.revision)),),
                 writes=(
                     ledger_rows.touch(row),
                     stores.TakePorts(
-                        worker=worker,
+                        worker=key.path,
                         owner=session.metadata.uid,
                         ports=tuple((port.transport, port.number) for port in ports),
                     ),
@@ -226,31 +230,31 @@ class Scheduler:
             raise
         except errors.Conflict:
             # Somebody was first; this worker is out for the rest of the cycle.
-            board.candidates.pop(worker, None)
+            board.candidates[key.namespace].pop(worker, None)
             return 0
-        board.since[worker] = revision
-        board.taken[worker] |= {(port.transport, port.number) for port in ports}
-        before = board.candidates[worker]
-        board.candidates[worker] = replace(
+        board.since[key] = revision
+        board.taken[key] |= {(port.transport, port.number) for port in ports}
+        before = board.candidates[key.namespace][worker]
+        board.candidates[key.namespace][worker] = replace(
             before,
             reservations=(*before.reservations, reservation),
             sessions=before.sessions + 1,
         )
         return revision
 
-    def _shapes(self) -> list[placement.Shape]:
-        """Return the empty workers that can exist: templates of live pools, and what runs."""
-        shapes = []
+    def _shapes(self) -> dict[str, list[placement.Shape]]:
+        """Return a namespace's empty workers that can exist: live pools' templates, what runs."""
+        shapes: dict[str, list[placement.Shape]] = {}
         for pool in self.context.cache.all(Pool):
             if pool.deleting or pool.spec.desired != "Ready":
                 continue
-            shape = shape_of(pool, self.context.cache.get(Template, pool.spec.template))
+            shape = shape_of(pool, self.context.cache.find(refs.template_of(pool)))
             if shape is not None:
-                shapes.append(shape)
+                shapes.setdefault(pool.namespace, []).append(shape)
         for worker in self.context.cache.all(Worker):
             live = worker.status.phase in worker_phases.HOSTING | worker_phases.BOOTING
             if (live or parking.auto_stopped(worker)) and worker.status.capacity is not None:
-                shapes.append(
+                shapes.setdefault(worker.namespace, []).append(
                     placement.Shape(
                         name=worker.name,
                         track=worker.spec.track,

@@ -44,8 +44,8 @@ class SeriesController:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self._taken: dict[str, datetime] = {}
-        self._metered: dict[str, datetime] = {}
+        self._taken: dict[Key, datetime] = {}
+        self._metered: dict[Key, datetime] = {}
         self._ask_at = 0.0
         self._sweep_at = 0.0
         self._since = context.clock.now()
@@ -79,18 +79,18 @@ class SeriesController:
             except errors.LabfleetError:
                 continue  # the numbers grow old, and say so
             for instance, told in found.items():
-                name = machines.get(instance)
-                if name is not None:
+                worker = machines.get(instance)
+                if worker is not None:
                     points = [_point(each, period) for each in told]
-                    self.context.samples.put_points(name, points, change_percent=percent)
+                    self.context.samples.put_points(worker, points, change_percent=percent)
 
-    def _running(self) -> dict[str, dict[str, str]]:
-        """Return region -> instance -> worker, of the machines that run."""
-        found: dict[str, dict[str, str]] = {}
+    def _running(self) -> dict[str, dict[str, Key]]:
+        """Return region -> instance -> worker's key, of the machines that run."""
+        found: dict[str, dict[str, Key]] = {}
         for worker in self.context.cache.all(Worker):
             machine, ec2 = worker.spec.machine, worker.status.ec2
             if machine is not None and ec2.instance_id is not None and ec2.state == "running":
-                found.setdefault(machine.aws.region, {})[ec2.instance_id] = worker.name
+                found.setdefault(machine.aws.region, {})[ec2.instance_id] = worker.key
         return found
 
     # --- folding -------------------------------------------------------------------------
@@ -98,18 +98,18 @@ class SeriesController:
     async def _fold(self) -> None:
         """Merge what was measured since the last round into the store."""
         rows: list[stores.SeriesRow] = []
-        taken: dict[str, datetime] = {}
-        metered: dict[str, datetime] = {}
-        for name in self.context.samples.workers():
-            if self.context.cache.get(Worker, name) is None:
+        taken: dict[Key, datetime] = {}
+        metered: dict[Key, datetime] = {}
+        for worker in self.context.samples.workers():
+            if self.context.cache.at(worker) is None:
                 continue
             buckets: Buckets = {}
-            for at, values in self._sampled(name, taken):
+            for at, values in self._sampled(worker, taken):
                 _add(buckets, at, values)
-            for at, values in self._provided(name, metered):
+            for at, values in self._provided(worker, metered):
                 _add(buckets, at, values)
             rows += [
-                stores.SeriesRow(name, step, at, series.pack(bucket))
+                stores.SeriesRow(worker.path, step, at, series.pack(bucket))
                 for (step, at), bucket in buckets.items()
                 if bucket
             ]
@@ -120,39 +120,40 @@ class SeriesController:
         self._metered |= metered
 
     def _sampled(
-        self, name: str, taken: dict[str, datetime]
+        self, worker: Key, taken: dict[Key, datetime]
     ) -> Iterator[tuple[datetime, Mapping[str, float | None]]]:
-        last = self._taken.get(name)
+        last = self._taken.get(worker)
         sessions = sum(
             each.status.phase in session_phases.BOUND
-            for each in self.context.cache.by(Session, "here", name)
+            for each in self.context.cache.by(Session, "here", worker.path)
         )
-        for sample in self.context.samples.recent(name, SAMPLES_READ):
+        for sample in self.context.samples.recent(worker, SAMPLES_READ):
             if last is None or sample.at > last:
-                taken[name] = sample.at
+                taken[worker] = sample.at
                 yield sample.at, {**vitals.of_sample(sample), "sessions": sessions}
 
     def _provided(
-        self, name: str, metered: dict[str, datetime]
+        self, worker: Key, metered: dict[Key, datetime]
     ) -> Iterator[tuple[datetime, Mapping[str, float | None]]]:
         """Yield new points; those of before this process were taken by the one before."""
-        last = self._metered.get(name, self._since - timedelta(seconds=PERIOD))
-        for point in self.context.samples.points(name):
+        last = self._metered.get(worker, self._since - timedelta(seconds=PERIOD))
+        for point in self.context.samples.points(worker):
             if point.at > last:
-                metered[name] = point.at
+                metered[worker] = point.at
                 yield point.at, vitals.of_point(point)
 
     async def _sweep(self) -> None:
         """Drop what is left of workers that are gone, also those that went while nobody led."""
-        there = {each.name for each in self.context.cache.all(Worker)}
+        there = frozenset(self.context.cache.keys(Worker))
+        paths = {each.path for each in there}
         kept = await self.context.objects.store.series_workers()
-        gone = [name for name in kept if name not in there]
+        gone = [path for path in kept if path not in paths]
         if gone:
             await self.context.objects.store.drop_series(gone)
-        for name in [each for each in self._taken if each not in there]:
-            del self._taken[name]
-        for name in [each for each in self._metered if each not in there]:
-            del self._metered[name]
+        for worker in [each for each in self._taken if each not in there]:
+            del self._taken[worker]
+        for worker in [each for each in self._metered if each not in there]:
+            del self._metered[worker]
 
 
 def _add(buckets: Buckets, at: datetime, values: Mapping[str, float | None]) -> None:

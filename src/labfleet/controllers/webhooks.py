@@ -76,13 +76,13 @@ class WebhookController:
         self.context = context
         self._deliveries = deliveries
         self._rng = rng.stream("webhooks")
-        self._places: dict[str, _Place] = {}
+        self._places: dict[Key, _Place] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Deliver what the webhook of this key has not got yet."""
         hook = self.context.cache.get(Webhook, key.name, key.namespace)
         if hook is None or hook.deleting:
-            self._places.pop(str(key), None)
+            self._places.pop(key, None)
             return Done()
         if not hook.spec.enabled:
             return Done()
@@ -106,7 +106,7 @@ class WebhookController:
     async def _place(self, hook: Webhook) -> _Place:
         fence = self.context.leadership.fence
         of = (hook.metadata.uid, None if fence is None else fence.token)
-        known = self._places.get(str(hook.key))
+        known = self._places.get(hook.key)
         if known is not None and known.of == of:
             return known
         head = await self.context.objects.store.head()
@@ -115,7 +115,7 @@ class WebhookController:
         except ValueError:
             cursor = head  # a new webhook hears of what happens from now on
         made = _Place(cursor=cursor, of=of)
-        self._places[str(hook.key)] = made
+        self._places[hook.key] = made
         return made
 
     async def _deliver(self, hook: Webhook, place: _Place, page: stores.EventPage) -> bool:
@@ -311,7 +311,7 @@ def _cloud_event(installation: str, identity: str, event: stores.Event, change: 
             "id": identity,
             "source": SOURCE + installation,
             "type": change.type,
-            "subject": f"{plural}/{event.key.name}",
+            "subject": f"{plural}/{event.key.label}",
             "time": clock.format_instant(event.at),
             "datacontenttype": "application/json",
             "data": {

@@ -14,7 +14,7 @@ from typing import TypeVar
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import kinds
-from labfleet.resources.meta import Key, Resource
+from labfleet.resources.meta import Key, Ref, Resource
 
 R = TypeVar("R", bound=Resource)
 Handler = Callable[[Resource | None, Resource | None], None]
@@ -42,7 +42,11 @@ class Cache:
         """Return the revision that everything here is true at; 0 before the first list."""
         return 0 if self.cursor is None else self.cursor.revision
 
-    def get(self, kind: type[R], name: str, namespace: str = "default") -> R | None:
+    def find(self, ref: Ref[R] | None) -> R | None:
+        """Return what a reference names; None when it names nothing that there is."""
+        return None if ref is None else self.get(ref.kind, ref.name, ref.namespace)
+
+    def get(self, kind: type[R], name: str, namespace: str) -> R | None:
         """Return the object, or None when there is none at `revision`."""
         return self._objects[kind.__name__].get(Key(kind.__name__, namespace, name))  # type: ignore[return-value]
 

@@ -14,7 +14,7 @@ import msgspec
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import kinds
-from labfleet.resources.meta import Key, Resource
+from labfleet.resources.meta import Key, Ref, Resource
 
 R = TypeVar("R", bound=Resource)
 
@@ -25,7 +25,11 @@ class Objects:
     def __init__(self, store: stores.Store) -> None:
         self.store = store
 
-    async def get(self, kind: type[R], name: str, namespace: str = "default") -> R | None:
+    async def find(self, ref: Ref[R]) -> R | None:
+        """Return what a reference names, straight from the store, or None."""
+        return await self.get(ref.kind, ref.name, ref.namespace)
+
+    async def get(self, kind: type[R], name: str, namespace: str) -> R | None:
         """Return the object straight from the store, or None when there is none."""
         key = Key(kind.__name__, namespace, name)
         found = await self.store.get(key)

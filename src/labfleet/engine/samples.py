@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from labfleet.decisions import vitals
+from labfleet.resources.meta import Key
 from labfleet.resources.telemetry import Change, ProviderPoint, Sample
 
 KEPT = 20
@@ -25,24 +26,24 @@ class SampleRing:
         """Take how many samples of how many workers, and how many changes are kept."""
         self._kept = kept
         self._limit = workers
-        self._rings: dict[str, deque[Sample]] = {}
-        self._points: dict[str, deque[ProviderPoint]] = {}
-        self._told: dict[str, dict[str, float | None]] = {}
+        self._rings: dict[Key, deque[Sample]] = {}
+        self._points: dict[Key, deque[ProviderPoint]] = {}
+        self._told: dict[Key, dict[str, float | None]] = {}
         self._changes: deque[Change] = deque(maxlen=changes)
         self._number = 0
 
     def put(self, sample: Sample, *, change_percent: float = CHANGE_PERCENT) -> None:
         """Keep a sample."""
-        ring = self._rings.pop(sample.worker, None) or deque(maxlen=self._kept)
+        ring = self._rings.pop(sample.key, None) or deque(maxlen=self._kept)
         ring.append(sample)
-        self._rings[sample.worker] = ring
-        self._tell(sample.worker, sample.at, change_percent)
+        self._rings[sample.key] = ring
+        self._tell(sample.key, sample.at, change_percent)
         if len(self._rings) > self._limit:
             self.forget(next(iter(self._rings)))
 
     def put_points(
         self,
-        worker: str,
+        worker: Key,
         points: Sequence[ProviderPoint],
         *,
         change_percent: float = CHANGE_PERCENT,
@@ -60,27 +61,27 @@ class SampleRing:
         if len(self._points) > self._limit:
             del self._points[next(iter(self._points))]
 
-    def newest(self, worker: str) -> Sample | None:
+    def newest(self, worker: Key) -> Sample | None:
         """Return the newest sample, or None."""
         ring = self._rings.get(worker)
         return ring[-1] if ring else None
 
-    def recent(self, worker: str, count: int) -> Sequence[Sample]:
+    def recent(self, worker: Key, count: int) -> Sequence[Sample]:
         """Return up to this many newest samples, oldest first."""
         ring = self._rings.get(worker, deque())
         return tuple(ring)[-count:] if count > 0 else ()
 
-    def points(self, worker: str) -> Sequence[ProviderPoint]:
+    def points(self, worker: Key) -> Sequence[ProviderPoint]:
         """Return what the provider measured lately, oldest first."""
         return tuple(self._points.get(worker, ()))
 
-    def forget(self, worker: str) -> None:
+    def forget(self, worker: Key) -> None:
         """Drop all that is kept of a worker."""
         for kept in (self._rings, self._points, self._told):
             kept.pop(worker, None)
 
-    def workers(self) -> Sequence[str]:
-        """Return the names, in no promised order."""
+    def workers(self) -> Sequence[Key]:
+        """Return the workers' keys, in no promised order."""
         return tuple({**self._rings, **self._points})
 
     def changes(self, after: int) -> Sequence[Change]:
@@ -95,7 +96,7 @@ class SampleRing:
         """Return the number of the newest change, 0 before the first."""
         return self._number
 
-    def _tell(self, worker: str, at: datetime, percent: float) -> None:
+    def _tell(self, worker: Key, at: datetime, percent: float) -> None:
         """Add a change when a number moved far enough from what was told last."""
         sample, points = self.newest(worker), self._points.get(worker)
         values: dict[str, float | None] = {}
@@ -109,5 +110,12 @@ class SampleRing:
         self._told[worker] = values
         self._number += 1
         self._changes.append(
-            Change(number=self._number, worker=worker, at=at, values=values, moved=moved)
+            Change(
+                number=self._number,
+                worker=worker.name,
+                namespace=worker.namespace,
+                at=at,
+                values=values,
+                moved=moved,
+            )
         )

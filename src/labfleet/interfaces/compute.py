@@ -45,7 +45,8 @@ class LaunchRequest:
 
     `token` is the client token; it is zonal when a subnet is named (facts/aws.md#client-token), so
     another zone or type needs another token, and only after the first was proved empty.
-    `attempt` and `worker` go into tags together with the installation's owner tag.
+    `attempt`, `worker` and `pool` go into tags together with the installation's owner tag. The
+    names are for people (`namespace/name` outside of `default`); machines are known by the uid.
     """
 
     region: str

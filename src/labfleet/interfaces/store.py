@@ -137,7 +137,7 @@ class TouchLedger:
 
 @dataclass(frozen=True, slots=True)
 class TakePorts:
-    """Give these (transport, number) of a worker to an owner; all or a Conflict.
+    """Give these (transport, number) of a worker (its `Key.path`) to an owner; all or a Conflict.
 
     A port that the same owner already holds is not a conflict.
     """
@@ -259,7 +259,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class SeriesRow:
-    """One bucket of a worker's numbers: of `step` seconds, from `at` on.
+    """One bucket of a worker's (`Key.path`) numbers: of `step` seconds, from `at` on.
 
     `data` is the packed form of `resources.series`, whose tiers say how many are kept.
     """
@@ -330,7 +330,7 @@ class Store(Protocol):
         ...
 
     async def ports(self, worker: str | None = None) -> tuple[PortRow, ...]:
-        """Return the ports given out, of one worker or of all."""
+        """Return the ports given out, of one worker (its `Key.path`) or of all."""
         ...
 
     async def acquire(self, name: str, holder: str, *, seen: int | None) -> Lease:
@@ -387,7 +387,7 @@ class Store(Protocol):
         ...
 
     async def series_workers(self) -> tuple[str, ...]:
-        """Return the names of the workers that have series."""
+        """Return the workers that have series, each as `Key.path`."""
         ...
 
     async def drop_series(self, workers: Sequence[str]) -> int:

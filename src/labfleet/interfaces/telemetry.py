@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from labfleet.resources.meta import Key
 from labfleet.resources.telemetry import Change, ProviderPoint, Sample
 
 
@@ -24,29 +25,29 @@ class Samples(Protocol):
         ...
 
     def put_points(
-        self, worker: str, points: Sequence[ProviderPoint], *, change_percent: float = 5.0
+        self, worker: Key, points: Sequence[ProviderPoint], *, change_percent: float = 5.0
     ) -> None:
         """Keep what the provider measured, oldest first; what is known already is left out."""
         ...
 
-    def newest(self, worker: str) -> Sample | None:
+    def newest(self, worker: Key) -> Sample | None:
         """Return the newest sample, or None when there is none."""
         ...
 
-    def recent(self, worker: str, count: int) -> Sequence[Sample]:
+    def recent(self, worker: Key, count: int) -> Sequence[Sample]:
         """Return up to this many newest samples, oldest first."""
         ...
 
-    def points(self, worker: str) -> Sequence[ProviderPoint]:
+    def points(self, worker: Key) -> Sequence[ProviderPoint]:
         """Return what the provider measured of a worker lately, oldest first."""
         ...
 
-    def forget(self, worker: str) -> None:
+    def forget(self, worker: Key) -> None:
         """Drop what is kept of a worker that is gone."""
         ...
 
-    def workers(self) -> Sequence[str]:
-        """Return the names of the workers that were measured."""
+    def workers(self) -> Sequence[Key]:
+        """Return the keys of the workers that were measured."""
         ...
 
     def changes(self, after: int) -> Sequence[Change]:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from labfleet.kernel import errors
+from labfleet.kernel import errors, ids
 from labfleet.rehearsal import asking, faults
 from labfleet.rehearsal.seeds import playing
 from labfleet.rehearsal.seeds.run import Options, plan_of
@@ -43,6 +43,8 @@ def parser() -> argparse.ArgumentParser:
     add("--workers", type=_whole(1, 10_000), help="most workers of the pool (default 8)")
     add("--sessions", type=_whole(0, 100_000), help="sessions a day (default 40)")
     add("--exam", type=_whole(0, 10_000), help="sessions of an exam at 09:00 (default none)")
+    add("--namespaces", type=_spaces, metavar="NAME,NAME",
+        help="people, a pool and workers in each of these namespaces (default: default)")  # fmt: skip
     add("--replicas", type=_whole(1, 9), help="processes of the product (default 2)")
     add("--faults", choices=(faults.HARSH, faults.MILD, faults.NONE),
         help="how much goes wrong (default harsh)")  # fmt: skip
@@ -108,6 +110,14 @@ def _words(text: str) -> tuple[str, ...]:
     if odd:
         raise argparse.ArgumentTypeError(f"unknown faults {odd}; known: {', '.join(faults.KINDS)}")
     return words
+
+
+def _spaces(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    odd = [name for name in names if not ids.is_name(name)]
+    if odd or not names:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of namespaces")
+    return names
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from labfleet.resources import conditions as facts
 from labfleet.resources.conditions import Condition, Status
-from labfleet.resources.meta import Record
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Record
 
 Severity = Literal["critical", "warning", "info"]
 
@@ -39,6 +39,7 @@ class Raised(Record, frozen=True, kw_only=True):
     """
 
     object: str
+    namespace: str = DEFAULT_NAMESPACE
     worker: str | None = None
     condition: str
     severity: Severity
@@ -205,7 +206,7 @@ def is_raised(condition: Condition) -> bool:
     return row is not None and condition.status == row.when
 
 
-def raised(worker: str, conditions: Iterable[Condition]) -> tuple[Raised, ...]:
+def raised(worker: Key, conditions: Iterable[Condition]) -> tuple[Raised, ...]:
     """Return a worker's raised alerts, the gravest first, then the oldest."""
     found = [_raised(worker, each) for each in conditions if is_raised(each)]
     return tuple(sorted(found, key=gravity))
@@ -220,25 +221,26 @@ def changes(
     return tuple(sorted(new - old)), tuple(sorted(old - new))
 
 
-def _raised(worker: str, condition: Condition) -> Raised:
+def _raised(worker: Key, condition: Condition) -> Raised:
     row = ALERTS[condition.type]
     return Raised(
-        object=f"worker/{worker}",
-        worker=worker,
+        object=f"worker/{worker.name}",
+        namespace=worker.namespace,
+        worker=worker.name,
         condition=condition.type,
         severity=row.severity,
         since=condition.last_transition_time,
         reason=condition.reason,
         message=condition.message,
         cause=row.cause,
-        command=row.command.replace("NAME", worker),
-        fix=row.fix.replace("NAME", worker),
+        command=row.command.replace("NAME", worker.argument),
+        fix=row.fix.replace("NAME", worker.argument),
     )
 
 
-def gravity(each: Raised) -> tuple[int, datetime, str, str]:
+def gravity(each: Raised) -> tuple[int, datetime, str, str, str]:
     """Return the place of an alert in a list: the gravest first, then the oldest."""
-    return _ORDER[each.severity], each.since, each.object, each.condition
+    return _ORDER[each.severity], each.since, each.object, each.condition, each.namespace
 
 
 def of(conditions: Iterable[Condition], name: str) -> Condition | None:

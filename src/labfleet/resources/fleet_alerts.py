@@ -40,14 +40,15 @@ def raised(obj: Resource) -> tuple[Raised, ...]:
         found.append(
             Raised(
                 object=name,
+                namespace=obj.namespace,
                 condition=each.type,
                 severity=loud[1],
                 since=each.last_transition_time,
                 reason=each.reason,
                 message=each.message,
                 cause=row.cause,
-                command=row.command.replace("NAME", obj.metadata.name),
-                fix=row.fix.replace("NAME", obj.metadata.name),
+                command=row.command.replace("NAME", obj.key.argument),
+                fix=row.fix.replace("NAME", obj.key.argument),
             )
         )
     return tuple(sorted(found, key=alerts.gravity))
@@ -58,15 +59,17 @@ def _leak(leak: Leak) -> Raised:
     whose = f"the licence of worker {spec.worker}" + (
         f" ({spec.hostname})" if spec.hostname else ""
     )
+    fix = f"{spec.fix} leak/{leak.key.argument}" if spec.fix.endswith("resolve") else spec.fix
     sure = "is still counted" if spec.certain else "may still be counted"
     return Raised(
-        object=f"leak/{leak.metadata.name}",
+        object=f"leak/{leak.name}",
+        namespace=leak.namespace,
         condition=LEAKED,
         severity=row.severity,
         since=spec.since,
         reason="Leaked" if spec.certain else "Unknown",
         message=f"{whose} {sure}: {spec.why}",
         cause=row.cause,
-        command=f"labfleet describe leak/{leak.metadata.name}",
-        fix=f"{spec.fix} leak/{leak.metadata.name}" if spec.fix.endswith("resolve") else spec.fix,
+        command=f"labfleet describe leak/{leak.key.argument}",
+        fix=fix,
     )

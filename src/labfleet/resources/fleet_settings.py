@@ -19,7 +19,7 @@ import msgspec
 from labfleet.kernel import ids
 from labfleet.resources import aws_limits, patterns
 from labfleet.resources.conditions import Condition
-from labfleet.resources.meta import Record, Resource
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 
 NAME = "fleet"
 Layer = Mapping[str, Mapping[str, Any]]
@@ -40,7 +40,8 @@ class Discovery(Record, frozen=True, kw_only=True):
     """Which instances of others become workers (seed 002, facts/upstream.md#discovery-settings).
 
     Regions are scanned for images whose name matches; owners are always passed. `template`
-    names the template whose CML access imported workers get; None imports nothing.
+    names the template whose CML access imported workers get; None imports nothing. It lies in
+    `namespace`, and so do the workers.
     """
 
     enabled: bool = False
@@ -49,6 +50,7 @@ class Discovery(Record, frozen=True, kw_only=True):
     ami_owners: Texts = ("self",)
     scan_interval_seconds: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 300
     template: Text | None = None
+    namespace: Text = DEFAULT_NAMESPACE
 
     def __post_init__(self) -> None:
         if not self.regions:
@@ -65,6 +67,8 @@ class Discovery(Record, frozen=True, kw_only=True):
                 raise ValueError(f"amiOwners: {each!r} is neither self nor an account of 12 digits")
         if self.template is not None and not ids.is_name(self.template):
             raise ValueError(f"template: {self.template!r} is no name of a template")
+        if not ids.is_name(self.namespace):
+            raise ValueError(f"namespace: {self.namespace!r} is no name of a namespace")
 
 
 class Monitoring(Record, frozen=True, kw_only=True):
@@ -235,6 +239,10 @@ class Settings(Resource, frozen=True, kw_only=True):
     spec: SettingsSpec = SettingsSpec()
     status: SettingsStatus = SettingsStatus()
     kind: str = "Settings"
+
+
+REF = Ref(Settings, DEFAULT_NAMESPACE, NAME)
+"""The one object of this kind: settings are the fleet's."""
 
 
 def effective(stored: Settings | None, environment: Layer) -> FleetSettings:

@@ -6,12 +6,15 @@ Kubernetes conventions, because the users know them. `generation` moves on spec 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 API_VERSION = "labfleet.dev/v1"
+DEFAULT_NAMESPACE = "default"
+"""Where the edges put what names no namespace; nothing below them assumes it."""
 
 
 class Key(NamedTuple):
@@ -22,7 +25,23 @@ class Key(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind.lower()}/{self.name}"
+        return f"{self.kind.lower()}/{self.label}"
+
+    @property
+    def path(self) -> str:
+        """Return `namespace/name`: what indices and kept rows go by, unique within a kind."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def argument(self) -> str:
+        """Return the name as a command takes it: `w1`, outside of `default` `w1 -n exam`."""
+        space = "" if self.namespace == DEFAULT_NAMESPACE else f" -n {self.namespace}"
+        return self.name + space
+
+    @property
+    def label(self) -> str:
+        """Return the name for people, with its namespace unless that is `default` or none."""
+        return self.name if self.namespace in {DEFAULT_NAMESPACE, ""} else self.path
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -41,7 +60,7 @@ class Metadata(Record, frozen=True, kw_only=True):
     """Identity and bookkeeping; all but name, labels and annotations is the server's."""
 
     name: str
-    namespace: str = "default"
+    namespace: str = DEFAULT_NAMESPACE
     uid: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -73,6 +92,11 @@ class Resource(Record, frozen=True, kw_only=True):
         return self.metadata.name
 
     @property
+    def namespace(self) -> str:
+        """Return the namespace, in which the names in spec and status are looked up."""
+        return self.metadata.namespace
+
+    @property
     def revision(self) -> int:
         """Return resourceVersion as the store's number; 0 for an object not yet stored."""
         return int(self.metadata.resource_version or 0)
@@ -81,6 +105,27 @@ class Resource(Record, frozen=True, kw_only=True):
     def deleting(self) -> bool:
         """Tell whether somebody asked for this object's end."""
         return self.metadata.deletion_timestamp is not None
+
+
+R = TypeVar("R", bound=Resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref(Generic[R]):
+    """A reference from one object to another, with the namespace in which it is looked up.
+
+    Stored forms hold the bare name: it means the namespace of the object that holds it.
+    `refs` makes these.
+    """
+
+    kind: type[R]
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> Key:
+        """Return what names the object referred to in the store."""
+        return Key(self.kind.__name__, self.namespace, self.name)
 
 
 class SecretRef(Record, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from labfleet.resources.conditions import Condition
-from labfleet.resources.meta import Record, Resource
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 
 IMAGES_KEPT = 1000
 IGNORED_KEPT = 1000
@@ -92,3 +92,8 @@ class Region(Resource, frozen=True, kw_only=True):
     spec: RegionSpec = RegionSpec()
     status: RegionStatus = RegionStatus()
     kind: str = "Region"
+
+
+def ref(name: str) -> Ref[Region]:
+    """Return the one object of a provider region; regions are the fleet's, in `default`."""
+    return Ref(Region, DEFAULT_NAMESPACE, name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from labfleet.resources.meta import Record
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Record
 
 
 class Room(Record, frozen=True, kw_only=True):
@@ -170,6 +170,7 @@ class Sample(Record, frozen=True, kw_only=True):
     """
 
     worker: str
+    namespace: str = DEFAULT_NAMESPACE
     at: datetime
     boot: str
     version: str | None = None
@@ -181,6 +182,11 @@ class Sample(Record, frozen=True, kw_only=True):
     health: SystemHealth | None = None
     licence: Licensing | None = None
     gaps: dict[str, str] = {}
+
+    @property
+    def key(self) -> Key:
+        """Return what names the worker in the store."""
+        return Key("Worker", self.namespace, self.worker)
 
 
 class ProviderPoint(Record, frozen=True, kw_only=True):
@@ -206,6 +212,7 @@ class Change(Record, frozen=True, kw_only=True):
 
     number: int
     worker: str
+    namespace: str = DEFAULT_NAMESPACE
     at: datetime
     values: dict[str, float | None]
     moved: tuple[str, ...]

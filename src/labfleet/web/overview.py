@@ -11,7 +11,7 @@ from datetime import datetime
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources import kinds
+from labfleet.resources import kinds, refs
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session
@@ -97,7 +97,7 @@ def uses(parts: Parts, kind: str) -> dict[str, Use]:
     if kind == Worker.__name__:
         return values.uses_of(
             (
-                each.status.worker or "",
+                f"{each.namespace}/{each.status.worker or ''}",
                 None if each.status.reservation is None else each.status.reservation.amounts,
             )
             for each in parts.cache.all(Session)
@@ -106,7 +106,7 @@ def uses(parts: Parts, kind: str) -> dict[str, Use]:
     if kind == Cluster.__name__:
         return values.uses_of(
             (
-                each.spec.cluster,
+                refs.cluster_of(each).key.path,
                 None if each.status.reservation is None else each.status.reservation.amounts,
             )
             for each in parts.cache.all(Simulation)

@@ -48,19 +48,19 @@ class Use:
 
 
 def cell(column: Column, obj: Resource, now: datetime, uses: Mapping[str, Use]) -> Cell:
-    """Return the cell of an object in a column. `uses` is by the holder's name."""
+    """Return the cell of an object in a column. `uses` is by the holder's namespace and name."""
     show, _, plural = column.show.partition(":")
     if show == "name":
         section = words.BY_KIND[obj.kind]
         href = address(section.plural, obj.name, obj.metadata.namespace)
         return Cell("link", obj.name, href=href)
     if show == "live":
-        return Cell("text", str(uses.get(obj.name, Use()).live))
+        return Cell("text", str(uses.get(obj.key.path, Use()).live))
     if show == "load":
         capacity = capacity_of(obj)
         if capacity is None:
             return absent(column)
-        return _load(column.path, uses.get(obj.name, Use()).held, capacity)
+        return _load(column.path, uses.get(obj.key.path, Use()).held, capacity)
     value = read(obj, column.path)
     if value is None or value == "":
         return absent(column)

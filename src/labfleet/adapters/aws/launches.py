@@ -74,21 +74,26 @@ def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[
 def tags_of(request: LaunchRequest, owner: str) -> dict[str, str]:
     """Return the tags of a launch: the template's, then ours, which nobody may override."""
     ours = {
-        "Name": request.worker,
+        "Name": named(request.worker),
         OWNER: owner,
-        WORKER: request.worker,
+        WORKER: named(request.worker),
         WORKER_UID: request.worker_uid,
         ATTEMPT: str(request.attempt),
         CREATED_BY: "labfleet",
     }
     if request.pool is not None:
-        ours[POOL] = request.pool
+        ours[POOL] = named(request.pool)
     return {**request.aws.tags, **ours}
 
 
 def claim_tags(owner: str, worker: str, worker_uid: str) -> dict[str, str]:
     """Return the tags that make a machine that somebody else launched ours."""
-    return {OWNER: owner, WORKER: worker, WORKER_UID: worker_uid}
+    return {OWNER: owner, WORKER: named(worker), WORKER_UID: worker_uid}
+
+
+def named(label: str) -> str:
+    """Return the tag of a name: `namespace:name`, for instance metadata takes no slash."""
+    return label.replace("/", ":")
 
 
 def _volume(request: LaunchRequest) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from labfleet.api.kinds.kind_routes import Cursor, Limit, Namespace, list_reply,
 from labfleet.kernel import clock
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.session import ResourceObservation
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access, intake, lookup
@@ -209,14 +210,16 @@ def _simulations(parts: Parts) -> list[HTTPRouteHandler]:
     async def request_run(request: Ask, idempotency_key: Key = None) -> Response[bytes]:
         who = caller(request)
         made = await admission.request_run(
-            parts, who, _run(await body(request)), key=idempotency_key
+            parts, who, _run(await body(request)), namespace=DEFAULT_NAMESPACE, key=idempotency_key
         )
         return reply(run_reply(made))
 
     async def complete(request: Ask) -> Response[bytes]:
         who = caller(request)
         sent = await record(request, CompleteBody)
-        ended = await admission.simulation_complete(parts, who, sent.simulation_id)
+        ended = await admission.simulation_complete(
+            parts, who, sent.simulation_id, DEFAULT_NAMESPACE
+        )
         return reply(CompleteReply(simulation_id=ended.name, status=ended.status.phase.lower()))
 
     return [

@@ -24,8 +24,9 @@ from labfleet.api.compatible import seed_views
 from labfleet.api.streams.open_stream import Again, OpenStream, Receive, Scope, Send
 from labfleet.api.streams.stream import CLIENTS
 from labfleet.kernel import clock, errors
+from labfleet.resources import refs
 from labfleet.resources.definition import Definition
-from labfleet.resources.meta import Resource
+from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.telemetry import Sample
 from labfleet.resources.template import Template
@@ -110,9 +111,9 @@ class SeedStream:
         self._ring: deque[Moment] = deque(maxlen=LENGTH)
         self._end = 0
         self._closing = False
-        self._measured: dict[str, Sample] = {}
-        self._holds: dict[str, str] = {}
-        self._held: dict[str, set[str]] = {}
+        self._measured: dict[Key, Sample] = {}
+        self._holds: dict[str, Key] = {}
+        self._held: dict[Key, set[str]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._batches = 0
         for kind in KINDS:
@@ -227,15 +228,15 @@ class SeedStream:
             self._held[before].discard(uid)
             if not self._held[before]:
                 del self._held[before]
-        name = session.status.worker
-        if new is None or name is None or session.status.phase in TERMINAL:
+        worker = refs.worker_of(session)
+        if new is None or worker is None or session.status.phase in TERMINAL:
             return
-        self._holds[uid] = name
-        self._held.setdefault(name, set()).add(uid)
+        self._holds[uid] = worker.key
+        self._held.setdefault(worker.key, set()).add(uid)
 
     def _snapshot(self, obj: Resource) -> Said:
         if isinstance(obj, Worker):
-            view = seed_views.worker(self._parts, obj, self._held.get(obj.name, ()))
+            view = seed_views.worker(self._parts, obj, self._held.get(obj.key, ()))
             return self.said("worker.snapshot", view, obj)
         if isinstance(obj, Session):
             return self.said("lablet.session.snapshot", seed_views.session(obj), obj)
@@ -259,8 +260,8 @@ class SeedStream:
     def _begin_measuring(self) -> None:
         """Take what is known as told: the snapshots of the first client have it."""
         samples = self._parts.samples
-        found = {name: samples.newest(name) for name in samples.workers()}
-        self._measured = {name: each for name, each in found.items() if each is not None}
+        found = {key: samples.newest(key) for key in samples.workers()}
+        self._measured = {key: each for key, each in found.items() if each is not None}
         self._timer = asyncio.get_running_loop().call_later(METRICS_SECONDS, self._measure)
 
     def _measure(self) -> None:
@@ -268,16 +269,16 @@ class SeedStream:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(METRICS_SECONDS, self._measure)
         moved = []
-        names = self._parts.samples.workers()
-        for name in self._measured.keys() - set(names):
-            del self._measured[name]
-        for name in names:
-            sample = self._parts.samples.newest(name)
-            worker = self._parts.cache.get(Worker, name)
+        keys = self._parts.samples.workers()
+        for key in self._measured.keys() - set(keys):
+            del self._measured[key]
+        for key in keys:
+            sample = self._parts.samples.newest(key)
+            worker = self._parts.cache.get(Worker, key.name, key.namespace)
             if sample is None or worker is None:
-                self._measured.pop(name, None)
+                self._measured.pop(key, None)
                 continue
-            before = self._measured.get(name)
+            before = self._measured.get(key)
             if before is not None and before.at == sample.at:
                 continue
             if before is None or self._far(worker, before, sample):
@@ -287,7 +288,7 @@ class SeedStream:
                 self._say(self._snapshot(worker))
             else:
                 continue
-            self._measured[name] = sample
+            self._measured[key] = sample
         self._measured_moved(moved)
 
     def _far(self, worker: Worker, before: Sample, sample: Sample) -> bool:
@@ -304,7 +305,7 @@ class SeedStream:
     def _measured_moved(self, moved: list[Worker]) -> None:
         """Say one by one what stands alone, and many as batches of one name; then the snapshots."""
         told = [
-            (worker, seed_views.metrics(worker, self._measured[worker.name])) for worker in moved
+            (worker, seed_views.metrics(worker, self._measured[worker.key])) for worker in moved
         ]
         if len(told) == 1:
             worker, data = told[0]

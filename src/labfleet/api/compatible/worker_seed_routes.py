@@ -34,6 +34,7 @@ from labfleet.api.core.endpoints import Ask, Shape, body, caller, endpoint, reco
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.interfaces.compute import Instance, InstanceState
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, lookup
 from labfleet.service.core.parts import Parts
@@ -75,7 +76,7 @@ def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
     async def scale_up(request: Ask) -> Response[bytes]:
         sent = worker_reports.taken(ScaleUpBody, await body(request))
         made = await worker_reports.scale_up(
-            parts, caller(request), sent.template, reason=sent.reason
+            parts, caller(request), sent.template, DEFAULT_NAMESPACE, reason=sent.reason
         )
         return reply(made, status=201)
 
@@ -248,7 +249,7 @@ def _region(parts: Parts) -> list[HTTPRouteHandler]:
 
     async def create(request: Ask, region: RegionName) -> Response[bytes]:
         sent = await record(request, CreateBody)
-        await worker_reports.in_region(parts, sent.template, region)
+        await worker_reports.in_region(parts, sent.template, DEFAULT_NAMESPACE, region)
         made = {"metadata": {"name": sent.name}, "spec": {"template": sent.template}}
         worker = await objects.create(parts, caller(request), KINDS["Worker"], made)
         return reply(worker, status=201)
@@ -262,6 +263,7 @@ def _region(parts: Parts) -> list[HTTPRouteHandler]:
             region=region,
             template=sent.template,
             name=sent.name,
+            namespace=DEFAULT_NAMESPACE,
         )
         return reply(worker, status=201)
 
@@ -314,7 +316,7 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
 
     async def delete(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         worker = await _there(parts, request, region, id_)
-        return reply(await objects.delete(parts, caller(request), KINDS["Worker"], worker.name))
+        return reply(await objects.delete(parts, caller(request), KINDS["Worker"], *_named(worker)))
 
     async def status(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         return reply(_status(await _there(parts, request, region, id_)))
@@ -327,24 +329,26 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
         sent = await record(request, TagsBody)
         worker = await _there(parts, request, region, id_)
         change = {"spec": {"tags": sent.tags}}
-        done = await objects.patch(parts, caller(request), KINDS["Worker"], worker.name, change)
+        done = await objects.patch(
+            parts, caller(request), KINDS["Worker"], worker.name, change, namespace=worker.namespace
+        )
         return reply(done)
 
     async def drain(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         sent = worker_reports.taken(WhyBody, await _maybe(request))
         worker = await _there(parts, request, region, id_)
         who = caller(request)
-        return reply(_status(await verbs.drain(parts, who, worker.name, reason=sent.reason)))
+        return reply(_status(await verbs.drain(parts, who, *_named(worker), reason=sent.reason)))
 
     async def keep(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         worker = await _there(parts, request, region, id_)
-        return reply(_status(await verbs.cancel_drain(parts, caller(request), worker.name)))
+        return reply(_status(await verbs.cancel_drain(parts, caller(request), *_named(worker))))
 
     def becoming(desired: Literal["Ready", "Stopped"]) -> Any:
         async def become(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
             worker = await _there(parts, request, region, id_)
             who = caller(request)
-            return reply(_status(await verbs.desire(parts, who, worker.name, desired=desired)))
+            return reply(_status(await verbs.desire(parts, who, *_named(worker), desired=desired)))
 
         return become
 
@@ -434,7 +438,12 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
 
 
 async def _there(parts: Parts, request: Ask, region: str, id_: str) -> Worker:
-    return await worker_reports.there(parts, caller(request), region, id_)
+    return await worker_reports.there(parts, caller(request), region, id_, DEFAULT_NAMESPACE)
+
+
+def _named(worker: Worker) -> tuple[str, str]:
+    """Return name and namespace: by its uid a worker of any namespace is found here."""
+    return worker.name, worker.namespace
 
 
 async def _maybe(request: Ask) -> Any:

@@ -15,8 +15,8 @@ from labfleet.decisions import ledger
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.interfaces import store as stores
-from labfleet.resources import kinds
-from labfleet.resources.meta import Key, Resource
+from labfleet.resources import kinds, refs
+from labfleet.resources.meta import Key, Ref, Resource
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker, WorkerPhase
 
@@ -69,12 +69,13 @@ class Replay:
 
     def _session(self, old: Resource | None, new: Session) -> None:
         self._edge(old, new, session_phases.EDGES)
-        if new.status.reservation is None or new.status.worker is None:
+        worker = refs.worker_of(new)
+        if new.status.reservation is None or worker is None:
             return
         if isinstance(old, Session) and old.status.reservation == new.status.reservation:
             return
         self._ports(new)
-        self._capacity(new.status.worker)
+        self._capacity(worker)
 
     def _edge(self, old: Resource | None, new: Resource, edges: dict[Any, frozenset[Any]]) -> None:
         if old is None or old.metadata.uid != new.metadata.uid:
@@ -85,17 +86,17 @@ class Replay:
 
     def _ports(self, new: Session) -> None:
         mine = {(port.transport, port.number) for port in new.status.ports}
-        for other in self._held(new.status.worker or ""):
+        for other in self._held(refs.worker_of(new)):
             if other.key == new.key:
                 continue
             both = mine & {(port.transport, port.number) for port in other.status.ports}
             if both:
                 self._say(f"{new.key} and {other.key} both hold {sorted(both)}")
 
-    def _capacity(self, worker: str) -> None:
-        host = self.objects.get(Key("Worker", "default", worker))
+    def _capacity(self, worker: Ref[Worker]) -> None:
+        host, name = self.objects.get(worker.key), worker.key.label
         if not isinstance(host, Worker) or host.status.capacity is None:
-            self._say(f"a session was placed on {worker}, whose capacity is unknown")
+            self._say(f"a session was placed on {name}, whose capacity is unknown")
             return
         held = [s.status.reservation for s in self._held(worker) if s.status.reservation]
         start = min(each.start for each in held)
@@ -103,14 +104,14 @@ class Replay:
             ledger.peak(held, start, None), host.status.capacity, ledger.total(())
         )
         for each in short:
-            self._say(f"{worker} is over its capacity in {each.dimension}")
+            self._say(f"{name} is over its capacity in {each.dimension}")
 
-    def _held(self, worker: str) -> list[Session]:
+    def _held(self, worker: Ref[Worker] | None) -> list[Session]:
         return [
             each
             for each in self.objects.values()
             if isinstance(each, Session)
-            and each.status.worker == worker
+            and refs.worker_of(each) == worker
             and each.status.reservation is not None
         ]
 

@@ -10,6 +10,7 @@ import click
 from labfleet.cli.commands import idle
 from labfleet.cli.kit import completing, exits, output, targets, words
 from labfleet.cli.kit.call import Call, connected
+from labfleet.resources.meta import Key
 
 
 @click.command("explain", short_help="Say why an object is as it is, and what is short.")
@@ -66,7 +67,8 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     lines += _line("Waits for", "; ".join(str(each) for each in answer.get("waitingFor") or ()))
     lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
     row = answer.get("runbook") or {}
-    lines += _line("If it lasts", str(row.get("fix") or "").replace("NAME", target.name))
+    name = Key("", call.settings.namespace, str(target.name)).argument
+    lines += _line("If it lasts", str(row.get("fix") or "").replace("NAME", name))
     lines += _line("Paused", answer.get("paused"))
     return lines
 

@@ -8,7 +8,7 @@ import click
 
 from labfleet.cli.kit import client, completing, exits, output, words
 from labfleet.cli.kit.call import Call, connected
-from labfleet.resources import fleet_settings, kinds
+from labfleet.resources import fleet_settings, kinds, meta
 
 PATH = "/api/v1/settings"
 GIST = 40
@@ -105,7 +105,8 @@ def pause(call: Call, *, pool: str | None, reason: str) -> int:
     people ask for, running sessions and workers on their way go on.
     """
     code = _switched(call, pool, "pause", reason)
-    again = "labfleet resume" + (f" --pool {pool}" if pool else "")
+    mine = meta.Key("Pool", call.settings.namespace, pool or "")
+    again = "labfleet resume" + (f" --pool {mine.argument}" if pool else "")
     call.out.note(f"What people ask for and what runs goes on. It ends with: {again}")
     return code
 
@@ -121,23 +122,29 @@ def resume(call: Call, *, pool: str | None, reason: str) -> int:
     What stays paused is said. Resuming what is not paused changes nothing, and says so.
     """
     before = _pauses(call)
-    if (pool or None) not in before and not call.out.structured:
+    mine = None if not pool else meta.Key("Pool", call.settings.namespace, pool)
+    if mine not in before and not call.out.structured:
         what = "Automatic actions are" if pool is None else f"Pool {pool} is"
         call.out.note(f"{what} not paused.")
     code = _switched(call, pool, "resume", reason)
-    for each in sorted({*before} - {pool or None}, key=str):
+    for each in sorted({*before} - {mine}, key=str):
         if not call.out.structured:
-            told = "Everything is" if each is None else f"Pool {each} is"
-            again = "labfleet resume" + ("" if each is None else f" --pool {each}")
+            told = "Everything is" if each is None else f"Pool {each.label} is"
+            again = "labfleet resume" + ("" if each is None else f" --pool {each.argument}")
             call.out.note(f"{told} still paused; it ends with: {again}")
     return code
 
 
-def _pauses(call: Call) -> set[str | None]:
-    """Return what is paused now: names of pools, and None for everything."""
+def _pauses(call: Call) -> set[meta.Key | None]:
+    """Return what is paused now: keys of pools, and None for everything."""
     call.mute_pause()
     answer = call.api.get(f"{PATH}/effective")
-    return {each.get("pool") or None for each in answer.get("pauses") or ()}
+    return {
+        meta.Key("Pool", each.get("namespace") or meta.DEFAULT_NAMESPACE, each["pool"])
+        if each.get("pool")
+        else None
+        for each in answer.get("pauses") or ()
+    }
 
 
 def _switched(call: Call, pool: str | None, verb: str, reason: str) -> int:

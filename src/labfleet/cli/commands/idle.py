@@ -27,7 +27,11 @@ def idle(call: Call) -> int:
         call.out.value(answer, "")
         return exits.OK
     if call.out.quiet or call.out.format == "name":
-        output.write("".join(f"worker/{each['worker']}\n" for each in items))
+        output.write(
+            "".join(
+                f"worker/{output.label(each.get('namespace'), each['worker'])}\n" for each in items
+            )
+        )
         return exits.OK
     call.out.table(
         ["WORKER", "VERDICT", "UNUSED", "STOP", "KEPT BY", "WHY"],
@@ -44,7 +48,7 @@ def _overview(each: dict[str, Any], now: Any) -> list[str]:
     at = words.instant(each.get("stopAt"))
     stop = "-" if at is None else "now" if at <= now else words.when(each["stopAt"], now)
     return [
-        str(each.get("worker")),
+        output.label(each.get("namespace"), each.get("worker")),
         "stopped" if each.get("autoStopped") else str(each.get("verdict")),
         "-"
         if minutes is None

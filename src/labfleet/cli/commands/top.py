@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import click
 
-from labfleet.cli.kit import completing, exits, targets, words
+from labfleet.cli.kit import completing, exits, output, targets, words
 from labfleet.cli.kit.call import Call, connected
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -72,7 +72,7 @@ def _all(call: Call) -> int:
         return exits.OK
     rows = [
         [
-            str(each.get("worker")),
+            output.label(each.get("namespace"), each.get("worker")),
             str(each.get("phase")),
             str(each.get("health")),
             _number(each, "cpu"),
@@ -148,6 +148,11 @@ def _bar(value: float, top_: float) -> str:
     return BARS[min(int(share * len(BARS)), len(BARS) - 1)]
 
 
+def _object(each: dict[str, Any]) -> str:
+    kind, _, name = str(each.get("object")).partition("/")
+    return f"{kind}/{output.label(each.get('namespace'), name)}"
+
+
 @click.command("alerts", short_help="List what asks for somebody, with its fix.")
 @connected
 def alerts(call: Call) -> int:
@@ -161,7 +166,7 @@ def alerts(call: Call) -> int:
     rows = [
         [
             str(each.get("severity")),
-            str(each.get("object")),
+            _object(each),
             str(each.get("condition")),
             words.when(each.get("since"), now),
             words.printable(str(each.get("message") or each.get("cause"))),

@@ -18,6 +18,7 @@ from typing import Any
 from labfleet.cli.kit import exits, options, paths, words, yamltext
 from labfleet.cli.kit.ground import Ground
 from labfleet.resources.kinds import Kind
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 
 _PLAIN = frozenset({"table", "wide", "json", "yaml", "name", "csv"})
 _GOOD = frozenset({"READY", "ACTIVE", "RUNNING", "COMPLETED", "APPROVED"})
@@ -244,6 +245,11 @@ def json_text(value: Any, *, indent: bool = False) -> str:
     if indent:
         return json.dumps(value, ensure_ascii=False, indent=2)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def label(namespace: Any, name: Any) -> str:
+    """Return a name for a list of the whole fleet: outside of `default` with its namespace."""
+    return Key("", str(namespace or DEFAULT_NAMESPACE), str(name)).label
 
 
 def name_of(obj: Any) -> str:

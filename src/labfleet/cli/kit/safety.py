@@ -28,7 +28,9 @@ def connected_people(call: Call, target: targets.Target, obj: Any) -> list[Any]:
         workers = {
             output.name_of(each) for each in found if paths.simple(each, "spec.pool") == target.name
         }
-    sessions, _, _ = call.api.items(kinds.KINDS["Session"].plural)
+    sessions, _, _ = call.api.items(
+        kinds.KINDS["Session"].plural, namespace=call.settings.namespace
+    )
     return [
         each
         for each in sessions

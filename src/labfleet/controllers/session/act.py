@@ -10,8 +10,7 @@ from labfleet.decisions import port_numbers
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
-from labfleet.resources import topology
-from labfleet.resources.definition import Definition
+from labfleet.resources import refs, topology
 from labfleet.resources.meta import Effect
 from labfleet.resources.session import LabStatus, Session
 
@@ -89,7 +88,7 @@ class Actions:
 
     def _topology(self, session: Session) -> str:
         """Return the definition's topology with this session's title, marker and ports."""
-        definition = self.context.cache.get(Definition, session.spec.definition)
+        definition = self.context.cache.find(refs.definition_of(session))
         pin, lab = session.status.definition, session.status.lab
         if definition is None or lab is None:
             message = f"definition {session.spec.definition} does not exist any more"

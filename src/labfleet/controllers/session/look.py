@@ -23,8 +23,7 @@ from labfleet.decisions.lifecycle.session.decide import Seen
 from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted
 from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
 from labfleet.kernel import errors, ids
-from labfleet.resources import conditions, topology
-from labfleet.resources.definition import Definition
+from labfleet.resources import conditions, refs, topology
 from labfleet.resources.session import LabStatus, PortAllocation, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 
@@ -56,7 +55,7 @@ class Look:
         seen = self.budget(session)
         if session.status.worker is None or session.status.phase not in session_phases.BOUND:
             return Sight(seen)
-        worker = self.context.cache.get(Worker, session.status.worker)
+        worker = self.context.cache.find(refs.worker_of(session))
         seen = _of_worker(seen, session, worker, self.context)
         if worker is None or seen.host_dead:
             return Sight(seen)
@@ -77,13 +76,13 @@ class Look:
         head = timedelta(seconds=seen.lead_seconds)
         if start is not None and self.context.clock.now() < start - head:
             return seen
-        others = self.context.cache.by(Session, "here", worker.name)
+        others = self.context.cache.by(Session, "here", worker.key.path)
         held = session_start.room_held(session, others, session_start.size_of(worker))
         return replace(seen, room_held=held)
 
     def budget(self, session: Session) -> Seen:
         """Return the time budgets of the session's definition and slot (seconds)."""
-        definition = self.context.cache.get(Definition, session.spec.definition)
+        definition = self.context.cache.find(refs.definition_of(session))
         if definition is None:
             return Seen(watched_since=self.context.since)
         slot = session.spec.slot
@@ -108,19 +107,18 @@ class Look:
         (facts/fleet-bugs.md#t46). No more count than boot at once, and the wait for its turn is not
         part of the budget.
         """
-        name, since = session.status.worker, session.status.phase_since
-        cache = self.context.cache
-        worker = None if name is None else cache.get(Worker, name)
+        cache, since = self.context.cache, session.status.phase_since
+        worker = cache.find(refs.worker_of(session))
         if worker is None:
             return 0
         beside = {
             other.name
-            for other in cache.by(Session, "here", worker.name)
+            for other in cache.by(Session, "here", worker.key.path)
             if other.status.phase is S.INSTANTIATING
         }
         # By the hour in which they came up: a worker's whole history is not gone through.
         for hour in up_hours(since, self.context.clock.now()):
-            for other in cache.by(Session, "up", f"{worker.name} {hour}"):
+            for other in cache.by(Session, "up", f"{worker.key.path} {hour}"):
                 up = other.status.ready_at or other.status.ended_at
                 if up is not None and since is not None and up > since:
                     beside.add(other.name)
@@ -175,7 +173,7 @@ class Look:
         if not coming or found.state not in {"DEFINED_ON_CORE", "STOPPED"}:
             return seen
         lost = session_start.lost_tags(session, nodes)
-        others = self.context.cache.by(Session, "here", worker.name)
+        others = self.context.cache.by(Session, "here", worker.key.path)
         return replace(
             seen,
             tags_lost=tuple(f"{tag} of {label}" for label, tags in lost.items() for tag in tags),
@@ -287,7 +285,7 @@ def _of_worker(seen: Seen, session: Session, worker: Worker | None, context: Con
     drain = worker.spec.drain
     late = drain is not None and drain.force and context.clock.now() >= drain.deadline
     # A pause stops what a deadline would do by itself; what runs goes on.
-    forced = late and context.settings.paused(worker.spec.pool) is None
+    forced = late and context.settings.paused(refs.pool_of(worker)) is None
     return replace(
         seen,
         host_lost=phase in _LOST,

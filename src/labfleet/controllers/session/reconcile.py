@@ -14,7 +14,7 @@ from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
-from labfleet.resources import conditions
+from labfleet.resources import conditions, refs
 from labfleet.resources.meta import Effect, Key
 from labfleet.resources.session import LabStatus, Session, SessionPhase
 from labfleet.service.core import access, ledger_rows
@@ -183,11 +183,11 @@ class SessionController:
         self, session: Session, step: lifecycle.Step, effect: Effect | None = None
     ) -> Session:
         writes: tuple[stores.Write, ...] = ()
-        worker = session.status.worker
+        worker = refs.worker_of(session)
         if step.release and worker is not None:
             writes = (
-                stores.FreePorts(worker=worker, owner=session.metadata.uid),
-                ledger_rows.touch(ledger_rows.row("Worker", worker, session.metadata.namespace)),
+                stores.FreePorts(worker=worker.key.path, owner=session.metadata.uid),
+                ledger_rows.touch(ledger_rows.of(worker.key)),
             )
         status = msgspec.structs.replace(step.status, effect=effect)
         return await self._save(

@@ -133,7 +133,7 @@ class Actions:
         region = machine.aws.region
         try:
             await self.context.compute.claim(
-                region, _instance(worker), worker.name, worker.metadata.uid
+                region, _instance(worker), worker.key.label, worker.metadata.uid
             )
         except errors.Denied as problem:
             if problem.reason != "NotOurs":

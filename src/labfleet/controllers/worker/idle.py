@@ -22,10 +22,9 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources import conditions
+from labfleet.resources import conditions, refs
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.meta import Key
-from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Drain, IdleStatus, Worker, WorkerPhase
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.parts import Turns
@@ -51,13 +50,13 @@ class IdleController:
         self._look = IdleLook(context)
         self._requests = Requests(context)
         self._turns = Turns()
-        self._doubts: set[str] = set()
+        self._doubts: set[Key] = set()
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the worker of this key."""
         worker = self.context.cache.get(Worker, key.name, key.namespace)
         if worker is None:
-            self._doubts.discard(key.name)
+            self._doubts.discard(key)
             return Done()
         settings = self.context.settings.now().idle
         if parking.auto_stopped(worker):
@@ -104,8 +103,8 @@ class IdleController:
         known = worker.status.idle
         begins = verdict.warn and known.warned_at is None
         doubtful = verdict.verdict == "unknown" != known.verdict
-        first_doubt = doubtful and worker.name not in self._doubts
-        (self._doubts.add if doubtful else self._doubts.discard)(worker.name)
+        first_doubt = doubtful and worker.key not in self._doubts
+        (self._doubts.add if doubtful else self._doubts.discard)(worker.key)
         if not begins and (first_doubt or not _news(known, verdict)):
             return  # one failed question is no news
         told = _told(known, verdict, now)
@@ -140,7 +139,7 @@ class IdleController:
 
     async def _stop(self, worker: Worker, settings: Idle) -> Again:
         """Cordon, look again at everything, and ask for the stop; one of a pool at a time."""
-        async with self._turns.of(worker.spec.pool or f"worker/{worker.name}"):
+        async with self._turns.of(str((refs.pool_of(worker) or worker).key)):
             if not worker.spec.cordoned:
                 closed = parking.with_cordon(worker, closed=True)
                 told = "cordoned: idle, looked at once more before its stop"
@@ -180,10 +179,7 @@ class IdleController:
     def _unpaused(self, worker: Worker) -> tuple[stores.Precondition, ...]:
         """Return what must hold in a commit that acts by itself: nobody paused it meanwhile."""
         settings = self.context.settings.unchanged()
-        name = worker.spec.pool
-        pool = None
-        if name is not None:
-            pool = self.context.cache.get(Pool, name, worker.metadata.namespace)
+        pool = self.context.cache.find(refs.pool_of(worker))
         if pool is None:
             return (settings,)
         return settings, stores.AtRevision(pool.key, pool.revision)
@@ -219,13 +215,17 @@ class IdleController:
     async def _parked(self, worker: Worker) -> Again:
         """Look after a worker that was stopped here: take it back, or start it for somebody."""
         now = self.context.clock.now()
-        if self.context.settings.paused(worker.spec.pool) is not None:
+        if self.context.settings.paused(refs.pool_of(worker)) is not None:
             return Again(EVERY)
         why = self._used_again(worker, now)
         if worker.status.phase is WorkerPhase.FAILED:
             await self._let_go(worker)
             return Again(EVERY)
-        if why is None and worker.spec.pool is None and worker.name in self._wanted(now):
+        if (
+            why is None
+            and worker.spec.pool is None
+            and worker.name in self._wanted(worker.namespace, now)
+        ):
             why = "a session waits for it"
         if why is not None:
             again = parking.resumed(worker, now, auto=True)
@@ -249,7 +249,7 @@ class IdleController:
                 await self.context.write(whole, actor=ACTOR, reason="no longer drained: it failed")
             return
         gone = parking.given_up(worker)
-        if self.context.settings.paused(worker.spec.pool) is not None:
+        if self.context.settings.paused(refs.pool_of(worker)) is not None:
             return
         told = "retired: it failed while it was idle"
         guard = self._unpaused(worker)
@@ -260,7 +260,7 @@ class IdleController:
         if worker.status.phase is not WorkerPhase.DRAINING:
             return None
         since = worker.status.phase_since or now
-        sample = self.context.samples.newest(worker.name)
+        sample = self.context.samples.newest(worker.key)
         reading = idle_facts.of_sample(worker, sample)
         fresh = reading.read_at is not None and reading.read_at >= since
         if fresh and reading.nodes:
@@ -271,9 +271,13 @@ class IdleController:
             return "sessions are placed here"
         return "the server could not be looked at" if now - since > PATIENCE else None
 
-    def _wanted(self, now: datetime) -> tuple[str, ...]:
-        """Return the parked workers without a pool that a session waits for."""
-        alone = [each for each in self.context.cache.all(Worker) if each.spec.pool is None]
+    def _wanted(self, namespace: str, now: datetime) -> tuple[str, ...]:
+        """Return the parked workers of a namespace, without a pool, that a session waits for."""
+        alone = [
+            each
+            for each in self.context.cache.all(Worker)
+            if each.spec.pool is None and each.namespace == namespace
+        ]
         coming = [
             _as_ready(each, self.context)
             for each in alone
@@ -287,9 +291,11 @@ class IdleController:
         ]
         waiting = []
         for session in self._requests.due(now) if parked else ():
+            if session.namespace != namespace:
+                continue
             looked = session.status.decision is not None
             request = self._requests.of(session, now) if looked else None
-            if request is not None and self._requests.pool_of(request, now) is None:
+            if request is not None and self._requests.pool_of(request, namespace, now) is None:
                 waiting.append(request)
         left = parking.uncovered(coming, waiting, now=now)
         return parking.to_start(parked, left, now=now)
@@ -298,11 +304,12 @@ class IdleController:
 
     async def _retire(self, worker: Worker, why: str, now: datetime) -> bool:
         """Ask a worker that is too old to empty itself; nobody is thrown out. False: not now."""
-        if self.context.settings.paused(worker.spec.pool) is not None:
+        if self.context.settings.paused(refs.pool_of(worker)) is not None:
             return False
         if worker.spec.drain is not None or worker.deleting:
             return False
-        others = self.context.cache.by(Worker, "pool", worker.spec.pool or "")
+        pool = refs.pool_of(worker)
+        others = () if pool is None else self.context.cache.by(Worker, "pool", pool.key.path)
         if any(_aging(each) for each in others):
             return False
         limit = 14_400 if worker.spec.machine is None else worker.spec.machine.limits.drain
@@ -327,7 +334,7 @@ class IdleController:
             return Again(EVERY)
         await self._caught_up()
         guard = self._guard(worker)
-        if self.context.settings.paused(worker.spec.pool) is not None:
+        if self.context.settings.paused(refs.pool_of(worker)) is not None:
             return Again(EVERY)
         verdict = await self._second_look(worker, settings)
         if not idle.unused(verdict) or worker.status.effect is not None:
@@ -341,10 +348,8 @@ class IdleController:
 
 def _rows(worker: Worker) -> tuple[str, ...]:
     """Return the ledger rows of a stop: the worker's, and its pool's, which both rules take of."""
-    own = ledger_rows.of(worker.key)
-    if worker.spec.pool is None:
-        return (own,)
-    return own, ledger_rows.row("Pool", worker.spec.pool, worker.metadata.namespace)
+    own, pool = ledger_rows.of(worker.key), refs.pool_of(worker)
+    return (own,) if pool is None else (own, ledger_rows.of(pool.key))
 
 
 def _aging(worker: Worker) -> bool:
@@ -399,5 +404,5 @@ def _as_ready(worker: Worker, context: Context) -> placement.Candidate:
         licensed=True,
         product=worker.status.licence.product,
         capacity=worker.status.capacity,
-        reservations=held(context.cache, worker.name),
+        reservations=held(context.cache, worker),
     )

@@ -32,7 +32,7 @@ class IdleLook:
     async def cheap(self, worker: Worker, settings: Idle) -> Reading:
         """Return the newest measurement, and people's deeds when nothing else keeps the worker."""
         context, now = self.context, self.context.clock.now()
-        reading = idle_facts.of_sample(worker, context.samples.newest(worker.name))
+        reading = idle_facts.of_sample(worker, context.samples.newest(worker.key))
         reading = replace(reading, network=self._traffic(worker))
         facts = idle_facts.gather(context.cache, context.settings, worker, reading, now, brief=True)
         verdict = idle.judge(worker, facts, settings, now)
@@ -67,7 +67,7 @@ class IdleLook:
 
     def _traffic(self, worker: Worker) -> float | None:
         context = self.context
-        points = context.samples.points(worker.name)
+        points = context.samples.points(worker.key)
         return idle_facts.traffic(points, context.settings.now(), context.clock.now())
 
     async def _with_deeds(

@@ -18,7 +18,7 @@ from labfleet.controllers.worker.look import ec2_status
 from labfleet.controllers.worker.offers import Offers, Option
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
-from labfleet.resources import conditions
+from labfleet.resources import conditions, refs
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect
 from labfleet.resources.worker import Worker
@@ -146,17 +146,18 @@ class Launcher:
 
     def request(self, worker: Worker, machine: Machine, effect: Effect) -> LaunchRequest:
         """Return the call that the intent stands for, the same each time."""
+        pool = refs.pool_of(worker)
         return LaunchRequest(
             region=machine.aws.region,
             token=effect.parameters["token"],
-            worker=worker.name,
+            worker=worker.key.label,
             worker_uid=worker.metadata.uid,
             attempt=int(effect.parameters["attempt"]),
             image_id=effect.parameters["image"],
             instance_type=effect.parameters["type"],
             subnet_id=effect.parameters.get("subnet"),
             aws=machine.aws,
-            pool=worker.spec.pool,
+            pool=None if pool is None else pool.key.label,
         )
 
     async def perform(self, worker: Worker, machine: Machine, effect: Effect) -> Worker:

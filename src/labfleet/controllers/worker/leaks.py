@@ -24,7 +24,7 @@ def writes(context: Context, before: Worker, after: WorkerStatus) -> tuple[store
     if was == now:
         return ()
     name = leak_name(before)
-    known = context.cache.get(Leak, name)
+    known = context.cache.get(Leak, name, before.namespace)
     if now is None:
         return (stores.Delete(known.key),) if known is not None and was == "Unknown" else ()
     made = _leak(context, before, after, name, certain=now == "True")
@@ -75,4 +75,4 @@ def _leak(
 
 
 def _age(leak: Leak) -> tuple[str, str]:
-    return leak.spec.since.isoformat(), leak.name
+    return leak.spec.since.isoformat(), leak.key.label

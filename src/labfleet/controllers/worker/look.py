@@ -22,7 +22,7 @@ from labfleet.decisions.lifecycle.worker.decide import Seen
 from labfleet.interfaces.compute import Checks, Instance
 from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
 from labfleet.kernel import errors
-from labfleet.resources import conditions
+from labfleet.resources import conditions, refs
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine, TlsSettings
 from labfleet.resources.session import Session
@@ -51,10 +51,10 @@ class Look:
         """Return what can be seen of a worker now; never raises for the outside's trouble."""
         settings = self.context.settings.now()
         seen = Seen(
-            points=tuple(self.context.samples.points(worker.name)),
+            points=tuple(self.context.samples.points(worker.key)),
             thresholds=settings.thresholds,
             poll=float(settings.monitoring.poll_interval_seconds),
-            paused=self.context.settings.paused(worker.spec.pool) is not None,
+            paused=self.context.settings.paused(refs.pool_of(worker)) is not None,
             sessions=live_sessions(self.context, worker),
             has_token=_has_token(worker),
             wanted_nodes=_wanted_nodes(worker),
@@ -151,14 +151,14 @@ class Look:
             cml=cml,
             licence=None if licence is None else licence_status(licence),
             capacity=capacity_of(machine, stats, licence, worker.status.capacity),
-            samples=tuple(self.context.samples.recent(worker.name, SAMPLES_READ)),
+            samples=tuple(self.context.samples.recent(worker.key, SAMPLES_READ)),
             duplicate_of=_older_twin(self.context, worker, cml.product_uuid),
         )
 
     def _foreign(self, worker: Worker, nodes: Sequence[NodeState]) -> tuple[str, ...]:
         """Return ports seen on the server that no session of ours holds here."""
         claimed = port_numbers.claims(nodes)
-        for session in self.context.cache.by(Session, "here", worker.name):
+        for session in self.context.cache.by(Session, "here", worker.key.path):
             if session_phases.is_live(session):
                 claimed -= {(port.transport, port.number) for port in session.status.ports}
         return tuple(f"{transport}/{number}" for transport, number in sorted(claimed))[
@@ -198,7 +198,7 @@ def _booked(context: Context, worker: Worker) -> Amounts:
     now = context.clock.now()
     held = [
         session.status.reservation
-        for session in context.cache.by(Session, "here", worker.name)
+        for session in context.cache.by(Session, "here", worker.key.path)
         if session.status.reservation is not None
     ]
     return ledger.peak(ledger.settled(held, now), now, None)
@@ -208,7 +208,7 @@ def live_sessions(context: Context, worker: Worker) -> int:
     """Count the sessions that hold something on this worker."""
     return sum(
         session.status.phase in session_phases.BOUND
-        for session in context.cache.by(Session, "here", worker.name)
+        for session in context.cache.by(Session, "here", worker.key.path)
     )
 
 
@@ -267,7 +267,7 @@ def address_of(
     known = worker.status.cml.tls_fingerprint if worker.status.cml.boot == boot else None
     tls = machine.cml.tls
     return HostAddress(
-        worker=worker.name,
+        worker=worker.key.label,
         base_url=machine.cml.api_base_url or f"https://{host}:{machine.cml.port}",
         boot=boot,
         username=machine.cml.admin_username,
@@ -282,16 +282,16 @@ def _older_twin(context: Context, worker: Worker, product_uuid: str | None) -> s
         return None
     for other in context.cache.by(Worker, "product_uuid", product_uuid):
         gone = other.status.phase is P.TERMINATED or other.status.ec2.state == "terminated"
-        if other.name == worker.name or gone:
+        if other.key == worker.key or gone:
             continue
         if _age(other) < _age(worker):
-            return other.name
+            return other.key.label
     return None
 
 
 def _age(worker: Worker) -> tuple[str, str]:
     made = worker.metadata.creation_timestamp
-    return ("" if made is None else made.isoformat(), worker.name)
+    return ("" if made is None else made.isoformat(), worker.key.label)
 
 
 def capacity_of(

@@ -49,6 +49,7 @@ class Survey:
             gaps.setdefault("labs_count", "nodes are listed only while the worker hosts")
         return Sample(
             worker=worker.name,
+            namespace=worker.namespace,
             at=at,
             boot=cml.boot or "",
             version=cml.version,

@@ -35,9 +35,9 @@ class WorkerController:
         """Take one step for the worker of this key."""
         worker = self.context.cache.get(Worker, key.name, key.namespace)
         if worker is None:
-            await self.context.hosts.forget(key.name)
-            self.context.samples.forget(key.name)
-            await self.context.objects.store.drop_series([key.name])
+            await self.context.hosts.forget(key.label)
+            self.context.samples.forget(key)
+            await self.context.objects.store.drop_series([key.path])
             return Done()
         machine = worker.spec.machine
         effect = worker.status.effect

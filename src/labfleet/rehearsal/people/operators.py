@@ -63,7 +63,8 @@ class Operators:
 
     def _workers(self) -> list[Worker]:
         living = self.replicas()
-        return list(living[0].cache.all(Worker)) if living else []
+        found = living[0].cache.all(Worker) if living else ()
+        return [each for each in found if each.namespace == self.desk.namespace]
 
     # --- workers -----------------------------------------------------------------------
 
@@ -176,7 +177,10 @@ class Operators:
             await asyncio.sleep(60)
             for living in self.replicas()[:1]:
                 for pause in living.parts.settings.pauses():
-                    pool = None if pause.pool is None else living.cache.get(Pool, pause.pool)
+                    space = self.desk.namespace
+                    if pause.pool is not None and pause.namespace != space:
+                        continue  # its own people see to it
+                    pool = None if pause.pool is None else living.cache.get(Pool, pause.pool, space)
                     if pool is not None and not self.gone and not _tripped(pool):
                         continue
                     if pool is None and not self.gone:

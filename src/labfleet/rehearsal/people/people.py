@@ -19,6 +19,7 @@ from labfleet.rehearsal.people.operators import Operators
 from labfleet.rehearsal.replicas.desk import Ask, Desk, Verbs
 from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.time.dice import EPOCH, Dice
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.session import Session
 
 PATIENCE = 20.0
@@ -175,6 +176,8 @@ class People:
             "discovery.template": TEMPLATE,
             "discovery.amiNamePattern": "cisco-cml*",
         }
+        if self.desk.namespace != DEFAULT_NAMESPACE:
+            discovery["discovery.namespace"] = self.desk.namespace
         await self._set(_idle(self.dice.stream("idle")) | discovery)
         self.operators.pool = {
             "template": TEMPLATE,

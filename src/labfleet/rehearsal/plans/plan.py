@@ -22,7 +22,7 @@ from labfleet.rehearsal.plans import plan_words
 from labfleet.rehearsal.plans.plan_words import Source, Wrong
 from labfleet.resources import amounts, documents
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.meta import Record
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.pool import Scaling
 
 LIMIT = 4 * 2**20
@@ -129,10 +129,11 @@ class Generated(Record, frozen=True, kw_only=True):
 class Recorded(Record, frozen=True, kw_only=True, rename={"begin": "from"}):
     """A period of a real server, from its event log; without bounds all of it.
 
-    An instant without a zone is UTC.
+    An instant without a zone is UTC. Only what lies in `namespace` counts.
     """
 
     store: str
+    namespace: Name = DEFAULT_NAMESPACE
     begin: datetime | None = None
     to: datetime | None = None
 

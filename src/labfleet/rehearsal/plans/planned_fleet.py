@@ -98,10 +98,15 @@ def _unique(asked: Plan) -> None:
 
 def _files(asked: Plan, folder: Path) -> Found:
     found: Found = {}
+    spaces: set[str] = set()
     for number, name in enumerate(asked.manifests):
         try:
             text = read_text(folder / name)
             for each in manifests.load(text, name=str(folder / name), topology_file=_in(folder)):
+                if found and each.object.namespace not in spaces:
+                    told = "a plan plays one namespace, and its manifests name two"
+                    raise errors.Invalid(f"{each.object.key.path}: {told}")
+                spaces.add(each.object.namespace)
                 found[each.kind, each.object.name] = spec_of(each.object)
         except errors.LabfleetError as problem:
             raise Wrong(problem.message, "manifests", number) from None

@@ -24,7 +24,7 @@ from labfleet.rehearsal.plans.plan import Recorded
 from labfleet.rehearsal.plans.plan_words import Wrong
 from labfleet.rehearsal.plans.planned_fleet import spec_of
 from labfleet.resources import kinds
-from labfleet.resources.meta import Key
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 from labfleet.resources.session import Session
 from labfleet.stores import opening
 
@@ -62,7 +62,14 @@ def of_store(asked: Recorded, folder: Path) -> Recording:
         horizon, newest = opening.kept(url)
         young = None if newest is None else newest - upkeep.AUDIT_AGE
         events = opening.recorded(url)
-        return read(events, asked.begin, asked.to, horizon=horizon, young=young)
+        return read(
+            events,
+            asked.begin,
+            asked.to,
+            horizon=horizon,
+            young=young,
+            namespace=asked.namespace,
+        )
     except Wrong:
         raise
     except errors.LabfleetError as problem:
@@ -87,12 +94,13 @@ def _url(store: str, folder: Path) -> str:
 
 def read(
     events: Iterable[Event], begin: datetime | None, end: datetime | None, *,
-    horizon: int = 0, young: datetime | None = None,
+    horizon: int = 0, young: datetime | None = None, namespace: str = DEFAULT_NAMESPACE,
 ) -> Recording:  # fmt: skip
     """Return the recording of begin..end, or of what of it the log covers.
 
     The log is whole from the first event beyond the store's `horizon`, or not before `young`.
-    Wrong when the log has nothing of it, or nobody asked for anything in it.
+    Wrong when the log has nothing of it, or nobody asked for anything in it. A what-if plays one
+    namespace: names of others are theirs.
     """
     fleet: dict[tuple[str, str], dict[str, Any]] = {}
     people: dict[Key, _Person] = {}
@@ -101,6 +109,8 @@ def read(
     newest = first
     for event in events:
         newest = max(newest, event.at)
+        if event.key.namespace != namespace:
+            continue
         inside = end is None or event.at < end
         if not inside and event.key.kind != "Session":
             continue

@@ -20,10 +20,11 @@ from labfleet.api import application
 from labfleet.api.front import Front
 from labfleet.api.streams.ring import Ring
 from labfleet.kernel import errors
-from labfleet.rehearsal.replicas.desk import ADMIN, Ask, Desired
+from labfleet.rehearsal.replicas.desk import ADMIN, Ask, Desired, keyed
 from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.time.loop import Process
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.service.core.tokens import Tokens
 
 _RAISED: dict[int, type[errors.LabfleetError]] = {
@@ -44,6 +45,7 @@ class Http:
     """Asks over HTTP; `on_defect` hears of each 500. `replies` counts answers by status."""
 
     on_defect: Callable[[str], None]
+    namespace: str = DEFAULT_NAMESPACE
     replies: dict[int, int] = field(default_factory=dict)
     _apps: WeakKeyDictionary[Process, tuple[Front, Tokens]] = field(
         default_factory=WeakKeyDictionary
@@ -140,9 +142,10 @@ class Http:
         if body is not None:
             headers["content-type"] = "application/json"
         if key is not None:
-            headers["idempotency-key"] = key
+            headers["idempotency-key"] = keyed(self.namespace, key)
         content = b"" if body is None else json.dumps(body).encode()
-        status, raw = await at.ask(lambda _: _exchange(app, method, path, headers, content))
+        query = "" if self.namespace == DEFAULT_NAMESPACE else f"?namespace={self.namespace}"
+        status, raw = await at.ask(lambda _: _exchange(app, method, path + query, headers, content))
         self.replies[status] = self.replies.get(status, 0) + 1
         if status < 300:
             return json.loads(raw) if raw else True
@@ -178,6 +181,7 @@ async def _exchange(
     app: Front, method: str, path: str, headers: Mapping[str, str], content: bytes
 ) -> tuple[int, bytes]:
     """Send one request to an application; return status and body."""
+    path, _, query = path.partition("?")
     asked = iter([{"type": "http.request", "body": content, "more_body": False}])
     status, body = 0, bytearray()
 
@@ -202,7 +206,7 @@ async def _exchange(
         "scheme": "http",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query.encode(),
         "root_path": "",
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         "client": ("127.0.0.1", 1),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from labfleet.rehearsal.rules.pauses import pool_label
 from labfleet.rehearsal.worlds.cml import Racks
 from labfleet.resources import conditions, topology
 from labfleet.resources.pool import FINALIZER_WORKERS, Pool
@@ -28,15 +29,15 @@ class Finalizers:
     def pool(self, new: Pool, workers: Iterable[Worker]) -> None:
         """Take a pool's new record."""
         if FINALIZER_WORKERS in new.metadata.finalizers:
-            self._held.add(new.name)
-        elif new.name in self._held:
-            self._held.discard(new.name)
-            self.pool_gone(new.name, workers)
+            self._held.add(new.key.label)
+        elif new.key.label in self._held:
+            self._held.discard(new.key.label)
+            self.pool_gone(new.key.label, workers)
 
     def pool_gone(self, name: str, workers: Iterable[Worker]) -> None:
         """Judge a pool whose record or finalizer went."""
         for each in workers:
-            if each.spec.pool == name and each.status.phase is not WorkerPhase.TERMINATED:
+            if pool_label(each) == name and each.status.phase is not WorkerPhase.TERMINATED:
                 told = f"pool {name} is gone, its {each.key} is {each.status.phase}"
                 self.broken("pool-finalizer", told)
 

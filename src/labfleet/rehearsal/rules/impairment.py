@@ -31,20 +31,20 @@ class Impairment:
     def worker(self, old: Worker | None, new: Worker) -> None:
         """Take a worker's new record."""
         if old is None or old.status.phase is not new.status.phase:
-            self._entered[new.name] = self.time()
+            self._entered[new.key.label] = self.time()
         if worker_phases.desire(new) != "Ready":
-            self._wished.pop(new.name, None)
+            self._wished.pop(new.key.label, None)
         else:
-            self._wished.setdefault(new.name, self.time())
+            self._wished.setdefault(new.key.label, self.time())
 
     def acted(self, what: str, thing: Thing, worker: Worker | None) -> None:
         """Judge a stop or an end that was ours."""
         if worker is None or thing.id not in self.machines:
             return
-        wished = self._wished.get(worker.name)
+        wished = self._wished.get(worker.key.label)
         begun = self.time() - CALL_SECONDS
         if worker.status.phase in _DOWN:
-            begun = self._entered.get(worker.name, begun)
+            begun = self._entered.get(worker.key.label, begun)
         if wished is not None and begun > wished:
             text = f"{what} {thing.id} of {worker.key}, wanted Ready, with an impaired check"
             self.broken("impaired", text)

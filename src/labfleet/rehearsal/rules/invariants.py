@@ -32,7 +32,7 @@ from labfleet.rehearsal.time.dice import EPOCH
 from labfleet.rehearsal.worlds.cml import Racks
 from labfleet.rehearsal.worlds.database import Shared
 from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
-from labfleet.resources import conditions, kinds
+from labfleet.resources import conditions, kinds, refs
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation
 from labfleet.resources.meta import Key
 from labfleet.resources.session import FINALIZER_LAB, TERMINAL, Session, SessionPhase
@@ -136,9 +136,9 @@ class Invariants:
             self._session(write.key, self.sessions.get(write.key), new)
         elif write.key.kind == "Worker":
             fresh = kinds.decode("Worker", write.doc, revision)
-            self.pauses.worker(actor, self.workers.get(write.key.name), fresh)
-            self.outcomes.worker(fresh, write.key.name)
-            self._worker(self.workers.get(write.key.name), fresh, revision)
+            self.pauses.worker(actor, self.workers.get(write.key.label), fresh)
+            self.outcomes.worker(fresh, write.key.label)
+            self._worker(self.workers.get(write.key.label), fresh, revision)
         elif write.key.kind == "Pool":
             pool = kinds.decode("Pool", write.doc, revision)
             self.pauses.pool(actor, pool)
@@ -156,14 +156,14 @@ class Invariants:
                 self.truth.lab_gone(old)
                 self.truth.forget(old)
         elif key.kind == "Worker":
-            worker = self.workers.pop(key.name, None)
-            self.outcomes.worker(None, key.name)
+            worker = self.workers.pop(key.label, None)
+            self.outcomes.worker(None, key.label)
             if worker is not None:
                 self.truth.machine_gone(worker, "its record is gone")
                 self.finalizers.worker_gone(worker)
         elif key.kind == "Pool":
-            self.pauses.pools.pop(key.name, None)
-            self.finalizers.pool_gone(key.name, self.workers.values())
+            self.pauses.pools.pop(key.label, None)
+            self.finalizers.pool_gone(key.label, self.workers.values())
 
     # --- sessions ----------------------------------------------------------------------
 
@@ -178,15 +178,16 @@ class Invariants:
             self._unhold(old)
         if new.status.reservation is None and now in session_phases.BOUND:
             self.broken("capacity", f"{key} is {now} and holds no reservation")
-        if new.status.reservation is not None and new.status.worker is not None:
-            self.held.setdefault(new.status.worker, {})[key] = new
+        worker = _host(new)
+        if new.status.reservation is not None and worker is not None:
+            self.held.setdefault(worker, {})[key] = new
             if old is None or old.status.reservation != new.status.reservation:
-                self._promised(new.status.worker, old, new)
-                self._ports(new.status.worker, new)
+                self._promised(worker, old, new)
+                self._ports(worker, new)
             if was is SessionPhase.SCHEDULED and now is SessionPhase.INSTANTIATING:
-                self._entered(new.status.worker, new)
+                self._entered(worker, new)
             if now is not was and now in HOSTED:
-                self._look(new.status.worker)
+                self._look(worker)
         ended = now in TERMINAL and was not in TERMINAL
         held = old is not None and FINALIZER_LAB in old.metadata.finalizers
         if ended or (held and FINALIZER_LAB not in new.metadata.finalizers):
@@ -200,8 +201,9 @@ class Invariants:
             self.truth.look(self.cloud.things[known])
 
     def _unhold(self, old: Session) -> None:
-        if old.status.worker is not None:
-            self.held.get(old.status.worker, {}).pop(old.key, None)
+        worker = _host(old)
+        if worker is not None:
+            self.held.get(worker, {}).pop(old.key, None)
 
     def _promised(self, worker: str, old: Session | None, new: Session) -> None:
         """No dimension of the worker is promised twice at any instant that a commit adds.
@@ -212,7 +214,7 @@ class Invariants:
         if mine is None:
             return
         begin = mine.start
-        before = None if old is None or old.status.worker != worker else old.status.reservation
+        before = None if old is None or _host(old) != worker else old.status.reservation
         if before is not None and (before.start, before.amounts) == (begin, mine.amounts):
             if before.end is None or (mine.end is not None and mine.end <= before.end):
                 return
@@ -295,7 +297,7 @@ class Invariants:
     # --- workers -----------------------------------------------------------------------
 
     def _worker(self, old: Worker | None, new: Worker, revision: int) -> None:
-        self.workers[new.name] = new
+        self.workers[new.key.label] = new
         self.truth.worker(new)
         was = WorkerPhase.PENDING if old is None else old.status.phase
         now = new.status.phase
@@ -303,7 +305,8 @@ class Invariants:
             self.broken("edge", f"{new.key}: {was} -> {now}")
         if old is None or old.status.capacity != new.status.capacity:
             since = self.cloud.loop.time()
-            self._capacities.setdefault(new.name, []).append((revision, since, new.status.capacity))
+            rows = self._capacities.setdefault(new.key.label, [])
+            rows.append((revision, since, new.status.capacity))
         before = () if old is None else old.metadata.finalizers
         after = new.metadata.finalizers
         if now is WorkerPhase.TERMINATED and was is not WorkerPhase.TERMINATED:
@@ -335,16 +338,16 @@ class Invariants:
         """
         if parking.cordoned(new) and not (old is not None and parking.cordoned(old)):
             for tell in list(self.at_cordon):
-                tell(new.name)
+                tell(new.key.label)
         asked = old is not None and old.spec.desired == "Ready" and parking.auto_stopped(new)
         if not asked:
             return
-        for session in self.held.get(new.name, {}).values():
+        for session in self.held.get(new.key.label, {}).values():
             self.broken("idle", f"{new.key} is stopped as idle under {session.key}")
         thing = self.cloud.things.get(new.status.ec2.instance_id or "")
         server = None if thing is None else self.racks.fleet.servers[thing.server_id]
         for name, lab_id in sorted(self.theirs):
-            lab = server.labs.get(lab_id) if server is not None and name == new.name else None
+            lab = server.labs.get(lab_id) if server is not None and name == new.key.label else None
             if lab is not None and lab.state() == "STARTED":
                 self.broken("idle", f"{new.key} is stopped as idle under lab {lab_id}")
 
@@ -412,7 +415,7 @@ class Invariants:
         """Tell whether anything is booked on a worker, or any lab runs there."""
         thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
         server = None if thing is None else self.racks.fleet.servers[thing.server_id]
-        return bool(self.held.get(worker.name)) or (server is not None and bool(server.active))
+        return bool(self.held.get(worker.key.label)) or (server is not None and bool(server.active))
 
     def _owned(self, thing: Thing) -> bool:
         if thing.id in self.strangers:
@@ -460,6 +463,12 @@ class Invariants:
                 key for key in made.keys() | stored.keys() if made.get(key) != stored.get(key)
             )
             self.broken("replay", f"log and objects differ in {odd[:5]}")
+
+
+def _host(session: Session) -> str | None:
+    """Return what the rules call a session's worker, as its launch does (LaunchRequest.worker)."""
+    worker = refs.worker_of(session)
+    return None if worker is None else worker.key.label
 
 
 def _reason(session: Session) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from labfleet.decisions.lifecycle.worker.phases import drain_wanted
 from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.worlds.cml import Racks
+from labfleet.resources import refs
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 
@@ -57,7 +58,8 @@ class Outcomes:
         decided = failed in {new.status.outcome, new.status.phase}
         if not decided or (was is not None and failed in {was.outcome, was.phase}):
             return
-        told = self._untrue(new, "" if was is None or was.worker is None else was.worker)
+        placed = None if old is None else refs.worker_of(old)
+        told = self._untrue(new, "" if placed is None else placed.key.label)
         if told:
             self.broken("failure", f"{new.key} fails as {new.status.reason}: {told}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from labfleet.resources import fleet_settings
+from labfleet.resources import fleet_settings, refs
 from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.pool import Pool
 from labfleet.resources.region import Region
@@ -35,10 +35,10 @@ class Pauses:
 
     def pool(self, actor: str, new: Pool) -> None:
         """Take a pool; count it when it paused itself."""
-        old = self.pools.get(new.name)
+        old = self.pools.get(new.key.label)
         paused = new.spec.paused and (old is None or not old.spec.paused)
         self.tripped += paused and actor == "pool-controller"
-        self.pools[new.name] = new
+        self.pools[new.key.label] = new
 
     def held(self, pool: str | None) -> bool:
         """Tell whether nothing may be done by itself to a pool (None: outside of pools)."""
@@ -49,7 +49,7 @@ class Pauses:
 
     def worker(self, actor: str, old: Worker | None, new: Worker) -> None:
         """Judge who wants what of a worker."""
-        if actor not in AUTOMATIC or not self.held(new.spec.pool):
+        if actor not in AUTOMATIC or not self.held(pool_label(new)):
             return
         if old is None:
             self.broken("paused", f"{actor} makes {new.key} while it is paused")
@@ -65,3 +65,9 @@ class Pauses:
         self._ended[new.name] = new.status.ended
         if actor == "garbage" and new.status.ended > before and self.fleet:
             self.broken("paused", f"garbage is ended in {new.name} while all is paused")
+
+
+def pool_label(worker: Worker) -> str | None:
+    """Return what the rules call a worker's pool: its name, with its namespace beside `default`."""
+    pool = refs.pool_of(worker)
+    return None if pool is None else pool.key.label

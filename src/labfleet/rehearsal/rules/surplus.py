@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from labfleet.rehearsal.rules.pauses import pool_label
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.worker import Health, Worker, WorkerPhase
 
@@ -48,13 +49,13 @@ class Surplus:
         """
         everyone = list(workers)
         passed, self._looked = now - self._looked, now
-        serving = {each.name for each in everyone if each.status.phase not in AWAY}
+        serving = {each.key.label for each in everyone if each.status.phase not in AWAY}
         for name in self._spent.keys() - serving:
             del self._spent[name]  # what comes back begins anew
         for pool in pools:
             mine = [
                 each for each in everyone
-                if each.spec.pool == pool.name and each.spec.origin is None
+                if pool_label(each) == pool.key.label and each.spec.origin is None
                 and each.status.phase not in AWAY
             ]  # fmt: skip
             scaling = pool.spec.scaling
@@ -65,19 +66,19 @@ class Surplus:
                 and not each.spec.cordoned
                 for each in mine
             )
-            empty = [each.name for each in mine if not used(each)]
+            empty = [each.key.label for each in mine if not used(each)]
             judged = (
                 scaling.enabled
                 and scaling.policy is ScalingPolicy.NEED_BASED
                 and len(mine) > scaling.min_workers
                 and calm
                 and not hungry
-                and not held(pool.name)
+                and not held(pool.key.label)
                 and pool.spec.desired == "Ready"
             )
             for each in mine:
-                if each.name not in empty:
-                    self._spent.pop(each.name, None)
+                if each.key.label not in empty:
+                    self._spent.pop(each.key.label, None)
             if not judged:
                 continue
             most = scaling.empty_seconds + scaling.cooldown_down_seconds * len(mine) + SLACK_SECONDS
@@ -85,4 +86,4 @@ class Surplus:
                 self._spent[name] = self._spent.get(name, 0.0) + passed
             if empty and min(self._spent[name] for name in empty) > most:
                 told = f"{len(mine)} workers, {scaling.min_workers} are meant, empty: {empty[:3]}"
-                self.broken("surplus", f"pool {pool.name} has {told} for {most / 3600:.1f} h")
+                self.broken("surplus", f"pool {pool.key.label} has {told} for {most / 3600:.1f} h")

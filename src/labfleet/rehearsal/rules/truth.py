@@ -187,7 +187,7 @@ class Truth:
             if each.live and (each is thing or (uid and each.request.worker_uid == uid))
         ]
         if len(living) > 1:
-            name = thing.request.worker if owner is None else owner.name
+            name = thing.request.worker if owner is None else owner.key.label
             self.broken("one-instance", f"{name} has {', '.join(living)}")
 
     def machine_gone(self, worker: Worker, why: str) -> None:

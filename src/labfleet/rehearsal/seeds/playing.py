@@ -123,6 +123,8 @@ def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> s
         words.append(f"--faults {options.harshness}")
     if options.without:
         words.append(f"--without {','.join(options.without)}")
+    if options.namespaces != Options().namespaces:
+        words.append(f"--namespaces {','.join(options.namespaces)}")
     if options.wire:
         words.append("--wire")
     kept = options.keep if keep is None else tuple(keep)

@@ -18,6 +18,7 @@ from labfleet.rehearsal.rules.invariants import Violation
 from labfleet.rehearsal.stage import happenings
 from labfleet.rehearsal.stage.stage import Stage, told
 from labfleet.rehearsal.time import loop as loops
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 
 RARELY = (50_000, 20, 100)
 """Thresholds of the garbage collector during a run, which makes little garbage: with the usual
@@ -26,7 +27,10 @@ ones its looks cost a quarter of the CPU time (measured). What is left is collec
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a seed is played; a seed with the same options gives the same run."""
+    """How a seed is played; a seed with the same options gives the same run.
+
+    Each of `namespaces` has people, a pool and workers of its own, all of the same names.
+    """
 
     hours: float = 24.0
     workers: int = 8
@@ -37,6 +41,7 @@ class Options:
     without: tuple[str, ...] = ()
     keep: tuple[int, ...] | None = None
     wire: bool = False
+    namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
 
 
 @dataclass(slots=True)
@@ -97,16 +102,12 @@ async def _play(stage: Stage, options: Options, report: Report) -> None:
     stage.stop_asked = over.set
     for number in range(options.replicas):
         stage.begin(f"r{number + 1}")
-    demand = Demand(options.workers, options.sessions, options.exam, options.hours)
-    desk: Desk = desk_wire.Http(stage.watcher.bugs.append) if options.wire else Verbs()
-    dice, adopted = stage.dice.stream("people"), stage.invariants.adopted
-    people = People(demand, dice, stage.living, desk, adopted=adopted)
-    people.operators.put_up = stage.server_at_an_address
+    crowds = [_people(stage, options, number) for number in range(len(options.namespaces))]
     stage.settle_strangers()
 
     async def main() -> None:
         try:
-            await _acts(stage, people, options, report)
+            await _acts(stage, crowds, options, report)
         finally:
             over.set()
 
@@ -114,14 +115,34 @@ async def _play(stage: Stage, options: Options, report: Report) -> None:
     await over.wait()
 
 
-async def _acts(stage: Stage, people: People, options: Options, report: Report) -> None:
-    loop = stage.loop
-    crowd, gone = stage.named("the crowd", people.run()), asyncio.Event()
-    crowd.add_done_callback(lambda _: gone.set())
+def _people(stage: Stage, options: Options, number: int) -> People:
+    """Return the people of one namespace."""
+    namespace = options.namespaces[number]
+    desk: Desk = Verbs(namespace)
+    if options.wire:
+        desk = desk_wire.Http(stage.watcher.bugs.append, namespace)
+    demand = Demand(options.workers, options.sessions, options.exam, options.hours)
+    dice = stage.dice.stream("people" if number == 0 else f"people of {namespace}")
+    people = People(demand, dice, stage.living, desk, adopted=stage.invariants.adopted)
+    people.operators.put_up = stage.server_at_an_address
+    return people
+
+
+async def _acts(stage: Stage, crowds: list[People], options: Options, report: Report) -> None:
+    loop, gone = stage.loop, asyncio.Event()
+    here = {stage.named("the crowd", people.run()) for people in crowds}
+
+    def went(crowd: asyncio.Task[None]) -> None:
+        here.discard(crowd)
+        if not here:
+            gone.set()
+
+    for crowd in tuple(here):
+        crowd.add_done_callback(went)
     for each in stage.plan.happenings:
         stage.named(f"{each.word} (happening {each.number})", happenings.play(stage, each))
     watch = stage.named("the patrol", _patrol(stage))
-    caretaker = stage.named("the caretaker", people.operators.care())
+    cares = [stage.named("the caretaker", people.operators.care()) for people in crowds]
     await asyncio.sleep(options.hours * 3600)
     await gone.wait()
     stage.luck.stop()
@@ -129,22 +150,23 @@ async def _acts(stage: Stage, people: People, options: Options, report: Report) 
     # Whatever was under way (a process that is down, a paused one) ends by itself.
     quiet = loop.time()
     rest = 0
-    left: list[str] = []
+    moving: list[str] = []
+    least = sum(min(people.least, options.workers) for people in crowds)
     while loop.time() - quiet < convergence.SETTLE_HOURS * 3600:
         await asyncio.sleep(60)
-        left = convergence.unsettled(
-            stage.invariants, least=min(people.least, options.workers), most=options.workers
-        )
-        rest = 0 if left else rest + 1
+        most = options.workers * len(crowds)
+        moving = convergence.unsettled(stage.invariants, least=least, most=most)
+        rest = 0 if moving else rest + 1
         if rest == 2:
             break
     report.settle_hours = (loop.time() - quiet) / 3600
-    if left:
-        stage.invariants.broken("liveness", "; ".join(left[:8]))
+    if moving:
+        stage.invariants.broken("liveness", "; ".join(moving[:8]))
     stage.invariants.replay()
     _look(stage)
     watch.cancel()
-    caretaker.cancel()
+    for caretaker in cares:
+        caretaker.cancel()
 
 
 async def _patrol(stage: Stage) -> None:

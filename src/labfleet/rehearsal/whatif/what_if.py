@@ -39,6 +39,7 @@ from labfleet.rehearsal.worlds import cml, ec2
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.machine import Machine
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.pool import Scaling
 from labfleet.resources.session import TERMINAL
 from labfleet.service.verbs import lifecycle as verbs
@@ -253,7 +254,7 @@ class Run:
                     if write.key.kind == "Session":
                         self.tally.session(seen.sessions[write.key], now)
                     elif write.key.kind == "Worker":
-                        self.tally.worker(seen.workers[write.key.name], now)
+                        self.tally.worker(seen.workers[write.key.label], now)
 
     async def whole(self) -> None:
         """Play everything, or up to the first broken rule."""
@@ -329,11 +330,21 @@ class Run:
     async def _act(self, name: str, act: Act) -> None:
         ask = self.desk.ask
         if act.word == "cancel":
-            await ask(lambda parts: verbs.cancel(parts, ADMIN, name, reason="as asked"))
+            await ask(
+                lambda parts: verbs.cancel(parts, ADMIN, name, DEFAULT_NAMESPACE, reason="as asked")
+            )
         elif act.word == "extend":
             longer, key = timedelta(seconds=act.seconds), f"{name}/{act.at}"
-            await ask(lambda parts: verbs.extend(parts, ADMIN, name, by=longer, key=key))
+            await ask(
+                lambda parts: verbs.extend(
+                    parts, ADMIN, name, DEFAULT_NAMESPACE, by=longer, key=key
+                )
+            )
         elif act.word == "observe":
-            await ask(lambda parts: verbs.observe(parts, ADMIN, name))
+            await ask(lambda parts: verbs.observe(parts, ADMIN, name, DEFAULT_NAMESPACE))
         else:
-            await ask(lambda parts: objects.delete(parts, ADMIN, KINDS["Session"], name))
+            await ask(
+                lambda parts: objects.delete(
+                    parts, ADMIN, KINDS["Session"], name, DEFAULT_NAMESPACE
+                )
+            )

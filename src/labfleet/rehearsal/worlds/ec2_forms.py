@@ -80,7 +80,7 @@ def launch_of(form: Form) -> tuple[LaunchRequest, str]:
     request = LaunchRequest(
         region="",
         token=form["ClientToken"],
-        worker=tags[WORKER],
+        worker=tags[WORKER].replace(":", "/"),
         worker_uid=tags[WORKER_UID],
         attempt=int(tags[ATTEMPT]),
         image_id=form["ImageId"],

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from labfleet.engine.cache import Cache
 from labfleet.interfaces import store as stores
 from labfleet.resources import fleet_settings
-from labfleet.resources.fleet_settings import NAME, FleetSettings, Layer, Settings, effective
-from labfleet.resources.meta import Key, Record
+from labfleet.resources.fleet_settings import FleetSettings, Layer, Settings, effective
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref
 from labfleet.resources.pool import Pool
 
-KEY = Key("Settings", "default", NAME)
+KEY = fleet_settings.REF.key
 # On a pool: why it is paused, by whom and since when, in a sentence for people.
 PAUSED_MARK = "labfleet.dev/paused"
 
@@ -25,6 +25,7 @@ class Pause(Record, frozen=True, kw_only=True):
     """One pause: of everything, or of one pool. `text` is a sentence for people."""
 
     pool: str | None = None
+    namespace: str = DEFAULT_NAMESPACE
     text: str
     reason: str = ""
     by: str = ""
@@ -64,7 +65,7 @@ class SettingsReader:
     @property
     def stored(self) -> Settings | None:
         """Return the stored object, None while nobody has set anything."""
-        return self._cache.get(Settings, NAME)
+        return self._cache.find(fleet_settings.REF)
 
     def now(self) -> FleetSettings:
         """Return what holds."""
@@ -75,11 +76,11 @@ class SettingsReader:
             self._at = revision
         return self._now
 
-    def paused(self, pool: str | None = None) -> str | None:
+    def paused(self, pool: Ref[Pool] | None = None) -> str | None:
         """Return why automatic actions (of a pool) are paused, or None when they are not."""
         if self.now().automation.paused:
             return _everything(self.now().automation).text
-        found = None if pool is None else self._cache.get(Pool, pool)
+        found = self._cache.find(pool)
         if found is not None and found.spec.paused:
             return _one_pool(found).text
         return None
@@ -89,7 +90,7 @@ class SettingsReader:
         automation = self.now().automation
         found = [_everything(automation)] if automation.paused else []
         pools = [each for each in self._cache.all(Pool) if each.spec.paused]
-        return (*found, *(_one_pool(each) for each in sorted(pools, key=lambda each: each.name)))
+        return (*found, *(_one_pool(each) for each in sorted(pools, key=lambda each: each.key)))
 
     def unchanged(self) -> stores.AtRevision:
         """Return what must hold in a commit that acts by itself: nobody paused meanwhile."""
@@ -124,4 +125,5 @@ def _everything(automation: fleet_settings.Automation) -> Pause:
 
 def _one_pool(pool: Pool) -> Pause:
     mark = pool.metadata.annotations.get(PAUSED_MARK, "")
-    return Pause(pool=pool.name, text=f"pool {pool.name} is paused{mark}", reason=mark)
+    text = f"pool {pool.key.label} is paused{mark}"
+    return Pause(pool=pool.name, namespace=pool.namespace, text=text, reason=mark)

@@ -10,7 +10,7 @@ from labfleet.interfaces import store as stores
 from labfleet.resources.meta import Key
 
 
-def row(kind: str, name: str, namespace: str = "default") -> str:
+def row(kind: str, name: str, namespace: str) -> str:
     """Return the ledger owner of a worker or cluster (capacity), or of anything referred to."""
     return f"{kind.lower()}/{namespace}/{name}"
 

@@ -12,9 +12,7 @@ from labfleet.service.core.parts import Caller, Parts
 R = TypeVar("R", bound=Resource)
 
 
-async def found(
-    parts: Parts, caller: Caller, kind: type[R], name: str, namespace: str = "default"
-) -> R:
+async def found(parts: Parts, caller: Caller, kind: type[R], name: str, namespace: str) -> R:
     """Return the object that the caller sees under this name or uid; Gone when there is none."""
     obj = None
     if not intake.name_problem(name) and not intake.name_problem(namespace):

@@ -13,7 +13,8 @@ import msgspec
 
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel import ids
-from labfleet.resources import aws_limits
+from labfleet.resources import aws_limits, region
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.region import IGNORED_KEPT, RegionStatus
 from labfleet.resources.worker import Ec2Status, Origin, Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
@@ -27,8 +28,9 @@ INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 def row_of(origin: Origin) -> str:
     """Return the ledger row that makes workers of one origin unique."""
     if origin.kind == "imported":
-        return ledger_rows.row("region", origin.region or "")
-    return ledger_rows.row("url", ids.digest(_server(origin.url)))
+        return ledger_rows.of(region.ref(origin.region or "").key)
+    server = ids.digest(_server(origin.url))
+    return ledger_rows.row("url", server, DEFAULT_NAMESPACE)  # servers are the whole fleet's
 
 
 def twin(parts: Parts, origin: Origin) -> Worker | None:
@@ -107,7 +109,8 @@ async def delete_worker(parts: Parts, caller: Caller, old: Worker) -> Ruled:
     told = f"{what} was only observed and is left alone"
     if origin.kind == "external":
         return Ruled(with_status(old, message=told), reason=told)
-    back = f"labfleet adopt {what} --region {origin.region} --template NAME"
+    space = old.key.argument.removeprefix(old.name)
+    back = f"labfleet adopt {what}{space} --region {origin.region} --template NAME"
     told += f"; discovery ignores it: {back} takes it back"
     ignored = await region_rules.changed(parts, origin.region or "", _ignore(origin))
     return Ruled(with_status(old, message=told), *ignored, reason=told)
@@ -119,7 +122,9 @@ def may_become(worker: Worker, desired: str) -> None:
     if origin is None or desired == "Ready":
         return
     if phases.observed(worker):
-        what = f"worker {worker.name!r} is only observed; first: labfleet adopt {worker.name}"
+        what = (
+            f"worker {worker.name!r} is only observed; first: labfleet adopt {worker.key.argument}"
+        )
         raise Refused(what, reason="NotAdopted")
     if origin.kind == "external" and desired == "Stopped":
         what = f"worker {worker.name!r} is an external server: nothing here can stop or start it"

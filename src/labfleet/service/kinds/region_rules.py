@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from labfleet.interfaces import store as stores
-from labfleet.resources import kinds
+from labfleet.resources import kinds, region
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Region, RegionStatus
 from labfleet.service.core import intake
@@ -22,7 +22,7 @@ async def changed(
     """Return what must hold and be written so that a region's status changes with a commit."""
     if intake.name_problem(name):
         raise intake.invalid(("region", "is not a region's name"))
-    found = await parts.objects.get(Region, name) or fresh(parts, name)
+    found = await parts.objects.find(region.ref(name)) or fresh(parts, name)
     status = change(found.status)
     if status == found.status:
         return (), ()

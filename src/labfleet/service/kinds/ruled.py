@@ -32,7 +32,7 @@ async def referred(parts: Parts, kind: type[R], name: str, namespace: str, where
     """Return the object that a spec names; Invalid at `where`, with a hint, when there is none."""
     found = await parts.objects.get(kind, name, namespace)
     if found is None:
-        known = [each.name for each in parts.cache.all(kind)]
+        known = [each.name for each in parts.cache.all(kind) if each.namespace == namespace]
         what = f"{kind.__name__.lower()} {name[:64]!r} does not exist"
         raise intake.invalid((where, what + intake.hint(name[:64], known)), reason="UnknownName")
     if found.deleting:

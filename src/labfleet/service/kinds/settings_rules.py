@@ -13,6 +13,7 @@ import msgspec
 from labfleet.kernel import clock
 from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import NAME, SECTIONS, Settings, SettingsSpec
+from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.template import Template
 from labfleet.service.core import intake
 from labfleet.service.core.parts import Caller, Parts, Refused
@@ -24,8 +25,8 @@ _EMPTY = SettingsSpec()
 
 async def create_settings(parts: Parts, caller: Caller, new: Settings) -> Ruled:
     """Allow the one object that there is."""
-    if new.name != NAME or new.metadata.namespace != "default":
-        what = f"there is one Settings object, {NAME!r} in namespace default"
+    if new.name != NAME or new.namespace != DEFAULT_NAMESPACE:
+        what = f"there is one Settings object, {NAME!r} in namespace {DEFAULT_NAMESPACE}"
         raise intake.invalid(("metadata.name", what))
     return await _judged(parts, caller, None, new)
 
@@ -50,9 +51,11 @@ async def _judged(parts: Parts, caller: Caller, old: Settings | None, new: Setti
     raw = {name: _plain(getattr(new.spec, name)) for name in SECTIONS}
     raw["automation"] = _automation(parts, caller, before.automation, raw["automation"])
     new = with_spec(new, **raw)
-    template = raw["discovery"].get("template")
-    if template is not None and template != before.discovery.get("template"):
-        await referred(parts, Template, template, "default", "spec.discovery.template")
+    wanted, was = raw["discovery"], before.discovery
+    template, space = wanted.get("template"), wanted.get("namespace", DEFAULT_NAMESPACE)
+    before_that = was.get("template"), was.get("namespace", DEFAULT_NAMESPACE)
+    if template is not None and (template, space) != before_that:
+        await referred(parts, Template, template, space, "spec.discovery.template")
     return Ruled(new, reason=worded("Changed", changes(parts, old, new)))
 
 

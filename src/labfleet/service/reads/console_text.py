@@ -24,7 +24,7 @@ class ConsoleText(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
-async def kept(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> ConsoleText:
+async def kept(parts: Parts, caller: Caller, name: str, namespace: str) -> ConsoleText:
     """Return the kept text of a worker; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
     worker = await lookup.found(parts, caller, Worker, name, namespace)

@@ -64,7 +64,7 @@ def _session(worker: Worker, session: Session) -> Blocker:
         since=status.phase_since,
         until=until,
         why=why,
-        help=way.format(name=session.name, worker=worker.name),
+        help=way.format(name=session.key.argument, worker=worker.key.argument),
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from labfleet.decisions import wording
 from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD, ON_DEMAND_PATIENCE
-from labfleet.resources import alerts
+from labfleet.resources import alerts, refs
 from labfleet.resources import conditions as facts
 from labfleet.resources import runbook as runbooks
 from labfleet.resources.alerts import Raised
@@ -25,7 +25,7 @@ from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.leak import Leak
 from labfleet.resources.machine import TimeLimits
-from labfleet.resources.meta import Record, Resource
+from labfleet.resources.meta import Record, Ref, Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.webhook import Webhook
@@ -100,18 +100,18 @@ class Explanation(Record, frozen=True, kw_only=True):
 
 
 async def explain(
-    parts: Parts, caller: Caller, row: Kind, name: str, namespace: str = "default"
+    parts: Parts, caller: Caller, row: Kind, name: str, namespace: str
 ) -> Explanation:
     """Return the explanation of any object that the caller sees; Gone when there is none."""
     access.demand(caller.principal, "read", row.name)
     kind: type[Resource] = row.type
     obj = await lookup.found(parts, caller, kind, name, namespace)
-    return _with_pause(parts, caller, obj, await _explained(parts, obj, namespace))
+    return _with_pause(parts, caller, obj, await _explained(parts, obj))
 
 
-async def _explained(parts: Parts, obj: Resource, namespace: str) -> Explanation:
+async def _explained(parts: Parts, obj: Resource) -> Explanation:
     if isinstance(obj, Session):
-        definition = await parts.objects.get(Definition, obj.spec.definition, namespace)
+        definition = await parts.objects.find(refs.definition_of(obj))
         return of_session(obj, definition, parts.clock.now())
     if isinstance(obj, Worker):
         await parts.fresh()
@@ -202,7 +202,7 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     lines += [f"In the way: {_blocker(each)}" for each in blockers]
     if status.licence.leak:
         lines.append(f"A licence was not given back: {status.licence.leak}.")
-    raised = alerts.raised(obj.name, status.conditions)
+    raised = alerts.raised(obj.key, status.conditions)
     for each in raised:
         lines.append(f"Raised ({each.severity}) {each.condition}: {each.message or each.cause}")
         lines += [f"  Cause: {each.cause}", f"  See: {each.command}", f"  Fix: {each.fix}"]
@@ -351,7 +351,8 @@ def _with_pause(parts: Parts, caller: Caller, obj: Resource, made: Explanation) 
     waits = isinstance(obj, Session) and obj.status.phase is SessionPhase.PENDING
     if not waits and not isinstance(obj, Worker | Pool | Settings):
         return made
-    pool = obj.name if isinstance(obj, Pool) else getattr(obj.spec, "pool", None)
+    named = obj.name if isinstance(obj, Pool) else getattr(obj.spec, "pool", None)
+    pool = None if named is None else Ref(Pool, obj.namespace, named)
     paused = parts.settings.paused(pool)
     if paused is None:
         return made

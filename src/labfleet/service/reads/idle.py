@@ -18,7 +18,7 @@ from labfleet.decisions import idle, parking
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.idle import Activity, ActivityEvent, IdleSignal
-from labfleet.resources.meta import Record
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.worker import IdleStatus, Worker, WorkerPhase
 from labfleet.service.core import access, lookup
 from labfleet.service.core.parts import Caller, Parts
@@ -38,6 +38,7 @@ class IdleReading(Record, frozen=True, kw_only=True):
     """
 
     worker: str
+    namespace: str = DEFAULT_NAMESPACE
     verdict: Literal["busy", "idle", "unknown"]
     idle: bool
     eligible: bool
@@ -58,7 +59,7 @@ class IdleReading(Record, frozen=True, kw_only=True):
     status: IdleStatus = IdleStatus()
 
 
-async def read(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> IdleReading:
+async def read(parts: Parts, caller: Caller, name: str, namespace: str) -> IdleReading:
     """Return the verdict on a worker as it stands now; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
     worker = await lookup.found(parts, caller, Worker, name, namespace)
@@ -78,7 +79,7 @@ async def overview(parts: Parts, caller: Caller) -> tuple[tuple[IdleReading, ...
     ended = WorkerPhase.TERMINATED
     living = [each for each in parts.cache.all(Worker) if each.status.phase is not ended]
     found: list[IdleReading] = []
-    for each in sorted(living, key=lambda worker: worker.name)[:LISTED]:
+    for each in sorted(living, key=lambda worker: (worker.name, worker.namespace))[:LISTED]:
         found.append(msgspec.structs.replace(reading(parts, each), signals=(), recent=()))
         await asyncio.sleep(0)  # a reading looks at all who wait; others must not wait for it
     return tuple(found), len(living) - len(found)
@@ -87,8 +88,8 @@ async def overview(parts: Parts, caller: Caller) -> tuple[tuple[IdleReading, ...
 def judged(parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None) -> idle.Verdict:
     """Return the verdict on a worker from what this process has, and from told events of use."""
     now = parts.clock.now()
-    found = idle_facts.of_sample(worker, parts.samples.newest(worker.name))
-    points = parts.samples.points(worker.name)
+    found = idle_facts.of_sample(worker, parts.samples.newest(worker.key))
+    points = parts.samples.points(worker.key)
     network = idle_facts.traffic(points, parts.settings.now(), now)
     found = replace(found, network=network)
     if told is not None:
@@ -114,6 +115,7 @@ def reading(
     since = verdict.since
     return IdleReading(
         worker=worker.name,
+        namespace=worker.namespace,
         verdict="busy" if words & {"busy", "held"} else "unknown" if "unknown" in words else "idle",
         idle=unused,
         eligible=words == {"quiet"},

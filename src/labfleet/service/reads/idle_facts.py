@@ -13,11 +13,10 @@ from labfleet.decisions import disruption, idle, ledger
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.cache import Cache
+from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.definition import Definition
 from labfleet.resources.fleet_settings import FleetSettings, Idle
 from labfleet.resources.idle import Activity
-from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Worker
@@ -126,8 +125,7 @@ def _bound(cache: Cache, worker: Worker) -> int:
     """Count who holds something here, or is placed here."""
     return sum(
         session.status.phase in session_phases.BOUND or session.status.reservation is not None
-        for session in cache.by(Session, "here", worker.name)
-        if session.metadata.namespace == worker.metadata.namespace
+        for session in cache.by(Session, "here", worker.key.path)
     )
 
 
@@ -136,10 +134,12 @@ def _coming(cache: Cache, worker: Worker, settings: Idle, now: datetime) -> Iter
     horizon = now + timedelta(minutes=settings.soon_minutes)
     capacity = worker.status.capacity
     for session in cache.by(Session, "phase", SessionPhase.PENDING):
+        if session.namespace != worker.namespace:
+            continue
         start = session.spec.slot.start
         if session_phases.end_asked(session) or (start is not None and start > horizon):
             continue
-        definition = cache.get(Definition, session.spec.definition, session.metadata.namespace)
+        definition = cache.find(refs.definition_of(session))
         track = session.spec.track or (definition.spec.track if definition else None)
         if track not in {None, worker.spec.track}:
             continue
@@ -153,14 +153,13 @@ def _coming(cache: Cache, worker: Worker, settings: Idle, now: datetime) -> Iter
 
 def _pool(cache: Cache, worker: Worker) -> tuple[int | None, int]:
     """Return how many workers of its pool serve or will, and how many there shall be."""
-    name = worker.spec.pool
-    pool = None if name is None else cache.get(Pool, name, worker.metadata.namespace)
-    if name is None or pool is None:
+    pool = cache.find(refs.pool_of(worker))
+    if pool is None:
         return None, 0
     alive = worker_phases.HOSTING | worker_phases.BOOTING
     serving = sum(
         each.status.phase in alive and not worker_phases.drain_wanted(each)
-        for each in cache.by(Worker, "pool", name)
+        for each in cache.by(Worker, "pool", pool.key.path)
     )
     return serving, pool.spec.scaling.min_workers if pool.spec.desired == "Ready" else 0
 
@@ -180,15 +179,13 @@ def _pending(worker: Worker) -> Iterable[str]:
 
 def _held(cache: Cache | None, reader: SettingsReader, worker: Worker) -> Iterable[tuple[str, str]]:
     """Yield why automation may not stop it at all."""
-    paused = reader.paused(worker.spec.pool)
+    named = refs.pool_of(worker)
+    paused = reader.paused(named)
     if paused is not None:
         yield "paused", paused
-    name = worker.spec.pool
-    pool = None
-    if name is not None and cache is not None:
-        pool = cache.get(Pool, name, worker.metadata.namespace)
-    if name is not None and cache is not None and pool is not None:
-        room = disruption.of_workers(pool.spec.disruption, cache.by(Worker, "pool", name))
+    pool = None if cache is None else cache.find(named)
+    if cache is not None and pool is not None:
+        room = disruption.of_workers(pool.spec.disruption, cache.by(Worker, "pool", pool.key.path))
         if not room.left:
             yield "disruption", room.why or "its pool has nobody else who serves"
     if not ours(worker):

@@ -10,9 +10,9 @@ import msgspec
 
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.session import phases as session_phases
-from labfleet.resources import alerts, fleet_alerts, kinds
+from labfleet.resources import alerts, fleet_alerts, kinds, refs
 from labfleet.resources.leak import Leak
-from labfleet.resources.meta import Record
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Health, ScheduledEvent, Worker, WorkerPhase
@@ -72,6 +72,7 @@ class Vitals(Record, frozen=True, kw_only=True):
     """One worker in the list of all: its numbers and how many alerts of it are raised."""
 
     worker: str
+    namespace: str = DEFAULT_NAMESPACE
     phase: WorkerPhase
     health: Health
     sessions: int
@@ -79,7 +80,7 @@ class Vitals(Record, frozen=True, kw_only=True):
     numbers: dict[str, vitals.Number] = {}
 
 
-async def newest(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> Reading:
+async def newest(parts: Parts, caller: Caller, name: str, namespace: str) -> Reading:
     """Return a worker's newest numbers; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
     return of(parts, await lookup.found(parts, caller, Worker, name, namespace))
@@ -87,14 +88,14 @@ async def newest(parts: Parts, caller: Caller, name: str, namespace: str = "defa
 
 def of(parts: Parts, worker: Worker) -> Reading:
     """Return the newest numbers of a worker as this process has them."""
-    sample, ec2 = parts.samples.newest(worker.name), worker.status.ec2
+    sample, ec2 = parts.samples.newest(worker.key), worker.status.ec2
     numbers = numbers_of(parts, worker)
     provider = ProviderReading(
         state=ec2.state,
         system_check=ec2.system_check,
         instance_check=ec2.instance_check,
         events=ec2.events,
-        points=tuple(parts.samples.points(worker.name)),
+        points=tuple(parts.samples.points(worker.key)),
     )
     if sample is None:
         return Reading(
@@ -129,17 +130,18 @@ async def all_vitals(parts: Parts, caller: Caller) -> tuple[tuple[Vitals, ...], 
     await parts.fresh()
     ended = WorkerPhase.TERMINATED
     here = Counter(
-        each.status.worker
+        placed.key
         for each in parts.cache.all(Session)
-        if each.status.phase in session_phases.BOUND
+        if each.status.phase in session_phases.BOUND and (placed := refs.worker_of(each))
     )
     found = [
         Vitals(
             worker=each.name,
+            namespace=each.namespace,
             phase=each.status.phase,
             health=each.status.health,
-            sessions=here[each.name],
-            alerts=tuple(row.condition for row in alerts.raised(each.name, each.status.conditions)),
+            sessions=here[each.key],
+            alerts=tuple(row.condition for row in alerts.raised(each.key, each.status.conditions)),
             numbers=numbers_of(parts, each),
         )
         for each in parts.cache.all(Worker)
@@ -148,9 +150,9 @@ async def all_vitals(parts: Parts, caller: Caller) -> tuple[tuple[Vitals, ...], 
     return tuple(sorted(found, key=_busiest)[:LISTED]), max(0, len(found) - LISTED)
 
 
-def _busiest(each: Vitals) -> tuple[float, str]:
+def _busiest(each: Vitals) -> tuple[float, str, str]:
     cpu = each.numbers["cpu"].value
-    return (1.0 if cpu is None else -cpu), each.worker
+    return (1.0 if cpu is None else -cpu), each.worker, each.namespace
 
 
 def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
@@ -167,13 +169,16 @@ def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int
         for each in parts.cache.all(kinds.KINDS[kind].type)
         for row in fleet_alerts.raised(each)
     ]
-    leaked = {each.spec.worker_uid or each.spec.worker for each in parts.cache.all(Leak)}
+    leaked = {
+        each.spec.worker_uid or f"{each.namespace}/{each.spec.worker}"
+        for each in parts.cache.all(Leak)
+    }
     for each in parts.cache.all(Worker):
         found += (
             row
-            for row in alerts.raised(each.name, each.status.conditions)
+            for row in alerts.raised(each.key, each.status.conditions)
             if row.condition != fleet_alerts.LEAKED
-            or not leaked.intersection({each.metadata.uid, each.name})
+            or not leaked.intersection({each.metadata.uid, each.key.path})
         )
     return tuple(sorted(found, key=alerts.gravity)[:LISTED]), max(0, len(found) - LISTED)
 
@@ -181,8 +186,8 @@ def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int
 def numbers_of(parts: Parts, worker: Worker) -> dict[str, vitals.Number]:
     """Return the worker's numbers as this process knows them."""
     return vitals.numbers(
-        parts.samples.newest(worker.name),
-        parts.samples.points(worker.name),
+        parts.samples.newest(worker.key),
+        parts.samples.points(worker.key),
         parts.clock.now(),
         poll=_poll(parts),
         missing=_missing(worker),

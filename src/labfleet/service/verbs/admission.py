@@ -39,7 +39,7 @@ async def request_run(
     caller: Caller,
     body: Mapping[str, Any],
     *,
-    namespace: str = "default",
+    namespace: str,
     key: str | None = None,
 ) -> Simulation:
     """Decide whether a simulation may run now; the answer is in its status.
@@ -91,7 +91,7 @@ async def request_run(
 
 
 async def simulation_complete(
-    parts: Parts, caller: Caller, simulation_id: str, namespace: str = "default"
+    parts: Parts, caller: Caller, simulation_id: str, namespace: str
 ) -> Simulation:
     """Give a simulation's capacity back; fine when that was done; Gone for an unknown id."""
     access.demand(caller.principal, "admit", "Simulation")

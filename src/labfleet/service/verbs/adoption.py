@@ -18,9 +18,9 @@ from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Instance
 from labfleet.kernel import ids
 from labfleet.resources import aws_limits
+from labfleet.resources import region as regions
 from labfleet.resources.machine import CmlSettings, Machine, TlsSettings
 from labfleet.resources.meta import Metadata, SecretRef
-from labfleet.resources.region import Region
 from labfleet.resources.template import Template
 from labfleet.resources.worker import (
     Ec2Status,
@@ -75,7 +75,7 @@ async def bulk_import(
 
     async def attempt() -> tuple[discovery.Sorted[Instance], bool]:
         revision = await parts.fresh()
-        kept = await parts.objects.get(Region, region)
+        kept = await parts.objects.find(regions.ref(region))
         groups = discovery.sort(
             found,
             known=_known(parts),
@@ -87,7 +87,7 @@ async def bulk_import(
         template = await _template(parts)
         batch = groups.fresh[:BATCH]
         made = _workers(parts, template, batch, region, source)
-        row = ledger_rows.row("region", region)
+        row = ledger_rows.of(regions.ref(region).key)
         await parts.objects.save(
             *made,
             cause=parts.cause(caller, "Imported"),
@@ -116,7 +116,7 @@ async def adopt(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     template: str | None = None,
     login: CmlSettings | None = None,
@@ -166,7 +166,7 @@ async def adopt_instance(
     region: str,
     template: str,
     name: str | None = None,
-    namespace: str = "default",
+    namespace: str,
 ) -> Worker:
     """Adopt an instance by its id, whether a worker has it already or not."""
     _person(caller)
@@ -184,7 +184,7 @@ async def adopt_instance(
         if there not in {None, region}:
             raise Refused(f"worker {known.name!r} has it, in {there}", reason="AlreadyExists")
         return await adopt(parts, caller, known.name, known.metadata.namespace, template=template)
-    taken = {each.name for each in parts.cache.all(Worker)}
+    taken = _names(parts, namespace)
     chosen = name or discovery.worker_name(instance_id, None, taken)
     spec = WorkerSpec(template=template, origin=origin)
     return await _add(parts, caller, chosen, namespace, spec)
@@ -200,7 +200,7 @@ async def adopt_server(
     password: SecretRef | None = None,
     fingerprint: str | None = None,
     name: str | None = None,
-    namespace: str = "default",
+    namespace: str,
 ) -> Worker:
     """Adopt a CML server at an address; it needs a template, or a login of its own."""
     _person(caller)
@@ -229,7 +229,7 @@ async def adopt_server(
         raise intake.invalid(("template", "give a template, or username and password"))
     machine = None if login is None else Machine(cml=login)
     spec = WorkerSpec(template=template, machine=machine, origin=origin)
-    return await _add(parts, caller, name or _name_of(parts, plain), namespace, spec)
+    return await _add(parts, caller, name or _name_of(parts, plain, namespace), namespace, spec)
 
 
 def _person(caller: Caller) -> None:
@@ -251,12 +251,16 @@ def _logged_in(machine: Machine, login: CmlSettings) -> Machine:
     return msgspec.structs.replace(machine, cml=cml)
 
 
-def _name_of(parts: Parts, url: str) -> str:
+def _name_of(parts: Parts, url: str, namespace: str) -> str:
     """Return a name from an address's host, with its port when another server has that."""
     where = url.partition("://")[2].partition("/")[0]
     chosen = ids.slug(where.partition(":")[0] or url)
-    taken = {each.name for each in parts.cache.all(Worker)}  # one name for all namespaces
-    return ids.slug(where) if chosen in taken else chosen
+    return ids.slug(where) if chosen in _names(parts, namespace) else chosen
+
+
+def _names(parts: Parts, namespace: str) -> set[str]:
+    """Return the names that workers of a namespace have."""
+    return {each.name for each in parts.cache.all(Worker) if each.namespace == namespace}
 
 
 async def _add(parts: Parts, caller: Caller, name: str, namespace: str, spec: WorkerSpec) -> Worker:
@@ -280,7 +284,7 @@ def _known(parts: Parts) -> set[str]:
 def _workers(
     parts: Parts, template: Template, batch: Sequence[Instance], region: str, source: str
 ) -> list[Worker]:
-    taken = {each.name for each in parts.cache.all(Worker)}
+    taken = _names(parts, template.namespace)
     names = discovery.names_for(((each.id, each.tags.get("Name")) for each in batch), taken)
     now = parts.clock.now()
     made = []
@@ -288,7 +292,11 @@ def _workers(
         origin = Origin(kind="imported", instance_id=each.id, region=region, source=source[:200])
         worker = Worker(
             metadata=Metadata(
-                name=names[each.id], uid=parts.ids.uid(), generation=1, creation_timestamp=now
+                name=names[each.id],
+                namespace=template.namespace,
+                uid=parts.ids.uid(),
+                generation=1,
+                creation_timestamp=now,
             ),
             spec=WorkerSpec(template=template.name, machine=template.spec.machine, origin=origin),
             status=WorkerStatus(phase_since=now, ec2=Ec2Status(instance_id=each.id)),
@@ -298,11 +306,11 @@ def _workers(
 
 
 async def _template(parts: Parts) -> Template:
-    named = parts.settings.now().discovery.template
-    if named is None:
+    wanted = parts.settings.now().discovery
+    if wanted.template is None:
         what = "name the template whose CML access imported workers get"
         raise intake.invalid(("settings.discovery.template", what), reason="NoTemplate")
-    return await _named(parts, named, "default")
+    return await _named(parts, wanted.template, wanted.namespace)
 
 
 async def _named(parts: Parts, name: str, namespace: str) -> Template:

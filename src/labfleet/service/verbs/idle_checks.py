@@ -37,7 +37,7 @@ class Detection(Record, frozen=True, kw_only=True):
 
 
 async def switch(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, enabled: bool
+    parts: Parts, caller: Caller, name: str, namespace: str, *, enabled: bool
 ) -> Worker:
     """Turn idle detection of one worker on or off."""
 
@@ -55,7 +55,7 @@ async def detect(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     force: bool = False,
     events: Sequence[Mapping[str, Any]] | None = None,

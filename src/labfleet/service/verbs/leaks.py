@@ -11,7 +11,7 @@ from labfleet.service.core.parts import Caller, Parts
 
 
 async def resolve(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, note: str = ""
+    parts: Parts, caller: Caller, name: str, namespace: str, *, note: str = ""
 ) -> Leak:
     """Close a leak: a person has freed the licence. Gone when there is none.
 

@@ -31,7 +31,7 @@ async def drain(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     deadline: datetime | None = None,
     reason: str = "",
@@ -64,9 +64,7 @@ async def drain(
     )
 
 
-async def cancel_drain(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default"
-) -> Worker:
+async def cancel_drain(parts: Parts, caller: Caller, name: str, namespace: str) -> Worker:
     """Take a drain back; Refused when the worker is on its way out anyway."""
 
     async def change(old: Worker) -> Ruled:
@@ -85,7 +83,7 @@ async def change_drain(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     deadline: datetime | None = None,
     force: bool | None = None,
@@ -135,7 +133,7 @@ def _implied(worker: Worker) -> Drain | None:
 
 
 async def cordon(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, closed: bool = True
+    parts: Parts, caller: Caller, name: str, namespace: str, *, closed: bool = True
 ) -> Worker:
     """Close a worker for new sessions, or open it again; what runs goes on."""
 
@@ -152,7 +150,7 @@ async def desire(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     desired: Literal["Ready", "Stopped", "Terminated"],
 ) -> Worker:
@@ -186,7 +184,7 @@ def _counted(worker: Worker, desired: str, by: str, now: datetime) -> Worker:
 
 
 async def cancel(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, reason: str = ""
+    parts: Parts, caller: Caller, name: str, namespace: str, *, reason: str = ""
 ) -> Session:
     """End a session before its time, in every phase; an ended one stays as it is."""
     _short(reason)
@@ -206,7 +204,7 @@ async def extend(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     end: datetime | None = None,
     by: timedelta | None = None,
@@ -239,7 +237,7 @@ async def extend(
     )
 
 
-async def observe(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> Session:
+async def observe(parts: Parts, caller: Caller, name: str, namespace: str) -> Session:
     """Ask for an observation of a running session; Invalid in any other phase (seed 000)."""
 
     async def change(old: Session) -> Ruled:

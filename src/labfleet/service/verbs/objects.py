@@ -28,9 +28,7 @@ _NAMED_BY_US = frozenset({"Session"})
 _MADE_BY_PATCH = frozenset({"Settings"})
 
 
-async def get(
-    parts: Parts, caller: Caller, row: Kind, name: str, namespace: str = "default"
-) -> Resource:
+async def get(parts: Parts, caller: Caller, row: Kind, name: str, namespace: str) -> Resource:
     """Return the object; Gone when there is none or the caller must not know of it."""
     access.demand(caller.principal, "read", row.name)
     return await _seen(parts, caller, row, name, namespace)
@@ -118,7 +116,7 @@ async def add(
 
 
 async def replace(
-    parts: Parts, caller: Caller, row: Kind, name: str, body: object, *, namespace: str = "default"
+    parts: Parts, caller: Caller, row: Kind, name: str, body: object, *, namespace: str
 ) -> Resource:
     """Put a whole object; frozen fields that the body leaves out keep their value."""
     access.demand(caller.principal, "update", row.name)
@@ -127,7 +125,7 @@ async def replace(
 
 
 async def patch(
-    parts: Parts, caller: Caller, row: Kind, name: str, body: object, *, namespace: str = "default"
+    parts: Parts, caller: Caller, row: Kind, name: str, body: object, *, namespace: str
 ) -> Resource:
     """Apply a JSON merge patch (RFC 7396) to labels, annotations and spec."""
     access.demand(caller.principal, "update", row.name)
@@ -146,7 +144,7 @@ async def delete(
     caller: Caller,
     row: Kind,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     version: str | None = None,
 ) -> Resource:
@@ -186,7 +184,7 @@ async def events(
     caller: Caller,
     row: Kind,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     before: int | None = None,
     limit: int = 100,

@@ -55,7 +55,7 @@ async def record(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     resources: ResourceObservation | None,
     ports: Mapping[str, int],
@@ -97,7 +97,7 @@ async def record(
 
 
 async def summary(
-    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, limit: int = 20
+    parts: Parts, caller: Caller, name: str, namespace: str, *, limit: int = 20
 ) -> Summary:
     """Return the figures over a definition's newest observed sessions; Gone without one."""
     access.demand(caller.principal, "read", "Definition")

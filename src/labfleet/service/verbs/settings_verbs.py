@@ -12,7 +12,7 @@ import msgspec
 
 from labfleet.kernel import errors
 from labfleet.resources import fleet_settings
-from labfleet.resources.fleet_settings import NAME, Settings, SettingsSpec
+from labfleet.resources.fleet_settings import NAME, REF, Settings, SettingsSpec
 from labfleet.resources.meta import Metadata
 from labfleet.resources.pool import Pool
 from labfleet.service.core import access, intake, lookup
@@ -107,7 +107,7 @@ async def pause_pool(
     parts: Parts,
     caller: Caller,
     name: str,
-    namespace: str = "default",
+    namespace: str,
     *,
     paused: bool = True,
     reason: str = "",
@@ -143,7 +143,7 @@ async def _written(
     parts: Parts, caller: Caller, edit: Edit, *, what: str, why: str = ""
 ) -> Settings:
     async def attempt() -> Settings:
-        old = await parts.objects.get(Settings, NAME)
+        old = await parts.objects.find(REF)
         wanted = edit(SettingsSpec() if old is None else old.spec)
         base = old or Settings(metadata=Metadata(name=NAME))
         new = msgspec.structs.replace(base, spec=wanted)

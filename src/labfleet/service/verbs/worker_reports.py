@@ -117,6 +117,7 @@ async def metrics(
             parts,
             Sample(
                 worker=worker.name,
+                namespace=worker.namespace,
                 at=at,
                 boot=REPORTED,
                 uptime_seconds=uptime,
@@ -125,7 +126,7 @@ async def metrics(
             ),
         )
     if ec2 is not None and not parts.settings.now().monitoring.cloudwatch:
-        parts.samples.put_points(worker.name, (_point(at, ec2),))
+        parts.samples.put_points(worker.key, (_point(at, ec2),))
     return worker
 
 
@@ -155,6 +156,7 @@ async def cml_data(
         parts,
         Sample(
             worker=worker.name,
+            namespace=worker.namespace,
             at=_instant(parts, report.collected_at),
             boot=REPORTED,
             version=version,
@@ -171,7 +173,7 @@ def _keep(parts: Parts, sample: Sample) -> None:
 
     Else it would hide what health, alerts and the idle rule are judged by.
     """
-    known = parts.samples.newest(sample.worker)
+    known = parts.samples.newest(sample.key)
     if known is not None and known.boot != REPORTED:
         poll = parts.settings.now().monitoring.poll_interval_seconds
         if parts.clock.now() - known.at <= timedelta(seconds=vitals.FRESH_LOOKS * poll):
@@ -216,14 +218,18 @@ async def mark_terminated(parts: Parts, caller: Caller, name: str, namespace: st
     raise Refused(what, reason="NotTerminated")
 
 
-async def scale_up(parts: Parts, caller: Caller, template: str, *, reason: str) -> Worker:
+async def scale_up(
+    parts: Parts, caller: Caller, template: str, namespace: str, *, reason: str
+) -> Worker:
     """Make one worker of a template, outside every pool."""
     access.demand(caller.principal, "create", "Worker")
     problem = intake.name_problem(template)
     if problem:
         raise intake.invalid(("template", problem))
     name = f"{template[:40].rstrip('-')}-{parts.ids.uid()[:8]}"
-    made = Worker(metadata=Metadata(name=name), spec=WorkerSpec(template=template))
+    made = Worker(
+        metadata=Metadata(name=name, namespace=namespace), spec=WorkerSpec(template=template)
+    )
     told = f"ScaleUp: {reason[:200]}" if reason else "ScaleUp"
     return await objects.add(parts, caller, made, reason=told)
 
@@ -234,7 +240,9 @@ def capacity(parts: Parts, worker: Worker) -> tuple[Amounts | None, Amounts]:
     held = [
         each.status.reservation
         for each in parts.cache.all(Session)
-        if each.status.worker == worker.name and each.status.reservation is not None
+        if each.status.worker == worker.name
+        and each.namespace == worker.namespace
+        and each.status.reservation is not None
     ]
     return worker.status.capacity, ledger.peak(ledger.settled(held, now), now, None)
 
@@ -256,7 +264,7 @@ async def cleanup(
     if not dry_run:
         for each in old:
             await _remove(parts, caller, each)
-    return tuple(each.name for each in old)
+    return tuple(each.key.label for each in old)
 
 
 def instance(parts: Parts, caller: Caller, region: str, instance_id: str) -> Worker:
@@ -282,18 +290,18 @@ def of_region(parts: Parts, caller: Caller, region: str) -> list[Worker]:
     ]
 
 
-async def there(parts: Parts, caller: Caller, region: str, name: str) -> Worker:
+async def there(parts: Parts, caller: Caller, region: str, name: str, namespace: str) -> Worker:
     """Return a worker of a region; Gone when it is in another one."""
     access.demand(caller.principal, "read", "Worker")
-    found = await lookup.found(parts, caller, Worker, name)
+    found = await lookup.found(parts, caller, Worker, name, namespace)
     if found.spec.machine is None or found.spec.machine.aws.region != region:
         raise errors.Gone(f"worker {name[:80]!r} does not exist in {region[:80]!r}")
     return found
 
 
-async def in_region(parts: Parts, template: str, region: str) -> None:
+async def in_region(parts: Parts, template: str, namespace: str, region: str) -> None:
     """Raise Invalid when a template makes its workers in another region."""
-    made = await referred(parts, Template, template, "default", "template")
+    made = await referred(parts, Template, template, namespace, "template")
     if made.spec.machine.aws.region != region:
         what = f"template {template[:64]!r} makes workers in {made.spec.machine.aws.region}"
         raise intake.invalid(("template", what))

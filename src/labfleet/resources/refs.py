@@ -1,0 +1,43 @@
+"""Which object names which: the one place that says where a stored bare name is looked up.
+
+Every reference stays in its namespace. Names in specs and statuses are bare; the namespace is
+that of the object that holds them.
+"""
+
+from __future__ import annotations
+
+from labfleet.resources.cluster import Cluster, Simulation
+from labfleet.resources.definition import Definition
+from labfleet.resources.leak import Leak
+from labfleet.resources.meta import Ref
+from labfleet.resources.pool import Pool
+from labfleet.resources.session import Session
+from labfleet.resources.template import Template
+from labfleet.resources.worker import Worker
+
+
+def definition_of(session: Session) -> Ref[Definition]:
+    """Return the definition that a session uses."""
+    return Ref(Definition, session.namespace, session.spec.definition)
+
+
+def worker_of(obj: Session | Leak) -> Ref[Worker] | None:
+    """Return the worker that a session was placed on, or that a leak is of; None when none."""
+    name = obj.status.worker if isinstance(obj, Session) else obj.spec.worker
+    return None if name is None else Ref(Worker, obj.namespace, name)
+
+
+def pool_of(worker: Worker) -> Ref[Pool] | None:
+    """Return the pool that a worker belongs to; None when to none."""
+    name = worker.spec.pool
+    return None if name is None else Ref(Pool, worker.namespace, name)
+
+
+def template_of(pool: Pool) -> Ref[Template]:
+    """Return the template that a pool makes its workers of."""
+    return Ref(Template, pool.namespace, pool.spec.template)
+
+
+def cluster_of(simulation: Simulation) -> Ref[Cluster]:
+    """Return the cluster that a simulation runs on."""
+    return Ref(Cluster, simulation.namespace, simulation.spec.cluster)

@@ -1,0 +1,101 @@
+"""What a store of an older schema holds after it was brought forward: nothing is lost."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import psycopg
+import pytest
+from store_places import Place, commit, key
+
+from labfleet.interfaces import store as s
+from labfleet.stores import postgres_schema, sqlite
+from labfleet.stores.opening import restore
+from labfleet.stores.runners import Threads
+from labfleet.stores.statements import migrations
+
+BEFORE_NAMESPACES = 2
+OBJECTS = (
+    ("Worker", "default", "w1", "uid-w1"),
+    ("Worker", "exam", "w2", "uid-w2"),
+    ("Session", "default", "s1", "uid-s1"),
+    ("Session", "exam", "s2", "uid-s2"),
+)
+PORTS = (("w1", 2000, "uid-s1"), ("w2", 2000, "uid-s2"), ("w1", 2001, "nobody"))
+SERIES = ("w1", "w2", "gone")
+
+
+@contextmanager
+def _older(place: Place) -> Iterator[Any]:
+    """A raw connection to the place, at the schema before namespaces; committed at the end."""
+    if place.flavour == "postgres":
+        with psycopg.connect(place.url) as connection:
+            postgres_schema.migrate(connection, migrations("postgres")[:BEFORE_NAMESPACES])
+            yield connection
+        return
+    connection = sqlite3.connect(place.url.removeprefix("sqlite:///"))
+    sqlite.migrate(connection, migrations("sqlite")[:BEFORE_NAMESPACES])
+    yield connection
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.asyncio
+async def test_ports_and_series_find_their_namespace(shared_place: Place) -> None:
+    """Rows that 9f921ab kept by bare names are found again by namespace and name."""
+    with _older(shared_place) as connection:
+        for born, (kind, space, name, uid) in enumerate(OBJECTS, 1):
+            connection.execute(
+                "INSERT INTO objects (born, kind, namespace, name, uid, labels, created_at) "
+                f"VALUES ({born}, '{kind}', '{space}', '{name}', '{uid}', '{{}}', 0)"
+            )
+        for worker, number, owner in PORTS:
+            connection.execute(
+                "INSERT INTO ports (worker, transport, number, owner) "
+                f"VALUES ('{worker}', 'tcp', {number}, '{owner}')"
+            )
+        for worker in SERIES:
+            connection.execute(
+                "INSERT INTO series (worker, step, slot, at, data) "
+                f"VALUES ('{worker}', 60, 0, 0, '{{}}')"
+            )
+    async with shared_place.opened() as store:
+        assert await store.ports() == (
+            s.PortRow("default/w1", "tcp", 2000, "uid-s1"),
+            s.PortRow("default/w1", "tcp", 2001, "nobody"),
+            s.PortRow("exam/w2", "tcp", 2000, "uid-s2"),
+        )
+        assert await store.series_workers() == ("default/gone", "default/w1", "exam/w2")
+        begin = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+        assert [row.at for row in await store.series("exam/w2", 60, begin)] == [begin]
+
+
+@pytest.mark.asyncio
+async def test_a_backup_keeps_namespaces_apart(shared_place: Place) -> None:
+    """What has one name in two namespaces is restored as two, with its ports, numbers and events."""
+    place, target = shared_place, str(shared_place.folder / "two.backup")
+    keys = [key("w1", namespace=space) for space in ("default", "exam")]
+    at = datetime.fromisoformat("2026-11-27T09:00:00+00:00")
+    async with place.opened() as store:
+        for each in keys:
+            doc = each.path.encode()
+            ports = s.TakePorts(each.path, each.namespace, (("tcp", 2000),))
+            await store.commit(commit(s.Put(each, f"uid-{each.path}", doc), ports))
+        await store.merge_series([s.SeriesRow(each.path, 60, at, "{}") for each in keys])
+        await store.backup(target)
+    url, runner = place.empty(), Threads()
+    await restore(target, url, runner=runner, ids=place.ids)
+    async with place.opened(url) as store:
+        for each in keys:
+            found = await store.get(each)
+            assert found is not None
+            assert found.doc == each.path.encode()
+            assert [row.owner for row in await store.ports(each.path)] == [each.namespace]
+            assert [row.at for row in await store.series(each.path, 60, at)] == [at]
+            assert [event.key for event in await store.events_of(each)] == [each]
+        listed = await store.list("Worker", namespace="exam")
+        assert [each.key for each in listed.items] == keys[1:]
