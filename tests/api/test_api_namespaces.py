@@ -13,7 +13,8 @@ from api_caller import Api, exchange, scope_of
 from api_caller import api as opened
 from fleet_world import MACHINE, TOPOLOGY
 
-from labfleet.cli import client, ground, main
+from labfleet.cli import main
+from labfleet.cli.kit import client, ground
 from labfleet.resources import conditions
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.telemetry import Sample

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labfleet.adapters.aws.launches import WORKER
-from labfleet.rehearsal import loop as loops
 from labfleet.rehearsal.faults import NONE, Plan
-from labfleet.rehearsal.replica import Replica
-from labfleet.rehearsal.run import Options, rehearse
-from labfleet.rehearsal.stage import Stage
-from labfleet.rehearsal.worlds.desk_wire import Http
-from labfleet.rehearsal.worlds.people import topology
+from labfleet.rehearsal.people.people import topology
+from labfleet.rehearsal.replicas.desk_wire import Http
+from labfleet.rehearsal.replicas.replica import Replica
+from labfleet.rehearsal.seeds.run import Options, rehearse
+from labfleet.rehearsal.stage.stage import Stage
+from labfleet.rehearsal.time import loop as loops
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session, SessionPhase
