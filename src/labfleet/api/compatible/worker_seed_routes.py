@@ -74,10 +74,9 @@ def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
         )
 
     async def scale_up(request: Ask) -> Response[bytes]:
-        sent = worker_reports.taken(ScaleUpBody, await body(request))
-        made = await worker_reports.scale_up(
-            parts, caller(request), sent.template, DEFAULT_NAMESPACE, reason=sent.reason
-        )
+        sent, who = worker_reports.taken(ScaleUpBody, await body(request)), caller(request)
+        home, why = DEFAULT_NAMESPACE, sent.reason
+        made = await worker_reports.scale_up(parts, who, sent.template, home, reason=why)
         return reply(made, status=201)
 
     async def cleanup(request: Ask) -> Response[bytes]:
@@ -315,8 +314,8 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
         return reply(await _there(parts, request, region, id_))
 
     async def delete(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        worker = await _there(parts, request, region, id_)
-        return reply(await objects.delete(parts, caller(request), KINDS["Worker"], *_named(worker)))
+        name, space = _named(await _there(parts, request, region, id_))
+        return reply(await objects.delete(parts, caller(request), KINDS["Worker"], name, space))
 
     async def status(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         return reply(_status(await _there(parts, request, region, id_)))
@@ -329,10 +328,8 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
         sent = await record(request, TagsBody)
         worker = await _there(parts, request, region, id_)
         change = {"spec": {"tags": sent.tags}}
-        done = await objects.patch(
-            parts, caller(request), KINDS["Worker"], worker.name, change, namespace=worker.namespace
-        )
-        return reply(done)
+        who, row, (name, space) = caller(request), KINDS["Worker"], _named(worker)
+        return reply(await objects.patch(parts, who, row, name, change, namespace=space))
 
     async def drain(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         sent = worker_reports.taken(WhyBody, await _maybe(request))
