@@ -3,7 +3,11 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.current
-PYTEST ?= $(BIN)/python -m pytest -n 2 --dist loadfile -q
+# The order of files is that of tests/conftest.py: the longest first.
+PYTEST ?= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
+# Images of containers often switch bytecode off: compiling the code again in every process of the
+# tests was a tenth of their CPU time. Empty means that it is written.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup demo test test-real check bench agreement seeds soak clean
 
