@@ -9,7 +9,7 @@ PYTEST ?= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
 # tests was a tenth of their CPU time. Empty means that it is written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-real check bench agreement seeds soak clean
+.PHONY: setup demo test test-real check bench agreement seeds soak mutants clean
 
 setup: $(STAMP)
 
@@ -39,6 +39,13 @@ soak: setup
 	@mkdir -p var
 	$(BIN)/labfleet rehearse --seeds 1..100000 --hours 24 --workers 30 --sessions 300 --jobs 2 \
 		--minutes $(MINUTES) --state var/soak.jsonl $(ARGS)
+
+# Which small breaks of the product do the tests not see? Goes on where it ended; MINUTES as above.
+SEED ?= 1
+mutants: setup
+	@mkdir -p var
+	$(BIN)/python scripts/mutants.py --seed $(SEED) --count 100 --minutes $(MINUTES) \
+		--state var/mutants.jsonl $(ARGS)
 
 check: setup
 	VENV=$(VENV) sh scripts/check.sh
