@@ -96,10 +96,12 @@ def mutants(tree: Path) -> list[Mutant]:
     for room in TESTS:
         for path in sorted((tree / "src/labfleet" / room).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
+            lines = [line.encode() for line in text.splitlines()]
             for node in code_of(ast.parse(text)):
-                new, old = changed(node), ast.get_source_segment(text, node)
-                if new is None or old is None or "\n" in old:
+                new = changed(node)
+                if new is None or node.lineno != node.end_lineno:  # type: ignore[attr-defined]
                     continue
+                old = lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode()  # type: ignore[attr-defined]
                 where = path.relative_to(tree).as_posix()
                 told = f"({ast.unparse(ast.fix_missing_locations(new))})"
                 found.append(Mutant(where, node.lineno, node.col_offset, old, told))  # type: ignore[attr-defined]
