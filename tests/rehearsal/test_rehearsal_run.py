@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from labfleet.rehearsal import faults, main, playing, shrinking
-from labfleet.rehearsal.invariants import Invariants
-from labfleet.rehearsal.run import Options, plan_of, rehearse
+from labfleet.rehearsal import faults, main
+from labfleet.rehearsal.rules.invariants import Invariants
+from labfleet.rehearsal.seeds import playing, shrinking
+from labfleet.rehearsal.seeds.run import Options, plan_of, rehearse
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = Options(hours=1.5)
@@ -233,7 +234,7 @@ def test_python_versions_agree_on_the_log() -> None:
     So nothing of a rehearsal needs to be tested once more under the other Python.
     """
     code = (
-        "from labfleet.rehearsal.run import Options, rehearse\n"
+        "from labfleet.rehearsal.seeds.run import Options, rehearse\n"
         "for seed in (5, 6, 7):\n"
         "    got = rehearse(seed, Options(hours=6))\n"
         "    print(got.log, got.schedule)\n"
