@@ -3,13 +3,17 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PYTEST ?= $(BIN)/python -m pytest -n 2 --dist loadfile -q
+# The order of files is that of tests/conftest.py: the longest first.
+PYTEST ?= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
 # Python compiles what is imported; pip would compile everything, for a third of its time.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 FOR_DEMO  := $(VENV)/.current-demo
 FOR_TESTS := $(VENV)/.current-tests
+# Images of containers often switch bytecode off: compiling the code again in every process of the
+# tests was a tenth of their CPU time. Empty means that it is written.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-real test-wheel check bench agreement seeds soak clean
+.PHONY: setup demo test test-real test-wheel check bench agreement seeds soak mutants clean
 # Two pips in one environment would spoil it; what can run beside something else does so by itself.
 .NOTPARALLEL:
 
@@ -55,6 +59,13 @@ soak: setup
 	@mkdir -p var
 	$(BIN)/labfleet rehearse --seeds 1..100000 --hours 24 --workers 30 --sessions 300 --jobs 2 \
 		--minutes $(MINUTES) --state var/soak.jsonl $(ARGS)
+
+# Which small breaks of the product do the tests not see? Goes on where it ended; MINUTES as above.
+SEED ?= 1
+mutants: setup
+	@mkdir -p var
+	$(BIN)/python scripts/mutants.py --seed $(SEED) --count 100 --minutes $(MINUTES) \
+		--state var/mutants.jsonl $(ARGS)
 
 check: setup
 	VENV=$(VENV) sh scripts/check.sh

@@ -1,18 +1,98 @@
-"""What all tests share: the folder of real input, skipped loudly when it is absent."""
+"""What all tests share: real input, one hypothesis profile, what runs first, and what it costs.
+
+Real input is skipped loudly when it is absent.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
+import resource
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# A slow machine is no finding: no deadline, and no complaint that data comes slowly.
+hypothesis.settings.register_profile(
+    "labfleet",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize=os.environ.get("CI") == "true",
+    print_blob=True,
+)
+hypothesis.settings.load_profile("labfleet")
+# Begun first, so that no core is idle at the end while the other still has one of these.
+LONG = (
+    "test_rehearsal_breaks.py", "test_demo.py", "test_rehearsal_run.py", "test_crashes.py",
+    "test_metal_bugs.py", "test_idle_bugs.py", "test_replicas.py", "test_listing_bugs.py",
+    "test_public_issues_fleet.py", "test_runbook.py", "test_outside_bugs.py",
+    "test_web_pages.py", "test_what_if_run.py", "test_benchmarks_run.py",
+)  # fmt: skip
+COLLECTOR = (20_000, 20, 100)
+"""Thresholds of the garbage collector: thousands of collected tests are no garbage to look at."""
+costs: Counter[str] = Counter()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --data, the folder of real topologies and traces."""
+    """Add --data, the folder of real topologies and traces, and --costs."""
     parser.addoption("--data", default=None, help="folder of real input (shared/data)")
+    parser.addoption("--costs", type=int, default=0, help="name the N files that took most CPU")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first, and each file's tests together as they stand."""
+    rank = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of the garbage collector's looks; they pause every loop."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR)
+
+
+def _cpu_seconds() -> float:
+    """Return what this process and its ended children used so far."""
+    spent = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in spent)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Count a test's CPU seconds with its fixtures, and those of the processes that it waited for."""
+    begun = _cpu_seconds()
+    found = yield
+    costs[item.nodeid.partition("::")[0]] += _cpu_seconds() - begun
+    return found
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send a worker's costs to the process that prints them."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["costs"] = dict(costs)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """Take what a worker of pytest-xdist sent."""
+    costs.update(getattr(node, "workeroutput", {}).get("costs", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the files that took most CPU seconds."""
+    asked = terminalreporter.config.getoption("--costs")
+    if asked:
+        terminalreporter.section(f"{sum(costs.values()):.0f} CPU seconds in tests; most of them")
+        for name, spent in costs.most_common(asked):
+            terminalreporter.write_line(f"{spent:8.1f} {name}")
 
 
 def _places(option: str | None) -> list[Path]:

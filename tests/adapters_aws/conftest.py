@@ -81,7 +81,7 @@ def cloud_process():
     cloud.defaults = cloud.ask("GET", "config")
     yield cloud
     process.terminate()
-    process.wait(timeout=10)
+    process.wait()
     process.stdout.close()
 
 

@@ -11,6 +11,8 @@ import socket
 
 import networks
 import pytest
+from held_port import held_port
+from loop_time import leap, seen
 from loopback_server import answer, identity, serving
 from scripted_cml import address
 
@@ -36,12 +38,6 @@ async def ask(url, *, tls=None, deadlines=QUICK, method="GET", seen=None, limits
         return reply, transport.fingerprint
     finally:
         await transport.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.asyncio
@@ -84,8 +80,8 @@ async def test_a_redirect_is_not_followed():
 @pytest.mark.asyncio
 async def test_a_refused_connection_was_not_sent():
     """Nobody listens: refused, and surely not carried out."""
-    with pytest.raises(NotSent) as caught:
-        await ask(f"http://127.0.0.1:{free_port()}", method="POST")
+    with held_port() as port, pytest.raises(NotSent) as caught:
+        await ask(f"http://127.0.0.1:{port}", method="POST")
     assert caught.value.cause == "refused"
 
 
@@ -102,15 +98,18 @@ async def test_a_useless_address_is_no_route(url):
 @pytest.mark.parametrize(
     "deadlines",
     [
-        Deadlines(connect=1, read=0.03, total=5),
-        Deadlines(connect=1, read=5, total=0.03),
+        Deadlines(connect=60, read=60, total=500),
+        Deadlines(connect=60, read=500, total=60),
     ],
 )
 async def test_a_server_that_hangs_is_left_in_time(deadlines):
     """Both the read and the total deadline end a call whose effect is then unknown."""
     async with serving(None) as server:
+        asking = asyncio.create_task(ask(server.url, deadlines=deadlines, method="POST"))
+        await seen(lambda: server.heads)
+        leap(61)
         with pytest.raises(ReplyLost) as caught:
-            await ask(server.url, deadlines=deadlines, method="POST")
+            await asking
     assert caught.value.cause == "timeout"
     assert server.heads
 
@@ -242,7 +241,8 @@ async def test_the_probe_tells_open_from_closed():
     """Accepted is True; refused, impossible and unroutable numbers are False."""
     async with serving(OK) as server:
         assert await TcpProbe().answers("127.0.0.1", server.port)
-    assert not await TcpProbe().answers("127.0.0.1", free_port())
+    with held_port() as closed:
+        assert not await TcpProbe().answers("127.0.0.1", closed)
     for port in (-1, 0, 65536, 10**9):
         assert not await TcpProbe().answers("127.0.0.1", port)
     assert not await TcpProbe().answers("no-such-host.invalid", 2000)

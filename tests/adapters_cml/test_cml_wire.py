@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import networks
 import pytest
 import uvloop
+from loop_time import leap, seen, turns
 from loopback_server import answer, identity, serving
 from scripted_cml import address
 
@@ -190,9 +191,11 @@ async def test_a_cancelled_call_leaves_no_reply_for_the_next():
 
     async with talking(talk) as url, network_at(url, limits=Limits(connections=1)) as made:
         assert (await get(made)).body == b"1"
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.03):
-                await get(made)
+        given_up = asyncio.create_task(get(made))
+        await seen(lambda: asked == 2)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
         go.set()
         assert (await get(made)).body == b"3"
 
@@ -209,12 +212,15 @@ async def test_calls_over_the_bound_wait_their_turn_and_end_in_time():
         network_at(server.url, limits=one) as made,
         asyncio.TaskGroup() as group,
     ):
-        first = group.create_task(lost(made, 0.06))
-        await asyncio.sleep(0.01)
-        second = group.create_task(lost(made, 0.03))
-        third = group.create_task(lost(made, 5))
-        await asyncio.sleep(0.02)
+        first = group.create_task(lost(made, 600))
+        await seen(lambda: server.heads)
+        second = group.create_task(lost(made, 300))
+        third = group.create_task(lost(made, 5000))
+        await turns()
         third.cancel()
+        leap(400)
+        await second
+        leap(400)
     assert [type(await each) for each in (first, second)] == [ReplyLost, NotSent]
     assert "free connection" in (await second).detail
     assert len(server.heads) == 1
@@ -222,7 +228,7 @@ async def test_calls_over_the_bound_wait_their_turn_and_end_in_time():
 
 async def lost(made, total):
     try:
-        await get(made, deadlines=Deadlines(connect=1, read=9, total=total))
+        await get(made, deadlines=Deadlines(connect=60, read=9000, total=total))
     except (NotSent, ReplyLost) as error:
         return error
 
@@ -324,14 +330,15 @@ async def test_a_tls_connection_cut_without_an_end_is_truncated(own, tmp_path):
 async def test_a_change_is_not_sent_over_a_connection_that_may_be_closing(own, monkeypatch):
     """An old connection serves reads; a change takes a fresh one; in time all are closed."""
     monkeypatch.setattr(http_transport, "FRESH_S", 0.0)
-    async with serving(OK) as server, network_at(server.url, limits=Limits(idle=0.02)) as made:
+    async with serving(OK) as server, network_at(server.url, limits=Limits(idle=600)) as made:
         await get(made)
         await get(made)
         assert server.connections == 1
         await get(made, "POST")
         assert server.connections == 2
         assert len(made._idle) == 1
-        await asyncio.sleep(0.04)
+        leap(601)
+        await seen(lambda: not made._all)
         assert (made._idle, made._all, made._busy) == ([], set(), 0)
 
 

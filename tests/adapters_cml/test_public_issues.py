@@ -11,13 +11,15 @@ import asyncio
 import contextlib
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import issues_off as off
 import networks
 import pytest
+from loop_time import leap, seen, turns
 from loopback_cml import LAB, World, world
 from scripted_cml import LAB as LAB_ID
 from scripted_cml import ScriptedCml, done, host_on, licence, ok, page, refused
@@ -28,6 +30,8 @@ from labfleet.adapters.cml.transport import Deadlines, Limits, Reply
 from labfleet.controllers.worker import measure
 from labfleet.kernel import errors
 from labfleet.resources.machine import TlsSettings
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.usefixtures("network")
 Patch = pytest.MonkeyPatch
@@ -286,14 +290,28 @@ async def f37(patch: Patch) -> None:
         cml.boot()
         await cml.host.authenticate()
         cml.fault("hang", ".*", times=None)
-        async with asyncio.timeout(0.5):
-            with pytest.raises(errors.Temporary) as caught:
-                await cml.host.system_stats()
-            assert caught.value.reason == "Timeout"
-            assert (await cml.host.readiness()).stage == "unreachable"
+        with pytest.raises(errors.Temporary) as caught:
+            await after_deadlines(cml, cml.host.system_stats())
+        assert caught.value.reason == "Timeout"
+        ready = await after_deadlines(cml, cml.host.readiness())
+        assert ready.stage == "unreachable"
 
 
-QUICK = Deadlines(connect=1, read=0.04, total=0.04)
+QUICK = Deadlines(connect=20, read=20, total=20)
+
+
+async def after_deadlines(cml: World, call: Coroutine[Any, Any, T]) -> T:
+    """Return what comes of a call once the server has it and QUICK is over, and no later."""
+    asked, asking = len(cml.server.journal), asyncio.create_task(call)
+    await seen(lambda: len(cml.server.journal) > asked)
+    leap(21)
+    await turns()
+    try:
+        assert asking.done(), "it still waits"
+        return await asking
+    finally:
+        asking.cancel()
+        await turns()
 
 
 async def f38(patch: Patch) -> None:

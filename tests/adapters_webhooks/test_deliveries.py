@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from held_port import held_port
 from hypothesis import given
 from hypothesis import strategies as st
+from loop_time import leap
 
 from labfleet.adapters.webhooks import HttpDeliveries, is_public
 from labfleet.kernel import errors
@@ -122,19 +124,30 @@ async def test_a_receiver_that_hangs_or_is_away_costs_its_deadline_only() -> Non
     """Silence is Temporary after the deadline, a closed port is Unreachable."""
     deliveries = HttpDeliveries()
 
+    heard = asyncio.Event()
+
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        heard.set()
         await reader.read()
         writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
+    url = f"http://127.0.0.1:{port}/"
+    posting = asyncio.create_task(post(deliveries, url, inside=True, seconds=60))
+    await heard.wait()
+    leap(61)
     with pytest.raises(errors.Temporary):
-        await post(deliveries, f"http://127.0.0.1:{port}/", inside=True, seconds=0.05)
+        await posting
     await deliveries.close()
     server.close()
     await server.wait_closed()
-    with pytest.raises(errors.Unreachable, match=r"^the connection was refused$"):
-        await post(deliveries, f"http://127.0.0.1:{port}/", inside=True)
+    with (
+        held_port() as closed,
+        pytest.raises(errors.Unreachable, match=r"^the connection was refused$"),
+    ):
+        await post(deliveries, f"http://127.0.0.1:{closed}/", inside=True)
     await deliveries.close()
 
 

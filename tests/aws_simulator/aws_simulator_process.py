@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 
 import boto3
 import botocore.config
@@ -50,22 +51,25 @@ def code_of(call, **fields):
 
 def launch_simulator(*args):
     """Start a simulator process on a free port and wait for its ready line."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "aws_simulator.main", "--port", "0", *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(process.stderr.read())
+    # A file, not a pipe: a pipe that nobody reads stops who writes into it.
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "aws_simulator.main", "--port", "0", *args],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        )
+        line = process.stdout.readline()
+        if not line:
+            process.wait()
+            said.seek(0)
+            raise RuntimeError(said.read())
     return Fake(json.loads(line), process)
 
 
 def end_simulator(fake):
     """Stop a simulator in order."""
     fake.process.terminate()
-    code = fake.process.wait(timeout=10)
+    code = fake.process.wait()
     fake.process.stdout.close()
-    fake.process.stderr.close()
     return code

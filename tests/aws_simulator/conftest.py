@@ -1,4 +1,4 @@
-"""One simulator process for the folder, reset before each test; time is advanced, never waited."""
+"""One simulator process for the folder, reset before each test; its clock stands until advanced."""
 
 import pytest
 from aws_simulator_process import end_simulator, launch_simulator
@@ -14,7 +14,7 @@ def simulator_process():
 @pytest.fixture
 def fake(simulator_process):
     simulator_process.reset(config=True)
-    simulator_process.ask("POST", "clock", {"offset": 0})
+    simulator_process.ask("POST", "clock", {"offset": 0, "speed": 0})
     return simulator_process
 
 

@@ -191,6 +191,7 @@ def test_the_invariants_are_asked_over_the_wire(fake, ec2, launch):
     (other,) = launch(ClientToken="other")
     fake.advance(500)
     ec2.stop_instances(InstanceIds=[mine, other])
+    fake.advance(1)
     found = fake.invariants(
         owner="me",
         workers={},

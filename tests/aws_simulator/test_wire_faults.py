@@ -181,8 +181,8 @@ def test_a_server_may_never_answer(fake, launch, fault, total):
 
 def test_a_slow_reply_outlives_the_callers_patience(fake):
     """The read time-out comes after the deed; the SDK's repeat finds the same instance."""
-    fake.rule("delay_after", action="RunInstances", times=1, delay=0.3)
-    client = fake.client(attempts=10, read_timeout=0.1)  # a busy machine may need some more
+    fake.rule("delay_after", action="RunInstances", times=1, delay=2.0)
+    client = fake.client(attempts=10, read_timeout=1.0)  # a busy machine may need some more
     fields = {"ImageId": fake.image, "InstanceType": "m5zn.metal"}
     client.run_instances(**fields, MinCount=1, MaxCount=1)
     assert fake.summary()["instances_total"] == 1

@@ -2,11 +2,11 @@
 
 import json
 import random
-import socket
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from held_port import held_port
 
 from cml_simulator.core import fleet as fleets
 from cml_simulator.core.fleet import Fleet
@@ -170,8 +170,7 @@ def topo():
 
 
 @pytest.fixture
-def unused_tcp_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def kept_port():
+    """A port that is kept for a simulated server to listen on, at whatever address."""
+    with held_port() as port:
+        yield port

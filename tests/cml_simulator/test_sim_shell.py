@@ -77,9 +77,9 @@ async def test_alone_it_is_one_booted_cml():
 
 
 @pytest.mark.asyncio
-async def test_fleet_boots_servers_on_their_own_addresses(topo, unused_tcp_port):
+async def test_fleet_boots_servers_on_their_own_addresses(topo, kept_port):
     """Boot, lab with a port that answers, stop closes both, next boot elsewhere."""
-    argv = ("--fleet", "--port", "0", "--cml-port", str(unused_tcp_port), "--speed", "200")
+    argv = ("--fleet", "--port", "0", "--cml-port", str(kept_port), "--speed", "200")
     async with program(*argv, "--password", "pw") as (line, http):
         control = line["control"]
         await call(http, "POST", f"{control}/servers", {"id": "a", "boot_seconds": 20})

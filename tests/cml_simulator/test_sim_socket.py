@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import socket
 import ssl
 import urllib.request
+from contextlib import suppress
 
 import aiohttp
 import pytest
@@ -100,15 +102,25 @@ class Ask(asyncio.DatagramProtocol):
             self.got.set_result(data)
 
 
+def free_udp_port() -> int:
+    """Return a port of those that CML may open, outside of the system's own choice, that is free."""
+    for port in range(6100, 7000):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no UDP port is free")
+
+
 @pytest.mark.asyncio
-async def test_a_udp_port_answers(topo, unused_tcp_port):
+async def test_a_udp_port_answers(topo):
     """pat:udp opens a UDP port that echoes, once the node has its address."""
     argv = ("--port", "0", "--password", "pw", "--speed", "300")
+    port = free_udp_port()
     async with program(*argv) as (line, http):
         base = f"{line['url']}/api/v0"
         token = await login(http, base)
         text = topo(
-            {"id": "a", "tags": ["pat:udp:5353:53"]},
+            {"id": "a", "tags": [f"pat:udp:{port}:53"]},
             {"id": "net", "kind": "external_connector", "configuration": "NAT"},
             links=[("a", "net")],
         )
@@ -117,7 +129,7 @@ async def test_a_udp_port_answers(topo, unused_tcp_port):
 
         async def echoed():
             loop = asyncio.get_running_loop()
-            place = ("127.0.0.1", 5353)
+            place = ("127.0.0.1", port)
             transport, ask = await loop.create_datagram_endpoint(Ask, remote_addr=place)
             transport.sendto(b"ping")
             try:

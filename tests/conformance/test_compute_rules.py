@@ -33,7 +33,7 @@ def simulator_process() -> Iterator[dict[str, Any]]:
     yield ready
     clients_of(ready["url"]).close()
     process.terminate()
-    process.wait(timeout=10)
+    process.wait()
     assert process.stdout is not None
     process.stdout.close()
 

@@ -10,7 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 import pytest_asyncio
-from postgres_server import PostgresServer, find_binaries, free_port
+from held_port import held_port
+from postgres_server import PostgresServer, find_binaries
 from store_places import Place, commit, key, put
 
 from labfleet.interfaces import store as s
@@ -227,8 +228,7 @@ async def test_newer_schema(place: Place) -> None:
 
 async def test_refused_urls(place: Place, postgres_server: PostgresServer) -> None:
     """No server, no database and a broken URL each get their own words, without the password."""
-    port = free_port()
-    with pytest.raises(errors.Unreachable, match="does not answer"):
+    with held_port() as port, pytest.raises(errors.Unreachable, match="does not answer"):
         await place.open(f"postgresql://postgres:sesame@127.0.0.1:{port}/x")
     with pytest.raises(errors.Permanent) as caught:
         await place.open(f"postgresql://postgres@127.0.0.1:{postgres_server.port}/nowhere")

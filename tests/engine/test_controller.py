@@ -8,6 +8,7 @@ from typing import Self
 
 import pytest
 from engine_fakes import Dice, HandClock, Reconciled, key, pump
+from loop_time import leap
 
 from labfleet.engine.controller import Again, Controller, Done
 from labfleet.engine.queue import KeyQueue
@@ -154,9 +155,12 @@ async def test_deadline_cuts_a_hanging_reconcile_off() -> None:
         await asyncio.Event().wait()
         return Done()
 
-    async with Stand(reconcile, deadline=0.01) as stand:
+    async with Stand(reconcile, deadline=60) as stand:
         stand.queue.add(key("a"))
-        await asyncio.sleep(0.03)
+        await pump()
+        assert stand.observer.seen == []
+        leap(61)
+        await pump()
         assert stand.observer.seen == [("a", "deadline")]
         assert stand.queue.depth().delayed == 1
 

@@ -90,7 +90,7 @@ def test_absurd_numbers_are_value_errors(text: str) -> None:
 
 def test_long_text_costs_nothing() -> None:
     """A megabyte of digits is refused at once (20,000 digits took 14 s once)."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(ValueError, match="is not"):
         quantity.parse_memory("1" * 1_000_000 + "!")
-    assert time.perf_counter() - begun < 0.5
+    assert time.process_time() - begun < 0.5

@@ -58,6 +58,6 @@ def let_go_at_once(patch: Patch) -> None:
 BREAKS: dict[str, Break] = {
     "leak_in_a_harsh_seed": Break("leak", leak_for_nothing),
     "stop_the_impaired": Break("impaired", stop_the_impaired),
-    "forget_the_workers": Break("pool-finalizer", forget_the_workers),
+    "forget_the_workers": Break("pool-finalizer", forget_the_workers, first=2),
     "let_go_at_once": Break("server-finalizer", let_go_at_once, Options(hours=6, sessions=80)),
 }

@@ -224,6 +224,7 @@ def test_a_pool_that_is_gone_has_no_worker() -> None:
     _staged(story)
 
 
+@pytest.mark.timeout(600)
 def test_leaks_of_harsh_short_seeds_are_judged(monkeypatch: Patch) -> None:
     """Of four harsh seeds in which licences are leaked for nothing, half and more say so."""
     leak_for_nothing(monkeypatch)

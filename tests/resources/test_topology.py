@@ -187,10 +187,10 @@ def test_alias_bomb_is_refused_quickly():
     """Nine lines that stand for a thousand million values cost nothing."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
-    begin = time.perf_counter()
+    begin = time.process_time()
     problem = broken("\n".join(lines))
     assert "aliases expanded" in str(problem)
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 def test_unknown_keys_stay_in_the_lab():

@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
+import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import psycopg
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from held_port import held_port
+
 
 def find_binaries() -> Path | None:
     """Return the newest installed server's bin folder, or None."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     return found[-1].parent if found else None
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class PostgresServer:
@@ -41,7 +40,9 @@ class PostgresServer:
         self.binaries = binaries
         self.folder = Path(tempfile.mkdtemp(prefix="labfleet-pg-"))
         self.data = self.folder / "data"
-        self.port = free_port()
+        # PostgreSQL cannot be asked for any port; it listens on one that is kept for it.
+        self.kept = ExitStack()
+        self.port = self.kept.enter_context(held_port())
         self.settings = settings
         self.count = 0
 
@@ -102,6 +103,7 @@ class PostgresServer:
         try:
             self.stop()
         finally:
+            self.kept.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def new_place(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from labfleet.app.demo import cast as casts
-from labfleet.app.demo.processes import Child, Stage, free_port
+from labfleet.app.demo.processes import Child, Ports, Stage
 from labfleet.cli.kit import exits
 from labfleet.cli.kit.client import Client
 from labfleet.cli.kit.ground import Ground
@@ -84,7 +84,8 @@ class Play:
     def _stage(self) -> Stage:
         folder, plan = self.plan.folder, self.plan
         clock = ["--epoch", repr(self.epoch), "--speed", repr(plan.speed)]
-        self.cml_port = free_port()
+        kept = Ports()
+        self.cml_port = kept.keep()
         password = secrets.token_urlsafe(12)
         ports = ["--port", "0", "--cml-port", str(self.cml_port)]
         cml = Child(
@@ -96,7 +97,7 @@ class Play:
         aws = Child("aws-simulator", ["--port", "0", *clock], folder / "aws-simulator.log")
         server = Child(
             "server",
-            _server_options(plan, self.epoch),
+            _server_options(plan, self.epoch, plan.port or kept.keep()),
             folder / "server.log",
             environment={
                 "LABFLEET_DEMO_CML_PASSWORD": password,
@@ -105,7 +106,7 @@ class Play:
                 "LABFLEET_DEMO_KEY": secrets.token_hex(16),
             },
         )
-        return Stage(cml, aws, server)
+        return Stage(cml, aws, server, kept)
 
     # --- acts ---------------------------------------------------------------------------
 
@@ -306,12 +307,12 @@ class Play:
         self._show(self.scene)
 
 
-def _server_options(plan: Plan, epoch: float) -> list[str]:
+def _server_options(plan: Plan, epoch: float, port: int) -> list[str]:
     """Return the server's command line."""
     given = {
         "--data": str(plan.folder),
         # The same port after each restart, as people's bookmarks and our client expect.
-        "--port": str(plan.port or free_port()),
+        "--port": str(port),
         "--log-format": "json",
         "--clock-epoch": repr(epoch),
         "--clock-rate": repr(plan.speed),

@@ -23,11 +23,28 @@ class NotStarted(RuntimeError):
     """A child ended or stayed silent before it was ready."""
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """Return a TCP port that is free now; below the ephemeral range where possible."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+class Ports:
+    """Free TCP ports that are kept for the children until `close`.
+
+    Each is bound on all addresses and never listened on. A child that sets SO_REUSEADDR may listen
+    there, die, and listen again; the system gives the port to nobody else meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[socket.socket] = []
+
+    def keep(self) -> int:
+        """Return one more port."""
+        made = socket.socket()
+        self._kept.append(made)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(("", 0))
+        return int(made.getsockname()[1])
+
+    def close(self) -> None:
+        """Let all of them go."""
+        while self._kept:
+            self._kept.pop().close()
 
 
 @dataclass
@@ -102,6 +119,7 @@ class Stage:
     cml: Child
     aws: Child
     server: Child
+    ports: Ports
     restarts: int = 0
 
     def keep_alive(self) -> bool:
@@ -115,6 +133,7 @@ class Stage:
         return True
 
     def close(self) -> None:
-        """Stop all children, the server first."""
+        """Stop all children, the server first; then let their ports go."""
         for child in (self.server, self.aws, self.cml):
             child.stop()
+        self.ports.close()
