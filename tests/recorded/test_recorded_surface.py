@@ -16,7 +16,13 @@ from api_caller import api as opened
 from labfleet.resources import kinds
 from labfleet.service.core import intake
 
-DIFFERENCES: dict[str, dict[str, str]] = {"9f921ab": {}}
+_WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "9f921ab": {
+        f"/components/schemas/{name}/properties/namespace": _WHERE
+        for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
+    },
+}
 """By revision: place in the OpenAPI document (all below it too) -> why today's differs there."""
 
 pytestmark = pytest.mark.timeout(300)
@@ -43,6 +49,13 @@ def leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         yield place, value
 
 
+def shape_of(document: Any) -> Iterator[tuple[str, Any]]:
+    """What programs read of a document: of a description only that there is one."""
+    for place, value in leaves(document):
+        prose = place.endswith("/description") and isinstance(value, str)
+        yield place, bool(value) if prose else value
+
+
 def below(place: str, above: str) -> bool:
     """Whether a place is another one or lies in it."""
     return place == above or place.startswith(above + "/")
@@ -56,7 +69,8 @@ def test_the_openapi_document_differs_as_listed(revision: str) -> None:
         async with opened() as api:
             return (await api.call("GET", "/api/v1/openapi.json", role=None)).json
 
-    before, now = dict(leaves(surface(revision)["openapi"])), dict(leaves(asyncio.run(asked())))
+    before = dict(shape_of(surface(revision)["openapi"]))
+    now = dict(shape_of(asyncio.run(asked())))
     assert len(before) > 5000
     absent = object()
     other = sorted(place for place in before.keys() | now.keys()
