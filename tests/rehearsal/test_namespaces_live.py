@@ -166,6 +166,48 @@ def test_a_namespace_without_room_borrows_none() -> None:
     played(story)
 
 
+def verbs_of(exam: Fleet) -> list[tuple[str, Any, Callable[[], object]]]:
+    """Every verb that leaves things running: its path, its body, and what holds after it."""
+    worker, session, late = (
+        f"workers/{HOST}",
+        "sessions/s1",
+        {"deadline": "2026-11-28T09:00:00Z"},
+    )
+    end = exam.get(Session, "s1").status.end
+    return [
+        (f"{worker}/cordon", {}, lambda: exam.get(Worker, HOST).spec.cordoned),
+        (f"{worker}/uncordon", {}, lambda: not exam.get(Worker, HOST).spec.cordoned),
+        (f"{worker}/drain", late, lambda: exam.get(Worker, HOST).spec.drain),
+        (
+            f"{worker}/change-drain",
+            {"deadline": "2026-11-28T10:00:00Z"},
+            lambda: exam.get(Worker, HOST).spec.drain.deadline.hour == 10,
+        ),
+        (f"{worker}/cancel-drain", {}, lambda: exam.get(Worker, HOST).spec.drain is None),
+        (
+            f"{worker}/idle-detection",
+            {"enabled": False},
+            lambda: not exam.get(Worker, HOST).spec.idle_detection,
+        ),
+        (
+            f"{session}/extend",
+            {"bySeconds": 600},
+            lambda: exam.get(Session, "s1").status.end > end,
+        ),
+        (
+            f"{session}/observe",
+            {},
+            lambda: exam.get(Session, "s1").status.observed_at is not None,
+        ),
+        (
+            "pools/main/pause",
+            {"reason": "test"},
+            lambda: exam.get(Pool, "main").spec.paused,
+        ),
+        ("pools/main/resume", {}, lambda: not exam.get(Pool, "main").spec.paused),
+    ]
+
+
 def test_every_verb_reaches_its_own_namespace() -> None:
     """What is asked of exam's objects changes nothing of those with the same names beside them."""
 
@@ -175,45 +217,8 @@ def test_every_verb_reaches_its_own_namespace() -> None:
             beside.get(kind, name).spec
             for kind, name in ((Worker, HOST), (Session, "s1"), (Pool, "main"))
         ]
-        worker, session, late = (
-            f"workers/{HOST}",
-            "sessions/s1",
-            {"deadline": "2026-11-28T09:00:00Z"},
-        )
-        end = exam.get(Session, "s1").status.end
-        asked: list[tuple[str, Any, Callable[[], object]]] = [
-            (f"{worker}/cordon", {}, lambda: exam.get(Worker, HOST).spec.cordoned),
-            (f"{worker}/uncordon", {}, lambda: not exam.get(Worker, HOST).spec.cordoned),
-            (f"{worker}/drain", late, lambda: exam.get(Worker, HOST).spec.drain),
-            (
-                f"{worker}/change-drain",
-                {"deadline": "2026-11-28T10:00:00Z"},
-                lambda: exam.get(Worker, HOST).spec.drain.deadline.hour == 10,
-            ),
-            (f"{worker}/cancel-drain", {}, lambda: exam.get(Worker, HOST).spec.drain is None),
-            (
-                f"{worker}/idle-detection",
-                {"enabled": False},
-                lambda: not exam.get(Worker, HOST).spec.idle_detection,
-            ),
-            (
-                f"{session}/extend",
-                {"bySeconds": 600},
-                lambda: exam.get(Session, "s1").status.end > end,
-            ),
-            (
-                f"{session}/observe",
-                {},
-                lambda: exam.get(Session, "s1").status.observed_at is not None,
-            ),
-            (
-                "pools/main/pause",
-                {"reason": "test"},
-                lambda: exam.get(Pool, "main").spec.paused,
-            ),
-            ("pools/main/resume", {}, lambda: not exam.get(Pool, "main").spec.paused),
-        ]
-        for path, body, holds in asked:
+        worker, session = f"workers/{HOST}", "sessions/s1"
+        for path, body, holds in verbs_of(exam):
             await exam.call("POST", path, body)
             await exam.until(holds, hours=0.2)
         for path in ("", "/explain", "/events", "/idle", "/telemetry", "/series", "/logs"):
