@@ -96,6 +96,19 @@ def _instance(seen: Seen) -> str:
         ),
         "blockDeviceMapping": _devices(seen),
     }
+    fields |= _optional(seen)
+    fields |= {"networkInterfaceSet": "", "groupSet": ""} if seen.gone else _network(seen)
+    missing = {ELEMENTS.get(name, name[:1].lower() + name[1:]) for name in seen.missing}
+    inner = "".join(
+        f"<{name}>{value}</{name}>" for name, value in fields.items() if name not in missing
+    )
+    return f"<item>{inner}</item>"
+
+
+def _optional(seen: Seen) -> dict[str, str]:
+    """Return the elements that EC2 leaves out when there is nothing to say."""
+    item = seen.instance
+    fields: dict[str, str] = {}
     if item.key_name:
         fields["keyName"] = escape(item.key_name)
     if item.lifecycle:
@@ -114,12 +127,7 @@ def _instance(seen: Seen) -> str:
             f"<item><key>{escape(key)}</key><value>{escape(value)}</value></item>"
             for key, value in seen.tags.items()
         )
-    fields |= {"networkInterfaceSet": "", "groupSet": ""} if seen.gone else _network(seen)
-    missing = {ELEMENTS.get(name, name[:1].lower() + name[1:]) for name in seen.missing}
-    inner = "".join(
-        f"<{name}>{value}</{name}>" for name, value in fields.items() if name not in missing
-    )
-    return f"<item>{inner}</item>"
+    return fields
 
 
 def cpu_options(seen: Seen) -> str:

@@ -6,14 +6,21 @@ Import directions are the contracts' (pyproject.toml, lint-imports); spelling is
 from __future__ import annotations
 
 import ast
-import shutil
-import subprocess
 from collections.abc import Iterator
 
-from tidy_source import ROOT, Function, Module, imports, source, strings, trials, uses, words
+from tidy_source import (
+    ROOT,
+    Function,
+    Module,
+    imports,
+    source,
+    strings,
+    tracked,
+    trials,
+    uses,
+    words,
+)
 
-FILE_LINES = 500
-FUNCTION_LINES = 60
 SHOWN = 30
 
 BANNED_WORDS = {"utils", "helpers", "common", "manager", "handler", "dto", "mapper"}
@@ -79,28 +86,6 @@ def under(name: str, rooms: tuple[str, ...]) -> bool:
 def listed(found: list[str]) -> str:
     more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
     return "\n".join([f"{len(found)} found", *found[:SHOWN], *more])
-
-
-def test_files_are_short() -> None:
-    """No file of the source has more than 500 lines."""
-    lengths = {each.path: each.text.count("\n") for each in source()}
-    long = [f"{path} has {lines} lines" for path, lines in lengths.items() if lines > FILE_LINES]
-    assert not long, listed(long)
-
-
-def claims_are_short() -> None:
-    """No function of the source has more than 60 lines."""
-    long = [
-        f"{module.path}:{node.lineno} {node.name} has {size(node)} lines"
-        for module in source()
-        for node in module.functions
-        if size(node) > FUNCTION_LINES
-    ]
-    assert not long, listed(long)
-
-
-def size(node: Function) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def test_names_say_something() -> None:
@@ -272,21 +257,6 @@ def test_nothing_names_a_machine() -> None:
         if each.encode() in (ROOT / path).read_bytes()
     ]
     assert not bad, listed(bad)
-
-
-def tracked() -> list[str]:
-    git = shutil.which("git")
-    assert git is not None, "git is needed to know which files are ours"
-    done = subprocess.run(  # new files count too, before they are added
-        [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-        timeout=30,
-    )
-    paths = [path for path in done.stdout.decode().split("\0") if path]
-    assert "pyproject.toml" in paths
-    return [path for path in paths if (ROOT / path).is_file()]
 
 
 def test_exceptions_are_still_needed() -> None:

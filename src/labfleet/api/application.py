@@ -70,30 +70,19 @@ def build(
         del request
         return Response(content=described[0], media_type=JSON)
 
-    public = Shape(public=True)
+    shown = endpoint(
+        "GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
+        summary="This document", shape=Shape(public=True),
+    )  # fmt: skip
     inner = Litestar(
-        [
-            *kind_routes.routes(parts),
-            *verb_routes.routes(parts),
-            *system_routes.routes(parts, tokens, System(readiness, metrics)),
-            *seed_routes.routes(parts),
-            *telemetry_routes.routes(parts),
-            *idle_routes.routes(parts),
-            *log_routes.routes(parts),
-            *settings_routes.routes(parts),
-            *adoption_routes.routes(parts),
-            *worker_seed_routes.routes(parts),
-            *_streams(),
-            endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
-                     summary="This document", shape=public),
-        ],
+        [*_routes(parts, tokens, System(readiness, metrics)), shown],
         openapi_config=OpenAPIConfig(
             title="Labfleet", version="1", path="/api/v1/openapi", render_plugins=()
         ),
         exception_handlers={Exception: _exceptions(on_defect)},
         logging_config=None,
         request_max_body_size=None,
-    )  # fmt: skip
+    )
     described.append(msgspec.json.encode(openapi.document(inner)))
     events = Stream(parts, ring, clients=stream_clients)
     return Front(
@@ -105,6 +94,23 @@ def build(
         credentials=credentials,
         done=done,
     )
+
+
+def _routes(parts: Parts, tokens: Tokens, system: System) -> list[HTTPRouteHandler]:
+    """Return every route in the order of the document."""
+    return [
+        *kind_routes.routes(parts),
+        *verb_routes.routes(parts),
+        *system_routes.routes(parts, tokens, system),
+        *seed_routes.routes(parts),
+        *telemetry_routes.routes(parts),
+        *idle_routes.routes(parts),
+        *log_routes.routes(parts),
+        *settings_routes.routes(parts),
+        *adoption_routes.routes(parts),
+        *worker_seed_routes.routes(parts),
+        *_streams(),
+    ]
 
 
 def _exceptions(

@@ -76,6 +76,10 @@ def list_type(row: Kind) -> type[msgspec.Struct]:
 
 
 def _collection(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
+    return [_list(parts, row), *([_create(parts, row)] if row.creatable else [])]
+
+
+def _list(parts: Parts, row: Kind) -> HTTPRouteHandler:
     async def list_(
         request: Ask,
         *,
@@ -106,6 +110,18 @@ def _collection(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
         page = await listing.listed(parts, caller(request), row, query)
         return reply(list_reply(row, page))
 
+    return endpoint(
+        "GET",
+        f"/api/v1/{row.plural}",
+        list_,
+        name=f"list{row.name}s",
+        tag=row.plural,
+        summary=f"List {row.plural}",
+        shape=Shape(reply=list_type(row)),
+    )
+
+
+def _create(parts: Parts, row: Kind) -> HTTPRouteHandler:
     async def create(
         request: Ask, namespace: SomeNamespace = None, idempotency_key: Key = None
     ) -> Response[bytes]:
@@ -120,32 +136,16 @@ def _collection(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
         place = f"/api/v1/{row.plural}/{made.name}"
         return reply(made, status=201, headers={"Location": place})
 
-    path = f"/api/v1/{row.plural}"
-    found = [
-        endpoint(
-            "GET",
-            path,
-            list_,
-            name=f"list{row.name}s",
-            tag=row.plural,
-            summary=f"List {row.plural}",
-            shape=Shape(reply=list_type(row)),
-        )
-    ]
-    if row.creatable:
-        found.append(
-            endpoint(
-                "POST",
-                path,
-                create,
-                name=f"create{row.name}",
-                tag=row.plural,
-                status=201,
-                summary=f"Create a {row.name.lower()}",
-                shape=Shape(body=row.type, reply=row.type),
-            )
-        )
-    return found
+    return endpoint(
+        "POST",
+        f"/api/v1/{row.plural}",
+        create,
+        name=f"create{row.name}",
+        tag=row.plural,
+        status=201,
+        summary=f"Create a {row.name.lower()}",
+        shape=Shape(body=row.type, reply=row.type),
+    )
 
 
 def _single(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:

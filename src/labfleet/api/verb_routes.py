@@ -62,25 +62,20 @@ class Nothing(Record, frozen=True, kw_only=True):
 
 def routes(parts: Parts) -> list[HTTPRouteHandler]:
     """Return the routes of all verbs."""
-    return [*_workers(parts), *_sessions(parts)]
+    return [*_drains(parts), *_workers(parts), *_sessions(parts)]
 
 
-def _workers(parts: Parts) -> list[HTTPRouteHandler]:
+def _drains(parts: Parts) -> list[HTTPRouteHandler]:
     async def drain(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         asked = await record(request, DrainRequest)
-        deadline = asked.deadline
-        if asked.deadline_seconds is not None:
-            if deadline is not None:
-                raise intake.invalid(("deadline", "give an instant or seconds, not both"))
-            deadline = parts.clock.now() + timedelta(seconds=asked.deadline_seconds)
         worker = await verbs.drain(
             parts,
             caller(request),
             name,
             namespace,
-            deadline=deadline,
+            deadline=_deadline(asked, parts.clock.now()),
             reason=asked.reason,
             force=asked.force,
         )
@@ -100,26 +95,6 @@ def _workers(parts: Parts) -> list[HTTPRouteHandler]:
     ) -> Response[bytes]:
         await record(request, Nothing)
         return reply(await verbs.cancel_drain(parts, caller(request), name, namespace))
-
-    async def cordon(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        await record(request, Nothing)
-        return reply(await verbs.cordon(parts, caller(request), name, namespace))
-
-    async def uncordon(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        await record(request, Nothing)
-        who = caller(request)
-        return reply(await verbs.cordon(parts, who, name, namespace, closed=False))
-
-    async def desire(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        asked = await record(request, DesireRequest)
-        who = caller(request)
-        return reply(await verbs.desire(parts, who, name, namespace, desired=asked.desired))
 
     return [
         _verb(
@@ -146,6 +121,40 @@ def _workers(parts: Parts) -> list[HTTPRouteHandler]:
             body=ChangeDrainRequest,
             reply_type=Worker,
         ),
+    ]
+
+
+def _deadline(asked: DrainRequest, now: datetime) -> datetime | None:
+    """Return when a drain shall be over: an instant as given, or so many seconds from now."""
+    if asked.deadline_seconds is None:
+        return asked.deadline
+    if asked.deadline is not None:
+        raise intake.invalid(("deadline", "give an instant or seconds, not both"))
+    return now + timedelta(seconds=asked.deadline_seconds)
+
+
+def _workers(parts: Parts) -> list[HTTPRouteHandler]:
+    async def cordon(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        await record(request, Nothing)
+        return reply(await verbs.cordon(parts, caller(request), name, namespace))
+
+    async def uncordon(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        await record(request, Nothing)
+        who = caller(request)
+        return reply(await verbs.cordon(parts, who, name, namespace, closed=False))
+
+    async def desire(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        asked = await record(request, DesireRequest)
+        who = caller(request)
+        return reply(await verbs.desire(parts, who, name, namespace, desired=asked.desired))
+
+    return [
         _verb(
             "workers",
             "cordon",

@@ -39,14 +39,27 @@ from labfleet.service.parts import Parts
 
 RegionName = Annotated[str, PathParameter(description="An AWS region.")]
 STATES = frozenset(get_args(InstanceState))
+INTERNAL = "/api/internal/workers"
+IN_REGION = "/api/workers/region/{region:str}/workers/{id_:str}"
 
 
 def routes(parts: Parts) -> list[HTTPRouteHandler]:
     """Return all of them."""
-    return [*_fleet(parts), *_reports(parts), *_orders(parts), *_region(parts), *_one(parts)]
+    return [
+        *_imports(parts),
+        *_fleet(parts),
+        *_reports(parts),
+        *_orders(parts),
+        *_region(parts),
+        *_region_instance(parts),
+        *_one(parts),
+        *_one_state(parts),
+        *_one_orders(parts),
+        *_one_desired(parts),
+    ]
 
 
-def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
+def _imports(parts: Parts) -> list[HTTPRouteHandler]:
     async def bulk_import(request: Ask) -> Response[bytes]:
         sent = worker_reports.taken(BulkImportBody, await body(request))
         made = await adoption.bulk_import(
@@ -67,6 +80,18 @@ def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
             )
         )
 
+    return [
+        _post(
+            f"{INTERNAL}/bulk-import",
+            bulk_import,
+            "bulkImport",
+            "Import discovered instances",
+            Shape(body=BulkImportBody, reply=BulkImportReply),
+        ),
+    ]
+
+
+def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
     async def scale_up(request: Ask) -> Response[bytes]:
         sent = worker_reports.taken(ScaleUpBody, await body(request))
         made = await worker_reports.scale_up(
@@ -85,17 +110,9 @@ def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
         await parts.fresh()
         return reply(regions.discovery(parts, caller(request)))
 
-    path = "/api/internal/workers"
     return [
         _post(
-            f"{path}/bulk-import",
-            bulk_import,
-            "bulkImport",
-            "Import discovered instances",
-            Shape(body=BulkImportBody, reply=BulkImportReply),
-        ),
-        _post(
-            f"{path}/scale-up",
+            f"{INTERNAL}/scale-up",
             scale_up,
             "internalScaleUp",
             "Make one worker of a template",
@@ -103,7 +120,7 @@ def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
             status=201,
         ),
         _post(
-            f"{path}/cleanup",
+            f"{INTERNAL}/cleanup",
             cleanup,
             "internalCleanup",
             "Remove records of ended workers",
@@ -260,10 +277,6 @@ def _region(parts: Parts) -> list[HTTPRouteHandler]:
         )
         return reply(worker, status=201)
 
-    async def by_instance(request: Ask, region: RegionName, instance_id: Id) -> Response[bytes]:
-        await parts.fresh()
-        return reply(worker_reports.instance(parts, caller(request), region, instance_id))
-
     path = "/api/workers/region/{region:str}/workers"
     return [
         endpoint(
@@ -291,6 +304,15 @@ def _region(parts: Parts) -> list[HTTPRouteHandler]:
             Shape(body=ImportBody, reply=Worker),
             status=201,
         ),
+    ]
+
+
+def _region_instance(parts: Parts) -> list[HTTPRouteHandler]:
+    async def by_instance(request: Ask, region: RegionName, instance_id: Id) -> Response[bytes]:
+        await parts.fresh()
+        return reply(worker_reports.instance(parts, caller(request), region, instance_id))
+
+    return [
         endpoint(
             "GET",
             "/api/workers/region/{region:str}/instance/{instance_id:str}",
@@ -311,6 +333,29 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
         worker = await _there(parts, request, region, id_)
         return reply(await objects.delete(parts, caller(request), KINDS["Worker"], worker.name))
 
+    return [
+        endpoint(
+            "GET",
+            IN_REGION,
+            get,
+            name="regionWorker",
+            tag="seeds",
+            summary="Read a worker",
+            shape=Shape(reply=Worker),
+        ),
+        endpoint(
+            "DELETE",
+            IN_REGION,
+            delete,
+            name="regionDeleteWorker",
+            tag="seeds",
+            summary="Delete a worker",
+            shape=Shape(reply=Worker),
+        ),
+    ]
+
+
+def _one_state(parts: Parts) -> list[HTTPRouteHandler]:
     async def status(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         return reply(_status(await _there(parts, request, region, id_)))
 
@@ -318,6 +363,38 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
         await parts.fresh()
         return reply(_capacity(parts, await _there(parts, request, region, id_)))
 
+    return [
+        endpoint(
+            "GET",
+            f"{IN_REGION}/status",
+            status,
+            name="regionWorkerStatus",
+            tag="seeds",
+            summary="A worker's state",
+            shape=Shape(reply=StatusReply),
+        ),
+        endpoint(
+            "GET",
+            f"{IN_REGION}/resources",
+            resources,
+            name="regionWorkerResources",
+            tag="seeds",
+            summary="What a worker has",
+            shape=Shape(reply=CapacityReply),
+        ),
+        endpoint(
+            "POST",
+            f"{IN_REGION}/refresh",
+            status,
+            name="regionRefreshWorker",
+            tag="seeds",
+            summary="A worker's state as last seen",
+            shape=Shape(reply=StatusReply),
+        ),
+    ]
+
+
+def _one_orders(parts: Parts) -> list[HTTPRouteHandler]:
     async def tag(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         sent = await record(request, TagsBody)
         worker = await _there(parts, request, region, id_)
@@ -335,6 +412,32 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
         worker = await _there(parts, request, region, id_)
         return reply(_status(await verbs.cancel_drain(parts, caller(request), worker.name)))
 
+    return [
+        _post(
+            f"{IN_REGION}/tags",
+            tag,
+            "regionTagWorker",
+            "Set tags on a worker's instance; null removes one",
+            Shape(body=TagsBody, reply=Worker),
+        ),
+        _post(
+            f"{IN_REGION}/drain",
+            drain,
+            "regionDrainWorker",
+            "Empty a worker",
+            Shape(body=WhyBody, reply=StatusReply),
+        ),
+        _post(
+            f"{IN_REGION}/cancel-drain",
+            keep,
+            "regionCancelDrain",
+            "Take a drain back",
+            Shape(reply=StatusReply),
+        ),
+    ]
+
+
+def _one_desired(parts: Parts) -> list[HTTPRouteHandler]:
     def becoming(desired: Literal["Ready", "Stopped"]) -> Any:
         async def become(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
             worker = await _there(parts, request, region, id_)
@@ -343,83 +446,16 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
 
         return become
 
-    one = "/api/workers/region/{region:str}/workers/{id_:str}"
     return [
-        endpoint(
-            "GET",
-            one,
-            get,
-            name="regionWorker",
-            tag="seeds",
-            summary="Read a worker",
-            shape=Shape(reply=Worker),
-        ),
-        endpoint(
-            "DELETE",
-            one,
-            delete,
-            name="regionDeleteWorker",
-            tag="seeds",
-            summary="Delete a worker",
-            shape=Shape(reply=Worker),
-        ),
-        endpoint(
-            "GET",
-            f"{one}/status",
-            status,
-            name="regionWorkerStatus",
-            tag="seeds",
-            summary="A worker's state",
-            shape=Shape(reply=StatusReply),
-        ),
-        endpoint(
-            "GET",
-            f"{one}/resources",
-            resources,
-            name="regionWorkerResources",
-            tag="seeds",
-            summary="What a worker has",
-            shape=Shape(reply=CapacityReply),
-        ),
-        endpoint(
-            "POST",
-            f"{one}/refresh",
-            status,
-            name="regionRefreshWorker",
-            tag="seeds",
-            summary="A worker's state as last seen",
-            shape=Shape(reply=StatusReply),
-        ),
         _post(
-            f"{one}/tags",
-            tag,
-            "regionTagWorker",
-            "Set tags on a worker's instance; null removes one",
-            Shape(body=TagsBody, reply=Worker),
-        ),
-        _post(
-            f"{one}/drain",
-            drain,
-            "regionDrainWorker",
-            "Empty a worker",
-            Shape(body=WhyBody, reply=StatusReply),
-        ),
-        _post(
-            f"{one}/cancel-drain",
-            keep,
-            "regionCancelDrain",
-            "Take a drain back",
-            Shape(reply=StatusReply),
-        ),
-        _post(
-            f"{one}/start",
+            f"{IN_REGION}/start",
             becoming("Ready"),
             "regionStartWorker",
             "Start a worker",
             Shape(body=None, reply=StatusReply),
         ),
         _post(
-            f"{one}/stop",
+            f"{IN_REGION}/stop",
             becoming("Stopped"),
             "regionStopWorker",
             "Drain and stop a worker",

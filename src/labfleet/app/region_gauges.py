@@ -14,23 +14,24 @@ from labfleet.resources.region import Region
 
 def add_region_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None:
     """Add what is read from the cache at each scrape."""
+    _add_garbage_gauges(metrics, cache)
+    _add_discovery_gauges(metrics, cache, clock)
 
-    def each(read: Callable[[Region], float | None]) -> Callable[[], Iterable[Sample]]:
-        def made() -> Iterable[Sample]:
-            for region in cache.all(Region):
-                value = read(region)
-                if value is not None:
-                    yield (region.name,), float(value)
 
-        return made
+def _each(cache: Cache, read: Callable[[Region], float | None]) -> Callable[[], Iterable[Sample]]:
+    """Return a reader of one number of every region; without a number there is no sample."""
 
-    def age(region: Region) -> float | None:
-        at = region.status.scan.last_run_at
-        return None if at is None else max((clock.now() - at).total_seconds(), 0.0)
+    def made() -> Iterable[Sample]:
+        for region in cache.all(Region):
+            value = read(region)
+            if value is not None:
+                yield (region.name,), float(value)
 
-    def failed(region: Region) -> float | None:
-        scan = region.status.scan
-        return float(bool(scan.last_error)) if scan.runs else None
+    return made
+
+
+def _add_garbage_gauges(metrics: Metrics, cache: Cache) -> None:
+    """Add what is left behind, and what garbage collection did."""
 
     def suspects() -> Iterable[Sample]:
         for region in cache.all(Region):
@@ -52,37 +53,50 @@ def add_region_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None:
         "labfleet_garbage_ended",
         "How much garbage collection has asked to end, since the region is known.",
         ("region",),
-        each(_ended),
+        _each(cache, _ended),
     )
     metrics.gauge(
         "labfleet_garbage_held",
         "1 while a region's list fails, so that nothing is judged there.",
         ("region",),
-        each(_held),
+        _each(cache, _held),
     )
+
+
+def _add_discovery_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None:
+    """Add when a region was scanned, and what came of it."""
+
+    def age(region: Region) -> float | None:
+        at = region.status.scan.last_run_at
+        return None if at is None else max((clock.now() - at).total_seconds(), 0.0)
+
+    def failed(region: Region) -> float | None:
+        scan = region.status.scan
+        return float(bool(scan.last_error)) if scan.runs else None
+
     metrics.gauge(
         "labfleet_discovery_age_seconds",
         "Fleet seconds since a region was last scanned.",
         ("region",),
-        each(age),
+        _each(cache, age),
     )
     metrics.gauge(
         "labfleet_discovery_failed",
         "1 when a region's last scan failed.",
         ("region",),
-        each(failed),
+        _each(cache, failed),
     )
     metrics.gauge(
         "labfleet_discovery_found",
         "Instances of known images that a region's last scan found.",
         ("region",),
-        each(_found),
+        _each(cache, _found),
     )
     metrics.gauge(
         "labfleet_discovery_imported",
         "Workers that discovery has made, since the region is known.",
         ("region",),
-        each(_imported),
+        _each(cache, _imported),
     )
 
 

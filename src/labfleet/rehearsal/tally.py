@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypedDict
 
 from labfleet.rehearsal import stays
 from labfleet.rehearsal.stays import LATE_SECONDS, Post, Span, Stay, quantile
@@ -180,25 +181,43 @@ def figures(
     """
     found = [each for each in tally.stays.values() if begin <= each.wished < end]
     ran = [each for each in found if each.ran(end)]
-    every = sorted(each.wait(end) for each in ran)
-    now = sorted(each.wait(end) for each in ran if not each.slotted)
-    slot = sorted(each.wait(end) for each in ran if each.slotted)
     spent = spent_in(tally, begin, end)
-    used = [
-        (each.amounts, until - since)
-        for each in tally.stays.values()
-        for since, until in (
-            stays.clipped(*span, begin, end) for span in stays.spans(each.held, each.since)
-        )
-    ]
-    room = [(post.capacity, until - since) for post, (since, until) in spent]
-    cpu, memory = _used(used, room, "cpu_milli"), _used(used, room, "memory_mib")
-    count = Counter(each.outcome(end) for each in found)
-    late = sum(each.slotted and each.wait(end) > LATE_SECONDS for each in ran)
-    lost = [each for each in found if each.never_ran(end, limit)]
-    cost, dollars = _dollars(spent), _known_dollars(spent)
+    cost = _dollars(spent)
     tail = None if known is None else spent_in(tally, end, min(known, _last(ran)))
     return Figures(
+        **_counts(found, end, refused),
+        **_lateness(found, end, limit, refused),
+        **_waits(ran, end),
+        **_utilisations(tally, spent, begin, end),
+        workers_used=len({id(post) for post, (since, until) in spent if until > since}),
+        peak_workers=stays.most_at_once([span for _, span in spent]),
+        worker_hours=_hours(spent),
+        cost_usd=cost,
+        cost_known_usd=_known_dollars(spent),
+        cost_per_session_usd=None if cost is None or not ran else cost / len(ran),
+        tail_worker_hours=None if tail is None else _hours(tail),
+        tail_cost_usd=None if tail is None else _dollars(tail),
+    )
+
+
+class _Counts(TypedDict):
+    requested: int
+    completed: int
+    failed: int
+    expired: int
+    refused: int
+    cancelled: int
+    unfinished: int
+    running: int
+    waiting: int
+    not_due: int
+    gave_up: int
+
+
+def _counts(found: list[Stay], end: float, refused: int) -> _Counts:
+    """Return how many sessions came to which end."""
+    count = Counter(each.outcome(end) for each in found)
+    return _Counts(
         requested=len(found) + refused,
         completed=count["COMPLETED"],
         failed=count["FAILED"],
@@ -209,12 +228,49 @@ def figures(
         running=count[stays.RUNNING],
         waiting=count[stays.WAITING],
         not_due=count[stays.NOT_DUE],
-        unserved=len(lost) + refused,
         gave_up=sum(each.gave_up(end) for each in found),
+    )
+
+
+class _Lateness(TypedDict):
+    unserved: int
+    in_time: float | None
+    late_starts: int
+    slots: int
+    slots_late_or_never: int
+
+
+def _lateness(found: list[Stay], end: float, limit: float, refused: int) -> _Lateness:
+    """Return how many sessions began late or never."""
+    late = sum(each.slotted and each.wait(end) > LATE_SECONDS for each in found if each.ran(end))
+    lost = [each for each in found if each.never_ran(end, limit)]
+    return _Lateness(
+        unserved=len(lost) + refused,
         in_time=_share_in_time(found, end, limit, refused),
         late_starts=late,
         slots=sum(each.slotted for each in found),
         slots_late_or_never=late + sum(each.slotted for each in lost),
+    )
+
+
+class _Waits(TypedDict):
+    wait_p50: float | None
+    wait_p95: float | None
+    wait_max: float | None
+    now_p50: float | None
+    now_p95: float | None
+    now_max: float | None
+    slot_p50: float | None
+    slot_p95: float | None
+    slot_max: float | None
+
+
+def _waits(ran: list[Stay], end: float) -> _Waits:
+    """Return how long sessions waited: all, those for now, and those of a slot."""
+    every = sorted(each.wait(end) for each in ran)
+    now = sorted(each.wait(end) for each in ran if not each.slotted)
+    slot = sorted(each.wait(end) for each in ran if each.slotted)
+    return _Waits(
         wait_p50=quantile(every, 0.5),
         wait_p95=quantile(every, 0.95),
         wait_max=every[-1] if every else None,
@@ -224,17 +280,32 @@ def figures(
         slot_p50=quantile(slot, 0.5),
         slot_p95=quantile(slot, 0.95),
         slot_max=slot[-1] if slot else None,
-        workers_used=len({id(post) for post, (since, until) in spent if until > since}),
-        peak_workers=stays.most_at_once([span for _, span in spent]),
-        worker_hours=_hours(spent),
-        cost_usd=cost,
-        cost_known_usd=dollars,
-        cost_per_session_usd=None if cost is None or not ran else cost / len(ran),
+    )
+
+
+class _Utilisations(TypedDict):
+    utilisation: float | None
+    cpu_utilisation: float | None
+    memory_utilisation: float | None
+
+
+def _utilisations(
+    tally: Tally, spent: list[tuple[Post, Span]], begin: float, end: float
+) -> _Utilisations:
+    """Return the share of the machines' room that sessions held: the scarcer one, and each."""
+    used = [
+        (each.amounts, until - since)
+        for each in tally.stays.values()
+        for since, until in (
+            stays.clipped(*span, begin, end) for span in stays.spans(each.held, each.since)
+        )
+    ]
+    room = [(post.capacity, until - since) for post, (since, until) in spent]
+    cpu, memory = _used(used, room, "cpu_milli"), _used(used, room, "memory_mib")
+    return _Utilisations(
         utilisation=None if cpu is None or memory is None else max(cpu, memory),
         cpu_utilisation=cpu,
         memory_utilisation=memory,
-        tail_worker_hours=None if tail is None else _hours(tail),
-        tail_cost_usd=None if tail is None else _dollars(tail),
     )
 
 
