@@ -27,7 +27,9 @@ def uncollected(modules: Iterable[Module]) -> Iterator[tuple[str, int, str]]:
             if not isinstance(node, Function):
                 continue
             collected = node.name.startswith("test_") and file.startswith("test_")
-            hook = node.name.startswith("pytest_") or decorators(node) & FIXTURES or registered(node)
+            hook = (
+                node.name.startswith("pytest_") or decorators(node) & FIXTURES or registered(node)
+            )
             if not (collected or hook or node.name in named):
                 yield module.path, node.lineno, node.name
 

@@ -25,6 +25,7 @@ from labfleet.api import (
     system_routes,
     telemetry_routes,
     verb_routes,
+    worker_region_routes,
     worker_seed_routes,
 )
 from labfleet.api.endpoints import JSON, Ask, Shape, endpoint
@@ -109,6 +110,7 @@ def _routes(parts: Parts, tokens: Tokens, system: System) -> list[HTTPRouteHandl
         *settings_routes.routes(parts),
         *adoption_routes.routes(parts),
         *worker_seed_routes.routes(parts),
+        *worker_region_routes.routes(parts),
         *_streams(),
     ]
 
