@@ -34,15 +34,280 @@ from reference_source import (
 )
 
 from labfleet import entry
-from labfleet.api import problems
+from labfleet.api.core import problems
 from labfleet.app import aliases, settings
 from labfleet.cli import main as cli
 from labfleet.kernel import errors
 from labfleet.resources import alerts, fleet_settings, kinds, runbook
-from labfleet.service import event_types
+from labfleet.service.core import event_types
 
 PAGES = ROOT / "docs" / "reference"
 WRITTEN = "<!-- Written by scripts/reference.py from the code; do not edit. -->"
+<<<<<<< ours
+=======
+WORD = re.compile(r"[A-Z][A-Za-z0-9]+")
+
+# What each condition type tells. A type the code sets and this table lacks fails tests/docs.
+CONDITIONS: dict[str, dict[str, str]] = {
+    "Worker": {
+        "EC2Provisioned": "The instance runs, as EC2 says.",
+        "EC2Started": "False while EC2 has no room to start the worker's own machine again.",
+        "TagsApplied": "The instance has the tags that spec.tags names.",
+        "CMLReady": "CML on it answers and is ready.",
+        "Licensed": "CML is registered and in compliance.",
+        "LicenceLeaked": "A licence could not be given back; a person must free it.",
+        "LicenceExpiring": "A licence date is near or past: its automatic renewals fail.",
+        "DuplicateIdentity": "An older worker has the same product_uuid: this one hosts nothing.",
+        "CmlHealthy": "What CML says of its controller and computes, the worst first.",
+        "CpuHigh": "CPU is over its threshold in two measurements; back below the eased one.",
+        "MemoryHigh": "Used memory is over its threshold, by the same rule.",
+        "Silent": "Nothing good was heard of CML; raised after thresholds.silentSeconds.",
+        "PhaseStuck": "The phase lasts longer than its limit times thresholds.stuckFactor.",
+        "InstanceChecksPassed": "EC2's own checks of host and instance; two minutes of patience.",
+        "ScheduledEvent": "AWS will reboot, stop or retire the machine, or takes it back now.",
+        "OrphansOnHost": "Machines run there that CML does not know; capacity is less.",
+        "DiskAlmostFull": "A disk is over its watermark: no new labs.",
+        "MaintenanceMode": "CML is in maintenance mode: closed for new sessions.",
+        "TelemetryComplete": "Every part of its telemetry could be read.",
+        "TelemetrySet": "CML's own telemetry was switched as wanted, on this boot.",
+        "HealthCheckPassed": "The last check of CML succeeded; failing ones never end a worker.",
+        "AcceptingLabs": "New sessions may be placed here.",
+        "OverCommitted": "More is reserved than there is: nothing more is admitted, nothing broken.",
+        "Drained": "No session is left while a drain is asked for.",
+        "Adopted": "It is ours to manage; False: only observed, no sessions, no acts.",
+        "ExternalChange": "Somebody else stopped, started or ended its instance, with a hint.",
+        "IdleWarning": "Nobody uses it, and it will be stopped; False once used, kept or stopped.",
+        "Late": "A stage takes longer than its limit; it goes on.",
+        "Failed": "Why the worker is FAILED; False once it went on.",
+    },
+    "Pool": {
+        "Ready": "The pool has what its policy asks for.",
+        "LosingMachines": "So many machines were ended from outside, or never came up, that it paused itself.",
+        "Paused": "People have paused automatic actions on it; False since they were resumed.",
+    },
+    "Region": {
+        "Scanned": "Discovery's last scan of the region was complete.",
+    },
+    "Definition": {
+        "NodesKnown": "Every node definition of the topology is known, so its demand is.",
+    },
+    "Webhook": {
+        "Delivering": "Events reach the receiver; False says why not, and when it is tried again.",
+    },
+    "Session": {
+        "StartTurn": "It is the lab's turn: its worker has room, and so many of a worker boot at once.",
+        "LabStarted": "All nodes of the lab are booted.",
+        "PortsOpen": "The session's TCP ports answer.",
+        "HostReachable": "The worker's CML could be asked about the lab.",
+        "Collected": "What the lab used was observed before its teardown.",
+    },
+}
+
+# --- reading the source ------------------------------------------------------------------------
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Return the tree of every module of the product, by dotted name."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = ("labfleet", *path.relative_to(SOURCE).with_suffix("").parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def calls(tree: ast.AST) -> Iterator[ast.Call]:
+    """Yield every call, in the order of the file."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    yield from sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def called(node: ast.Call) -> str:
+    """Return the last name of what is called."""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def texts(node: ast.AST) -> list[str]:
+    """Return the string constants below a node."""
+    return [
+        each.value
+        for each in ast.walk(node)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+
+
+def sentence(node: ast.expr | None) -> str:
+    """Return a message as written, with … where values go."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        parts = [each.value if isinstance(each, ast.Constant) else "…" for each in node.values]
+        return "".join(str(part) for part in parts)
+    if isinstance(node, ast.BinOp):
+        return sentence(node.left) + sentence(node.right)
+    return ""
+
+
+def assigned(name: str, place: ast.AST) -> Iterator[ast.expr]:
+    """Yield what a function, or the top of a module, assigns to a name."""
+    nodes = place.body if isinstance(place, ast.Module) else ast.walk(place)
+    for each in nodes:
+        if isinstance(each, ast.Assign | ast.AnnAssign) and each.value is not None:
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            if any(isinstance(one, ast.Name) and one.id == name for one in targets):
+                yield each.value
+
+
+def words_of(node: ast.expr, scope: ast.AST, module: ast.Module, depth: int = 2) -> set[str]:
+    """Return the reason words an expression may stand for, names looked up where assigned."""
+    found = {text for text in texts(node) if WORD.fullmatch(text)}
+    if depth == 0:
+        return found
+    for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}:
+        for place in (scope, module):
+            for value in assigned(name, place):
+                found |= words_of(value, scope, module, depth - 1)
+    return found
+
+
+def said_by(node: ast.Call, scopes: list[ast.AST]) -> str:
+    """Return the message of a raise; a name is looked up in the innermost function."""
+    told = node.args[0] if node.args else None
+    if isinstance(told, ast.Name):
+        inside = [each for each in scopes if node in set(ast.walk(each))]
+        values = [value for each in inside[-1:] for value in assigned(told.id, each)]
+        before = [value for value in values if value.lineno <= node.lineno]
+        told = before[-1] if before else None
+    return sentence(told)
+
+
+def argument(node: ast.Call, at: int, name: str) -> ast.expr | None:
+    """Return an argument by position or name."""
+    if len(node.args) > at:
+        return node.args[at]
+    return next((each.value for each in node.keywords if each.arg == name), None)
+
+
+# --- what is documented ------------------------------------------------------------------------
+
+
+def conditions() -> dict[str, dict[str, set[str]]]:
+    """Return kind -> condition type -> reasons, as the code sets them."""
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name, tree in modules().items():
+        for scope in ast.walk(tree):
+            if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+                for node in calls(scope):
+                    _condition(found[_kind_of(name)], node, scope, tree)
+    return {kind: dict(types) for kind, types in found.items() if types}
+
+
+def _condition(
+    found: dict[str, set[str]], node: ast.Call, scope: ast.AST, tree: ast.Module
+) -> None:
+    verb = called(node)
+    if verb == "fail" and ast.unparse(node.func) == "draft.fail":
+        found["Failed"] |= words_of(node.args[0], scope, tree)
+        return
+    at = {"fact": 0, "put": 1}.get(verb)
+    if at is None or (verb == "put" and "conditions" not in ast.unparse(node.func)):
+        return
+    kind = argument(node, at, "name")
+    if not (isinstance(kind, ast.Constant) and isinstance(kind.value, str)):
+        return
+    reason = argument(node, at + 2, "reason")
+    found[kind.value] |= set() if reason is None else words_of(reason, scope, tree)
+
+
+def _kind_of(module: str) -> str:
+    words = ("worker", "definition", "pool", "webhook")
+    for word, kind in (("controllers.discovery", "Region"), *((w, w.title()) for w in words)):
+        if word in module:
+            return kind
+    return "Session"
+
+
+def session_reasons() -> dict[str, set[str]]:
+    """Return reason -> phases, as the session's lifecycle gives them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for node in calls(modules()["labfleet.decisions.lifecycle.session.decide"]):
+        if called(node) in {"go", "teardown", "_collect", "_place_again", "_lose_worker"}:
+            phases = {
+                each.attr
+                for argument in node.args
+                for each in ast.walk(argument)
+                if isinstance(each, ast.Attribute) and each.attr.isupper()
+            }
+            for text in (each for one in node.args for each in texts(one)):
+                if WORD.fullmatch(text):
+                    found[text] |= phases
+    return dict(found)
+
+
+def error_types() -> list[type[errors.LabfleetError]]:
+    """Return every error class that callers meet, parents first.
+
+    Those of the kernel and the service: what else a test has imported must not show in a page.
+    """
+    known = {
+        name for name in modules() if any(part in name for part in ("errors", "core.parts"))
+    }
+    for name in known:
+        importlib.import_module(name)
+    found: list[type[errors.LabfleetError]] = []
+    waiting = [errors.LabfleetError]
+    while waiting:
+        kind = waiting.pop(0)
+        found.append(kind)
+        below = [each for each in kind.__subclasses__() if each.__module__ in known]
+        waiting += sorted(below, key=lambda each: each.__name__)
+    return found
+
+
+def error_reasons() -> dict[str, tuple[set[str], set[str]]]:
+    """Return reason -> (classes, messages), defaults of classes and words at the raises."""
+    types = {kind.__name__: kind for kind in error_types()}
+    found: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    for kind in types.values():
+        found[kind.reason][0].add(kind.__name__)
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    for tree in modules().values():
+        scopes = [each for each in ast.walk(tree) if isinstance(each, functions)]
+        for node in calls(tree):
+            if called(node) not in types:
+                continue
+            reason = next((each.value for each in node.keywords if each.arg == "reason"), None)
+            for word in [] if reason is None else texts(reason):
+                if WORD.fullmatch(word):
+                    found[word][0].add(called(node))
+                    found[word][1].add(said_by(node, scopes))
+    return dict(found)
+
+
+def metrics() -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    """Return name -> (type, text, labels) of every metric."""
+    found = {}
+    for name, tree in modules().items():
+        if not name.startswith(("labfleet.app", "labfleet.api")):
+            continue
+        for node in calls(tree):
+            verb = called(node)
+            given = texts(ast.Tuple(elts=node.args))
+            if verb in {"Counter", "Gauge", "Histogram", "gauge", "counted"} and given:
+                if not given[0].startswith("labfleet_"):
+                    continue
+                shown = given[0] + ("_total" if verb in {"Counter", "counted"} else "")
+                found[shown] = (
+                    "counter" if verb == "counted" else verb.lower(),
+                    given[1],
+                    tuple(given[2:]),
+                )
+    return found
+
+>>>>>>> theirs
 
 # --- the pages ---------------------------------------------------------------------------------
 

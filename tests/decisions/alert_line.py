@@ -7,7 +7,7 @@ from typing import Any
 
 from lifecycle_worlds import START, worker
 
-from labfleet.decisions.lifecycle import worker as lifecycle
+from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.resources import conditions
 from labfleet.resources.fleet_settings import Thresholds
 from labfleet.resources.telemetry import (

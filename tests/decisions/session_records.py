@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import strategies as st
 from lifecycle_worlds import START, Server, session
 
-from labfleet.decisions.lifecycle import session as lifecycle
+from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.resources import conditions
 from labfleet.resources.session import (
     FINALIZER_LAB,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lifecycle_worlds import START, Server, check_session, session
 from session_records import brought_to, running, sessions, sights
 
-from labfleet.decisions.lifecycle import session as lifecycle
+from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.session import (

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lifecycle_worlds import START, Server, session
 from session_records import brought_to, running, sessions
 
-from labfleet.decisions.lifecycle import session as lifecycle
-from labfleet.decisions.lifecycle import session_phases as phases
+from labfleet.decisions.lifecycle.session import decide as lifecycle
+from labfleet.decisions.lifecycle.session import phases
 from labfleet.resources import conditions
 from labfleet.resources.session import (
     TERMINAL,

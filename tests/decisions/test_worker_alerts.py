@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_worlds import START, worker
 
-from labfleet.decisions.lifecycle import worker_phases
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import alerts, conditions
 from labfleet.resources.fleet_settings import Thresholds
 from labfleet.resources.telemetry import (

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lifecycle_worlds import START, check_worker, machine, worker
 from worker_starts import born, brought_to
 
-from labfleet.decisions.lifecycle import worker as lifecycle
-from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.decisions.lifecycle.worker import decide as lifecycle
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
 from labfleet.resources.worker import (
     FINALIZER_INSTANCE,

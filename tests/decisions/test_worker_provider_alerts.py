@@ -9,7 +9,8 @@ from alert_line import Line, measured
 from lifecycle_worlds import START, worker
 
 from labfleet.decisions import placement, vitals
-from labfleet.decisions.lifecycle import worker_alerts, worker_phases
+from labfleet.decisions.lifecycle.worker import alerts as worker_alerts
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import alerts, conditions
 from labfleet.resources.telemetry import (
     ComputeHealth,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lifecycle_worlds import START, machine, worker
 from worker_starts import born, brought_to
 
-from labfleet.decisions.lifecycle import worker as lifecycle
+from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import (

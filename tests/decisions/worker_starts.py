@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from lifecycle_worlds import START, Cloud, machine, worker
 
-from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources.worker import (
     WorkerPhase,
 )

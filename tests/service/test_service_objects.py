@@ -11,8 +11,8 @@ from fleet_world import ADMIN, MACHINE, TOPOLOGY, World, who
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import SessionPhase
-from labfleet.service import objects
-from labfleet.service.parts import Refused, Stale
+from labfleet.service.core.parts import Refused, Stale
+from labfleet.service.verbs import objects
 
 BAD_NAMES = ["_x", "-x", "é", "李雷", "x" * 64, "a-b/c", "a/b-c", "ADMIN", "e\u0301", "a\0b", ""]
 

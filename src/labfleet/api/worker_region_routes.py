@@ -8,9 +8,8 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter
 
-from labfleet.api.endpoints import Ask, Shape, caller, endpoint, record, reply
-from labfleet.api.seed_routes import Id
-from labfleet.api.worker_seed_bodies import (
+from labfleet.api.compatible.seed_routes import Id
+from labfleet.api.compatible.worker_seed_bodies import (
     CapacityReply,
     CreateBody,
     ImportBody,
@@ -18,11 +17,18 @@ from labfleet.api.worker_seed_bodies import (
     TagsBody,
     WhyBody,
 )
-from labfleet.api.worker_seed_routes import capacity_reply, optional_body, post, status_reply
+from labfleet.api.compatible.worker_seed_routes import (
+    capacity_reply,
+    optional_body,
+    post,
+    status_reply,
+)
+from labfleet.api.core.endpoints import Ask, Shape, caller, endpoint, record, reply
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.worker import Worker
-from labfleet.service import adoption, objects, verbs, worker_reports
-from labfleet.service.parts import Parts
+from labfleet.service.core.parts import Parts
+from labfleet.service.verbs import adoption, objects, worker_reports
+from labfleet.service.verbs import lifecycle as verbs
 
 RegionName = Annotated[str, PathParameter(description="An AWS region.")]
 IN_REGION = "/api/workers/region/{region:str}/workers/{id_:str}"
