@@ -11,18 +11,17 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lifecycle_worlds import START, Cloud, check_worker, machine, worker
+from lifecycle_worlds import START, check_worker, machine, worker
+from worker_starts import born, brought_to
 
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
-from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import (
     FINALIZER_INSTANCE,
     FINALIZER_LICENCE,
     Drain,
     Ec2Status,
-    Health,
     LicenceStatus,
     Worker,
     WorkerPhase,
@@ -131,35 +130,6 @@ def test_any_worker_and_any_sight_have_a_lawful_next_step(
 def test_deciding_is_repeatable(before: Worker, seen: lifecycle.Seen) -> None:
     """The same record and the same sight give the same step."""
     assert lifecycle.decide(before, seen, START) == lifecycle.decide(before, seen, START)
-
-
-def born(**spec: object) -> Cloud:
-    return Cloud(worker(**spec))
-
-
-def brought_to(phase: WorkerPhase, *, licensed: bool = True) -> Cloud:
-    """A world whose worker came to a phase by living, not by being written there."""
-    cloud = born(machine=machine(licensed=licensed))
-    if phase is P.FAILED:
-        cloud.until(P.STARTING)
-        cloud.broken = True
-        cloud.until(P.FAILED)
-        cloud.broken = False
-    elif phase is P.READY_UNLICENSED:
-        cloud.want(machine=machine(licensed=False))
-        cloud.until(phase)
-    elif phase is P.ACTIVE:
-        cloud.until(P.READY, P.READY_UNLICENSED)
-        cloud.sessions = 2
-        cloud.until(phase)
-    elif phase in phases.ENDING:
-        cloud.until(P.READY, P.READY_UNLICENSED)
-        wanted = "Stopped" if phase in {P.STOPPING, P.STOPPED} else "Terminated"
-        cloud.want(desired=wanted)
-        cloud.until(phase)
-    else:
-        cloud.until(phase)
-    return cloud
 
 
 UNLICENSED = [each for each in LIVE if each not in {P.LICENSING, P.READY, P.UNLICENSING}]
@@ -348,169 +318,3 @@ def test_an_outside_start_is_undone() -> None:
     for _ in range(10):
         cloud.step()
     assert cloud.state == "stopped"
-
-
-@pytest.mark.parametrize("phase", [P.READY, P.STARTING, P.DRAINING, P.STOPPED])
-def test_a_machine_ended_from_outside_fails_the_worker(phase: WorkerPhase) -> None:
-    """An instance terminated behind our back is FAILED with its leak, and ends when asked."""
-    cloud = brought_to(phase)
-    cloud.become("terminated")
-    cloud.until(P.FAILED, P.TERMINATED)
-    cloud.want(desired="Terminated")
-    cloud.until(P.TERMINATED)
-    held = cloud.registration == "COMPLETED"
-    assert (cloud.worker.status.licence.leak is not None) == held
-
-
-def test_an_unlisted_machine_is_given_time() -> None:
-    """NotFound is believed only after a minute (EC2 is eventually consistent)."""
-    cloud = brought_to(P.TERMINATING_EC2)
-    seen = lifecycle.Seen(absent=True)
-    step = lifecycle.decide(cloud.worker, seen, START)
-    assert step.status.phase is P.TERMINATING_EC2
-    later = msgspec.structs.replace(cloud.worker, status=step.status)
-    early = lifecycle.decide(later, seen, START + timedelta(seconds=59))
-    assert early.status.phase is P.TERMINATING_EC2
-    after = lifecycle.decide(later, seen, START + timedelta(seconds=70))
-    assert after.status.phase is P.TERMINATED
-
-
-def test_errors_are_not_absence() -> None:
-    """An EC2 that cannot be asked never ends a worker, however long it lasts."""
-    cloud = brought_to(P.TERMINATING_EC2)
-    late = cloud.now + timedelta(days=2)
-    step = lifecycle.decide(cloud.worker, lifecycle.Seen(trouble="EC2: throttled"), late)
-    assert step.status.phase is P.TERMINATING_EC2
-    assert step.action is None
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 50), st.sampled_from(["unreachable", "refused", "bad_gateway", None]))
-def test_failed_checks_never_change_the_phase(checks: int, stage: str | None) -> None:
-    """A worker that hosts labs stays where it is, however often its check fails."""
-    cloud = brought_to(P.ACTIVE)
-    ec2 = Ec2Status(instance_id="i-1", state="running", public_ip="127.0.0.2")
-    seen = lifecycle.Seen(ec2=ec2, stage=stage, sessions=2, trouble="timed out")
-    for _ in range(checks):
-        step = lifecycle.decide(cloud.worker, seen, cloud.now)
-        cloud.worker = msgspec.structs.replace(cloud.worker, status=step.status)
-    assert cloud.worker.status.phase is P.ACTIVE
-    tolerated = checks < lifecycle.TOLERATED_CHECKS
-    assert cloud.worker.status.health is (Health.DEGRADED if tolerated else Health.UNREACHABLE)
-
-
-def test_a_drain_waits_says_when_it_is_late_and_can_be_cancelled() -> None:
-    """Draining keeps sessions past its deadline, says so, and gives way to a cancel."""
-    cloud = brought_to(P.ACTIVE)
-    deadline = cloud.now + timedelta(minutes=10)
-    cloud.want(drain=Drain(deadline=deadline))
-    step = lifecycle.decide(cloud.worker, cloud.see(), cloud.now)
-    assert step.status.phase is P.DRAINING
-    cloud.worker = msgspec.structs.replace(cloud.worker, status=step.status)
-    late = lifecycle.decide(cloud.worker, cloud.see(), deadline + timedelta(seconds=1))
-    drained = conditions.find(late.status.conditions, "Drained")
-    assert (late.status.phase, drained.reason) == (P.DRAINING, "Late")
-    cloud.want(drain=None)
-    assert lifecycle.decide(cloud.worker, cloud.see(), cloud.now).status.phase is P.ACTIVE
-
-
-def test_late_is_said_and_taken_back() -> None:
-    """A stop that takes too long raises Late; the next phase drops it."""
-    cloud = brought_to(P.STOPPING)
-    cloud.become("stopping")
-    late = cloud.now + timedelta(hours=2)
-    step = lifecycle.decide(cloud.worker, cloud.see(), late)
-    assert conditions.is_true(step.status.conditions, "Late")
-    cloud.worker = msgspec.structs.replace(cloud.worker, status=step.status)
-    cloud.become("stopped")
-    assert cloud.until(P.STOPPED) is P.STOPPED
-    assert conditions.find(cloud.worker.status.conditions, "Late") is None
-
-
-@pytest.mark.parametrize(
-    ("phase", "state", "limit"),
-    [
-        (P.PROVISIONING_EC2, "pending", 1800),
-        (P.STARTING, "pending", 1800),
-        (P.STARTING, "running", 1500),
-    ],
-)
-def test_the_way_up_has_deadlines(phase: WorkerPhase, state: str, limit: int) -> None:
-    """A machine or a boot that takes longer than its limit ends in FAILED, not in waiting."""
-    cloud = brought_to(phase)
-    ec2 = Ec2Status(instance_id="i-1", state=state)
-    seen = lifecycle.Seen(ec2=ec2)
-    since = cloud.worker.status.phase_since
-    assert since is not None
-    inside = lifecycle.decide(cloud.worker, seen, since + timedelta(seconds=limit))
-    beyond = lifecycle.decide(cloud.worker, seen, since + timedelta(seconds=limit + 1))
-    assert (inside.status.phase, beyond.status.phase) == (phase, P.FAILED)
-
-
-def test_a_boot_counts_from_the_moment_that_the_machine_runs() -> None:
-    """A started machine of metal may be pending for 25 minutes before CML begins (case 37)."""
-    cloud = brought_to(P.STARTING)
-    began = cloud.worker.status.phase_since
-    assert began is not None
-    pending, running = (
-        lifecycle.Seen(ec2=Ec2Status(instance_id="i-1", state=each))
-        for each in ("pending", "running")
-    )
-    at = began
-    for seen, minutes in ((pending, 1), (pending, 25), (running, 26), (running, 50)):
-        at = began + timedelta(minutes=minutes)
-        step = lifecycle.decide(cloud.worker, seen, at)
-        assert step.status.phase is P.STARTING, minutes
-        assert conditions.find(step.status.conditions, "PhaseStuck") is None
-        cloud.worker = msgspec.structs.replace(cloud.worker, status=step.status)
-    late = lifecycle.decide(cloud.worker, running, at + timedelta(minutes=2))
-    assert late.status.phase is P.FAILED
-
-
-def test_a_failed_worker_is_tried_again_after_a_new_spec_only() -> None:
-    """Waiting does not retry; a new generation does, with a fresh launch when nothing is left."""
-    cloud = brought_to(P.READY)
-    cloud.become("terminated")
-    cloud.until(P.FAILED)
-    for _ in range(5):
-        cloud.step()
-    assert cloud.worker.status.phase is P.FAILED
-    cloud.registration = "NOT_REGISTERED"
-    cloud.want(cordoned=False)
-    cloud.until(P.READY)
-    assert cloud.launches == 2
-    assert cloud.worker.status.attempt == 2
-
-
-def test_the_deletion_of_a_worker_is_its_termination() -> None:
-    """A worker with a deletion timestamp ends whatever its spec says."""
-    cloud = brought_to(P.ACTIVE)
-    meta = msgspec.structs.replace(cloud.worker.metadata, deletion_timestamp=cloud.now)
-    cloud.worker = msgspec.structs.replace(cloud.worker, metadata=meta)
-    cloud.until(P.TERMINATED)
-    assert cloud.worker.spec.desired == "Ready"
-    assert cloud.worker.metadata.finalizers == ()
-
-
-def test_the_licence_goes_back_on_stop_when_the_template_says_so() -> None:
-    """onStop return gives the licence back before a stop; keep keeps it over the restart."""
-    for on_stop, left in (("return", "NOT_REGISTERED"), ("keep", "COMPLETED")):
-        cloud = born(machine=machine(on_stop=on_stop))
-        cloud.until(P.READY)
-        cloud.want(desired="Stopped")
-        cloud.until(P.STOPPED)
-        assert cloud.registration == left
-
-
-def test_less_capacity_than_reserved_is_said_and_breaks_nothing() -> None:
-    """A worker whose capacity shrank is OverCommitted, stays in its phase, and recovers."""
-    capacity = Amounts(cpu_milli=4000, memory_mib=8192, labs=5, nodes=20, ports=10)
-    made = worker(WorkerStatus(phase=P.ACTIVE, capacity=capacity))
-    full = lifecycle.Seen(stage="ready", sessions=1, booked=Amounts(cpu_milli=5000))
-    step = lifecycle.decide(made, full, START)
-    assert step.status.phase is P.ACTIVE
-    assert conditions.is_true(step.status.conditions, "OverCommitted")
-    fits = lifecycle.Seen(stage="ready", sessions=1, booked=Amounts(cpu_milli=4000))
-    again = msgspec.structs.replace(made, status=step.status)
-    step = lifecycle.decide(again, fits, START)
-    assert not conditions.is_true(step.status.conditions, "OverCommitted")

@@ -27,6 +27,7 @@ def load() -> ModuleType:
     spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
     assert spec is not None
     assert spec.loader is not None
+    sys.path.insert(0, str(ROOT / "scripts"))  # as a script has its own folder
     module = importlib.util.module_from_spec(spec)
     sys.modules["reference"] = module
     spec.loader.exec_module(module)

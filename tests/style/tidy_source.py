@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -115,3 +117,19 @@ def imports(module: Module) -> set[str]:
             found.add(node.module)
             found |= {f"{node.module}.{each.name}" for each in node.names}
     return found
+
+
+def tracked() -> list[str]:
+    """Every file of ours, also one that is not added yet."""
+    git = shutil.which("git")
+    assert git is not None, "git is needed to know which files are ours"
+    done = subprocess.run(  # new files count too, before they are added
+        [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        timeout=30,
+    )
+    paths = [path for path in done.stdout.decode().split("\0") if path]
+    assert "pyproject.toml" in paths
+    return [path for path in paths if (ROOT / path).is_file()]

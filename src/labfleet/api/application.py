@@ -13,7 +13,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.params import HeaderParameter, QueryParameter
 
 from labfleet.api import front
-from labfleet.api.compatible import cml_data, seed_routes, worker_seed_routes
+from labfleet.api.compatible import cml_data, seed_routes, worker_region_routes, worker_seed_routes
 from labfleet.api.compatible import idle as compatible_idle
 from labfleet.api.compatible import settings as compatible_settings
 from labfleet.api.core import openapi, problems
@@ -120,6 +120,7 @@ def _compatible(parts: Parts) -> list[HTTPRouteHandler]:
         *compatible_idle.routes(parts),
         *compatible_settings.routes(parts),
         *worker_seed_routes.routes(parts),
+        *worker_region_routes.routes(parts),
     ]
 
 

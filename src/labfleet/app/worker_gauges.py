@@ -23,18 +23,7 @@ def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: C
     """Add what is read from the sample store and the cache at each scrape."""
     _add_provider_gauges(metrics, samples, clock)
     _add_alert_gauges(metrics, cache)
-
-    def each(read: Read) -> Callable[[], Iterable[Sample]]:
-        def made() -> Iterable[Sample]:
-            for key in sorted(samples.workers()):
-                newest = samples.newest(key)
-                if newest is None:
-                    continue
-                for labels, value in read(newest):
-                    if value is not None:
-                        yield (key.namespace, key.name, *labels), float(value)
-
-        return made
+    _add_node_gauges(metrics, samples)
 
     def age(sample: telemetry.Sample) -> Iterable[tuple[tuple[str, ...], float | None]]:
         yield (), max((clock.now() - sample.at).total_seconds(), 0.0)
@@ -43,52 +32,74 @@ def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: C
         "labfleet_worker_sample_age_seconds",
         "Fleet seconds since a worker was last measured.",
         ("namespace", "worker"),
-        each(age),
+        _each(samples, age),
     )
     metrics.gauge(
         "labfleet_worker_cpu_count",
         "CPUs of a worker's computes.",
         ("namespace", "worker"),
-        each(_cpus),
+        _each(samples, _cpus),
     )
     metrics.gauge(
-        "labfleet_worker_cpu_percent", "CPU in use, 0-100.", ("namespace", "worker"), each(_percent)
+        "labfleet_worker_cpu_percent",
+        "CPU in use, 0-100.",
+        ("namespace", "worker"),
+        _each(samples, _percent),
     )
     metrics.gauge(
         "labfleet_worker_memory_bytes",
         "Memory by state.",
         ("namespace", "worker", "state"),
-        each(_memory),
+        _each(samples, _memory),
     )
     metrics.gauge(
         "labfleet_worker_disk_bytes",
         "Disk of all hosts or of the controller, by state.",
         ("namespace", "worker", "disk", "state"),
-        each(_disk),
+        _each(samples, _disk),
     )
+
+
+def _each(samples: Samples, read: Read) -> Callable[[], Iterable[Sample]]:
+    """Return a reader of every worker's newest sample."""
+
+    def made() -> Iterable[Sample]:
+        for key in sorted(samples.workers()):
+            newest = samples.newest(key)
+            if newest is None:
+                continue
+            for labels, value in read(newest):
+                if value is not None:
+                    yield (key.namespace, key.name, *labels), float(value)
+
+    return made
+
+
+def _add_node_gauges(metrics: Metrics, samples: Samples) -> None:
+    """Add what runs on the workers' labs, and what the licence allows."""
     metrics.gauge(
         "labfleet_worker_nodes",
         "Nodes deployed, running, and machines that CML does not know.",
         ("namespace", "worker", "state"),
-        each(_nodes),
+        _each(samples, _nodes),
     )
     metrics.gauge(
         "labfleet_worker_allocated_cpus",
         "vCPUs of running nodes.",
         ("namespace", "worker"),
-        each(_allocated_cpus),
+        _each(samples, _allocated_cpus),
     )
     metrics.gauge(
         "labfleet_worker_allocated_memory_bytes",
         "Memory of running nodes.",
         ("namespace", "worker"),
-        each(_allocated_memory),
+        _each(samples, _allocated_memory),
     )
     metrics.gauge(
         "labfleet_worker_licence_nodes",
         "Nodes that the licence allows.",
         ("namespace", "worker"),
-        each(_licence),
+        _each(samples, _licence),
     )
 
 

@@ -7,7 +7,7 @@ reported is kept as samples; phases stay what EC2 and CML say (facts/upstream.md
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 from litestar import Response
@@ -21,38 +21,40 @@ from labfleet.api.compatible.worker_seed_bodies import (
     CapacityReply,
     CleanupBody,
     CleanupReply,
-    CreateBody,
     FoundInstance,
-    ImportBody,
     ScaleUpBody,
     StatusBody,
     StatusReply,
-    TagsBody,
     WhyBody,
 )
-from labfleet.api.core.endpoints import Ask, Shape, body, caller, endpoint, record, reply
+from labfleet.api.core.endpoints import Ask, Shape, body, caller, endpoint, reply
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.interfaces.compute import Instance, InstanceState
-from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, lookup
 from labfleet.service.core.parts import Parts
 from labfleet.service.kinds import origin_rules
 from labfleet.service.reads import regions
-from labfleet.service.verbs import adoption, objects, worker_reports
+from labfleet.service.verbs import adoption, worker_reports
 from labfleet.service.verbs import lifecycle as verbs
 
 RegionName = Annotated[str, PathParameter(description="An AWS region.")]
 STATES = frozenset(get_args(InstanceState))
+INTERNAL = "/api/internal/workers"
 
 
 def routes(parts: Parts) -> list[HTTPRouteHandler]:
     """Return all of them."""
-    return [*_fleet(parts), *_reports(parts), *_orders(parts), *_region(parts), *_one(parts)]
+    return [
+        *_imports(parts),
+        *_fleet(parts),
+        *_reports(parts),
+        *_orders(parts),
+    ]
 
 
-def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
+def _imports(parts: Parts) -> list[HTTPRouteHandler]:
     async def bulk_import(request: Ask) -> Response[bytes]:
         sent = worker_reports.taken(BulkImportBody, await body(request))
         made = await adoption.bulk_import(
@@ -73,6 +75,18 @@ def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
             )
         )
 
+    return [
+        post(
+            f"{INTERNAL}/bulk-import",
+            bulk_import,
+            "bulkImport",
+            "Import discovered instances",
+            Shape(body=BulkImportBody, reply=BulkImportReply),
+        ),
+    ]
+
+
+def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
     async def scale_up(request: Ask) -> Response[bytes]:
         sent, who = worker_reports.taken(ScaleUpBody, await body(request)), caller(request)
         home, why = DEFAULT_NAMESPACE, sent.reason
@@ -80,7 +94,7 @@ def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
         return reply(made, status=201)
 
     async def cleanup(request: Ask) -> Response[bytes]:
-        sent = worker_reports.taken(CleanupBody, await _maybe(request))
+        sent = worker_reports.taken(CleanupBody, await optional_body(request))
         gone = await worker_reports.cleanup(
             parts, caller(request), retention_days=sent.retention_days, dry_run=sent.dry_run
         )
@@ -90,25 +104,17 @@ def _fleet(parts: Parts) -> list[HTTPRouteHandler]:
         await parts.fresh()
         return reply(regions.discovery(parts, caller(request)))
 
-    path = "/api/internal/workers"
     return [
-        _post(
-            f"{path}/bulk-import",
-            bulk_import,
-            "bulkImport",
-            "Import discovered instances",
-            Shape(body=BulkImportBody, reply=BulkImportReply),
-        ),
-        _post(
-            f"{path}/scale-up",
+        post(
+            f"{INTERNAL}/scale-up",
             scale_up,
             "internalScaleUp",
             "Make one worker of a template",
             Shape(body=ScaleUpBody, reply=Worker),
             status=201,
         ),
-        _post(
-            f"{path}/cleanup",
+        post(
+            f"{INTERNAL}/cleanup",
             cleanup,
             "internalCleanup",
             "Remove records of ended workers",
@@ -131,49 +137,49 @@ def _reports(parts: Parts) -> list[HTTPRouteHandler]:
         sent = worker_reports.taken(StatusBody, await body(request))
         who = caller(request)
         worker = await worker_reports.status(parts, who, id_, namespace, sent.status)
-        return reply(_status(worker, reported=sent.status.lower()))
+        return reply(status_reply(worker, reported=sent.status.lower()))
 
     async def metrics(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
         sent = worker_reports.taken(worker_reports.MetricsReport, await body(request))
         who = caller(request)
-        return reply(_status(await worker_reports.metrics(parts, who, id_, namespace, sent)))
+        return reply(status_reply(await worker_reports.metrics(parts, who, id_, namespace, sent)))
 
     async def data(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
         sent = worker_reports.taken(worker_reports.CmlDataReport, await body(request))
         who = caller(request)
-        return reply(_status(await worker_reports.cml_data(parts, who, id_, namespace, sent)))
+        return reply(status_reply(await worker_reports.cml_data(parts, who, id_, namespace, sent)))
 
     async def details(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
         # Addresses belong to a boot and are read at EC2 by ourselves; the report is only heard.
         worker_reports.taken(dict[str, Any], await body(request))
         who = caller(request)
         worker = await worker_reports.status(parts, who, id_, namespace, "unknown")
-        return reply(_status(worker))
+        return reply(status_reply(worker))
 
     one = "/api/internal/workers/{id_:str}"
     return [
-        _post(
+        post(
             f"{one}/status",
             status,
             "reportStatus",
             "Report a worker's state; answers with ours",
             Shape(body=StatusBody, reply=StatusReply),
         ),
-        _post(
+        post(
             f"{one}/metrics",
             metrics,
             "reportMetrics",
             "Report a worker's numbers",
             Shape(body=worker_reports.MetricsReport, reply=StatusReply),
         ),
-        _post(
+        post(
             f"{one}/cml-data",
             data,
             "reportCmlData",
             "Report what CML said",
             Shape(body=worker_reports.CmlDataReport, reply=StatusReply),
         ),
-        _post(
+        post(
             f"{one}/ec2-details",
             details,
             "reportEc2Details",
@@ -185,53 +191,55 @@ def _reports(parts: Parts) -> list[HTTPRouteHandler]:
 
 def _orders(parts: Parts) -> list[HTTPRouteHandler]:
     async def drain(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        sent = worker_reports.taken(WhyBody, await _maybe(request))
+        sent = worker_reports.taken(WhyBody, await optional_body(request))
         who = caller(request)
         told = f"{sent.reason} ({sent.requested_by})" if sent.requested_by else sent.reason
         worker = await worker_reports.drain_and_stop(parts, who, id_, namespace, reason=told)
-        return reply(_status(worker))
+        return reply(status_reply(worker))
 
     async def end(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        worker_reports.taken(WhyBody, await _maybe(request))
+        worker_reports.taken(WhyBody, await optional_body(request))
         who = caller(request)
-        return reply(_status(await verbs.desire(parts, who, id_, namespace, desired="Terminated")))
+        return reply(
+            status_reply(await verbs.desire(parts, who, id_, namespace, desired="Terminated"))
+        )
 
     async def mark(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        worker_reports.taken(WhyBody, await _maybe(request))
+        worker_reports.taken(WhyBody, await optional_body(request))
         who = caller(request)
-        return reply(_status(await worker_reports.mark_terminated(parts, who, id_, namespace)))
+        return reply(status_reply(await worker_reports.mark_terminated(parts, who, id_, namespace)))
 
     async def recalculate(
         request: Ask, id_: Id, namespace: Namespace = "default"
     ) -> Response[bytes]:
         await parts.fresh()
         worker = await lookup.found(parts, caller(request), Worker, id_, namespace)
-        return reply(_capacity(parts, worker))
+        return reply(capacity_reply(parts, worker))
 
     one = "/api/internal/workers/{id_:str}"
     return [
-        _post(
+        post(
             f"{one}/drain",
             drain,
             "internalDrain",
             "Empty a running worker and stop it",
             Shape(body=WhyBody, reply=StatusReply),
         ),
-        _post(
+        post(
             f"{one}/terminate",
             end,
             "internalTerminate",
             "Ask for a worker's end",
             Shape(body=WhyBody, reply=StatusReply),
         ),
-        _post(
+        post(
             f"{one}/mark-terminated",
             mark,
             "internalMarkTerminated",
             "Answer whether EC2 has ended it",
             Shape(body=WhyBody, reply=StatusReply),
         ),
-        _post(
+        post(
             f"{one}/recalculate-capacity",
             recalculate,
             "internalCapacity",
@@ -241,214 +249,12 @@ def _orders(parts: Parts) -> list[HTTPRouteHandler]:
     ]
 
 
-def _region(parts: Parts) -> list[HTTPRouteHandler]:
-    async def list_(request: Ask, region: RegionName) -> Response[bytes]:
-        await parts.fresh()
-        return reply(worker_reports.of_region(parts, caller(request), region))
-
-    async def create(request: Ask, region: RegionName) -> Response[bytes]:
-        sent = await record(request, CreateBody)
-        await worker_reports.in_region(parts, sent.template, DEFAULT_NAMESPACE, region)
-        made = {"metadata": {"name": sent.name}, "spec": {"template": sent.template}}
-        worker = await objects.create(parts, caller(request), KINDS["Worker"], made)
-        return reply(worker, status=201)
-
-    async def import_(request: Ask, region: RegionName) -> Response[bytes]:
-        sent = await record(request, ImportBody)
-        worker = await adoption.adopt_instance(
-            parts,
-            caller(request),
-            sent.instance_id,
-            region=region,
-            template=sent.template,
-            name=sent.name,
-            namespace=DEFAULT_NAMESPACE,
-        )
-        return reply(worker, status=201)
-
-    async def by_instance(request: Ask, region: RegionName, instance_id: Id) -> Response[bytes]:
-        await parts.fresh()
-        return reply(worker_reports.instance(parts, caller(request), region, instance_id))
-
-    path = "/api/workers/region/{region:str}/workers"
-    return [
-        endpoint(
-            "GET",
-            path,
-            list_,
-            name="regionWorkers",
-            tag="seeds",
-            summary="Workers of a region",
-            shape=Shape(reply=list[Worker]),
-        ),
-        _post(
-            path,
-            create,
-            "regionCreateWorker",
-            "Make a worker",
-            Shape(body=CreateBody, reply=Worker),
-            status=201,
-        ),
-        _post(
-            f"{path}/import",
-            import_,
-            "regionImportWorker",
-            "Adopt an instance by its id",
-            Shape(body=ImportBody, reply=Worker),
-            status=201,
-        ),
-        endpoint(
-            "GET",
-            "/api/workers/region/{region:str}/instance/{instance_id:str}",
-            by_instance,
-            name="regionInstance",
-            tag="seeds",
-            summary="The worker of an instance",
-            shape=Shape(reply=Worker),
-        ),
-    ]
-
-
-def _one(parts: Parts) -> list[HTTPRouteHandler]:
-    async def get(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        return reply(await _there(parts, request, region, id_))
-
-    async def delete(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        name, space = _named(await _there(parts, request, region, id_))
-        return reply(await objects.delete(parts, caller(request), KINDS["Worker"], name, space))
-
-    async def status(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        return reply(_status(await _there(parts, request, region, id_)))
-
-    async def resources(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        await parts.fresh()
-        return reply(_capacity(parts, await _there(parts, request, region, id_)))
-
-    async def tag(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        sent = await record(request, TagsBody)
-        worker = await _there(parts, request, region, id_)
-        change = {"spec": {"tags": sent.tags}}
-        who, row, (name, space) = caller(request), KINDS["Worker"], _named(worker)
-        return reply(await objects.patch(parts, who, row, name, change, namespace=space))
-
-    async def drain(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        sent = worker_reports.taken(WhyBody, await _maybe(request))
-        worker = await _there(parts, request, region, id_)
-        who = caller(request)
-        return reply(_status(await verbs.drain(parts, who, *_named(worker), reason=sent.reason)))
-
-    async def keep(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        worker = await _there(parts, request, region, id_)
-        return reply(_status(await verbs.cancel_drain(parts, caller(request), *_named(worker))))
-
-    def becoming(desired: Literal["Ready", "Stopped"]) -> Any:
-        async def become(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-            worker = await _there(parts, request, region, id_)
-            who = caller(request)
-            return reply(_status(await verbs.desire(parts, who, *_named(worker), desired=desired)))
-
-        return become
-
-    one = "/api/workers/region/{region:str}/workers/{id_:str}"
-    return [
-        endpoint(
-            "GET",
-            one,
-            get,
-            name="regionWorker",
-            tag="seeds",
-            summary="Read a worker",
-            shape=Shape(reply=Worker),
-        ),
-        endpoint(
-            "DELETE",
-            one,
-            delete,
-            name="regionDeleteWorker",
-            tag="seeds",
-            summary="Delete a worker",
-            shape=Shape(reply=Worker),
-        ),
-        endpoint(
-            "GET",
-            f"{one}/status",
-            status,
-            name="regionWorkerStatus",
-            tag="seeds",
-            summary="A worker's state",
-            shape=Shape(reply=StatusReply),
-        ),
-        endpoint(
-            "GET",
-            f"{one}/resources",
-            resources,
-            name="regionWorkerResources",
-            tag="seeds",
-            summary="What a worker has",
-            shape=Shape(reply=CapacityReply),
-        ),
-        endpoint(
-            "POST",
-            f"{one}/refresh",
-            status,
-            name="regionRefreshWorker",
-            tag="seeds",
-            summary="A worker's state as last seen",
-            shape=Shape(reply=StatusReply),
-        ),
-        _post(
-            f"{one}/tags",
-            tag,
-            "regionTagWorker",
-            "Set tags on a worker's instance; null removes one",
-            Shape(body=TagsBody, reply=Worker),
-        ),
-        _post(
-            f"{one}/drain",
-            drain,
-            "regionDrainWorker",
-            "Empty a worker",
-            Shape(body=WhyBody, reply=StatusReply),
-        ),
-        _post(
-            f"{one}/cancel-drain",
-            keep,
-            "regionCancelDrain",
-            "Take a drain back",
-            Shape(reply=StatusReply),
-        ),
-        _post(
-            f"{one}/start",
-            becoming("Ready"),
-            "regionStartWorker",
-            "Start a worker",
-            Shape(body=None, reply=StatusReply),
-        ),
-        _post(
-            f"{one}/stop",
-            becoming("Stopped"),
-            "regionStopWorker",
-            "Drain and stop a worker",
-            Shape(body=None, reply=StatusReply),
-        ),
-    ]
-
-
-async def _there(parts: Parts, request: Ask, region: str, id_: str) -> Worker:
-    return await worker_reports.there(parts, caller(request), region, id_, DEFAULT_NAMESPACE)
-
-
-def _named(worker: Worker) -> tuple[str, str]:
-    """Return name and namespace: by its uid a worker of any namespace is found here."""
-    return worker.name, worker.namespace
-
-
-async def _maybe(request: Ask) -> Any:
+async def optional_body(request: Ask) -> Any:
     """Return the body, an empty one when there is none."""
     return await body(request) if await request.body() else {}
 
 
-def _post(
+def post(
     path: str,
     run: Any,
     name: str,
@@ -457,6 +263,7 @@ def _post(
     *,
     status: int = 200,
 ) -> HTTPRouteHandler:
+    """Return a route that acts."""
     return endpoint(
         "POST", path, run, name=name, tag="seeds", summary=summary, shape=shape, status=status
     )
@@ -483,7 +290,8 @@ def _instance(found: FoundInstance) -> Instance:
     )
 
 
-def _status(worker: Worker, *, reported: str | None = None) -> StatusReply:
+def status_reply(worker: Worker, *, reported: str | None = None) -> StatusReply:
+    """Return what these routes tell of a state."""
     desired = {"Ready": "running", "Stopped": "stopped", "Terminated": "terminated"}
     return StatusReply(
         worker_id=worker.name,
@@ -496,7 +304,8 @@ def _status(worker: Worker, *, reported: str | None = None) -> StatusReply:
     )
 
 
-def _capacity(parts: Parts, worker: Worker) -> CapacityReply:
+def capacity_reply(parts: Parts, worker: Worker) -> CapacityReply:
+    """Return what these routes tell of capacity."""
     has, held = worker_reports.capacity(parts, worker)
     return CapacityReply(
         worker_id=worker.name,
