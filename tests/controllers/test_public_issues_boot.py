@@ -130,10 +130,11 @@ def off28(patch: Patch) -> None:
 
     def remembered(found: Any) -> Any:
         made = real(found)
-        address = first.setdefault(found.id, made.public_ip) or made.public_ip
+        if made.public_ip is not None:
+            first.setdefault(found.id, made.public_ip)
         return type(made)(
             instance_id=made.instance_id, state=made.state, ami_id=made.ami_id,
-            public_ip=address, launch_time=made.launch_time,
+            public_ip=first.get(found.id), launch_time=made.launch_time,
         )  # fmt: skip
 
     patch.setattr(look, "ec2_status", remembered)
