@@ -30,10 +30,12 @@ from urllib.parse import urlsplit
 
 from labfleet.app.demo import cast as casts
 from labfleet.app.demo.play import TERMINAL, Plan, Play
-from labfleet.rehearsal import asking, demand, plan, tally
-from labfleet.rehearsal.demand import Wish
-from labfleet.rehearsal.plan import Exam, Generated
-from labfleet.rehearsal.what_if import play
+from labfleet.rehearsal import asking
+from labfleet.rehearsal.plans import demand, plan
+from labfleet.rehearsal.figures import tally
+from labfleet.rehearsal.plans.demand import Wish
+from labfleet.rehearsal.plans.plan import Exam, Generated
+from labfleet.rehearsal.whatif.what_if import play
 
 ALLOWED = 0.05
 JUDGED = ("completed", "worker_hours", "wait_p50", "wait_p95")

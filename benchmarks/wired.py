@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from benchmarks import samples
 from labfleet.api import application
 from labfleet.api.front import Front
-from labfleet.api.ring import Ring
+from labfleet.api.streams.ring import Ring
 from labfleet.app.system import SystemClock, SystemIds
 from labfleet.engine.cache import Cache
 from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
-from labfleet.service.parts import Parts
-from labfleet.service.tokens import Tokens
+from labfleet.service.core.parts import Parts
+from labfleet.service.core.tokens import Tokens
 
 
 @dataclass(frozen=True)

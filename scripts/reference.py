@@ -24,12 +24,12 @@ import msgspec
 from msgspec import inspect
 
 from labfleet import entry
-from labfleet.api import problems
+from labfleet.api.core import problems
 from labfleet.app import aliases, settings
 from labfleet.cli import main as cli
 from labfleet.kernel import errors
 from labfleet.resources import alerts, fleet_settings, kinds, runbook
-from labfleet.service import event_types
+from labfleet.service.core import event_types
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "labfleet"
@@ -223,7 +223,7 @@ def _kind_of(module: str) -> str:
 def session_reasons() -> dict[str, set[str]]:
     """Return reason -> phases, as the session's lifecycle gives them."""
     found: dict[str, set[str]] = defaultdict(set)
-    for node in calls(modules()["labfleet.decisions.lifecycle.session"]):
+    for node in calls(modules()["labfleet.decisions.lifecycle.session.decide"]):
         if called(node) in {"go", "teardown", "_collect", "_place_again", "_lose_worker"}:
             phases = {
                 each.attr
@@ -243,7 +243,7 @@ def error_types() -> list[type[errors.LabfleetError]]:
     Those of the kernel and the service: what else a test has imported must not show in a page.
     """
     known = {
-        name for name in modules() if any(part in name for part in ("errors", "service.parts"))
+        name for name in modules() if any(part in name for part in ("errors", "core.parts"))
     }
     for name in known:
         importlib.import_module(name)

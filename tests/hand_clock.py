@@ -1,6 +1,6 @@
 """The clock of tests without a loop in virtual time: the rehearsal's, moved by hand.
 
-Tests that play hours run in a virtual loop and take `rehearsal.dice.Clock` as it is.
+Tests that play hours run in a virtual loop and take `rehearsal.time.dice.Clock` as it is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import heapq
 from datetime import datetime, timedelta
 
-from labfleet.rehearsal.dice import EPOCH, Clock
+from labfleet.rehearsal.time.dice import EPOCH, Clock
 
 START = EPOCH + timedelta(hours=9)
 

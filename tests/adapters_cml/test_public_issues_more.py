@@ -20,15 +20,15 @@ from scripted_cml import COMPUTE, NODE, ScriptedCml, host_on, ok
 from cml_simulator.core.profile import Rules
 from labfleet.adapters.cml import waiting
 from labfleet.controllers.session import look
-from labfleet.decisions.lifecycle import session as lifecycle
-from labfleet.decisions.lifecycle.session_draft import Draft, Seen, Step
+from labfleet.decisions.lifecycle.session import decide as lifecycle
+from labfleet.decisions.lifecycle.session.draft import Draft, Seen, Step
 from labfleet.kernel import errors
 from labfleet.resources import topology
 from labfleet.resources.definition import DefinitionSpec
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import LabStatus, Session, SessionPhase, SessionSpec, SessionStatus
 from labfleet.resources.worker import Worker, WorkerSpec
-from labfleet.service import definition_rules
+from labfleet.service.kinds import definition_rules
 
 Patch = pytest.MonkeyPatch
 S = SessionPhase

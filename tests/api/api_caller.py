@@ -15,9 +15,9 @@ from fleet_world import world as opened
 
 from labfleet.api import application
 from labfleet.api.front import Done, Front
-from labfleet.api.ring import Ring
-from labfleet.service.access import Principal, Role
-from labfleet.service.tokens import Tokens
+from labfleet.api.streams.ring import Ring
+from labfleet.service.core.access import Principal, Role
+from labfleet.service.core.tokens import Tokens
 
 ADMIN = Principal("first", Role.ADMIN, "ada")
 

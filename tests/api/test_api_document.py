@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from labfleet.api.endpoints import Shape
+from labfleet.api.core.endpoints import Shape
 from labfleet.resources.kinds import KINDS
 
 

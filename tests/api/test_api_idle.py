@@ -12,7 +12,7 @@ from fleet_world import ADMIN, MACHINE
 from labfleet.resources.idle import IdleSignal
 from labfleet.resources.telemetry import Sample, SystemStats
 from labfleet.resources.worker import CmlStatus, Health, IdleStatus, Worker, WorkerPhase
-from labfleet.service import settings_verbs
+from labfleet.service.verbs import settings_verbs
 
 PERSON = "5c1f9d6a-3b52-4e0c-9a77-0d2f6be1c3a4"
 SYSTEM = "00000000-0000-4000-a000-000000000000"

@@ -8,7 +8,8 @@ import pytest
 from api_caller import Api, exchange, scope_of
 from fleet_world import MACHINE, TOPOLOGY
 
-from labfleet.api import front, problems
+from labfleet.api import front
+from labfleet.api.core import problems
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 

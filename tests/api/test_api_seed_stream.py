@@ -10,7 +10,7 @@ import pytest
 from api_caller import Api, Stream
 from test_api_telemetry import SEED_KEYS, measured
 
-from labfleet.api import seed_stream
+from labfleet.api.compatible import seed_stream
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 

@@ -8,11 +8,11 @@ import pytest
 from api_caller import Api
 from api_caller import api as opened
 
-from labfleet.api import stream
+from labfleet.api.streams import stream
 from labfleet.resources.kinds import KINDS
-from labfleet.service import objects
-from labfleet.service.access import Principal, Role
-from labfleet.service.parts import Caller
+from labfleet.service.core.access import Principal, Role
+from labfleet.service.core.parts import Caller
+from labfleet.service.verbs import objects
 
 CALLER = Caller(Principal("t", Role.ADMIN, "ada"), "req-9")
 
@@ -83,7 +83,7 @@ async def test_a_restarted_server_resumes_what_the_log_still_has(api: Api):
     first = str(await api.world.store.head())
     for n in range(50):
         await cluster(api, f"c{n}")
-    from labfleet.api.ring import Ring
+    from labfleet.api.streams.ring import Ring
 
     fresh = Ring(api.world.store)
     api.world.follow(fresh)

@@ -27,7 +27,7 @@ from labfleet.resources.telemetry import (
     SystemHealth,
     SystemStats,
 )
-from labfleet.service import idle, telemetry
+from labfleet.service.reads import idle, telemetry
 
 SEED_KEYS = {
     "all_cpu_count", "all_cpu_percent", "all_memory_total", "all_memory_free", "all_memory_used",

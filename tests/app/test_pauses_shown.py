@@ -15,7 +15,7 @@ from labfleet.app import notifying
 from labfleet.app.metrics import Metrics
 from labfleet.app.watchers import add_pauses
 from labfleet.resources.webhook import Webhook
-from labfleet.service import settings_verbs
+from labfleet.service.verbs import settings_verbs
 
 URL = "https://hooks.example.com/services/secret-part"
 

@@ -26,7 +26,7 @@ from labfleet.engine.election import Election
 from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor
-from labfleet.service.parts import Parts
+from labfleet.service.core.parts import Parts
 
 LEASE = 30.0
 

@@ -14,7 +14,7 @@ from world import ADMIN
 
 from labfleet.decisions import parking
 from labfleet.resources.worker import Worker
-from labfleet.service import settings_verbs
+from labfleet.service.verbs import settings_verbs
 
 TIMEOUT = timedelta(minutes=20)
 

@@ -13,7 +13,7 @@ from world import ADMIN
 from labfleet.resources import conditions
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker
-from labfleet.service import settings_verbs
+from labfleet.service.verbs import settings_verbs
 
 MINUTE = 60.0
 ROOM = {"cpuMilli": 48_000, "memoryMib": 190_000, "storageMib": 400_000, "labs": 1, "ports": 600}

@@ -12,7 +12,8 @@ from virtual_time import play
 from world import ADMIN
 
 from labfleet.resources import conditions
-from labfleet.service import drain_blockers, verbs
+from labfleet.service.reads import drain_blockers
+from labfleet.service.verbs import lifecycle as verbs
 
 MINUTE = 60.0
 

@@ -14,7 +14,7 @@ from labfleet.resources import conditions
 from labfleet.resources.pool import Pool
 from labfleet.resources.region import Region
 from labfleet.resources.worker import Worker
-from labfleet.service import settings_verbs
+from labfleet.service.verbs import settings_verbs
 
 
 def suspected(w: BugWorld) -> str:

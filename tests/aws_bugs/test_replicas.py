@@ -11,7 +11,7 @@ from virtual_time import play
 
 from labfleet.resources import conditions
 from labfleet.resources.worker import Worker
-from labfleet.service.parts import Refused
+from labfleet.service.core.parts import Refused
 
 
 def owned(w: BugWorld) -> list[str]:

@@ -13,7 +13,7 @@ from world import ADMIN
 
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.worker import Worker
-from labfleet.service import objects, settings_verbs
+from labfleet.service.verbs import objects, settings_verbs
 
 
 async def rule_on(w: BugWorld, **over: Any) -> None:

@@ -14,7 +14,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import pytest
 
-from labfleet.cli import ground, main
+from labfleet.cli import main
+from labfleet.cli.kit import ground
 from labfleet.resources import kinds
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)

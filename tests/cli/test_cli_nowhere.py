@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from labfleet.cli import words
+from labfleet.cli.kit import words
 
 FULL = "/dev/full"
 

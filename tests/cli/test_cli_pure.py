@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labfleet.cli import exits, paths, sse, targets, waiting, watching, words, yamltext
+from labfleet.cli.commands import waiting, watching
+from labfleet.cli.kit import exits, paths, sse, targets, words, yamltext
 from labfleet.resources import documents
 from labfleet.resources.kinds import KINDS
 

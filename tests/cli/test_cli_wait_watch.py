@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from labfleet.cli import waiting
+from labfleet.cli.commands import waiting
 
 
 def step(phase, **status):

@@ -17,9 +17,9 @@ from labfleet.adapters.aws.clients import Clients, Credentials, Deadlines
 from labfleet.adapters.aws.compute import Ec2
 from labfleet.adapters.aws.runner import ThreadRunner
 from labfleet.interfaces.compute import Compute, LaunchRequest, Leftover, MetricPoint
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import EPOCH, Dice
 from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.dice import EPOCH, Dice
 from labfleet.rehearsal.worlds import cml, ec2, ec2_client, ec2_wire
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.machine import AwsSettings

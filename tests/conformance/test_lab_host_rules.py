@@ -19,10 +19,11 @@ from cml_simulator.core.world import Server
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.interfaces.lab_host import HostAddress, LabHost, LabHosts
 from labfleet.kernel import errors
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import SECRET, Dice
 from labfleet.rehearsal.faults import Luck, Plan
-from labfleet.rehearsal.worlds import cml, cml_wire, people
+from labfleet.rehearsal.people import people
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.dice import SECRET, Dice
+from labfleet.rehearsal.worlds import cml, cml_wire
 from labfleet.rehearsal.worlds.wire import Wire
 
 LAB = people.topology("pair", ["alpine", "alpine"])

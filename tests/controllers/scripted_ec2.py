@@ -17,8 +17,8 @@ from typing import Any
 from labfleet.adapters.aws import launches
 from labfleet.interfaces.compute import Instance, LaunchRequest, Leftover, MetricPoint
 from labfleet.kernel import errors
-from labfleet.rehearsal.dice import Dice
 from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.time.dice import Dice
 from labfleet.rehearsal.worlds.cml import Racks
 from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
 from labfleet.rehearsal.worlds.ec2_client import Ec2

@@ -12,7 +12,7 @@ from world import HOUR, MACHINE, World, world
 
 from labfleet.controllers.session import look
 from labfleet.controllers.worker import look as worker_look
-from labfleet.decisions.lifecycle import worker_phases
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import conditions
 from labfleet.resources.session import Session
 from labfleet.resources.telemetry import Room

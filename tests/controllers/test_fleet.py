@@ -20,7 +20,7 @@ from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import verbs
+from labfleet.service.verbs import lifecycle as verbs
 
 POOL = Key("Pool", "default", "p1")
 TEMPLATE: dict[str, Any] = {
@@ -59,7 +59,7 @@ def test_a_binding_takes_session_ports_and_ledger_in_one_commit() -> None:
                 for event in await w.store.events_of(w.get_session().key)
                 if b'"SCHEDULED"' in event.doc and event.actor == "scheduler"
             ]
-            from labfleet.service import ledger_rows
+            from labfleet.service.core import ledger_rows
 
             row = ledger_rows.of(w.get_worker().key)
             with pytest.raises(errors.Conflict):
@@ -232,7 +232,7 @@ def touch(worker: Worker) -> Any:
     """Return the commit of somebody who reserves on a worker."""
     from labfleet.interfaces import store as stores
     from labfleet.resources import kinds
-    from labfleet.service import ledger_rows
+    from labfleet.service.core import ledger_rows
 
     put = stores.Put(worker.key, worker.metadata.uid, kinds.encode(worker), {})
     row = ledger_rows.touch(ledger_rows.of(worker.key))
@@ -477,7 +477,7 @@ def binding(w: World, name: str) -> Any:
     from labfleet.interfaces import store as stores
     from labfleet.resources import kinds
     from labfleet.resources.amounts import Amounts, Reservation
-    from labfleet.service import ledger_rows
+    from labfleet.service.core import ledger_rows
 
     session = w.get_session(name)
     now = w.clock.now()

@@ -15,7 +15,7 @@ from labfleet.resources import conditions
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.region import Region
 from labfleet.resources.worker import FINALIZER_INSTANCE, Worker
-from labfleet.service import adoption, objects
+from labfleet.service.verbs import adoption, objects
 
 REGION = "us-east-1"
 ACTS = ("launch", "start", "stop", "terminate", "register", "deregister", "claim")

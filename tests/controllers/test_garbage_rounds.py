@@ -15,7 +15,8 @@ from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.region import Region
 from labfleet.resources.worker import Worker
-from labfleet.service import objects, regions
+from labfleet.service.reads import regions
+from labfleet.service.verbs import objects
 
 REGION = "us-east-1"
 

@@ -10,7 +10,7 @@ from virtual_time import play
 from world import ADMIN, world
 
 from labfleet.controllers.worker.idle import IdleController
-from labfleet.service import settings_verbs
+from labfleet.service.verbs import settings_verbs
 
 
 def test_a_pause_while_an_old_worker_is_looked_at_holds_its_stop(

@@ -22,7 +22,8 @@ from labfleet.resources.idle import ActivityEvent
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker
-from labfleet.service import settings_verbs, verbs
+from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import settings_verbs
 
 SEEN: dict[str, Any] = {**MACHINE, "cml": {**MACHINE["cml"], "enableTelemetry": True}}
 PERSON = "5c1f9d6a-3b52-4e0c-9a77-0d2f6be1c3a4"

@@ -9,7 +9,7 @@ from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
-from labfleet.service import settings_verbs
+from labfleet.service.verbs import settings_verbs
 
 OF_THE_RECORD = {
     "phase_since", "conditions", "idle", "console", "attempt", "message", "errors",

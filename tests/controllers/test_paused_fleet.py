@@ -18,7 +18,8 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import objects, settings_verbs, verbs
+from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import objects, settings_verbs
 
 
 def pool(w: World) -> Pool:

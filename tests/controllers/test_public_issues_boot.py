@@ -15,7 +15,8 @@ from virtual_time import play
 from world import World, world
 
 from labfleet.controllers.worker import act, chores, look
-from labfleet.decisions.lifecycle import worker_hosting, worker_up
+from labfleet.decisions.lifecycle.worker import hosting as worker_hosting
+from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.kernel import errors
 from labfleet.resources import alerts, conditions
 from labfleet.resources.worker import Worker

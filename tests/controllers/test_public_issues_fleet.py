@@ -17,8 +17,8 @@ from world import World, world
 
 from labfleet.controllers.session import look
 from labfleet.decisions import demand
-from labfleet.decisions.lifecycle import session as lifecycle
-from labfleet.decisions.lifecycle.session_draft import Draft, Step
+from labfleet.decisions.lifecycle.session import decide as lifecycle
+from labfleet.decisions.lifecycle.session.draft import Draft, Step
 from labfleet.interfaces.lab_host import Lab
 
 Patch = pytest.MonkeyPatch

@@ -12,7 +12,7 @@ from labfleet.adapters.aws import compute, inline
 from labfleet.adapters.aws.clients import Credentials
 from labfleet.adapters.aws.runner import InlineRunner
 from labfleet.controllers.worker.inventory import Inventory
-from labfleet.rehearsal.dice import Clock
+from labfleet.rehearsal.time.dice import Clock
 
 WORKERS = 1000
 REGION = "eu-west-1"

@@ -12,7 +12,7 @@ from world import ADMIN, MACHINE, TOPOLOGY, World, later, world
 
 from labfleet.resources import conditions, topology
 from labfleet.resources.session import TERMINAL
-from labfleet.service import verbs
+from labfleet.service.verbs import lifecycle as verbs
 
 PHASES = ("PENDING", "SCHEDULED", "INSTANTIATING", "READY", "RUNNING", "COLLECTING", "STOPPING")
 

@@ -21,9 +21,9 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.meta import Key
 from labfleet.resources.webhook import Webhook
-from labfleet.service import verbs
-from labfleet.service.access import Principal, Role
-from labfleet.service.parts import Caller
+from labfleet.service.core.access import Principal, Role
+from labfleet.service.core.parts import Caller
+from labfleet.service.verbs import lifecycle as verbs
 
 ADMIN = Caller(Principal("ada", Role.ADMIN, "ada"))
 KEY = Key("Webhook", "default", "h")

@@ -12,7 +12,7 @@ from labfleet.controllers.worker import console
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.kinds import KINDS
-from labfleet.service import objects
+from labfleet.service.verbs import objects
 
 
 async def tagged(w: World, **tags: str | None) -> None:

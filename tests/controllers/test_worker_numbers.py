@@ -14,8 +14,8 @@ from labfleet.interfaces.store import SeriesRow
 from labfleet.kernel import errors
 from labfleet.resources import conditions, series
 from labfleet.resources.worker import ScheduledEvent, Worker
-from labfleet.service import series as reading
-from labfleet.service import telemetry
+from labfleet.service.reads import series as reading
+from labfleet.service.reads import telemetry
 
 
 async def up(w: World) -> None:

@@ -14,7 +14,7 @@ from world import ADMIN, MACHINE, World, world
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.meta import Key
-from labfleet.service import verbs
+from labfleet.service.verbs import lifecycle as verbs
 
 
 def machine(**parts: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
-from labfleet.rehearsal.dice import EPOCH
+from labfleet.rehearsal.time.dice import EPOCH
 
 START = EPOCH + timedelta(seconds=1000)
 """The instant at which the loop begins."""

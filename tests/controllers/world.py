@@ -23,7 +23,8 @@ from virtual_time import Ids
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
-from labfleet.decisions.lifecycle import session_phases, worker_phases
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Controller
 from labfleet.engine.effects import Effects
@@ -32,14 +33,15 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.dice import Clock, Dice
+from labfleet.rehearsal.time.dice import Clock, Dice
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, SecretRef
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
-from labfleet.service import objects, verbs
-from labfleet.service.access import Principal, Role
-from labfleet.service.parts import Caller, Parts
+from labfleet.service.core.access import Principal, Role
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline
 

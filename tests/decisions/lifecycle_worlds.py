@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from labfleet.decisions.lifecycle import session as sessions
-from labfleet.decisions.lifecycle import session_phases
-from labfleet.decisions.lifecycle import worker as workers
-from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.decisions.lifecycle.session import decide as sessions
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.worker import decide as workers
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources.machine import CmlSettings, LicenceSettings, Machine
 from labfleet.resources.meta import Metadata, SecretRef
 from labfleet.resources.session import TERMINAL, LabStatus, Session, SessionPhase, SessionSpec

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_worlds import START, Server, check_session, session
 
-from labfleet.decisions.lifecycle import session as lifecycle
-from labfleet.decisions.lifecycle import session_phases as phases
+from labfleet.decisions.lifecycle.session import decide as lifecycle
+from labfleet.decisions.lifecycle.session import phases
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.session import (

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lifecycle_worlds import machine, worker
 
-from labfleet.decisions.lifecycle import session as lifecycle
-from labfleet.decisions.lifecycle import session_start
+from labfleet.decisions.lifecycle.session import decide as lifecycle
+from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.meta import Effect, Metadata

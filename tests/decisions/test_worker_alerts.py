@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from lifecycle_worlds import START, worker
 
 from labfleet.decisions import placement, vitals
-from labfleet.decisions.lifecycle import worker as lifecycle
-from labfleet.decisions.lifecycle import worker_alerts, worker_phases
+from labfleet.decisions.lifecycle.worker import alerts as worker_alerts
+from labfleet.decisions.lifecycle.worker import decide as lifecycle
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import alerts, conditions
 from labfleet.resources.fleet_settings import Thresholds
 from labfleet.resources.telemetry import (

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from lifecycle_worlds import START, worker
 
-from labfleet.decisions.lifecycle import worker as lifecycle
-from labfleet.decisions.lifecycle import worker_health, worker_phases
+from labfleet.decisions.lifecycle.worker import decide as lifecycle
+from labfleet.decisions.lifecycle.worker import health as worker_health
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.telemetry import (

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_worlds import START, Cloud, check_worker, machine, worker
 
-from labfleet.decisions.lifecycle import worker as lifecycle
-from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.decisions.lifecycle.worker import decide as lifecycle
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import (

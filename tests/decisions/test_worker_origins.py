@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lifecycle_worlds import START, machine, worker
 
-from labfleet.decisions.lifecycle import worker as workers
-from labfleet.decisions.lifecycle import worker_outside
-from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.decisions.lifecycle.worker import decide as workers
+from labfleet.decisions.lifecycle.worker import outside as worker_outside
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
 from labfleet.resources.worker import (
     FINALIZER_INSTANCE,

@@ -18,9 +18,10 @@ import click
 import pytest
 
 from labfleet.app import settings
-from labfleet.cli import ground
+from labfleet.cli.kit import ground
 from labfleet.cli.main import root
-from labfleet.decisions.lifecycle import session_phases, worker_phases
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.entry import PROGRAMS
 from labfleet.resources import manifests, topology
 

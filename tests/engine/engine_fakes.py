@@ -11,7 +11,7 @@ from hand_clock import START, HandClock, pump
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.dice import Dice
+from labfleet.rehearsal.time.dice import Dice
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster, ClusterSpec
 from labfleet.resources.meta import Key, Metadata

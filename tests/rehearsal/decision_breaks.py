@@ -14,12 +14,12 @@ from labfleet.controllers.session.reconcile import observations
 from labfleet.controllers.worker import inventory
 from labfleet.controllers.worker.idle import IdleController
 from labfleet.decisions import scaling
-from labfleet.decisions.lifecycle import session as session_rules
-from labfleet.decisions.lifecycle import session_draft
+from labfleet.decisions.lifecycle.session import decide as session_rules
+from labfleet.decisions.lifecycle.session import draft as session_draft
 from labfleet.engine import election
 from labfleet.engine.controller import Again
 from labfleet.interfaces import store as stores
-from labfleet.rehearsal.run import Options
+from labfleet.rehearsal.seeds.run import Options
 from labfleet.resources.session import SessionPhase
 
 

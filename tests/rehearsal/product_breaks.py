@@ -20,21 +20,17 @@ from labfleet.controllers.worker import inventory, launch
 from labfleet.controllers.worker import look as worker_look
 from labfleet.controllers.worker.idle import IdleController
 from labfleet.decisions import demand, garbage, ledger, pausing, placement, port_numbers
-from labfleet.decisions.lifecycle import (
-    session as session_rules,
-)
-from labfleet.decisions.lifecycle import (
-    session_start,
-    worker,
-    worker_down,
-    worker_draft,
-    worker_up,
-)
+from labfleet.decisions.lifecycle.session import decide as session_rules
+from labfleet.decisions.lifecycle.session import start as session_start
+from labfleet.decisions.lifecycle.worker import decide as worker
+from labfleet.decisions.lifecycle.worker import down as worker_down
+from labfleet.decisions.lifecycle.worker import draft as worker_draft
+from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.interfaces import store as stores
-from labfleet.rehearsal.run import Options
+from labfleet.rehearsal.seeds.run import Options
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import FINALIZER_INSTANCE, Ec2Status, WorkerPhase
-from labfleet.service import adoption
+from labfleet.service.verbs import adoption
 from labfleet.stores import sqlite
 
 Patch = pytest.MonkeyPatch
@@ -138,7 +134,7 @@ def ignore_sessions(patch: Patch) -> None:
 def forget_licences(patch: Patch) -> None:
     """Let go of a licence without giving it back and without a word."""
     patch.setattr(worker_draft, "must_return_licence", lambda draft: False)
-    from labfleet.decisions.lifecycle import worker_hosting
+    from labfleet.decisions.lifecycle.worker import hosting as worker_hosting
 
     for module in (worker_hosting, worker_up):
         patch.setattr(module, "must_return_licence", lambda draft: False)

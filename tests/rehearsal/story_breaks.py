@@ -11,8 +11,10 @@ from typing import Any
 from product_breaks import Break, Patch, leak_for_nothing
 
 from labfleet.decisions import scaling
-from labfleet.decisions.lifecycle import worker, worker_external, worker_phases
-from labfleet.rehearsal.run import Options
+from labfleet.decisions.lifecycle.worker import decide as worker
+from labfleet.decisions.lifecycle.worker import external as worker_external
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.rehearsal.seeds.run import Options
 from labfleet.resources import conditions
 from labfleet.resources.pool import PoolPhase
 from labfleet.resources.worker import FINALIZER_LICENCE, WorkerPhase

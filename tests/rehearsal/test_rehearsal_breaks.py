@@ -7,7 +7,7 @@ import product_breaks
 import pytest
 import story_breaks
 
-from labfleet.rehearsal.run import rehearse
+from labfleet.rehearsal.seeds.run import rehearse
 
 BREAKS = {**product_breaks.BREAKS, **decision_breaks.BREAKS, **story_breaks.BREAKS}
 SEEDS = 50

@@ -11,10 +11,11 @@ import pytest
 from cml_simulator.core import fleet as servers
 from labfleet.interfaces.lab_host import HostAddress, LabHost
 from labfleet.kernel import errors
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import SECRET, Dice
 from labfleet.rehearsal.faults import Luck, Plan
-from labfleet.rehearsal.worlds import cml, people
+from labfleet.rehearsal.people import people
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.dice import SECRET, Dice
+from labfleet.rehearsal.worlds import cml
 from labfleet.rehearsal.worlds.wire import Wire
 
 LAB = people.topology("pair", ["alpine", "alpine"])

@@ -9,9 +9,9 @@ import pytest
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import EPOCH, Clock, Dice
 from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.dice import EPOCH, Clock, Dice
 from labfleet.rehearsal.worlds.database import Lane, PatientStore, Session, Shared
 from labfleet.resources.meta import Key
 

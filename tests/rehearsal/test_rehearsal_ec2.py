@@ -9,9 +9,9 @@ import pytest
 
 from labfleet.interfaces.compute import LaunchRequest
 from labfleet.kernel import errors
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import Dice
 from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.dice import Dice
 from labfleet.rehearsal.worlds import cml, ec2, ec2_client
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.machine import AwsSettings

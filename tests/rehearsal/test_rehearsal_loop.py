@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from labfleet.rehearsal import loop as loops
+from labfleet.rehearsal.time import loop as loops
 
 ROOT = Path(__file__).resolve().parents[2]
 
 BUSY = """
 import asyncio
-from labfleet.rehearsal import loop as loops
+from labfleet.rehearsal.time import loop as loops
 
 
 async def main(loop):

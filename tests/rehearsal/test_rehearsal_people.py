@@ -10,13 +10,14 @@ import pytest
 from labfleet.interfaces.compute import Leftover
 from labfleet.kernel import errors
 from labfleet.rehearsal import faults
-from labfleet.rehearsal import loop as loops
 from labfleet.rehearsal.faults import Happening, Plan
-from labfleet.rehearsal.happenings import play
-from labfleet.rehearsal.pauses import Pauses
-from labfleet.rehearsal.run import Options, rehearse
-from labfleet.rehearsal.stage import Stage
-from labfleet.rehearsal.worlds import desk_wire, ec2_client
+from labfleet.rehearsal.replicas import desk_wire
+from labfleet.rehearsal.rules.pauses import Pauses
+from labfleet.rehearsal.seeds.run import Options, rehearse
+from labfleet.rehearsal.stage.happenings import play
+from labfleet.rehearsal.stage.stage import Stage
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.worlds import ec2_client
 from labfleet.resources.fleet_settings import Settings, SettingsSpec
 from labfleet.resources.meta import Metadata
 from labfleet.resources.pool import Pool, PoolSpec

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from labfleet.rehearsal import faults, main, playing, shrinking
-from labfleet.rehearsal.invariants import Invariants
-from labfleet.rehearsal.run import Options, plan_of, rehearse
+from labfleet.rehearsal import faults, main
+from labfleet.rehearsal.rules.invariants import Invariants
+from labfleet.rehearsal.seeds import playing, shrinking
+from labfleet.rehearsal.seeds.run import Options, plan_of, rehearse
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = Options(hours=1.5)
@@ -220,7 +221,7 @@ def test_hundred_plans_hold_every_kind() -> None:
 def test_python_versions_agree_on_the_log() -> None:
     """This Python and 3.11 give the same log and schedule, whatever the hash seed."""
     code = (
-        "from labfleet.rehearsal.run import Options, rehearse\n"
+        "from labfleet.rehearsal.seeds.run import Options, rehearse\n"
         "for seed in (5, 6):\n"
         "    got = rehearse(seed, Options(hours=2))\n"
         "    print(got.log, got.schedule)\n"

@@ -8,19 +8,20 @@ import pytest
 from product_breaks import leak_for_nothing
 
 from labfleet.interfaces.compute import LaunchRequest
-from labfleet.rehearsal import faults, happenings
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.excuses import BEFORE_SECONDS, Excuses
+from labfleet.rehearsal import faults
 from labfleet.rehearsal.faults import Happening, Luck, Plan, Window
-from labfleet.rehearsal.finalizers import Finalizers
-from labfleet.rehearsal.happenings import play
-from labfleet.rehearsal.impairment import CALL_SECONDS, Impairment
-from labfleet.rehearsal.invariants import Invariants
-from labfleet.rehearsal.run import Options, rehearse
-from labfleet.rehearsal.stage import Stage
+from labfleet.rehearsal.people.operators import Operators
+from labfleet.rehearsal.people.people import People
+from labfleet.rehearsal.rules.excuses import BEFORE_SECONDS, Excuses
+from labfleet.rehearsal.rules.finalizers import Finalizers
+from labfleet.rehearsal.rules.impairment import CALL_SECONDS, Impairment
+from labfleet.rehearsal.rules.invariants import Invariants
+from labfleet.rehearsal.seeds.run import Options, rehearse
+from labfleet.rehearsal.stage import happenings
+from labfleet.rehearsal.stage.happenings import play
+from labfleet.rehearsal.stage.stage import Stage
+from labfleet.rehearsal.time import loop as loops
 from labfleet.rehearsal.worlds.ec2 import Thing
-from labfleet.rehearsal.worlds.operators import Operators
-from labfleet.rehearsal.worlds.people import People
 from labfleet.resources.machine import AwsSettings
 from labfleet.resources.meta import Metadata
 from labfleet.resources.pool import FINALIZER_WORKERS, Pool, PoolSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from labfleet.rehearsal.surplus import SLACK_SECONDS, Surplus
+from labfleet.rehearsal.rules.surplus import SLACK_SECONDS, Surplus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.pool import Pool, PoolSpec, Scaling, ScalingPolicy
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus

@@ -10,12 +10,13 @@ from cml_simulator.core import builder, lifecycle
 from cml_simulator.core import topology as drawings
 from cml_simulator.core.world import ADMIN_ID
 from labfleet.interfaces.compute import LaunchRequest
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import Dice
 from labfleet.rehearsal.faults import Luck, Plan
-from labfleet.rehearsal.stage import Stage
-from labfleet.rehearsal.truth import Truth
-from labfleet.rehearsal.worlds import cml, ec2, people
+from labfleet.rehearsal.people import people
+from labfleet.rehearsal.rules.truth import Truth
+from labfleet.rehearsal.stage.stage import Stage
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.worlds import cml, ec2
 from labfleet.resources import topology
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import AwsSettings, CmlSettings, Machine

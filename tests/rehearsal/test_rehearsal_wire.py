@@ -13,11 +13,12 @@ from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, ReplyLost
 from labfleet.interfaces.lab_host import HostAddress
 from labfleet.kernel import errors
-from labfleet.rehearsal import loop as loops
-from labfleet.rehearsal.dice import SECRET, Dice
 from labfleet.rehearsal.faults import Luck, Plan
-from labfleet.rehearsal.run import Options, rehearse
-from labfleet.rehearsal.worlds import cml, cml_wire, people
+from labfleet.rehearsal.people import people
+from labfleet.rehearsal.seeds.run import Options, rehearse
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.dice import SECRET, Dice
+from labfleet.rehearsal.worlds import cml, cml_wire
 from labfleet.resources.machine import TlsSettings
 
 LAB = people.topology("pair", ["alpine", "alpine"])

@@ -13,13 +13,15 @@ import msgspec
 import pytest
 
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking, columns, plan, report, table, variations, verdict
-from labfleet.rehearsal.columns import Column
-from labfleet.rehearsal.invariants import Violation
-from labfleet.rehearsal.plan import Best
-from labfleet.rehearsal.report import Question
-from labfleet.rehearsal.tally import Figures
-from labfleet.rehearsal.what_if import Answer
+from labfleet.rehearsal import asking
+from labfleet.rehearsal.answers import columns, report, table, verdict
+from labfleet.rehearsal.answers.columns import Column
+from labfleet.rehearsal.answers.report import Question
+from labfleet.rehearsal.figures.tally import Figures
+from labfleet.rehearsal.plans import plan, variations
+from labfleet.rehearsal.plans.plan import Best
+from labfleet.rehearsal.rules.invariants import Violation
+from labfleet.rehearsal.whatif.what_if import Answer
 
 RULE = Best()
 EMPTY: dict[str, Any] = dict.fromkeys(columns.FIGURES, 0)

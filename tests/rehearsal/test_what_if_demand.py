@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking, demand, demand_file, plan
-from labfleet.rehearsal.plan import Exam, Generated
+from labfleet.rehearsal import asking
+from labfleet.rehearsal.plans import demand, demand_file, plan
+from labfleet.rehearsal.plans.plan import Exam, Generated
 
 PLAN = """\
 templates: [{name: metal, instanceType: m5zn.metal}]

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from labfleet.rehearsal import breakdown, tally
-from labfleet.rehearsal.demand import Wish
-from labfleet.rehearsal.stays import Post, Stay
-from labfleet.rehearsal.tally import Tally, figures
+from labfleet.rehearsal.figures import tally
+from labfleet.rehearsal.figures.stays import Post, Stay
+from labfleet.rehearsal.figures.tally import Tally, figures
+from labfleet.rehearsal.plans.demand import Wish
+from labfleet.rehearsal.whatif import breakdown
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.meta import Key
 from labfleet.resources.session import SessionPhase

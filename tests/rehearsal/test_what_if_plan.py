@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking, plan
+from labfleet.rehearsal import asking
+from labfleet.rehearsal.plans import plan
 from labfleet.resources import prices
 
 PLAN = """\

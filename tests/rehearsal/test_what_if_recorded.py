@@ -14,7 +14,9 @@ import pytest
 
 from labfleet.interfaces.store import Event
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking, plan, recording, tally
+from labfleet.rehearsal import asking
+from labfleet.rehearsal.figures import tally
+from labfleet.rehearsal.plans import plan, recording
 from labfleet.resources import kinds
 from labfleet.resources.machine import CmlSettings, Machine
 from labfleet.resources.meta import Metadata, Resource, SecretRef

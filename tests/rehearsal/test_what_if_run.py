@@ -9,20 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from labfleet.rehearsal import (
-    asking,
-    columns,
-    demand,
-    loop,
-    main,
-    plan,
-    recording,
-    tally,
-    verdict,
-    what_if,
-)
-from labfleet.rehearsal.dice import EPOCH
-from labfleet.rehearsal.what_if import Answer, Case, play
+from labfleet.rehearsal import asking, main
+from labfleet.rehearsal.answers import columns, verdict
+from labfleet.rehearsal.figures import tally
+from labfleet.rehearsal.plans import demand, plan, recording
+from labfleet.rehearsal.time import loop
+from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.whatif import what_if
+from labfleet.rehearsal.whatif.what_if import Answer, Case, play
 from labfleet.stores.fleet_store import event_of
 
 PLAN = """\

@@ -17,9 +17,9 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS
-from labfleet.service import objects
-from labfleet.service.access import Principal, Role
-from labfleet.service.parts import Caller, Parts
+from labfleet.service.core.access import Principal, Role
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline
 

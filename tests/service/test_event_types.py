@@ -25,11 +25,11 @@ from labfleet.resources.worker import (
     WorkerPhase,
     WorkerSpec,
 )
-from labfleet.service import objects
-from labfleet.service.access import Principal, Role
-from labfleet.service.event_types import TYPES, changes
-from labfleet.service.parts import Caller
-from labfleet.service.webhook_rules import url_problem
+from labfleet.service.core.access import Principal, Role
+from labfleet.service.core.event_types import TYPES, changes
+from labfleet.service.core.parts import Caller
+from labfleet.service.kinds.webhook_rules import url_problem
+from labfleet.service.verbs import objects
 
 NOW = datetime(2026, 11, 28, 9, tzinfo=UTC)
 BASE = Worker(metadata=Metadata(name="w"), spec=WorkerSpec())

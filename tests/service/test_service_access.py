@@ -9,8 +9,11 @@ from fleet_world import ADMIN, World, who
 
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
-from labfleet.service import access, explain, listing, objects, tokens, verbs
-from labfleet.service.access import Principal, Role
+from labfleet.service.core import access, tokens
+from labfleet.service.core.access import Principal, Role
+from labfleet.service.reads import explain, listing
+from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import objects
 
 ALLOWED = {
     ("admin", "tokens", "Token"): True,

@@ -11,8 +11,9 @@ from fleet_world import ADMIN, World, who
 from labfleet.kernel import errors
 from labfleet.resources.cluster import SimulationPhase
 from labfleet.resources.kinds import KINDS
-from labfleet.service import admission, explain, objects
-from labfleet.service.parts import Refused
+from labfleet.service.core.parts import Refused
+from labfleet.service.reads import explain
+from labfleet.service.verbs import admission, objects
 
 RUN = {"cost": {"cpu": 1, "memory": "1Gi"}, "durationSeconds": 60}
 PROGRAM = who("internal", "runner")

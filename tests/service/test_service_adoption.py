@@ -15,8 +15,10 @@ from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.meta import Metadata, SecretRef
 from labfleet.resources.region import Region
 from labfleet.resources.worker import Worker
-from labfleet.service import adoption, objects, regions, verbs
-from labfleet.service.parts import Refused
+from labfleet.service.core.parts import Refused
+from labfleet.service.reads import regions
+from labfleet.service.verbs import adoption, objects
+from labfleet.service.verbs import lifecycle as verbs
 
 REGION = "us-east-1"
 WORKER = KINDS["Worker"]

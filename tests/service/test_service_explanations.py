@@ -11,7 +11,7 @@ from fleet_world import ADMIN, START, world
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.meta import Metadata
-from labfleet.service.explain import explain
+from labfleet.service.reads.explain import explain
 
 
 @pytest.mark.asyncio

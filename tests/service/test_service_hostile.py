@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from fleet_world import ADMIN, MACHINE, TOPOLOGY, World
 
-from labfleet.api.system_routes import TokenRequest
-from labfleet.api.verb_routes import DrainRequest, ExtendRequest
+from labfleet.api.verbs.system_routes import TokenRequest
+from labfleet.api.verbs.verb_routes import DrainRequest, ExtendRequest
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
-from labfleet.service import intake, objects
+from labfleet.service.core import intake
+from labfleet.service.verbs import objects
 
 FAR = ["9999-12-31T23:59:59-12:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+12:00"]
 UNHASHABLE: list[object] = [[], {}, [[]], {"a": []}]

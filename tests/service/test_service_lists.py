@@ -9,8 +9,8 @@ from fleet_world import ADMIN, World, who
 
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
-from labfleet.service import listing
-from labfleet.service.listing import Query
+from labfleet.service.reads import listing
+from labfleet.service.reads.listing import Query
 
 ROW = KINDS["Session"]
 

@@ -10,7 +10,7 @@ from fleet_world import ADMIN, MACHINE, World
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.worker import Worker
-from labfleet.service import objects
+from labfleet.service.verbs import objects
 
 
 def made_of(**aws: Any) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker
-from labfleet.service import objects, verbs
-from labfleet.service.parts import Refused, Stale
+from labfleet.service.core.parts import Refused, Stale
+from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import objects
 
 BAD_NAMES = ["_x", "-x", "é", "李雷", "x" * 64, "a-b/c", "a/b-c", "ADMIN", "e\u0301", "a\0b", ""]
 

@@ -8,8 +8,8 @@ from fleet_world import ADMIN, MACHINE, world
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import SecretRef
-from labfleet.service import adoption, objects
-from labfleet.service.parts import Refused
+from labfleet.service.core.parts import Refused
+from labfleet.service.verbs import adoption, objects
 
 WORKER = KINDS["Worker"]
 

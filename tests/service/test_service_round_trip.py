@@ -12,7 +12,7 @@ from fleet_world import ADMIN, World, world
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import OwnerReference
-from labfleet.service import objects
+from labfleet.service.verbs import objects
 
 
 async def held(w: World) -> dict[str, Any]:

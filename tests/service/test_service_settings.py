@@ -11,9 +11,10 @@ from labfleet.kernel import errors
 from labfleet.resources.fleet_settings import NAME, Settings
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import Pool
-from labfleet.service import explain, objects, settings_verbs
-from labfleet.service.fleet_settings import SettingsReader
-from labfleet.service.parts import Refused
+from labfleet.service.core.fleet_settings import SettingsReader
+from labfleet.service.core.parts import Refused
+from labfleet.service.reads import explain
+from labfleet.service.verbs import objects, settings_verbs
 
 ROW = KINDS["Settings"]
 OPERATOR = who("operator", "otto")

@@ -19,8 +19,11 @@ from labfleet.resources.session import (
     SessionPhase,
 )
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import explain, ledger_rows, observations, verbs
-from labfleet.service.parts import Refused
+from labfleet.service.core import ledger_rows
+from labfleet.service.core.parts import Refused
+from labfleet.service.reads import explain
+from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import observations
 
 HOUR = timedelta(hours=1)
 

@@ -17,10 +17,10 @@ from fleet_world import world as opened
 
 from labfleet.api import application
 from labfleet.api.front import Front
-from labfleet.api.ring import Ring
+from labfleet.api.streams.ring import Ring
 from labfleet.interfaces import store as stores
 from labfleet.resources.meta import Metadata
-from labfleet.service.tokens import Tokens
+from labfleet.service.core.tokens import Tokens
 from labfleet.web import application as pages
 from labfleet.web import doors
 

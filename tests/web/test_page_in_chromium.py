@@ -18,7 +18,7 @@ from fleet_world import ADMIN
 from labfleet.app import serving
 from labfleet.app.settings import Settings
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
-from labfleet.service import settings_verbs
+from labfleet.service.verbs import settings_verbs
 
 pytestmark = pytest.mark.real
 EVIL = "<img src=x onerror=document.title='broken'>"

@@ -14,7 +14,7 @@ from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
-from labfleet.service import objects, settings_verbs
+from labfleet.service.verbs import objects, settings_verbs
 from labfleet.web import application as pages
 from labfleet.web import words
 

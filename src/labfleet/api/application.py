@@ -12,29 +12,27 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.params import HeaderParameter, QueryParameter
 
-from labfleet.api import (
+from labfleet.api import front
+from labfleet.api.compatible import seed_routes, worker_seed_routes
+from labfleet.api.core import openapi, problems
+from labfleet.api.core.endpoints import JSON, Ask, Shape, endpoint
+from labfleet.api.front import App, Credentials, Done, Front
+from labfleet.api.kinds import kind_routes
+from labfleet.api.streams.ring import Ring
+from labfleet.api.streams.stream import CLIENTS, Stream
+from labfleet.api.verbs import (
     adoption_routes,
-    front,
     idle_routes,
-    kind_routes,
     log_routes,
-    openapi,
-    problems,
-    seed_routes,
     settings_routes,
     system_routes,
     telemetry_routes,
     verb_routes,
-    worker_seed_routes,
 )
-from labfleet.api.endpoints import JSON, Ask, Shape, endpoint
-from labfleet.api.front import App, Credentials, Done, Front
-from labfleet.api.ring import Ring
-from labfleet.api.stream import CLIENTS, Stream
-from labfleet.api.system_routes import Metrics, Readiness, System
+from labfleet.api.verbs.system_routes import Metrics, Readiness, System
 from labfleet.kernel import errors
-from labfleet.service.parts import Parts
-from labfleet.service.tokens import Tokens
+from labfleet.service.core.parts import Parts
+from labfleet.service.core.tokens import Tokens
 
 _EVENTS = "text/event-stream"
 Words = Annotated[str, QueryParameter(description="Only these; several with commas.")]

@@ -13,18 +13,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from labfleet.api import problems, seed_stream, stream
-from labfleet.api.endpoints import CALLER
-from labfleet.api.open_stream import Receive, Scope, Send
-from labfleet.api.seed_stream import SeedStream
-from labfleet.api.status_stream import StatusStream
-from labfleet.api.stream import Stream
+from labfleet.api.compatible import seed_stream
+from labfleet.api.compatible.seed_stream import SeedStream
+from labfleet.api.compatible.status_stream import StatusStream
+from labfleet.api.core import problems
+from labfleet.api.core.endpoints import CALLER
+from labfleet.api.streams import stream
+from labfleet.api.streams.open_stream import Receive, Scope, Send
+from labfleet.api.streams.stream import Stream
 from labfleet.kernel import clock, errors
-from labfleet.service import access
-from labfleet.service.access import Principal
-from labfleet.service.fleet_settings import Pause
-from labfleet.service.parts import Caller, Parts
-from labfleet.service.tokens import Tokens
+from labfleet.service.core import access
+from labfleet.service.core.access import Principal
+from labfleet.service.core.fleet_settings import Pause
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.tokens import Tokens
 
 BODY_LIMIT = 8 * 2**20
 BODY_SECONDS = 30.0

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import uvloop
 
 from labfleet.api import application
-from labfleet.api.ring import Ring
+from labfleet.api.streams.ring import Ring
 from labfleet.app import logs, notifying, serving, wiring
 from labfleet.app.settings import ROLES, Settings, load
 from labfleet.app.system import SystemIds
 from labfleet.engine.feed import Feed
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.kernel import errors
-from labfleet.service.tokens import Tokens
+from labfleet.service.core.tokens import Tokens
 from labfleet.web import application as pages
 from labfleet.web import doors
 

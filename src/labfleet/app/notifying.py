@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
-from labfleet.service import objects
-from labfleet.service.access import Principal, Role
-from labfleet.service.parts import Caller, Parts
+from labfleet.service.core.access import Principal, Role
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.verbs import objects
 
 TYPES = ("worker.*",)
 WHO = Caller(Principal("environment", Role.ADMIN))

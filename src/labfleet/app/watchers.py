@@ -11,7 +11,7 @@ from labfleet.engine.controller import Controller, Outcome
 from labfleet.engine.supervisor import State
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key
-from labfleet.service.fleet_settings import SettingsReader
+from labfleet.service.core.fleet_settings import SettingsReader
 
 _USUAL = frozenset({Outcome.DONE, Outcome.AGAIN, Outcome.CANCELLED})
 _EXPECTED = frozenset({Outcome.CONFLICT, Outcome.FENCED, Outcome.GONE})

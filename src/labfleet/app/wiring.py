@@ -45,7 +45,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.kernel.rng import Rng
-from labfleet.service.parts import Parts
+from labfleet.service.core.parts import Parts
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 

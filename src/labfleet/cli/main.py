@@ -11,80 +11,108 @@ from typing import Any
 
 import click
 
-from labfleet.cli import exits, ground, options
+from labfleet.cli.kit import exits, ground, options
 from labfleet.kernel import errors
 
 Starter = Callable[[str, Sequence[str]], int]
 
 # Name -> module, the command in it, one line of help.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "get": ("labfleet.cli.read", "get", "List objects, or show some of them."),
+    "get": ("labfleet.cli.commands.read", "get", "List objects, or show some of them."),
     "describe": (
-        "labfleet.cli.describe",
+        "labfleet.cli.commands.describe",
         "describe",
         "Show everything about an object, for people.",
     ),
     "explain": (
-        "labfleet.cli.explain",
+        "labfleet.cli.commands.explain",
         "explain",
         "Say why an object is as it is, and what is short.",
     ),
     "events": (
-        "labfleet.cli.events",
+        "labfleet.cli.commands.events",
         "events",
         "Show what happened to an object, by whom and why.",
     ),
-    "top": ("labfleet.cli.top", "top", "Show what workers use, now or over time."),
-    "alerts": ("labfleet.cli.top", "alerts", "List what asks for somebody, with its fix."),
-    "logs": ("labfleet.cli.logs", "logs", "Show the console text kept of a failed boot."),
-    "watch": ("labfleet.cli.watching", "watch", "Follow objects as they change (get -w)."),
+    "top": ("labfleet.cli.commands.top", "top", "Show what workers use, now or over time."),
+    "alerts": ("labfleet.cli.commands.top", "alerts", "List what asks for somebody, with its fix."),
+    "logs": ("labfleet.cli.commands.logs", "logs", "Show the console text kept of a failed boot."),
+    "watch": ("labfleet.cli.commands.watching", "watch", "Follow objects as they change (get -w)."),
     "wait": (
-        "labfleet.cli.waiting",
+        "labfleet.cli.commands.waiting",
         "wait",
         "Wait until an object has a phase or condition, or is gone.",
     ),
-    "apply": ("labfleet.cli.applying", "apply", "Create or change objects from manifests."),
+    "apply": (
+        "labfleet.cli.commands.applying",
+        "apply",
+        "Create or change objects from manifests.",
+    ),
     "diff": (
-        "labfleet.cli.applying",
+        "labfleet.cli.commands.applying",
         "diff",
         "Show what apply would change; exit 10 when something.",
     ),
-    "delete": ("labfleet.cli.ending", "delete", "Delete objects."),
-    "cancel": ("labfleet.cli.ending", "cancel", "End a session before its time."),
-    "extend": ("labfleet.cli.verbs", "extend", "Give a session more time."),
-    "drain": ("labfleet.cli.verbs", "drain", "Empty a worker by a deadline, or stop doing so."),
-    "cordon": ("labfleet.cli.verbs", "cordon", "Place nothing more on a worker."),
-    "uncordon": ("labfleet.cli.verbs", "uncordon", "Place sessions on a worker again."),
-    "stop": ("labfleet.cli.verbs", "stop", "Stop a worker once it is empty; its disk stays."),
-    "start": ("labfleet.cli.verbs", "start", "Start a stopped worker."),
-    "adopt": ("labfleet.cli.adopting", "adopt", "Manage a server that is there already."),
-    "discovery": ("labfleet.cli.adopting", "discovery", "Show what discovery does and found."),
+    "delete": ("labfleet.cli.commands.ending", "delete", "Delete objects."),
+    "cancel": ("labfleet.cli.commands.ending", "cancel", "End a session before its time."),
+    "extend": ("labfleet.cli.commands.verbs", "extend", "Give a session more time."),
+    "drain": (
+        "labfleet.cli.commands.verbs",
+        "drain",
+        "Empty a worker by a deadline, or stop doing so.",
+    ),
+    "cordon": ("labfleet.cli.commands.verbs", "cordon", "Place nothing more on a worker."),
+    "uncordon": ("labfleet.cli.commands.verbs", "uncordon", "Place sessions on a worker again."),
+    "stop": (
+        "labfleet.cli.commands.verbs",
+        "stop",
+        "Stop a worker once it is empty; its disk stays.",
+    ),
+    "start": ("labfleet.cli.commands.verbs", "start", "Start a stopped worker."),
+    "adopt": ("labfleet.cli.commands.adopting", "adopt", "Manage a server that is there already."),
+    "discovery": (
+        "labfleet.cli.commands.adopting",
+        "discovery",
+        "Show what discovery does and found.",
+    ),
     "garbage": (
-        "labfleet.cli.adopting",
+        "labfleet.cli.commands.adopting",
         "garbage",
         "Show what seems left behind and what happens next.",
     ),
     "resolve": (
-        "labfleet.cli.adopting",
+        "labfleet.cli.commands.adopting",
         "resolve",
         "Close a licence leak once the licence was freed.",
     ),
     "settings": (
-        "labfleet.cli.fleet_settings",
+        "labfleet.cli.commands.fleet_settings",
         "settings",
         "Show and change what holds for the whole fleet.",
     ),
     "pause": (
-        "labfleet.cli.fleet_settings",
+        "labfleet.cli.commands.fleet_settings",
         "pause",
         "Stop every automatic action, of the fleet or of a pool.",
     ),
-    "resume": ("labfleet.cli.fleet_settings", "resume", "Let automatic actions go on."),
-    "idle": ("labfleet.cli.idle", "idle", "Show which workers nobody uses; switch the idle rule."),
-    "token": ("labfleet.cli.tokens", "token", "Make, list and revoke API tokens."),
-    "context": ("labfleet.cli.contexts", "context", "Choose among servers."),
-    "version": ("labfleet.cli.about", "version", "Show the versions of client and server."),
-    "completion": ("labfleet.cli.about", "completion", "Print a shell's completion script."),
+    "resume": ("labfleet.cli.commands.fleet_settings", "resume", "Let automatic actions go on."),
+    "idle": (
+        "labfleet.cli.commands.idle",
+        "idle",
+        "Show which workers nobody uses; switch the idle rule.",
+    ),
+    "token": ("labfleet.cli.commands.tokens", "token", "Make, list and revoke API tokens."),
+    "context": ("labfleet.cli.commands.contexts", "context", "Choose among servers."),
+    "version": (
+        "labfleet.cli.commands.about",
+        "version",
+        "Show the versions of client and server.",
+    ),
+    "completion": (
+        "labfleet.cli.commands.about",
+        "completion",
+        "Print a shell's completion script.",
+    ),
 }
 
 

@@ -28,7 +28,7 @@ from labfleet.controllers.webhooks import WebhookController
 from labfleet.controllers.worker.idle import IdleController
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.reconcile import WorkerController
-from labfleet.decisions.lifecycle import session_phases
+from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
 from labfleet.engine.queue import EVENT, USER, KeyQueue
@@ -40,7 +40,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
-from labfleet.service.parts import Parts
+from labfleet.service.core.parts import Parts
 
 RESYNC_SECONDS = 300.0
 ROUND_RESYNC_SECONDS = 7200.0

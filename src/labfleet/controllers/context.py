@@ -26,7 +26,7 @@ from labfleet.kernel.ids import IdSource
 from labfleet.resources import kinds
 from labfleet.resources.fleet_settings import Layer
 from labfleet.resources.meta import Resource
-from labfleet.service.fleet_settings import SettingsReader
+from labfleet.service.core.fleet_settings import SettingsReader
 
 # Machine seconds that a write waits for the feed: well below what an effect gives its call.
 BEHIND_SECONDS = 2.0

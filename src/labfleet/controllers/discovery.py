@@ -22,8 +22,9 @@ from labfleet.resources import conditions
 from labfleet.resources.fleet_settings import Discovery, sources
 from labfleet.resources.meta import Key
 from labfleet.resources.region import IMAGES_KEPT, Region, RegionStatus
-from labfleet.service import access, adoption
-from labfleet.service.parts import Caller, Parts
+from labfleet.service.core import access
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.verbs import adoption
 
 KEY = Key("Region", "", "discovery")
 ACTOR = "discovery"

@@ -17,7 +17,7 @@ from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
 from labfleet.decisions import breaker, parking, pausing, scaling
-from labfleet.decisions.lifecycle import worker_phases
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -35,8 +35,8 @@ from labfleet.resources.pool import (
 from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
-from labfleet.service import ledger_rows
-from labfleet.service.fleet_settings import PAUSED_MARK
+from labfleet.service.core import ledger_rows
+from labfleet.service.core.fleet_settings import PAUSED_MARK
 
 EVERY = 20.0
 KEPT_LIMIT = 5000

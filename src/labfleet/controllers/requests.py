@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from labfleet.controllers.context import Context
 from labfleet.controllers.session.look import Look
 from labfleet.decisions import placement
-from labfleet.decisions.lifecycle import session as lifecycle
-from labfleet.decisions.lifecycle import session_phases
+from labfleet.decisions.lifecycle.session import decide as lifecycle
+from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.definition import Definition

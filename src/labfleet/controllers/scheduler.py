@@ -18,8 +18,8 @@ from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
 from labfleet.decisions import parking, placement, port_numbers
-from labfleet.decisions.lifecycle import session as lifecycle
-from labfleet.decisions.lifecycle import worker_phases
+from labfleet.decisions.lifecycle.session import decide as lifecycle
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -32,7 +32,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
-from labfleet.service import ledger_rows
+from labfleet.service.core import ledger_rows
 
 KEY = Key("Session", "", "scheduler")
 ACTOR = "scheduler"

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import vitals
-from labfleet.decisions.lifecycle import session_phases
+from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import MetricPoint

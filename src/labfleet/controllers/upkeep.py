@@ -19,8 +19,9 @@ from labfleet.resources.meta import Key
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service import access, admission
-from labfleet.service.parts import Caller, Parts
+from labfleet.service.core import access
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.verbs import admission
 
 KEY = Key("Session", "", "upkeep")
 EVERY = 60.0

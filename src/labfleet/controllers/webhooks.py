@@ -26,8 +26,8 @@ from labfleet.kernel.rng import Rng
 from labfleet.resources import conditions, kinds
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.webhook import Webhook, WebhookStatus
-from labfleet.service import event_types
-from labfleet.service.event_types import Change
+from labfleet.service.core import event_types
+from labfleet.service.core.event_types import Change
 
 ACTOR = "webhooks"
 POLL = 30.0

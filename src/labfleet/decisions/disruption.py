@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources.pool import Disruption
 from labfleet.resources.worker import Health, Worker, WorkerPhase
 

@@ -21,22 +21,22 @@ from pathlib import Path
 from typing import Any
 
 from labfleet.kernel import errors
-from labfleet.rehearsal import (
-    breakdown,
+from labfleet.rehearsal.answers import report
+from labfleet.rehearsal.answers.report import Question
+from labfleet.rehearsal.figures import tally
+from labfleet.rehearsal.plans import (
     demand,
     demand_file,
     feasibility,
     plan,
     planned_fleet,
     recording,
-    report,
-    tally,
     variations,
 )
-from labfleet.rehearsal.demand import Crowd
-from labfleet.rehearsal.plan_words import Wrong
-from labfleet.rehearsal.report import Question
-from labfleet.rehearsal.what_if import WAITERS, Answer, Case, Fleet, Progress, play
+from labfleet.rehearsal.plans.demand import Crowd
+from labfleet.rehearsal.plans.plan_words import Wrong
+from labfleet.rehearsal.whatif import breakdown
+from labfleet.rehearsal.whatif.what_if import WAITERS, Answer, Case, Fleet, Progress, play
 
 DEFAULT_SPAN = 86400.0
 SHOW_EVERY = 0.5

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from labfleet.rehearsal.dice import Dice
+from labfleet.rehearsal.time.dice import Dice
 
 RATES: dict[str, float] = {
     "call_error": 0.004,

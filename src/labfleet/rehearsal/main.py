@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking, faults, playing
-from labfleet.rehearsal.run import Options, plan_of
-from labfleet.rehearsal.shrinking import shrink
+from labfleet.rehearsal import asking, faults
+from labfleet.rehearsal.seeds import playing
+from labfleet.rehearsal.seeds.run import Options, plan_of
+from labfleet.rehearsal.seeds.shrinking import shrink
 
 SHOWN = 20
 WIDTH = 79

@@ -19,10 +19,10 @@ import jinja2
 
 from labfleet.kernel import clock, errors
 from labfleet.resources.kinds import KINDS
-from labfleet.service import access
-from labfleet.service.fleet_settings import Pause
-from labfleet.service.parts import Caller, Parts
-from labfleet.service.tokens import Tokens
+from labfleet.service.core import access
+from labfleet.service.core.fleet_settings import Pause
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.tokens import Tokens
 from labfleet.web import details, doors, overview, words
 
 Scope = MutableMapping[str, Any]

@@ -18,9 +18,11 @@ from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
-from labfleet.service import explain, listing, objects, verbs
-from labfleet.service.explain import Explanation
-from labfleet.service.parts import Caller, Parts
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.reads import explain, listing
+from labfleet.service.reads.explain import Explanation
+from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import objects
 from labfleet.web import overview, values, words
 from labfleet.web.overview import Happening, Table
 from labfleet.web.values import Cell

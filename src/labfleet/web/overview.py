@@ -16,8 +16,8 @@ from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
-from labfleet.service import access
-from labfleet.service.parts import Caller, Parts
+from labfleet.service.core import access
+from labfleet.service.core.parts import Caller, Parts
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
 from labfleet.web.words import Section

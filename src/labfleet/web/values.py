@@ -17,7 +17,7 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.meta import Resource
 from labfleet.resources.worker import Worker
-from labfleet.service import listing
+from labfleet.service.reads import listing
 from labfleet.web import words
 from labfleet.web.words import Column
 

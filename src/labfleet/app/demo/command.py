@@ -19,7 +19,7 @@ from labfleet.app.demo.processes import NotStarted
 from labfleet.app.demo.screen import Screen
 from labfleet.app.settings import Settings
 from labfleet.app.system import SystemClock, SystemIds
-from labfleet.cli import exits
+from labfleet.cli.kit import exits
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 

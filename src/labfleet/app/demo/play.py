@@ -14,10 +14,10 @@ from typing import Any
 
 from labfleet.app.demo import cast as casts
 from labfleet.app.demo.processes import Child, Stage, free_port
-from labfleet.cli import exits
-from labfleet.cli.client import Client
-from labfleet.cli.ground import Ground
-from labfleet.cli.settings import Settings
+from labfleet.cli.kit import exits
+from labfleet.cli.kit.client import Client
+from labfleet.cli.kit.ground import Ground
+from labfleet.cli.kit.settings import Settings
 
 TERMINAL = frozenset({"COMPLETED", "EXPIRED", "FAILED", "CANCELLED"})
 TICK = 0.4

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labfleet.decisions import ledger
-from labfleet.decisions.lifecycle import session_phases, worker_phases
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.interfaces import store as stores
 from labfleet.resources import kinds
 from labfleet.resources.meta import Key, Resource

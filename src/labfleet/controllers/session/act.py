@@ -7,7 +7,7 @@ from typing import Literal
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import port_numbers
-from labfleet.decisions.lifecycle import session_start
+from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.resources import topology

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.look import address_of
 from labfleet.decisions import demand
-from labfleet.decisions.lifecycle import session_phases, session_start
-from labfleet.decisions.lifecycle.session import Seen
-from labfleet.decisions.lifecycle.worker_phases import HOSTING, drain_wanted
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.session import start as session_start
+from labfleet.decisions.lifecycle.session.decide import Seen
+from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted
 from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
 from labfleet.kernel import errors, ids
 from labfleet.resources import conditions, topology

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from labfleet.controllers.context import Context
 from labfleet.controllers.session import act, look
 from labfleet.controllers.session.observe import Observer
-from labfleet.decisions.lifecycle import session as lifecycle
-from labfleet.decisions.lifecycle import session_phases
+from labfleet.decisions.lifecycle.session import decide as lifecycle
+from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.lab_host import LabHost
@@ -17,8 +17,9 @@ from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.meta import Effect, Key
 from labfleet.resources.session import LabStatus, Session, SessionPhase
-from labfleet.service import access, ledger_rows, observations
-from labfleet.service.parts import Caller, Parts
+from labfleet.service.core import access, ledger_rows
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.verbs import observations
 
 ACTOR = "session-controller"
 

@@ -12,7 +12,7 @@ import msgspec
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker import console
 from labfleet.controllers.worker.inventory import Inventory
-from labfleet.decisions.lifecycle import worker_phases as phases
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.machine import Machine

@@ -18,7 +18,7 @@ from labfleet.controllers.context import BEHIND_SECONDS, Context
 from labfleet.controllers.requests import Requests, held
 from labfleet.controllers.worker.idle_look import IdleLook
 from labfleet.decisions import idle, parking, placement
-from labfleet.decisions.lifecycle import worker_phases
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -27,8 +27,9 @@ from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Drain, IdleStatus, Worker, WorkerPhase
-from labfleet.service import idle_facts, ledger_rows
-from labfleet.service.parts import Turns
+from labfleet.service.core import ledger_rows
+from labfleet.service.core.parts import Turns
+from labfleet.service.reads import idle_facts
 
 ACTOR = "idle-controller"
 EVERY = 20.0

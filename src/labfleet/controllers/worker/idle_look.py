@@ -16,8 +16,8 @@ from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.worker import Worker
-from labfleet.service import idle_facts
-from labfleet.service.idle_facts import Reading
+from labfleet.service.reads import idle_facts
+from labfleet.service.reads.idle_facts import Reading
 
 T = TypeVar("T")
 TIMED = frozenset({"quiet_time", "snooze", "telemetry"})

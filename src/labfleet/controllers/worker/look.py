@@ -16,8 +16,9 @@ from labfleet.controllers.context import Context
 from labfleet.controllers.worker import measure
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.decisions import ledger, port_numbers
-from labfleet.decisions.lifecycle import session_phases, worker_health
-from labfleet.decisions.lifecycle.worker import Seen
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.worker import health as worker_health
+from labfleet.decisions.lifecycle.worker.decide import Seen
 from labfleet.interfaces.compute import Checks, Instance
 from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
 from labfleet.kernel import errors

@@ -12,7 +12,7 @@ from labfleet.controllers.worker.chores import Chores
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import ACTOR, Launcher
 from labfleet.controllers.worker.look import Look
-from labfleet.decisions.lifecycle import worker as lifecycle
+from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.engine.controller import Again, Done
 from labfleet.kernel import errors
 from labfleet.resources import conditions

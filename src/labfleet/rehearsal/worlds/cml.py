@@ -54,9 +54,9 @@ from labfleet.interfaces.lab_host import (
     Stage,
 )  # fmt: skip
 from labfleet.kernel import errors
-from labfleet.rehearsal.dice import EPOCH, SECRET, Dice
 from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.loop import Loop
+from labfleet.rehearsal.time.dice import EPOCH, SECRET, Dice
+from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.worlds.wire import Manners, Repeat, Wire
 from labfleet.resources.idle import Activity
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats

@@ -21,9 +21,9 @@ from cml_simulator.routes import dispatch
 from cml_simulator.routes import web as simulated
 from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, Reply, ReplyLost
 from labfleet.interfaces.lab_host import HostAddress
-from labfleet.rehearsal.dice import Dice
 from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.loop import Loop
+from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.worlds.cml import MANNERS, Racks
 from labfleet.rehearsal.worlds.wire import BEFORE, CHANGES
 

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from labfleet.interfaces import store
 from labfleet.kernel import errors
-from labfleet.rehearsal.dice import Dice
 from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.loop import Loop, Process
+from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.stores import rules
 from labfleet.stores.database import Parameters, Rows, Run
 from labfleet.stores.fleet_store import FleetStore

@@ -25,9 +25,9 @@ from labfleet.interfaces.compute import (
     MetricPoint,
 )
 from labfleet.kernel import errors
-from labfleet.rehearsal.dice import EPOCH, Dice
 from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.loop import Loop
+from labfleet.rehearsal.time.dice import EPOCH, Dice
+from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.worlds.cml import Racks
 from labfleet.rehearsal.worlds.wire import Manners
 from labfleet.resources.machine import AwsSettings

@@ -22,9 +22,9 @@ from labfleet.adapters.aws.clients import Clients, Credentials
 from labfleet.adapters.aws.compute import Ec2
 from labfleet.interfaces.compute import Image, Instance, MetricPoint
 from labfleet.kernel import errors
-from labfleet.rehearsal.dice import Dice
 from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.loop import Loop
+from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.worlds.ec2 import CML_IMAGE, MANNERS, Cloud
 from labfleet.rehearsal.worlds.ec2_forms import (
     Form,

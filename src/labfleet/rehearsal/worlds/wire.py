@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from labfleet.kernel import errors
-from labfleet.rehearsal.dice import Dice
 from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.loop import Loop
+from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.time.loop import Loop
 
 T = TypeVar("T")
 Repeat = Literal["read", "safe", "once"]

@@ -1,0 +1,1 @@
+"""What routes are made of: endpoints, problem documents, the OpenAPI document."""

@@ -1,0 +1,122 @@
+"""Errors as problem documents (RFC 9457): one table from error to status."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from labfleet.kernel import errors
+from labfleet.service.core.parts import Stale
+
+MEDIA_TYPE = "application/problem+json"
+
+# First by reason, then by the nearest type; what is in neither is a 500.
+BY_REASON: dict[str, int] = {
+    "Unauthenticated": 401,
+    "RouteNotFound": 404,
+    "MethodNotAllowed": 405,
+    "NotAcceptable": 406,
+    "BodyTimeout": 408,
+    "TooLarge": 413,
+    "UnsupportedMediaType": 415,
+    "TooManyTokens": 409,
+    "TooManyStreams": 503,
+}
+BY_TYPE: dict[type[errors.LabfleetError], int] = {
+    errors.Invalid: 400,
+    errors.Denied: 403,
+    errors.Gone: 404,
+    errors.Conflict: 409,
+    errors.TooOld: 410,
+    errors.Throttled: 429,
+    errors.Protocol: 502,
+    errors.Temporary: 503,
+    errors.Ambiguous: 504,
+    errors.Permanent: 422,
+}
+
+
+class Place(msgspec.Struct, frozen=True):
+    """One thing that is wrong: where and what."""
+
+    where: str
+    what: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A problem document; `reason` is the word that programs branch on."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    reason: str
+    problems: tuple[Place, ...] = ()
+    request_id: str = ""
+    current_version: str | None = None
+
+
+def status_of(error: errors.LabfleetError) -> int:
+    """Return the status of an error."""
+    if error.reason in BY_REASON:
+        return BY_REASON[error.reason]
+    for kind in type(error).__mro__:
+        if kind in BY_TYPE:
+            return BY_TYPE[kind]
+    return 500
+
+
+def of(error: errors.LabfleetError, *, instance: str, request_id: str) -> Problem:
+    """Return the document of an error of ours."""
+    status = status_of(error)
+    places = error.problems if isinstance(error, errors.Invalid) else ()
+    current = str(error.current) if isinstance(error, Stale) else None
+    return Problem(
+        type=f"urn:labfleet:problem:{_kebab(error.reason)}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=error.message,
+        instance=instance,
+        reason=error.reason,
+        problems=tuple(Place(where, what) for where, what in places),
+        request_id=request_id,
+        current_version=current,
+    )
+
+
+def unexpected(*, instance: str, request_id: str) -> Problem:
+    """Return the document of a defect: it says nothing of what happened inside."""
+    return Problem(
+        type="urn:labfleet:problem:internal",
+        title=HTTPStatus(500).phrase,
+        status=500,
+        detail="the server has a defect; the request id finds it in the log",
+        instance=instance,
+        reason="Internal",
+        request_id=request_id,
+    )
+
+
+def headers(error: errors.LabfleetError) -> dict[str, str]:
+    """Return the headers that go with an error."""
+    made: dict[str, str] = {}
+    status = status_of(error)
+    if status == 401:
+        made["WWW-Authenticate"] = 'Bearer realm="labfleet"'
+    if error.retry_after is not None or status in {429, 503}:
+        made["Retry-After"] = str(max(1, round(error.retry_after or 1)))
+    return made
+
+
+def encode(problem: Problem) -> bytes:
+    """Return the document as JSON, without what is unknown."""
+    raw: dict[str, Any] = msgspec.to_builtins(problem)
+    return msgspec.json.encode({key: value for key, value in raw.items() if value is not None})
+
+
+def _kebab(word: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", word).lower()

@@ -1,0 +1,222 @@
+"""Create, list, get, replace, patch and delete for every row of the table of kinds."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, QueryParameter
+
+from labfleet.api.core.endpoints import MERGE_PATCH, Ask, Key, Shape, body, caller, endpoint, reply
+from labfleet.api.kinds.events_reply import EventsReply, events_reply
+from labfleet.interfaces import store as stores
+from labfleet.resources.kinds import KINDS, Kind
+from labfleet.resources.meta import API_VERSION
+from labfleet.service.core.parts import Parts
+from labfleet.service.reads import explain, listing
+from labfleet.service.verbs import objects
+
+Namespace = Annotated[str, QueryParameter(name="namespace", description="Namespace of the object.")]
+SomeNamespace = Annotated[
+    str | None, QueryParameter(name="namespace", description="Only this namespace; all without.")
+]
+Labels = Annotated[
+    str, QueryParameter(name="labelSelector", description="For example a=b,c!=d,e in (x,y),!f.")
+]
+Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=stores.PAGE_LIMIT)]
+Cursor = Annotated[str, QueryParameter(name="cursor", description="`next` of the page before.")]
+Sort = Annotated[
+    str, QueryParameter(name="sort", description="A field, for example -status.end; - descends.")
+]
+Before = Annotated[int | None, QueryParameter(name="before", description="Only older revisions.")]
+Filter = Annotated[str | None, QueryParameter(description="Only these; several with commas.")]
+Version = Annotated[
+    str | None, QueryParameter(name="resourceVersion", description="Only if still at this version.")
+]
+
+
+def routes(parts: Parts) -> list[HTTPRouteHandler]:
+    """Return the routes of all kinds."""
+    made: list[HTTPRouteHandler] = []
+    for row in KINDS.values():
+        made += [*_collection(parts, row), *_single(parts, row), *_about(parts, row)]
+    return made
+
+
+def list_reply(row: Kind, page: listing.Listed) -> dict[str, Any]:
+    """Return a page as it goes over the wire."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": f"{row.name}List",
+        "items": page.items,
+        "cursor": str(page.at),
+        "next": page.next,
+        "total": page.total,
+    }
+
+
+@functools.cache
+def list_type(row: Kind) -> type[msgspec.Struct]:
+    """Return the type of a list of this kind, for the OpenAPI document."""
+    return msgspec.defstruct(
+        f"{row.name}List",
+        [
+            ("apiVersion", str),
+            ("kind", str),
+            ("items", Sequence[row.type]),  # type: ignore[name-defined]  # a type of the table
+            ("cursor", str),
+            ("next", str | None),
+            ("total", int),
+        ],
+        kw_only=True,
+    )
+
+
+def _collection(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
+    async def list_(
+        request: Ask,
+        *,
+        namespace: SomeNamespace = None,
+        label_selector: Labels = "",
+        limit: Limit = listing.DEFAULT_LIMIT,
+        cursor: Cursor = "",
+        sort: Sort = "",
+        phase: Filter = None,
+        owner: Filter = None,
+        worker: Filter = None,
+        pool: Filter = None,
+        definition: Filter = None,
+        cluster: Filter = None,
+    ) -> Response[bytes]:
+        given = {
+            "phase": phase, "owner": owner, "worker": worker, "pool": pool,
+            "definition": definition, "cluster": cluster,
+        }  # fmt: skip
+        query = listing.Query(
+            namespace=namespace,
+            selector=label_selector,
+            filters=tuple((name, value) for name, value in given.items() if value is not None),
+            sort=sort,
+            limit=limit,
+            cursor=cursor,
+        )
+        page = await listing.listed(parts, caller(request), row, query)
+        return reply(list_reply(row, page))
+
+    async def create(
+        request: Ask, namespace: SomeNamespace = None, idempotency_key: Key = None
+    ) -> Response[bytes]:
+        made = await objects.create(
+            parts,
+            caller(request),
+            row,
+            await body(request),
+            namespace=namespace,
+            key=idempotency_key,
+        )
+        place = f"/api/v1/{row.plural}/{made.name}"
+        return reply(made, status=201, headers={"Location": place})
+
+    path = f"/api/v1/{row.plural}"
+    found = [
+        endpoint(
+            "GET",
+            path,
+            list_,
+            name=f"list{row.name}s",
+            tag=row.plural,
+            summary=f"List {row.plural}",
+            shape=Shape(reply=list_type(row)),
+        )
+    ]
+    if row.creatable:
+        found.append(
+            endpoint(
+                "POST",
+                path,
+                create,
+                name=f"create{row.name}",
+                tag=row.plural,
+                status=201,
+                summary=f"Create a {row.name.lower()}",
+                shape=Shape(body=row.type, reply=row.type),
+            )
+        )
+    return found
+
+
+def _single(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
+    async def get(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        return reply(await objects.get(parts, caller(request), row, name, namespace))
+
+    async def replace(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        sent = await body(request)
+        who = caller(request)
+        return reply(await objects.replace(parts, who, row, name, sent, namespace=namespace))
+
+    async def patch(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        sent = await body(request, MERGE_PATCH, "application/json")
+        who = caller(request)
+        return reply(await objects.patch(parts, who, row, name, sent, namespace=namespace))
+
+    async def delete(
+        request: Ask,
+        name: FromPath[str],
+        namespace: Namespace = "default",
+        resource_version: Version = None,
+    ) -> Response[bytes]:
+        ended = await objects.delete(
+            parts, caller(request), row, name, namespace, version=resource_version
+        )
+        return reply(ended, status=202 if ended.metadata.finalizers else 200)
+
+    path, word = f"/api/v1/{row.plural}/{{name:str}}", row.name.lower()
+    whole = Shape(body=row.type, reply=row.type)
+    partial = Shape(body=dict[str, Any], body_type=MERGE_PATCH, reply=row.type)
+    return [
+        endpoint("GET", path, get, name=f"get{row.name}", tag=row.plural,
+                 summary=f"Read a {word}", shape=Shape(reply=row.type)),
+        endpoint("PUT", path, replace, name=f"replace{row.name}", tag=row.plural,
+                 summary=f"Replace a {word}", shape=whole),
+        endpoint("PATCH", path, patch, name=f"patch{row.name}", tag=row.plural,
+                 summary=f"Change a {word} by a merge patch", shape=partial),
+        endpoint("DELETE", path, delete, name=f"delete{row.name}", tag=row.plural,
+                 summary=f"Ask for a {word}'s end", shape=Shape(reply=row.type)),
+    ]  # fmt: skip
+
+
+def _about(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
+    async def events(
+        request: Ask,
+        name: FromPath[str],
+        namespace: Namespace = "default",
+        before: Before = None,
+        limit: Limit = 100,
+    ) -> Response[bytes]:
+        found = await objects.events(
+            parts, caller(request), row, name, namespace, before=before, limit=limit
+        )
+        return reply(events_reply(found, limit))
+
+    async def explained(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        return reply(await explain.explain(parts, caller(request), row, name, namespace))
+
+    path = f"/api/v1/{row.plural}/{{name:str}}"
+    return [
+        endpoint("GET", f"{path}/events", events, name=f"eventsOf{row.name}", tag=row.plural,
+                 summary="What happened to it, newest first", shape=Shape(reply=EventsReply)),
+        endpoint("GET", f"{path}/explain", explained, name=f"explain{row.name}", tag=row.plural,
+                 summary="Why it is as it is", shape=Shape(reply=explain.Explanation)),
+    ]  # fmt: skip

@@ -1,0 +1,257 @@
+"""The event stream, GET /api/v1/events: bare ASGI, in front of Litestar.
+
+Contract (ux.md 4.3): `retry: 1000`; `event: snapshot` in parts (`first`, `last`), unless
+`snapshot=false` or the client resumes; then `ADDED`, `MODIFIED`, `DELETED` with
+`id: epoch.revision`; a heartbeat comment every 15 s of machine time that also moves the id;
+`event: resync` when the place is lost, followed by a new snapshot; `event: shutdown` before
+an orderly end; `event: unauthorized` when the token ended meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from labfleet.api.streams.open_stream import Again, OpenStream, Receive, Send
+from labfleet.api.streams.ring import Entry, Filter, Ring, frame
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources import kinds
+from labfleet.resources.meta import Resource
+from labfleet.service.core.access import Principal
+from labfleet.service.core.intake import invalid
+from labfleet.service.core.parts import Parts
+
+HEARTBEAT_SECONDS = 15.0
+BATCH = 256
+SNAPSHOT_PART = 200
+NAMES_LIMIT = 200
+CLIENTS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a client asked for."""
+
+    filter: Filter
+    since: stores.Cursor | None
+    snapshot: bool
+    bad_place: bool = False
+
+
+class Stream:
+    """All clients of one process."""
+
+    def __init__(self, parts: Parts, ring: Ring, *, clients: int = CLIENTS) -> None:
+        self._parts = parts
+        self.ring = ring
+        self._limit = clients
+        self._clients: set[Client] = set()
+        self._closing = False
+
+    @property
+    def clients(self) -> int:
+        """Return how many clients are connected, for metrics."""
+        return len(self._clients)
+
+    def shutdown(self) -> None:
+        """Tell every client that the server ends, and let them go."""
+        self._closing = True
+        for client in self._clients:
+            client.wake()
+
+    @property
+    def closing(self) -> bool:
+        """Tell whether the server ends."""
+        return self._closing
+
+    async def serve(self, wish: Wish, receive: Receive, send: Send, again: Again) -> None:
+        """Serve one client until it goes, the server ends or its token does.
+
+        Temporary (TooManyStreams, Starting) before anything was sent. `again` authenticates
+        anew.
+        """
+        if self._closing or len(self._clients) >= self._limit:
+            message = "too many streams are open here" if not self._closing else "the server ends"
+            raise errors.Temporary(message, reason="TooManyStreams", retry_after=2)
+        if not self.ring.ready or self._parts.cache.cursor is None:
+            raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
+        client = Client(self, self._parts, wish, send, again)
+        self._clients.add(client)
+        self.ring.listen(client.wake)
+        try:
+            await client.begin()
+            async with asyncio.TaskGroup() as group:
+                watch = group.create_task(client.disconnected(receive))
+                await client.run()
+                watch.cancel()
+        finally:
+            self.ring.leave(client.wake)
+            self._clients.discard(client)
+            client.close()
+
+    def snapshot(self, wanted: Filter) -> list[Resource]:
+        """Return what the client sees now, from the cache."""
+        names = wanted.kinds or frozenset(kinds.KINDS)
+        rows = [kinds.KINDS[name].type for name in kinds.KINDS if name in names]
+        return [obj for kind in rows for obj in self._parts.cache.all(kind) if wanted.passes(obj)]
+
+    @property
+    def at(self) -> stores.Cursor:
+        """Return the place that a snapshot of now is true at."""
+        cursor = self._parts.cache.cursor
+        assert cursor is not None  # noqa: S101 - serve() waits for the first list
+        return cursor
+
+
+class Client(OpenStream):
+    """One open stream: an index into the ring and nothing queued."""
+
+    def __init__(self, stream: Stream, parts: Parts, wish: Wish, send: Send, again: Again) -> None:
+        super().__init__(send, again, heartbeat=HEARTBEAT_SECONDS)
+        self._stream = stream
+        self._parts = parts
+        self._wish = wish
+        self._index = 0
+        self._generation = stream.ring.generation
+        self._sent = stream.at
+
+    async def begin(self) -> None:
+        """Send the head, and where the client starts."""
+        await self.head()
+        await self._write(b"retry: 1000\n\n")
+        wish = self._wish
+        if wish.since is None and not wish.bad_place:
+            await self._restart()
+            return
+        index = None
+        if wish.since is not None and await self._exists(wish.since):
+            index = self._stream.ring.after(wish.since)
+        if index is None or wish.since is None:
+            await self._resync("Expired")
+            return
+        self._index, self._sent = index, wish.since
+
+    def _ending(self) -> bool:
+        return self._stream.closing
+
+    def _farewell(self) -> bytes:
+        return b"event: shutdown\ndata: {}\n\n"
+
+    def _expired(self) -> bytes:
+        return b"event: unauthorized\ndata: {}\n\n"
+
+    def _alive(self) -> bytes:
+        return f": heartbeat\nid: {self._sent}\n\n".encode()
+
+    async def _more(self) -> bool:
+        ring = self._stream.ring
+        entries = None
+        if ring.generation == self._generation:
+            entries = ring.since(self._index, BATCH)
+        if entries is None:
+            await self._resync("SlowReader" if ring.generation == self._generation else "Expired")
+            return True
+        if not entries:
+            return False
+        self._index += len(entries)
+        passing = [entry.frame for entry in entries if self._passes(entry)]
+        last = entries[-1].event.revision
+        self._sent = stores.Cursor(ring.head.epoch, max(last, self._sent.revision))
+        if passing:
+            await self._write(b"".join(passing))
+        return True
+
+    def _passes(self, entry: Entry) -> bool:
+        return entry.event.revision > self._sent.revision and entry.passes(self._wish.filter)
+
+    async def _resync(self, reason: str) -> None:
+        said = msgspec.json.encode({"reason": reason, "snapshot": self._wish.snapshot})
+        await self._write(frame("resync", said))
+        await self._restart()
+
+    async def _exists(self, place: stores.Cursor) -> bool:
+        """Tell whether the log has come as far as a place that a client names."""
+        if place.revision <= self._stream.ring.head.revision:
+            return True
+        try:
+            head = await self._parts.objects.store.head()
+        except errors.Temporary:
+            return False
+        return place.revision <= head.revision
+
+    async def _restart(self) -> None:
+        ring = self._stream.ring
+        place = self._stream.at
+        index = ring.after(place)
+        try:
+            if index is None:
+                # The cache is behind what the ring has dropped, or in the epoch before.
+                await self._parts.reached(ring.head.revision)
+                place = self._stream.at
+                index = ring.after(place)
+        except errors.Temporary:
+            index = None
+        if index is None:
+            # Better no stream than one with a hole: the client comes again.
+            self._over = True
+            return
+        self._generation = ring.generation
+        self._index = index
+        self._sent = place
+        if not self._wish.snapshot:
+            await self._write(f"id: {place}\n\n".encode())
+            return
+        objects = self._stream.snapshot(self._wish.filter)
+        for part, first, last in _parts_of(objects):
+            said = {"items": part, "revision": place.revision, "first": first, "last": last}
+            await self._write(frame("snapshot", msgspec.json.encode(said), place if last else None))
+
+
+def wish_of(principal: Principal, scope: Mapping[str, Any]) -> Wish:
+    """Return what a request for the stream asks for; Invalid names the parameter."""
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+    names = [word for value in query.get("kinds", []) for word in value.split(",") if word]
+    try:
+        chosen = frozenset(kinds.by_word(word).name for word in names)
+    except errors.Invalid as problem:
+        raise invalid(("kinds", problem.message[:300]), reason="UnknownKind") from None
+    only = frozenset(w for value in query.get("names", []) for w in value.split(",") if w)
+    if len(only) > NAMES_LIMIT:
+        raise invalid(("names", f"at most {NAMES_LIMIT} names"))
+    wants = query.get("snapshot", ["true"])[-1].lower()
+    if wants not in {"true", "false"}:
+        raise invalid(("snapshot", "true or false"))
+    wanted = Filter(
+        principal=principal,
+        kinds=chosen,
+        namespace=query.get("namespace", [None])[-1] or None,
+        names=only,
+    )
+    given = _header(scope, b"last-event-id") or query.get("since", [""])[-1]
+    since, bad = None, False
+    if given:
+        try:
+            since = stores.Cursor.parse(given)
+        except ValueError:
+            bad = True
+    return Wish(filter=wanted, since=since, snapshot=wants == "true", bad_place=bad)
+
+
+def _header(scope: Mapping[str, Any], name: bytes) -> str:
+    for key, value in scope.get("headers", ()):
+        if key == name:
+            return bytes(value).decode("latin-1")
+    return ""
+
+
+def _parts_of(objects: list[Resource]) -> Iterable[tuple[list[Resource], bool, bool]]:
+    starts = range(0, max(1, len(objects)), SNAPSHOT_PART)
+    for start in starts:
+        part = objects[start : start + SNAPSHOT_PART]
+        yield part, start == 0, start + SNAPSHOT_PART >= len(objects)

@@ -1,0 +1,1 @@
+"""The routes of verbs, readings and the system."""

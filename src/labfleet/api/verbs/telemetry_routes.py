@@ -1,0 +1,245 @@
+"""Telemetry: one worker's newest numbers and series, all workers', alerts, seed 003's names.
+
+`docs/reference/seed-003-map.md` shows both side by side.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, PathParameter, QueryParameter
+
+from labfleet.api.core.endpoints import Ask, Shape, caller, endpoint, reply
+from labfleet.api.kinds.kind_routes import Namespace
+from labfleet.resources import alerts
+from labfleet.resources.meta import Record
+from labfleet.resources.telemetry import ComputeStats, Licensing, Room, Sample
+from labfleet.service.core.parts import Parts
+from labfleet.service.reads import series, telemetry
+
+Id = Annotated[str, PathParameter(description="Name or uid.")]
+Metrics = Annotated[
+    str, QueryParameter(name="metric", description="Names with commas; all without.")
+]
+Since = Annotated[str, QueryParameter(description="An instant, or how far back: 90m, 6h, 3d.")]
+Step = Annotated[
+    int | None, QueryParameter(ge=60, le=3_024_000, description="Seconds of a point; no finer.")
+]
+KIB_PER_MIB = 1024
+
+
+class VitalsList(Record, frozen=True, kw_only=True):
+    """Living workers, the busiest first; how many more there are."""
+
+    items: tuple[telemetry.Vitals, ...]
+    left_out: int = 0
+
+
+class AlertList(Record, frozen=True, kw_only=True):
+    """What is raised, the gravest first; how many more there are."""
+
+    items: tuple[alerts.Raised, ...]
+    left_out: int = 0
+
+
+class CmlData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Seed 003's dictionaries. Bytes, percent 0-100; `allocated_memory` in KiB as CML sends it."""
+
+    worker_id: str
+    collected_at: datetime | None = None
+    fresh: bool = False
+    cml_version: str | None = None
+    ready: bool | None = None
+    uptime_seconds: int | None = None
+    labs_count: int | None = None
+    system_info: dict[str, Any] | None = None
+    system_health: dict[str, Any] | None = None
+    license_info: dict[str, Any] | None = None
+    unknown: dict[str, str] = {}
+    reason: str = ""
+
+
+def routes(parts: Parts) -> list[HTTPRouteHandler]:
+    """Return the routes."""
+
+    async def read(
+        request: Ask, name: FromPath[str], namespace: Namespace = "default"
+    ) -> Response[bytes]:
+        return reply(await telemetry.newest(parts, caller(request), name, namespace))
+
+    async def data(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
+        return reply(payload(await telemetry.newest(parts, caller(request), id_, namespace)))
+
+    async def over_time(
+        request: Ask,
+        name: FromPath[str],
+        namespace: Namespace = "default",
+        *,
+        metric: Metrics = "",
+        since: Since = "",
+        step: Step = None,
+    ) -> Response[bytes]:
+        return reply(
+            await series.read(
+                parts, caller(request), name, namespace, metrics=metric, since=since, step=step
+            )
+        )
+
+    async def everyone(request: Ask) -> Response[bytes]:
+        items, left_out = await telemetry.all_vitals(parts, caller(request))
+        return reply(VitalsList(items=items, left_out=left_out))
+
+    async def raised(request: Ask) -> Response[bytes]:
+        who = caller(request)
+        await parts.fresh()
+        items, left_out = telemetry.raised(parts, who)
+        return reply(AlertList(items=items, left_out=left_out))
+
+    return [
+        endpoint("GET", "/api/v1/workers/{name:str}/series", over_time, name="getWorkerSeries",
+                 tag="workers", summary="A worker's numbers over time, down-sampled",
+                 shape=Shape(reply=series.Series)),
+        endpoint("GET", "/api/v1/fleet/vitals", everyone, name="listVitals", tag="workers",
+                 summary="Every worker's newest numbers", shape=Shape(reply=VitalsList)),
+        endpoint("GET", "/api/v1/fleet/alerts", raised, name="listAlerts", tag="workers",
+                 summary="What asks for somebody, with cause, command and fix",
+                 shape=Shape(reply=AlertList)),
+        endpoint("GET", "/api/v1/workers/{name:str}/telemetry", read, name="getWorkerTelemetry",
+                 tag="workers", summary="What was last measured of a worker's CML",
+                 shape=Shape(reply=telemetry.Reading)),
+        endpoint("GET", "/api/internal/workers/{id_:str}/cml-data", data, name="internalCmlData",
+                 tag="seeds", summary="The same under seed 003's names",
+                 shape=Shape(reply=CmlData)),
+    ]  # fmt: skip
+
+
+def payload(reading: telemetry.Reading) -> CmlData:
+    """Return seed 003's payload of a reading; a part that failed is null."""
+    sample = reading.sample
+    if sample is None:
+        return CmlData(worker_id=reading.worker, reason=reading.reason)
+    return CmlData(
+        worker_id=reading.worker,
+        collected_at=sample.at,
+        fresh=reading.fresh,
+        cml_version=sample.version,
+        ready=sample.ready,
+        uptime_seconds=sample.uptime_seconds,
+        labs_count=sample.labs_count,
+        system_info=_system_info(sample),
+        system_health=_system_health(sample),
+        license_info=None if sample.licence is None else _license_info(sample, sample.licence),
+        unknown=reading.unknown,
+        reason=reading.reason,
+    )
+
+
+def _system_info(sample: Sample) -> dict[str, Any] | None:
+    stats = sample.stats
+    if stats is None:
+        return None
+    made: dict[str, Any] = {
+        "all_cpu_count": stats.cpu_count,
+        "all_cpu_percent": stats.cpu_percent,
+    }
+    rooms = (
+        ("all_memory", stats.memory),
+        ("all_disk", stats.disk),
+        ("controller_disk", stats.controller_disk),
+    )
+    for prefix, room in rooms:
+        made |= {f"{prefix}_{name}": value for name, value in _room(room).items()}
+    return {
+        **made,
+        "allocated_cpus": stats.allocated_cpus,
+        "allocated_memory": _kib(stats.allocated_memory_mib),
+        "total_nodes": stats.total_nodes,
+        "running_nodes": stats.running_nodes,
+        "computes": {key: _compute(each) for key, each in stats.computes.items()},
+    }
+
+
+def _room(room: Room) -> dict[str, int | None]:
+    return {"total": room.total, "free": room.free, "used": room.used}
+
+
+def _kib(mib: int | None) -> int | None:
+    return None if mib is None else mib * KIB_PER_MIB
+
+
+def _compute(each: ComputeStats) -> dict[str, Any]:
+    return {
+        "hostname": each.hostname,
+        "is_controller": each.is_controller,
+        "stats": {
+            "cpu": {
+                "count": each.cpu_count,
+                "percent": each.cpu_percent,
+                "model": each.cpu_model,
+                "predicted": each.cpu_predicted,
+                "load": each.load,
+            },
+            "memory": _room(each.memory),
+            "disk": _room(each.disk),
+            "dominfo": {
+                "allocated_cpus": each.allocated_cpus,
+                "allocated_memory": _kib(each.allocated_memory_mib),
+                "total_nodes": each.total_nodes,
+                "total_orphans": each.total_orphans,
+                "running_nodes": each.running_nodes,
+                "running_orphans": each.running_orphans,
+            },
+        },
+    }
+
+
+def _system_health(sample: Sample) -> dict[str, Any] | None:
+    health = sample.health
+    if health is None:
+        return None
+    return {
+        "valid": health.valid,
+        "is_licensed": health.is_licensed,
+        "is_enterprise": health.is_enterprise,
+        "computes": {key: _plain(each) for key, each in health.computes.items()},
+        "controller": _plain(health.controller),
+    }
+
+
+def _plain(record: msgspec.Struct) -> dict[str, Any]:
+    """Return a record under its snake_case names, which are CML's own."""
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+def _license_info(sample: Sample, licence: Licensing) -> dict[str, Any]:
+    """Return the licence by cml-api.md 9, not by the seed's reading of `max` and `in_use`."""
+    running = None if sample.stats is None else sample.stats.running_nodes
+    return {
+        "is_valid": licence.licensed,
+        "registration_status": licence.registration,
+        "authorization_status": licence.authorization,
+        "node_limit": licence.node_capacity,
+        "nodes_in_use": licence.started if running is None else running,
+        "expires": licence.expires,
+        "product": licence.product,
+        "is_enterprise": licence.is_enterprise,
+        "smart_account": licence.smart_account,
+        "virtual_account": licence.virtual_account,
+        "registration": {
+            "status": licence.registration,
+            "expires": licence.registration_expires,
+        },
+        "authorization": {
+            "status": licence.authorization,
+            "expires": licence.authorization_expires,
+        },
+        "features": [_plain(each) for each in licence.features.values()],
+        "transport": licence.transport,
+        "udi": {"hostname": licence.hostname, "product_uuid": licence.product_uuid},
+        "product_license": {"active": licence.product, "is_enterprise": licence.is_enterprise},
+        "reservation_mode": licence.reservation_mode,
+    }

@@ -1,0 +1,164 @@
+"""`explain`: the recorded decision in sentences, and per candidate what is short by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from labfleet.cli.commands import idle
+from labfleet.cli.kit import completing, exits, output, targets, words
+from labfleet.cli.kit.call import Call, connected
+
+
+@click.command("explain", short_help="Say why an object is as it is, and what is short.")
+@click.argument("args", nargs=-1, metavar="KIND NAME | KIND/NAME",
+                shell_complete=completing.kind_or_name)  # fmt: skip
+@click.option("--idle", "idleness", is_flag=True, help="Say what speaks for and against idle.")
+@connected
+def explain(call: Call, *, args: tuple[str, ...], idleness: bool) -> int:
+    """Say why an object is as it is: what was decided, on what grounds, what comes next."""
+    wanted = targets.parse(args)
+    if idleness:
+        return idle.explain(call, wanted)
+    answers = [
+        call.api.get(f"{each.path}/explain", namespace=call.settings.namespace) for each in wanted
+    ]
+    if call.out.structured or call.out.format == "jsonpath":
+        call.out.value(answers[0] if len(answers) == 1 else {"items": answers}, "")
+        return exits.OK
+    for at, (target, answer) in enumerate(zip(wanted, answers, strict=True)):
+        output.say(("\n" if at else "") + "\n".join(sentences(call, target, answer)))
+        _candidates(call, target, answer.get("decision") or {})
+        if answer.get("paused"):
+            call.mute_pause()  # it is part of the explanation
+        _blockers(call, answer.get("blockers") or ())
+    return exits.OK
+
+
+def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> list[str]:
+    """Return the lines before the table: state, why, decision, need, what comes next."""
+    now = call.now()
+    phase, since = answer.get("phase"), answer.get("since")
+    # A kind without phases has no "since" either: its summary says how old it is.
+    state = f": {phase}" if phase else ""
+    if phase and since:
+        state += f" since {words.when(since, now)}"
+    lines = [f"{target}{state}"]
+    lines += _line("Why", answer.get("summary"))
+    decision = answer.get("decision") or {}
+    if decision:
+        lines += _line("Decision", summary(call, decision, known=str(answer.get("summary"))))
+        lines += _line("Needs", _needs(decision.get("requested") or {}))
+        lines += _line("Looked at", _looked_at(decision))
+    lines += [
+        line
+        for each in answer.get("conditions") or ()
+        if each.get("status") != "True" or not decision
+        for line in _line("Condition", _condition(each, now))
+    ]
+    for each in answer.get("alerts") or ():
+        lines += _line("Raised", f"{each.get('condition')} ({each.get('severity')})")
+        lines += _line("  cause", each.get("cause"))
+        lines += _line("  see", each.get("command"))
+        lines += _line("  fix", each.get("fix"))
+    lines += _line("Waits for", "; ".join(str(each) for each in answer.get("waitingFor") or ()))
+    lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
+    row = answer.get("runbook") or {}
+    lines += _line("If it lasts", str(row.get("fix") or "").replace("NAME", target.name))
+    lines += _line("Paused", answer.get("paused"))
+    return lines
+
+
+def _line(title: str, text: Any) -> list[str]:
+    return [f"{title + ': ':<11}{words.printable(str(text))}"] if text else []
+
+
+def summary(call: Call, decision: dict[str, Any], *, known: str = "") -> str:
+    """Return one line about a recorded decision; its message unless that is known already."""
+    said = str(decision.get("outcome") or "?")
+    if decision.get("chosen"):
+        said += f" to {decision['chosen']}"
+    if decision.get("reason"):
+        said += f" ({decision['reason']})"
+    if decision.get("at"):
+        said += f", {words.when(decision['at'], call.now())}"
+    message = str(decision.get("message") or "")
+    return f"{said}: {message}" if message and message != known else said
+
+
+def _needs(requested: dict[str, Any]) -> str:
+    return ", ".join(words.amount(name, value) for name, value in requested.items() if value)
+
+
+def _looked_at(decision: dict[str, Any]) -> str:
+    evaluated = decision.get("evaluated")
+    rejected = decision.get("rejectedByReason") or {}
+    if not evaluated and not rejected:
+        return ""
+    why = ", ".join(f"{reason} {count}" for reason, count in sorted(rejected.items()))
+    return words.count(int(evaluated or 0), "candidate") + (f"; rejected: {why}" if why else "")
+
+
+def _condition(condition: dict[str, Any], now: Any) -> str:
+    said = f"{condition.get('type')}={condition.get('status')} ({condition.get('reason')})"
+    if condition.get("message"):
+        said += f": {condition['message']}"
+    since = condition.get("lastTransitionTime")
+    return f"{said}, since {words.when(since, now)}" if since else said
+
+
+def _deadline(value: Any, now: Any) -> str:
+    if not isinstance(value, dict):
+        return ""
+    return f"{value.get('what')} at {words.when(value.get('at'), now)}"
+
+
+def _candidates(call: Call, target: targets.Target, decision: dict[str, Any]) -> None:
+    rows = [_row(each) for each in decision.get("candidates") or ()]
+    if not rows:
+        return
+    title = "CLUSTER" if target.kind.name == "Simulation" else "WORKER"
+    output.say("")
+    call.out.table([title, "FITS", "SHORT OF", "REASONS", "SCORE"], rows)
+
+
+def _blockers(call: Call, blockers: Sequence[dict[str, Any]]) -> None:
+    """Show what keeps a worker from being empty, soonest first."""
+    if not blockers:
+        return
+    now = call.now()
+    rows = [
+        [
+            f"{str(each.get('kind')).lower()}/{each.get('name')}",
+            str(each.get("phase")),
+            words.printable(str(each.get("owner") or "-")),
+            words.when(each.get("until"), now) if each.get("until") else "unknown",
+            words.printable(str(each.get("why") or "-")),
+            str(each.get("help") or "-"),
+        ]
+        for each in blockers
+    ]
+    output.say("")
+    call.out.table(["IN THE WAY", "PHASE", "OWNER", "UNTIL", "WHY", "WAY OUT"], rows)
+
+
+def _row(candidate: dict[str, Any]) -> list[str]:
+    short = [shortage(each) for each in candidate.get("shortages") or ()]
+    score = candidate.get("score")
+    return [
+        str(candidate.get("name")),
+        "yes" if candidate.get("fits") else "no",
+        "; ".join(short) or "-",
+        words.printable(", ".join(str(each) for each in candidate.get("reasons") or ())) or "-",
+        "-" if score is None else f"{score:g}",
+    ]
+
+
+def shortage(each: dict[str, Any]) -> str:
+    """Return `4 CPU (wants 14 CPU, 10 CPU free)`."""
+    name = str(each.get("dimension"))
+    wanted, free = each.get("wanted") or 0, each.get("free") or 0
+    missing = words.amount(name, wanted - free)
+    return f"{missing} (wants {words.amount(name, wanted)}, free {words.amount(name, free)})"

@@ -1,0 +1,152 @@
+"""Idle detection from the command line: the switch of single workers, and the explained verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from labfleet.cli.kit import completing, exits, output, targets, words
+from labfleet.cli.kit.call import Call, connected
+
+
+@click.group("idle", short_help="Show which workers nobody uses; switch the idle rule.",
+             invoke_without_command=True)  # fmt: skip
+@click.option("--no-headers", is_flag=True, help="Rows without headings.")
+@connected
+def idle(call: Call) -> int:
+    """Show of every worker whether it is used, when it would be stopped, and what keeps it.
+
+    The switch of the whole fleet is the setting idle.enabled.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return exits.OK
+    answer = call.api.get("/api/v1/fleet/idle")
+    items = answer.get("items") or []
+    if call.out.structured or call.out.format == "jsonpath":
+        call.out.value(answer, "")
+        return exits.OK
+    if call.out.quiet or call.out.format == "name":
+        output.write("".join(f"worker/{each['worker']}\n" for each in items))
+        return exits.OK
+    call.out.table(
+        ["WORKER", "VERDICT", "UNUSED", "STOP", "KEPT BY", "WHY"],
+        [_overview(each, call.now()) for each in items],
+    )
+    call.out.left_out(answer, "workers")
+    if not items:
+        call.out.note("there is no worker")
+    return exits.OK
+
+
+def _overview(each: dict[str, Any], now: Any) -> list[str]:
+    minutes = each.get("idleMinutes")
+    at = words.instant(each.get("stopAt"))
+    stop = "-" if at is None else "now" if at <= now else words.when(each["stopAt"], now)
+    return [
+        str(each.get("worker")),
+        "stopped" if each.get("autoStopped") else str(each.get("verdict")),
+        "-"
+        if minutes is None
+        else f"{max(float(minutes), 0.0):.0f} of {each.get('timeoutMinutes')} min",
+        stop,
+        ", ".join(str(kept) for kept in each.get("keptBy") or ()) or "-",
+        _text(each.get("told") or ""),
+    ]
+
+
+_worker = click.argument("names", nargs=-1, required=True, metavar="WORKER...",
+                         shell_complete=completing.of_kind("worker"))  # fmt: skip
+
+
+@idle.command("enable", short_help="Let the idle rule stop these workers.")
+@_worker
+@connected
+def enable(call: Call, *, names: tuple[str, ...]) -> int:
+    """Let the idle rule stop these workers when nobody uses them."""
+    return _switch(call, names, enabled=True)
+
+
+@idle.command("disable", short_help="Never stop these workers for idleness.")
+@_worker
+@connected
+def disable(call: Call, *, names: tuple[str, ...]) -> int:
+    """Never stop these workers for idleness; sessions, people and pools still may."""
+    return _switch(call, names, enabled=False)
+
+
+def _switch(call: Call, names: tuple[str, ...], *, enabled: bool) -> int:
+    said = "may be stopped when idle" if enabled else "is never stopped for idleness"
+    for target in [targets.one(each, "worker") for each in names]:
+        answer = call.api.post(
+            f"{target.path}/idle-detection",
+            {"enabled": enabled},
+            namespace=call.settings.namespace,
+        )
+        if call.out.structured:
+            call.out.show(target.kind, answer)
+        else:
+            output.say(target.name if call.out.quiet else f"{target} {said}")
+    return exits.OK
+
+
+def explain(call: Call, wanted: list[targets.Target]) -> int:
+    """Show for each worker the table of signals, when it would be stopped, and what keeps it."""
+    for target in wanted:
+        if target.kind.name != "Worker":
+            raise exits.usage(f"{target}: only workers are idle", "For example worker/w1 --idle.")
+    answers = [
+        call.api.get(f"{each.path}/idle", namespace=call.settings.namespace) for each in wanted
+    ]
+    if call.out.structured or call.out.format == "jsonpath":
+        call.out.value(answers[0] if len(answers) == 1 else {"items": answers}, "")
+        return exits.OK
+    for at, (target, answer) in enumerate(zip(wanted, answers, strict=True)):
+        output.say(("\n" if at else "") + "\n".join(sentences(call, target, answer)))
+        output.say("")
+        rows = [_row(each, call.now()) for each in answer.get("signals") or ()]
+        call.out.table(["SIGNAL", "SAYS", "VALUE", "AGE", "WHY"], rows)
+    return exits.OK
+
+
+def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> list[str]:
+    """Return the lines before the table."""
+    now = call.now()
+    lines = [f"{target}: {answer.get('verdict')}", f"Why:       {_text(answer.get('told'))}"]
+    since, minutes = answer.get("since"), answer.get("idleMinutes")
+    if since:
+        lines.append(
+            f"Unused:    {max(float(minutes or 0), 0.0):g} of {answer.get('timeoutMinutes')} minutes, "
+            f"since {words.when(since, now)}"
+        )
+    if answer.get("stopAt"):
+        at = words.instant(answer["stopAt"])
+        when = (
+            "once" if at is not None and at <= now else f"{words.when(answer['stopAt'], now)}, if"
+        )
+        lines.append(f"Stop at:   {when} nothing else keeps it, and never before its warning")
+    if answer.get("warnedAt"):
+        lines.append(f"Warned:    {words.when(answer['warnedAt'], now)}")
+    if answer.get("checkedAt"):
+        lines.append(f"Last news: {words.when(answer['checkedAt'], now)}")
+    for each in answer.get("recent") or ():
+        who = _text(each.get("user") or "somebody")
+        lines.append(
+            f"Used:      {_text(each['category'])} by {who}, {words.when(each['at'], now)}"
+        )
+    return lines
+
+
+def _row(signal: dict[str, Any], now: Any) -> list[str]:
+    at = words.instant(signal.get("at"))
+    return [
+        str(signal.get("name")),
+        str(signal.get("verdict")),
+        _text(signal.get("value") or "-"),
+        "-" if at is None or at > now else words.age(signal["at"], now),
+        _text(signal.get("told") or ""),
+    ]
+
+
+def _text(value: object) -> str:
+    return words.printable(str(value))

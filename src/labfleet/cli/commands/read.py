@@ -1,0 +1,94 @@
+"""`get`: lists and objects in every format, or followed as they change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from labfleet.cli.commands import watching
+from labfleet.cli.kit import completing, exits, targets
+from labfleet.cli.kit.call import Call, connected
+from labfleet.resources import kinds
+
+
+@click.command("get", short_help="List objects, or show some of them.")
+@click.argument("args", nargs=-1, metavar="KIND[,KIND] [NAME...] | KIND/NAME...",
+                shell_complete=completing.kind_or_name)  # fmt: skip
+@click.option("-l", "--selector", metavar="LABELS", help="Labels: a=b,c!=d,e.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace.")
+@click.option("--limit", type=click.IntRange(1, 100_000), help="At most so many rows.")
+@click.option("--sort-by", metavar="PATH", help="Path or column to sort by; -PATH descends.")
+@click.option("--no-headers", is_flag=True, help="Rows without headings.")
+@click.option("-w", "--watch", is_flag=True, help="Go on with changes as they happen.")
+@connected
+def get(
+    call: Call,
+    *,
+    args: tuple[str, ...],
+    selector: str | None,
+    all_namespaces: bool,
+    limit: int | None,
+    sort_by: str | None,
+    watch: bool,
+) -> int:
+    """List objects, or show those that are named.
+
+    Without names, every object of the kinds; `get all` lists every kind. With -o json,
+    one object is printed as it is and several as {"kind": "List", "items": [...]}.
+    """
+    if not args:
+        known = ", ".join(each.plural for each in kinds.KINDS.values())
+        raise exits.usage("which kind?", f"The kinds are {known}.")
+    wanted, chosen = targets.selected(args)
+    space = None if all_namespaces else call.settings.namespace
+    if watch:
+        names = {(each.kind.name, each.name) for each in wanted}
+        scope = watching.Scope(chosen, space, selector, names)
+        return watching.follow(call, scope)
+    if wanted:
+        return _some(call, wanted, chosen)
+    found: list[Any] = []
+    more = False
+    asked = {"namespace": space, "labelSelector": selector}
+    for _, (items, _, rest) in targets.lists(
+        call, chosen, limit=limit, sort=lambda kind: _sort(kind, sort_by), **asked
+    ):
+        found += items
+        more = more or rest
+    call.out.objects(chosen, found, spaces=all_namespaces)
+    if not found:
+        where = "" if all_namespaces else f" in namespace {space}"
+        call.out.note(f"No {' or '.join(each.plural for each in chosen)}{where}.")
+    elif more:
+        call.out.note(f"Only the first {len(found)}; there are more (--limit).")
+    return exits.OK
+
+
+def _some(call: Call, wanted: list[targets.Target], chosen: list[kinds.Kind]) -> int:
+    if len(wanted) == 1:
+        call.out.show(wanted[0].kind, targets.need(call, wanted[0]))
+        return exits.OK
+    found, missing = [], None
+    for target in wanted:
+        try:
+            found.append(targets.need(call, target))
+        except exits.Failure as failure:
+            if failure.code != exits.NOT_FOUND:
+                raise
+            missing = failure
+    call.out.objects(chosen, found, spaces=False)
+    if missing is not None:
+        raise missing
+    return exits.OK
+
+
+def _sort(kind: kinds.Kind, asked: str | None) -> str | None:
+    """Return the path for the server, which sorts before it pages (ux.md T29)."""
+    if not asked:
+        return None
+    sign, path = ("-", asked[1:]) if asked.startswith("-") else ("", asked)
+    path = path.strip("{}").lstrip(".")
+    by_title = {each.title.lower(): each.path for each in kind.columns}
+    by_title |= {"name": "metadata.name", "age": "metadata.creationTimestamp"}
+    return sign + by_title.get(path.lower(), path)

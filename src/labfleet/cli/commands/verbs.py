@@ -1,0 +1,200 @@
+"""Verbs on one object: drain, cordon, uncordon, start, stop, extend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from labfleet.cli.commands import waiting
+from labfleet.cli.kit import call as calls
+from labfleet.cli.kit import completing, exits, output, paths, safety, targets, words
+from labfleet.cli.kit.call import Call, connected
+from labfleet.kernel import clock
+
+Pairs = Sequence[tuple[targets.Target, dict[str, Any] | None]]
+_worker = click.argument("names", nargs=-1, required=True, metavar="WORKER...",
+                         shell_complete=completing.of_kind("worker"))  # fmt: skip
+
+
+@click.command("drain", short_help="Empty a worker by a deadline, or stop doing so.")
+@_worker
+@click.option("--deadline", metavar="DURATION", help="Until when; default: the template's limit.")
+@click.option("--reason", "--message", "-m", "reason", default="", help="Why, for the record.")
+@click.option("--force", is_flag=True, help="End what still runs at the deadline.")
+@click.option("--undo", "--cancel", "undo", is_flag=True, help="Stop draining.")
+@click.option("--extend", "longer", metavar="DURATION", help="Move the deadline of a drain.")
+@click.option("--now", "now", is_flag=True, help="End what still runs at once.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask, even when people are connected.")
+@click.option("--wait", "wait", is_flag=True, help="Wait until the worker is out of DRAINING.")
+@click.option("--timeout", default="4h", show_default=True, help="With --wait: exit 8 after.")
+@connected
+def drain(
+    call: Call,
+    *,
+    names: tuple[str, ...],
+    deadline: str | None,
+    reason: str,
+    force: bool,
+    undo: bool,
+    longer: str | None,
+    now: bool,
+    yes: bool,
+    wait: bool,
+    timeout: str,
+) -> int:
+    """Empty a worker: nothing new is placed on it, what runs may end by the deadline."""
+    if sum((undo, longer is not None, now, deadline is not None or force)) > 1:
+        raise exits.usage("give one of --undo, --extend, --now, and --deadline with --force")
+    body: dict[str, Any] = {"reason": reason, "force": force}
+    if deadline is not None:
+        end = call.now() + timedelta(seconds=calls.seconds(deadline, "--deadline"))
+        body["deadline"] = clock.format_instant(end)
+    patience = calls.seconds(timeout, "--timeout")
+    wanted = [targets.one(each, "worker") for each in names]
+    pairs = safety.each_target(call, wanted, missing_ok=False)
+    if undo:
+        return _verb(call, wanted, "cancel-drain", {}, "no longer draining")
+    if longer is not None:
+        return _longer(call, pairs, timedelta(seconds=calls.seconds(longer, "--extend")))
+    for target, obj in pairs:
+        effect = "ends" if force or now else "concerns"
+        safety.ask(call, "Draining", target, obj, yes=yes, effect=effect)
+    if now:
+        code = _now(call, pairs, wanted, reason)
+    else:
+        code = _verb(call, wanted, "drain", body, "draining")
+    return _drained(call, wanted, patience) if wait else code
+
+
+def _longer(call: Call, pairs: Pairs, by: timedelta) -> int:
+    """Move each deadline; an instant is sent, so that a repeated call moves it once."""
+    for target, obj in pairs:
+        before = words.instant(paths.simple(obj or {}, "spec.drain.deadline"))
+        later = max(before or call.now(), call.now()) + by
+        body = {"deadline": clock.format_instant(later)}
+        said = f"drains until {words.when(body['deadline'], call.now())}"
+        code = _verb(call, [target], "change-drain", body, said)
+        if code != exits.OK:
+            return code
+    return exits.OK
+
+
+def _now(call: Call, pairs: Pairs, wanted: list[targets.Target], reason: str) -> int:
+    """End what runs at once; a worker that nobody drained yet is drained first."""
+    fresh = [target for target, obj in pairs if not _leaving(obj)]
+    if fresh:
+        code = _verb(call, fresh, "drain", {"reason": reason}, "draining")
+        if code != exits.OK:
+            return code
+    return _verb(call, wanted, "change-drain", {"force": True}, "ends what still runs")
+
+
+def _leaving(obj: dict[str, Any] | None) -> bool:
+    found = obj or {}
+    desired = paths.simple(found, "spec.desired")
+    return paths.simple(found, "spec.drain") is not None or desired not in {None, "Ready"}
+
+
+@click.command("stop", short_help="Stop a worker once it is empty; its disk stays.")
+@_worker
+@click.option("-y", "--yes", is_flag=True, help="Do not ask, even when people are connected.")
+@connected
+def stop(call: Call, *, names: tuple[str, ...], yes: bool) -> int:
+    """Stop a worker once its sessions have ended; it can be started again."""
+    wanted = [targets.one(each, "worker") for each in names]
+    for target, obj in safety.each_target(call, wanted, missing_ok=False):
+        safety.ask(call, "Stopping", target, obj, yes=yes, effect="concerns")
+    return _verb(call, wanted, "desired", {"desired": "Stopped"}, "is to stop")
+
+
+@click.command("start", short_help="Start a stopped worker.")
+@_worker
+@connected
+def start(call: Call, *, names: tuple[str, ...]) -> int:
+    """Start a stopped worker, or take back that it is to stop."""
+    wanted = [targets.one(each, "worker") for each in names]
+    return _verb(call, wanted, "desired", {"desired": "Ready"}, "is to start")
+
+
+def _drained(call: Call, wanted: list[targets.Target], patience: float) -> int:
+    wish = waiting.Wish("condition", "Drained", "True")
+    for target in wanted:
+        try:
+            waiting.until(call, target, wish, patience)
+        except KeyboardInterrupt:
+            waiting.detached(target)
+            return exits.INTERRUPTED
+        call.out.note(f"{target} is drained.")
+    return exits.OK
+
+
+@click.command("cordon", short_help="Place nothing more on a worker.")
+@_worker
+@connected
+def cordon(call: Call, *, names: tuple[str, ...]) -> int:
+    """Place nothing more on a worker; what runs there stays."""
+    return _verb(call, [targets.one(each, "worker") for each in names], "cordon", {}, "cordoned")
+
+
+@click.command("uncordon", short_help="Place sessions on a worker again.")
+@_worker
+@connected
+def uncordon(call: Call, *, names: tuple[str, ...]) -> int:
+    """Place sessions on a worker again."""
+    wanted = [targets.one(each, "worker") for each in names]
+    return _verb(call, wanted, "uncordon", {}, "uncordoned")
+
+
+@click.command("extend", short_help="Give a session more time.")
+@click.argument("name", metavar="SESSION", shell_complete=completing.of_kind("session"))
+@click.option("--by", metavar="DURATION", help="So much longer, for example 30m.")
+@click.option("--to", metavar="INSTANT", help="Until then, for example 2026-11-27T18:00:00Z.")
+@connected
+def extend(call: Call, *, name: str, by: str | None, to: str | None) -> int:
+    """Give a session more time; refused when its worker has promised the time to others."""
+    target = targets.one(name, "session")
+    if (by is None) == (to is None):
+        raise exits.usage("give exactly one of --by and --to", "For example --by 30m.")
+    wanted = _later(call, target, by) if by is not None else _instant(str(to))
+    body = {"end": clock.format_instant(wanted)}
+    answer = call.api.post(f"{target.path}/extend", body, namespace=call.settings.namespace)
+    if call.out.structured or call.out.quiet:
+        call.out.show(target.kind, answer)
+        return exits.OK
+    end = paths.simple(answer, "spec.slot.end") or paths.simple(answer, "status.end")
+    output.say(f"{target} ends {words.when(end, call.now())}")
+    return exits.OK
+
+
+def _instant(text: str) -> datetime:
+    try:
+        return clock.parse_instant(text)
+    except ValueError as error:
+        raise exits.usage(f"--to: {error}", "For example --to 2026-11-27T18:00:00Z.") from None
+
+
+def _later(call: Call, target: targets.Target, by: str) -> datetime:
+    """Return the present end and so much more."""
+    seconds = calls.seconds(by, "--by")
+    obj = targets.need(call, target)
+    end = words.instant(paths.simple(obj, "status.end") or paths.simple(obj, "spec.slot.end"))
+    if end is None:
+        raise exits.Failure(
+            exits.UNMET, f"{target} has no end yet", hint="Say until when: --to INSTANT."
+        )
+    return end + timedelta(seconds=seconds)
+
+
+def _verb(
+    call: Call, wanted: list[targets.Target], verb: str, body: dict[str, Any], said: str
+) -> int:
+    for target in wanted:
+        answer = call.api.post(f"{target.path}/{verb}", body, namespace=call.settings.namespace)
+        if call.out.structured:
+            call.out.show(target.kind, answer)
+        else:
+            output.say(target.name if call.out.quiet else f"{target} {said}")
+    return exits.OK

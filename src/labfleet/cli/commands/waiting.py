@@ -1,0 +1,238 @@
+"""`wait`: until a phase, a condition or the end; with a deadline, and honest about hopelessness.
+
+Asks again and again instead of listening: level-triggered, so no lost event can make it miss
+what it waits for. Ctrl-C ends the waiting, never the work.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from labfleet.cli.kit import call as calls
+from labfleet.cli.kit import completing, exits, paths, targets, words
+from labfleet.cli.kit.call import Call, connected
+from labfleet.kernel import backoff
+
+_LINE = ("PENDING", "SCHEDULED", "INSTANTIATING", "READY", "RUNNING")
+_ENDS = {
+    "Session": {"COMPLETED", "EXPIRED", "FAILED", "CANCELLED"},
+    "Worker": {"TERMINATED", "FAILED"},
+    "Pool": {"TERMINATED", "FAILED"},
+    "Simulation": {"DENIED", "COMPLETED", "EXPIRED"},
+}
+READY_PHASE = {"Session": "READY", "Worker": "READY", "Pool": "READY"}
+
+
+class Verdict(enum.Enum):
+    """What a look at the object says about the wish."""
+
+    MET = "met"
+    OPEN = "open"
+    HOPELESS = "hopeless"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is waited for: `phase`, `condition` or `delete`, and its value."""
+
+    what: str
+    name: str = ""
+    value: str = ""
+
+    def __str__(self) -> str:
+        if self.what == "condition":
+            return f"condition {self.name}={self.value}"
+        return "its end" if self.what == "delete" else f"phase {self.value}"
+
+
+def parse(text: str) -> Wish:
+    """Return the wish of `phase=X`, `condition=Y[=True]` or `delete`."""
+    what, _, rest = text.partition("=")
+    if what == "delete" and not rest:
+        return Wish("delete")
+    if what == "phase" and rest:
+        return Wish("phase", value=rest.upper())
+    if what == "condition" and rest:
+        name, _, value = rest.partition("=")
+        status = {"true": "True", "false": "False", "unknown": "Unknown"}.get(
+            (value or "true").lower()
+        )
+        if name and status:
+            return Wish("condition", name, status)
+    hint = "Write phase=READY, condition=Ready[=True|False|Unknown] or delete."
+    raise exits.usage(f"cannot wait for {text!r}", hint)
+
+
+def check(wish: Wish, kind: str) -> None:
+    """Refuse a phase that the kind never has: waiting for it would only time out."""
+    from labfleet.resources import cluster, pool, session, worker
+
+    phases: dict[str, type[enum.StrEnum]] = {
+        "Worker": worker.WorkerPhase,
+        "Session": session.SessionPhase,
+        "Pool": pool.PoolPhase,
+        "Simulation": cluster.SimulationPhase,
+    }
+    known = phases.get(kind)
+    if wish.what == "phase" and known is not None and wish.value not in set(known):
+        hint = "The phases are " + ", ".join(known) + "."
+        raise exits.usage(f"a {kind.lower()} is never {wish.value}", hint)
+
+
+def judge(kind: str, obj: Any, wish: Wish) -> Verdict:
+    """Return whether the wish is met, may yet be, or cannot be any more.
+
+    READY counts as met while RUNNING, because a look may come after the step; not once the
+    session is on its way out.
+    """
+    phase = str(paths.simple(obj, "status.phase") or "")
+    if wish.what == "phase":
+        if phase == wish.value or _passed(kind, phase, wish.value):
+            return Verdict.MET
+        leaving = kind == "Session" and phase in {"COLLECTING", "STOPPING"}
+        if phase in _ENDS.get(kind, ()) or (leaving and wish.value in _LINE):
+            return Verdict.HOPELESS
+        return Verdict.OPEN
+    if wish.what == "condition":
+        for each in paths.simple(obj, "status.conditions") or ():
+            if each.get("type") == wish.name and each.get("status") == wish.value:
+                return Verdict.MET
+        return Verdict.HOPELESS if phase in _ENDS.get(kind, ()) else Verdict.OPEN
+    return Verdict.OPEN
+
+
+def _passed(kind: str, phase: str, wanted: str) -> bool:
+    if kind == "Worker":
+        return (phase, wanted) == ("ACTIVE", "READY")
+    if kind == "Session" and phase in _LINE and wanted in _LINE:
+        return _LINE.index(phase) > _LINE.index(wanted)
+    return False
+
+
+def outcome(target: targets.Target, obj: Any, wish: Wish) -> exits.Failure:
+    """Return the failure for a wish that cannot be met any more."""
+    phase = paths.simple(obj, "status.phase")
+    message = paths.simple(obj, "status.message") or ""
+    decision = paths.simple(obj, "status.decision") or {}
+    refused = phase == "FAILED" and decision.get("outcome") in {"refused", "denied"}
+    why = str(message or decision.get("message") or paths.simple(obj, "status.reason") or "")
+    cause = f"{target} is {phase} and cannot reach {wish} any more"
+    return exits.Failure(
+        exits.REFUSED if refused or phase == "DENIED" else exits.UNMET,
+        f"{cause}: {why}" if why else cause,
+        hint=f"See labfleet explain {target}.",
+        reason=str(paths.simple(obj, "status.reason") or ""),
+    )
+
+
+def until(call: Call, target: targets.Target, wish: Wish, seconds: float) -> Any:
+    """Return the object once the wish is met (None for a delete); Failure otherwise."""
+    deadline = call.ground.monotonic() + seconds
+    seen: Any = None
+    shown, looks, silent = "", 0, False
+    while True:
+        try:
+            obj = targets.fetch(call, target)
+            silent = False
+        except exits.Failure as failure:
+            if failure.code != exits.UNREACHABLE:
+                raise
+            if not silent:
+                call.out.note(f"{failure.cause}; still waiting.")
+            obj, silent = seen, True
+        if not silent:
+            if obj is None:
+                return _gone(target, seen, wish)
+            verdict = judge(target.kind.name, obj, wish)
+            if verdict is Verdict.MET:
+                return obj
+            if verdict is Verdict.HOPELESS:
+                raise outcome(target, obj, wish)
+            shown = _progress(call, target, obj, shown)
+            seen = obj
+        left = deadline - call.ground.monotonic()
+        if left <= 0:
+            raise _late(target, seen, wish, seconds, unreachable=silent and seen is None)
+        looks += 1
+        call.ground.sleep(min(left, backoff.delay(looks, 1.0, base=0.2, limit=2.0)))
+
+
+def _gone(target: targets.Target, seen: Any, wish: Wish) -> None:
+    if wish.what == "delete":
+        return
+    if seen is None:
+        raise exits.Failure(exits.NOT_FOUND, f"{target} does not exist")
+    raise exits.Failure(exits.UNMET, f"{target} was deleted and cannot reach {wish} any more")
+
+
+def _late(
+    target: targets.Target, seen: Any, wish: Wish, seconds: float, *, unreachable: bool
+) -> exits.Failure:
+    state = "the server never answered" if unreachable else f"it is {_state(seen)}"
+    cause = f"{target} did not reach {wish} within {words.span(seconds)}; {state}"
+    return exits.Failure(
+        exits.UNREACHABLE if unreachable else exits.TIMEOUT,
+        cause,
+        hint=f"See labfleet explain {target}; wait longer with --timeout.",
+    )
+
+
+def _state(obj: Any) -> str:
+    return str(paths.simple(obj, "status.phase") or "there")
+
+
+def _progress(call: Call, target: targets.Target, obj: Any, shown: str) -> str:
+    """Say each new phase once, as a plain line: a boot of 20 minutes needs no spinner."""
+    message = paths.simple(obj, "status.message")
+    line = f"{target}: {_state(obj)}" + (f" ({message})" if message else "")
+    if line != shown:
+        call.out.note(words.printable(line))
+    return line
+
+
+def detached(target: object) -> None:
+    """Say that Ctrl-C ended only the waiting."""
+    click.echo(f"\nStopped waiting; {target} goes on. labfleet wait takes it up again.", err=True)
+
+
+@click.command("wait", short_help="Wait until an object has a phase or condition, or is gone.")
+@click.argument("args", nargs=-1, metavar="KIND/NAME...",
+                shell_complete=completing.kind_or_name)  # fmt: skip
+@click.option("--for", "wanted", required=True, metavar="WISH",
+              help="phase=X, condition=Y[=True|False|Unknown] or delete.")  # fmt: skip
+@click.option("--timeout", default="20m", show_default=True, help="Give up after (exit 8).")
+@connected
+def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int:
+    """Wait until objects have a phase or condition, or are gone.
+
+    Exit 0 met, 3 cannot be met any more, 4 not found, 8 timed out. Ctrl-C stops the waiting
+    and nothing else (exit 130).
+    """
+    wish = parse(wanted)
+    seconds = calls.seconds(timeout, "--timeout")
+    wanted_targets = targets.parse(args)
+    for target in wanted_targets:
+        check(wish, target.kind.name)
+    deadline = call.ground.monotonic() + seconds
+    found: list[Any] = []
+    for target in wanted_targets:
+        try:
+            left = max(0.0, deadline - call.ground.monotonic())
+            obj = until(call, target, wish, left)
+        except KeyboardInterrupt:
+            detached(target)
+            return exits.INTERRUPTED
+        call.out.note(f"{target} {'is gone' if obj is None else f'reached {wish}'}.")
+        if obj is not None:
+            found.append(obj)
+    if not call.out.structured and call.out.format not in {"name", "jsonpath"}:
+        return exits.OK
+    if len(wanted_targets) == 1 and found:
+        call.out.show(wanted_targets[0].kind, found[0])
+    else:
+        call.out.objects([each.kind for each in wanted_targets], found, spaces=False)
+    return exits.OK

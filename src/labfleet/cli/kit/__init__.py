@@ -1,0 +1,1 @@
+"""What commands are made of: options, the API client, output, targets, exit codes."""

@@ -1,0 +1,99 @@
+"""One command's call: its settings, its output and its client, and the options of all commands.
+
+`connected` gives a click command the options that every command has; each may stand before
+or after the verb, the later place wins.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+
+from labfleet.cli.kit import client, exits, fleet, options, output, settings, words
+from labfleet.cli.kit.ground import Ground
+
+
+@dataclass
+class Call:
+    """What a command works with."""
+
+    ground: Ground
+    settings: settings.Settings
+    out: output.Output
+    api: client.Client
+    muted: bool = False
+
+    def mute_pause(self) -> None:
+        """Say nothing of a pause: the command itself is about it."""
+        self.muted = True
+
+    def tell_pause(self) -> None:
+        """Say once, on stderr, that automatic actions are paused, wherever actions are shown."""
+        if self.api.paused and not self.muted and not self.out.structured:
+            said = words.printable(self.api.paused)
+            self.out.note(f"{said[:1].upper()}{said[1:]}")
+            self.muted = True
+
+    def now(self) -> datetime:
+        """Return the fleet's time."""
+        return self.out.now()
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask on a terminal; without one and without --yes refuse, never hang."""
+        if yes:
+            return
+        if not self.ground.terminal_in():
+            raise exits.usage(question, "Nothing was changed. Say --yes to go on.")
+        if not click.confirm(f"{question} Go on?", default=False, err=True):
+            raise exits.Failure(exits.ERROR, "nothing was changed")
+
+
+def connected(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the command its `Call` as first argument, made from the shared options."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        context = click.get_current_context()
+        flags = {key: kwargs.pop(key, None) for key in options.SHARED}
+        call = make(context, flags, kwargs.pop("no_headers", False))
+        try:
+            return command(call, *args, **kwargs)
+        finally:
+            call.tell_pause()
+
+    return options.shared(run)
+
+
+def make(context: click.Context, flags: dict[str, Any], no_headers: bool = False) -> Call:  # noqa: FBT001, FBT002 - click hands it over by position
+    """Return the call for flags given at the command, then at a command above it."""
+    root, above = context.find_root(), context.parent
+    while above is not None:
+        for key in options.SHARED:
+            if flags.get(key) is None:
+                flags[key] = above.params.get(key)
+        above = above.parent
+    ground = root.obj if isinstance(root.obj, Ground) else Ground()
+    chosen = settings.resolve(ground, flags)
+    api = client.Client(chosen, ground)
+    out = output.choose(
+        ground,
+        chosen.output,
+        headers=not no_headers,
+        quiet=bool(flags.get("quiet")),
+        color=flags.get("color") or "auto",
+        clock=fleet.FleetTime(api).now,
+    )
+    return Call(ground, chosen, out, api)
+
+
+def seconds(text: str, option: str) -> float:
+    """Return the seconds of a duration option; Failure when it is none."""
+    try:
+        return words.duration(text)
+    except ValueError as error:
+        raise exits.usage(f"{option}: {error}") from None

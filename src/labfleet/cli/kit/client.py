@@ -1,0 +1,224 @@
+"""The API's client: requests with deadlines, bounded retries and idempotency keys.
+
+Repeats a call only when the connection failed or a gateway said 502, 503 or 504, and then
+under the same idempotency key, so that a lost reply never makes a second object (ux.md T31).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
+
+from labfleet.cli.kit import exits, sse
+from labfleet.cli.kit.ground import Ground
+from labfleet.cli.kit.settings import Settings
+from labfleet.kernel import backoff
+
+ATTEMPTS = 4
+BODY_LIMIT = 64 << 20
+PAGE = 500
+PAGES = 400
+STREAM_PATIENCE = 45.0
+PAUSED_HEADER = "labfleet-paused"
+_AGAIN = frozenset({502, 503, 504})
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Status, decoded body, and how many attempts it took."""
+
+    status: int
+    body: Any
+    attempts: int = 1
+
+
+@dataclass
+class Client:
+    """Speaks to one server; `seconds` bounds each connect and each read."""
+
+    settings: Settings
+    ground: Ground
+    seconds: float = 30.0
+    attempts: int = ATTEMPTS
+    paused: str = ""
+    """What the server last said is paused: each reply to operators carries it."""
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Return the decoded body of a read."""
+        return self.call("GET", path, query=query).body
+
+    def post(self, path: str, body: Any, **query: Any) -> Any:
+        """Return the decoded body of a POST under a fresh idempotency key."""
+        return self.call("POST", path, query=query, body=body).body
+
+    def call(
+        self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None
+    ) -> Reply:
+        """Do one call, repeated within bounds; Failure for anything but 2xx."""
+        headers = self._headers()
+        if method != "GET":
+            headers["Idempotency-Key"] = self.ground.key()
+        content = None
+        if body is not None:
+            content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+            headers["Content-Type"] = (
+                "application/merge-patch+json" if method == "PATCH" else "application/json"
+            )
+        target = self._target(path, query)
+        for attempt in range(1, self.attempts + 1):
+            last = attempt == self.attempts
+            try:
+                status, answered, raw = self._once(method, target, headers, content)
+            except (OSError, http.client.HTTPException) as error:
+                if last or isinstance(error, ssl.SSLCertVerificationError):
+                    raise self.unreachable(error) from None
+                self._wait(attempt, None)
+                continue
+            if status in _AGAIN and not last:
+                self._wait(attempt, answered.get("retry-after"))
+                continue
+            return self._reply(status, answered, raw, attempt)
+        raise exits.Failure(exits.UNREACHABLE, "no attempt was made")
+
+    def items(
+        self, plural: str, *, limit: int | None = None, **query: Any
+    ) -> tuple[list[Any], str, bool]:
+        """Return objects of every page up to `limit`, the list's cursor, and whether more exist."""
+        found: list[Any] = []
+        cursor = ""
+        after: str | None = None
+        for _ in range(PAGES):
+            size = PAGE if limit is None else min(PAGE, limit - len(found))
+            page = self.get(f"/api/v1/{plural}", **query, limit=size, cursor=after)
+            if not isinstance(page, dict) or not isinstance(page.get("items"), list):
+                raise self.unexpected("a list was expected")
+            found.extend(page["items"])
+            cursor = cursor or str(page.get("cursor") or "")
+            after = page.get("next")
+            if not after or (limit is not None and len(found) >= limit):
+                break
+        return found, cursor, bool(after)
+
+    def stream(self, path: str, *, last_id: str | None, **query: Any) -> Iterator[sse.Message]:
+        """Yield messages until the connection ends; OSError or HTTPException when it breaks."""
+        headers = {**self._headers(), "Accept": "text/event-stream"}
+        if last_id:
+            headers["Last-Event-ID"] = last_id
+        connection = self._connection(STREAM_PATIENCE)
+        try:
+            connection.request("GET", self._target(path, query), headers=headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raw = answer.read(BODY_LIMIT)
+                if answer.status in _AGAIN:
+                    raise ConnectionError(f"the server answered {answer.status}")
+                self._reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, raw, 1)
+                raise self.unexpected(f"status {answer.status} for a stream")
+            yield from sse.messages(answer)
+        finally:
+            connection.close()
+
+    def unreachable(self, error: BaseException) -> exits.Failure:
+        """Return the failure for a server that gave no answer."""
+        cause = f"no answer from {self.settings.url} ({self.settings.source}): {_named(error)}"
+        hint = "Is the server running (labfleet server, labfleet demo)? Another one: --url."
+        if isinstance(error, ssl.SSLCertVerificationError):
+            hint = "Give the certificate authority that signed it: --ca-file."
+        return exits.Failure(exits.UNREACHABLE, cause, hint=hint)
+
+    def unexpected(self, what: str) -> exits.Failure:
+        """Return the failure for an answer that is not this API's."""
+        hint = "Does the address point to a Labfleet server?"
+        return exits.Failure(exits.ERROR, f"{self.settings.url} answered oddly: {what}", hint=hint)
+
+    def _once(
+        self, method: str, target: str, headers: dict[str, str], content: bytes | None
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = self._connection(self.seconds)
+        try:
+            connection.request(method, target, body=content, headers=headers)
+            answer = connection.getresponse()
+            raw = answer.read(BODY_LIMIT + 1)
+            self.paused = unquote(answer.getheader(PAUSED_HEADER) or "")
+            return answer.status, {k.lower(): v for k, v in answer.getheaders()}, raw
+        finally:
+            connection.close()
+
+    def _reply(self, status: int, headers: dict[str, str], raw: bytes, attempts: int) -> Reply:
+        if len(raw) > BODY_LIMIT:
+            raise self.unexpected(f"more than {BODY_LIMIT} bytes")
+        body: Any = None
+        if raw.strip():
+            try:
+                body = json.loads(raw)
+            except ValueError:
+                body = None
+                if status < 400:
+                    raise self.unexpected("the reply is not JSON") from None
+        if 200 <= status < 300:
+            return Reply(status, body, attempts)
+        problem = dict(body) if isinstance(body, dict) else {}
+        problem.setdefault("requestId", headers.get("x-request-id", ""))
+        raise exits.from_problem(status, problem)
+
+    def _wait(self, attempt: int, retry_after: str | None) -> None:
+        seconds = backoff.delay(attempt, self.ground.dice(), base=0.3, limit=3.0)
+        if retry_after and retry_after.isdecimal():
+            seconds = min(5.0, max(seconds, float(retry_after)))
+        self.ground.sleep(seconds)
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": "labfleet-cli"}
+        if self.settings.token:
+            headers["Authorization"] = f"Bearer {self.settings.token}"
+        return headers
+
+    def _target(self, path: str, query: dict[str, Any] | None) -> str:
+        base = self._address().path.rstrip("/")
+        given = {key: _text(value) for key, value in (query or {}).items() if value is not None}
+        return f"{base}{path}" + (f"?{urlencode(given)}" if given else "")
+
+    def _address(self) -> SplitResult:
+        """Return the server's address in parts; usage Failure when it is none."""
+        try:
+            parts = urlsplit(self.settings.url)
+            _ = parts.port
+        except ValueError:
+            parts = urlsplit("")
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            hint = "For example --url http://127.0.0.1:8470."
+            raise exits.usage(f"{self.settings.url!r} is not an http(s) address", hint)
+        return parts
+
+    def _connection(self, seconds: float) -> http.client.HTTPConnection:
+        parts = self._address()
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=seconds)
+        try:
+            context = ssl.create_default_context(cafile=self.settings.ca_file)
+        except OSError as error:
+            raise exits.usage(f"cannot use --ca-file {self.settings.ca_file}: {error}") from None
+        return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
+
+
+def part(text: str) -> str:
+    """Return one segment of a path, quoted."""
+    return quote(text, safe="")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _named(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "it took too long"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    return str(getattr(error, "strerror", None) or str(error) or type(error).__name__)

@@ -1,0 +1,42 @@
+"""Fleet time as this client knows it: asked of the server once, then carried on.
+
+In a demo the fleet's clock runs faster than this machine's; ages and deadlines are the
+fleet's. Without an answer this machine's clock stands in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from labfleet.cli.kit import client, exits, words
+
+_PATIENCE = 3.0
+
+
+@dataclass
+class FleetTime:
+    """Answers `now` from one look at the server's version page."""
+
+    api: client.Client
+    _seen: tuple[datetime, float, float] | None = field(default=None, repr=False)
+
+    def now(self) -> datetime:
+        """Return the fleet's time."""
+        ground = self.api.ground
+        if self._seen is None:
+            then, rate = self._ask()
+            self._seen = (then or ground.now(), ground.monotonic(), rate)
+        at, began, rate = self._seen
+        return at + timedelta(seconds=(ground.monotonic() - began) * rate)
+
+    def _ask(self) -> tuple[datetime | None, float]:
+        quick = replace(self.api, seconds=_PATIENCE, attempts=1)
+        try:
+            answer = quick.get("/api/v1/version")
+        except exits.Failure:
+            return None, 1.0
+        if not isinstance(answer, dict):
+            return None, 1.0
+        rate = answer.get("rate")
+        return words.instant(answer.get("time")), float(rate) if rate else 1.0

@@ -1,0 +1,297 @@
+"""How objects are shown: table, wide, json, yaml, name, csv, jsonpath=, custom-columns=.
+
+Data goes to stdout and everything for people to stderr. JSON is indented on a terminal and
+one line elsewhere, so that a program finds it on the last line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from labfleet.cli.kit import exits, options, paths, words, yamltext
+from labfleet.cli.kit.ground import Ground
+from labfleet.resources.kinds import Kind
+
+_PLAIN = frozenset({"table", "wide", "json", "yaml", "name", "csv"})
+_GOOD = frozenset({"READY", "ACTIVE", "RUNNING", "COMPLETED", "APPROVED"})
+_BAD = frozenset({"FAILED", "EXPIRED", "DENIED", "Unreachable"})
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: heading and how its cell is made of an object."""
+
+    title: str
+    cell: Callable[[Any], str]
+
+
+@dataclass(frozen=True)
+class Output:
+    """The chosen format and its switches; `argument` is what stands after `jsonpath=`."""
+
+    ground: Ground
+    format: str
+    argument: str = ""
+    headers: bool = True
+    quiet: bool = False
+    color: bool = False
+    clock: Callable[[], datetime] | None = None
+
+    @property
+    def structured(self) -> bool:
+        """Tell whether programs read stdout."""
+        return self.format in {"json", "yaml"}
+
+    def now(self) -> datetime:
+        """Return the time that ages count from."""
+        return self.ground.now() if self.clock is None else self.clock()
+
+    def show(self, kind: Kind, obj: Any) -> None:
+        """Print one object."""
+        if self.quiet:
+            say(name_of(obj))
+        elif self.format == "json":
+            self.json(obj)
+        elif self.format == "yaml":
+            write(yamltext.dump(obj))
+        elif self.format == "jsonpath":
+            say(_understood(paths.render, obj, self.argument))
+        else:
+            self.listing([kind], [obj], spaces=False)
+
+    def objects(self, kinds: Sequence[Kind], items: list[Any], *, spaces: bool) -> None:
+        """Print a list; `spaces` adds the namespace column."""
+        listed = {"apiVersion": "labfleet.dev/v1", "kind": "List", "items": items}
+        if self.quiet:
+            write("".join(f"{name_of(each)}\n" for each in items))
+        elif self.format == "json":
+            self.json(listed)
+        elif self.format == "yaml":
+            write("---\n".join(yamltext.dump(each) for each in items))
+        elif self.format == "jsonpath":
+            say(_understood(paths.render, listed, self.argument))
+        else:
+            self.listing(kinds, items, spaces=spaces)
+
+    def listing(self, kinds: Sequence[Kind], items: list[Any], *, spaces: bool) -> None:
+        """Print rows: name, csv, custom columns or table, one block for each kind."""
+        if self.format == "name":
+            write("".join(f"{full_name(each)}\n" for each in items))
+            return
+        blocks = []
+        for kind in kinds:
+            mine = [each for each in items if each.get("kind", kind.name) == kind.name]
+            if mine or len(kinds) == 1:
+                blocks.append(self._rows(self._columns(kind, spaces=spaces), mine))
+        write("\n".join(blocks))
+
+    def json(self, value: Any) -> None:
+        """Print a value as JSON, on one line unless a person watches."""
+        say(json_text(value, indent=self.ground.terminal_out()))
+
+    def value(self, value: Any, text: str) -> None:
+        """Print something that is no object: as JSON or YAML when asked for, else as text."""
+        if self.format == "json":
+            self.json(value)
+        elif self.format == "yaml":
+            write(yamltext.dump(value))
+        elif self.format == "jsonpath":
+            say(_understood(paths.render, value, self.argument))
+        else:
+            say(text)
+
+    def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print rows under headings, as csv when that was asked for."""
+        write(self._csv(titles, rows) if self.format == "csv" else self._text(titles, rows))
+
+    def left_out(self, answer: dict[str, Any], what: str) -> None:
+        """Say how many rows the server left out of its answer, if any."""
+        if answer.get("leftOut"):
+            self.note(f"and {answer['leftOut']} more {what} that are not listed")
+
+    def note(self, text: str) -> None:
+        """Tell a person something, on stderr."""
+        if not self.quiet:
+            note(text)
+
+    def _rows(self, columns: list[Column], items: list[Any]) -> str:
+        titles = [each.title for each in columns]
+        rows = [[column.cell(item) for column in columns] for item in items]
+        return self._csv(titles, rows) if self.format == "csv" else self._text(titles, rows)
+
+    def _columns(self, kind: Kind, *, spaces: bool) -> list[Column]:
+        if self.format == "custom-columns":
+            return _custom(self.argument)
+        cell = _raw if self.format == "csv" else words.plain
+        wide = self.format in {"wide", "csv"}
+        columns = [Column("NAME", _at("metadata.name", cell))]
+        if spaces:
+            columns.insert(0, Column("NAMESPACE", _at("metadata.namespace", cell)))
+        columns += [
+            Column(each.title, _at(each.path, cell))
+            for each in kind.columns
+            if wide or not each.wide
+        ]
+        if self.format == "csv":
+            return [*columns, Column("CREATED", _at("metadata.creationTimestamp", cell))]
+        return [*columns, Column("AGE", _age(self.now()))]
+
+    def _text(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        shown = ([list(titles)] if self.headers else []) + [list(row) for row in rows]
+        if not shown:
+            return ""
+        widths = [max(len(row[at]) for row in shown) for at in range(len(titles))]
+        lines = []
+        for row in shown:
+            cells = [
+                self._paint(cell, cell.ljust(width))
+                for cell, width in zip(row, widths, strict=True)
+            ]
+            lines.append("  ".join(cells).rstrip() + "\n")
+        return "".join(lines)
+
+    def _csv(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        made = io.StringIO()
+        writer = csv.writer(made, lineterminator="\n")
+        if self.headers:
+            writer.writerow(titles)
+        writer.writerows(rows)
+        return made.getvalue()
+
+    def _paint(self, cell: str, padded: str) -> str:
+        if not self.color or cell not in _GOOD | _BAD:
+            return padded
+        return f"\x1b[{32 if cell in _GOOD else 31}m{padded}\x1b[0m"
+
+
+def choose(
+    ground: Ground,
+    text: str,
+    *,
+    headers: bool = True,
+    quiet: bool = False,
+    color: str = "auto",
+    clock: Callable[[], datetime] | None = None,
+) -> Output:
+    """Return the output that `-o TEXT` names; Failure when there is no such format."""
+    name, _, argument = text.partition("=")
+    if name not in _PLAIN | {"jsonpath", "custom-columns"}:
+        raise exits.usage(f"unknown output format {text!r}", f"The formats are {options.FORMATS}.")
+    if (name in _PLAIN) == bool(argument):
+        raise exits.usage(f"-o {name} takes {'no' if name in _PLAIN else 'an'} argument")
+    if name == "custom-columns":
+        _custom(argument)
+    elif name == "jsonpath":
+        _understood(paths.render, {}, argument)
+    painted = color == "always" or (
+        color == "auto" and ground.terminal_out() and not ground.env.get("NO_COLOR")
+        and ground.env.get("TERM") != "dumb"
+    )  # fmt: skip
+    return Output(ground, name, argument, headers=headers, quiet=quiet, color=painted, clock=clock)
+
+
+def write(text: str) -> None:
+    """Write to stdout as it is; characters that its encoding lacks are replaced."""
+    if sys.stdout is None:  # closed by whoever started us: `>&-`
+        raise exits.Failure(exits.ERROR, "cannot write the answer: stdout is closed")
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    except BrokenPipeError:
+        raise exits.ReaderGoneError from None
+    except OSError as error:
+        raise _unwritable(error) from None
+
+
+def flush() -> None:
+    """Hand over what was written, so that a reader of a watch has it at once."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise exits.ReaderGoneError from None
+    except OSError as error:
+        raise _unwritable(error) from None
+
+
+def _unwritable(error: OSError) -> exits.Failure:
+    """Return the failure of an answer that has no place, for example on a full disk."""
+    return exits.Failure(exits.ERROR, f"cannot write the answer: {error.strerror}")
+
+
+def say(text: str) -> None:
+    """Write a line to stdout."""
+    write(text if text.endswith("\n") else text + "\n")
+
+
+def note(text: str) -> None:
+    """Write a line to stderr at once."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def json_text(value: Any, *, indent: bool = False) -> str:
+    """Return JSON text, on one line unless indented."""
+    if indent:
+        return json.dumps(value, ensure_ascii=False, indent=2)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def name_of(obj: Any) -> str:
+    """Return the object's bare name."""
+    return str(paths.simple(obj, "metadata.name") or "")
+
+
+def full_name(obj: Any) -> str:
+    """Return `session/x`."""
+    return f"{str(obj.get('kind', '')).lower()}/{name_of(obj)}"
+
+
+def _at(path: str, cell: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda obj: cell(paths.simple(obj, path))
+
+
+def _age(now: datetime) -> Callable[[Any], str]:
+    return lambda obj: words.age(paths.simple(obj, "metadata.creationTimestamp"), now)
+
+
+def _raw(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _custom(argument: str) -> list[Column]:
+    columns = []
+    for item in argument.split(","):
+        title, colon, path = item.partition(":")
+        if not colon or not title or not path:
+            hint = "For example -o custom-columns=NAME:.metadata.name,PHASE:.status.phase."
+            raise exits.usage(f"{item!r} is not TITLE:PATH", hint)
+        _understood(paths.select, {}, path)
+        columns.append(Column(title, _selected(path)))
+    return columns
+
+
+def _selected(path: str) -> Callable[[Any], str]:
+    def cell(obj: Any) -> str:
+        found = paths.select(obj, path)
+        return ",".join(words.plain(each) for each in found) if found else "<none>"
+
+    return cell
+
+
+def _understood(how: Callable[[Any, str], Any], value: Any, text: str) -> Any:
+    try:
+        return how(value, text)
+    except ValueError as error:
+        raise exits.usage(str(error)) from None

@@ -1,0 +1,77 @@
+"""Who would be cut off: asked before anything that ends other people's labs (ux.md 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from labfleet.cli.kit import exits, output, paths, targets, words
+from labfleet.cli.kit.call import Call
+from labfleet.resources import kinds
+
+_CONNECTED = frozenset({"READY", "RUNNING"})
+_NAMED = 3
+
+
+def connected_people(call: Call, target: targets.Target, obj: Any) -> list[Any]:
+    """Return the sessions in use that would end with this object."""
+    kind = target.kind.name
+    if kind == "Session":
+        return [obj] if paths.simple(obj, "status.phase") in _CONNECTED else []
+    if kind not in {"Worker", "Pool"}:
+        return []
+    workers = {target.name}
+    if kind == "Pool":
+        found, _, _ = call.api.items("workers", namespace=call.settings.namespace)
+        workers = {
+            output.name_of(each) for each in found if paths.simple(each, "spec.pool") == target.name
+        }
+    sessions, _, _ = call.api.items(kinds.KINDS["Session"].plural)
+    return [
+        each
+        for each in sessions
+        if paths.simple(each, "status.phase") in _CONNECTED
+        and paths.simple(each, "status.worker") in workers
+    ]
+
+
+def ask(
+    call: Call, action: str, target: targets.Target, obj: Any, *, yes: bool, effect: str = "ends"
+) -> None:
+    """Ask when people are connected; refuse where nobody can answer and --yes was not said."""
+    if yes:
+        return
+    sessions = connected_people(call, target, obj)
+    if not sessions:
+        return
+    shown = ", ".join(_person(call, each) for each in sessions[:_NAMED])
+    rest = f" and {len(sessions) - _NAMED} more" if len(sessions) > _NAMED else ""
+    question = (
+        f"{action} {target} {effect} {words.count(len(sessions), 'lab')} that people use now: "
+        f"{shown}{rest}."
+    )
+    call.confirm(question, yes=yes)
+
+
+def _person(call: Call, session: Any) -> str:
+    owner = paths.simple(session, "spec.owner") or "somebody"
+    end = words.when(paths.simple(session, "status.end"), call.now())
+    return words.printable(f"{output.name_of(session)} of {owner} until {end}")
+
+
+def each_target(
+    call: Call, wanted: list[targets.Target], *, missing_ok: bool
+) -> list[tuple[targets.Target, Any]]:
+    """Return the targets with their objects; Failure for the first that does not exist."""
+    pairs = []
+    for target in wanted:
+        obj = targets.fetch(call, target)
+        if obj is None:
+            if missing_ok:
+                call.out.note(f"{target} does not exist.")
+                continue
+            raise exits.Failure(
+                exits.NOT_FOUND, f"{target} does not exist",
+                hint=f"See what there is: labfleet get {target.kind.plural}.",
+            )  # fmt: skip
+        pairs.append((target, obj))
+    return pairs

@@ -1,0 +1,223 @@
+"""Manifests from files, folders and stdin, all read and checked before anything is sent.
+
+The rules of manifests are `resources.manifests`; this module finds the texts and puts the
+topology of a `topologyFile` (relative to the manifest) in its place.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from labfleet.cli.kit import exits, targets
+from labfleet.kernel import errors
+from labfleet.resources import documents, kinds, manifests
+from labfleet.resources.definition import TOPOLOGY_LIMIT
+
+FILES_LIMIT = 5000
+SIZE_LIMIT = 8 << 20
+_MARK = re.compile(r"---(\s|$)")
+# What people write and what the API calls it.
+_SPELLINGS = {
+    "cpu": "cpuMilli", "memory": "memoryMib", "storage": "storageMib", "network": "networkKbps",
+    "topologyFile": "topology",
+}  # fmt: skip
+_ENDINGS = {".yaml", ".yml", ".json"}
+_ORDER = (
+    "Template", "Settings", "Cluster", "Definition", "Pool", "Worker", "Session", "Simulation",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """One object as it was written: its target, its raw form, where it stands."""
+
+    target: targets.Target
+    raw: dict[str, Any]
+    where: str
+
+
+def load(files: Sequence[str], *, recursive: bool) -> list[Source]:
+    """Return every object of the files; Failure that lists all that is wrong with them."""
+    found: list[Source] = []
+    problems: list[tuple[str, str]] = []
+    for name, text, folder in _texts(files, recursive=recursive):
+        try:
+            found += _objects(name, text, folder)
+        except errors.Invalid as error:
+            given = error.problems or (("", error.message),)
+            problems += [(f"{name}: {where}" if where else name, what) for where, what in given]
+    problems += list(_twice(found))
+    if problems:
+        raise _invalid(problems)
+    if not found:
+        named = ", ".join("stdin" if each == "-" else each for each in files)
+        raise exits.usage(f"there is no object in {named}")
+    return found
+
+
+def in_order(found: list[Source]) -> list[Source]:
+    """Return the objects so that what others need comes first."""
+    return sorted(found, key=lambda each: _place(each.target.kind.name))
+
+
+def _place(kind: str) -> int:
+    """Return where a kind comes; those that need nothing come last."""
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
+
+
+def _invalid(problems: list[tuple[str, str]]) -> exits.Failure:
+    shown = [{"where": where, "what": what} for where, what in problems[:50]]
+    return exits.Failure(
+        exits.USAGE,
+        "the manifests are not valid; nothing was sent",
+        reason="Invalid",
+        problem={"problems": shown},
+    )
+
+
+def _texts(files: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str, Path]]:
+    count = 0
+    for given in files:
+        if given == "-":
+            yield "stdin", _stdin(), Path.cwd()
+            continue
+        path = Path(given)
+        if not path.is_dir():
+            yield given, _read(path, SIZE_LIMIT), path.parent
+            continue
+        walk = path.rglob("*") if recursive else path.iterdir()
+        inside = sorted(each for each in walk if each.suffix in _ENDINGS and each.is_file())
+        if not inside:
+            raise exits.usage(f"the folder {given} holds no .yaml, .yml or .json file")
+        for each in inside:
+            count += 1
+            if count > FILES_LIMIT:
+                raise exits.usage(f"more than {FILES_LIMIT} files")
+            yield str(each), _read(each, SIZE_LIMIT), each.parent
+
+
+def _stdin() -> str:
+    if sys.stdin is None or sys.stdin.closed:
+        raise exits.usage("there is no stdin to read from")
+    if sys.stdin.isatty():
+        print("Reading manifests from the terminal; end with Ctrl-D.", file=sys.stderr)
+    try:
+        text = sys.stdin.read(SIZE_LIMIT + 1)
+    except UnicodeDecodeError:
+        raise exits.usage("stdin is not UTF-8 text") from None
+    if len(text) > SIZE_LIMIT:
+        raise exits.usage(f"stdin is larger than {SIZE_LIMIT} bytes")
+    return text
+
+
+def _read(path: Path, limit: int) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(limit + 1)
+        if len(raw) > limit:
+            raise exits.usage(f"{path} is larger than {limit} bytes")
+        return raw.decode("utf-8")
+    except OSError as error:
+        raise exits.usage(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise exits.usage(f"{path} is not UTF-8 text") from None
+
+
+def _twice(found: list[Source]) -> Iterator[tuple[str, str]]:
+    seen: dict[tuple[str, str, str], str] = {}
+    for each in found:
+        space = str(each.raw["metadata"].get("namespace") or "")
+        key = (each.target.kind.name, space, each.target.name)
+        if key in seen:
+            yield each.where, f"{each.target} was given before, in {seen[key]}"
+        seen.setdefault(key, each.where)
+
+
+def _objects(name: str, text: str, folder: Path) -> list[Source]:
+    """Return a text's objects; each document is bounded, so that a long dump may be applied."""
+    found: list[Source] = []
+    problems: list[tuple[str, str]] = []
+    for offset, part in _documents(text):
+        try:
+            made = manifests.load(part, name=name, topology_file=_fetch(folder))
+            written = _written(part, name)
+        except errors.Invalid as error:
+            problems += [(_moved(where, offset), what) for where, what in error.problems]
+            continue
+        found += [
+            _source(manifest, raw, f"{name}, line {manifest.line + offset}")
+            for manifest, raw in zip(made, written, strict=True)
+        ]
+    if problems:
+        raise errors.Invalid(f"{name} is not valid", problems=tuple(problems))
+    return found
+
+
+def _documents(text: str) -> Iterator[tuple[int, str]]:
+    """Split at the document markers, which YAML allows nowhere else at a line's start."""
+    lines = text.splitlines(keepends=True)
+    marks = [at for at, line in enumerate(lines) if _MARK.match(line)]
+    if any(line.startswith("%") for line in lines):
+        marks = []
+    starts = sorted({0, *marks})
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        yield start, "".join(lines[start:end])
+
+
+def _moved(where: str, offset: int) -> str:
+    word, _, number = where.partition(" ")
+    return f"line {int(number) + offset}" if word == "line" and number.isdecimal() else where
+
+
+def _written(text: str, name: str) -> list[Any]:
+    """Return the objects as they were written, in the order of `manifests.load`."""
+    found: list[Any] = []
+    for document in documents.read(text, name=name):
+        value = document.value
+        listed = isinstance(value, dict) and value.get("kind") == "List"
+        items = value.get("items") if listed else [value]
+        found += items if isinstance(items, list) else []
+    return found
+
+
+def _fetch(folder: Path) -> manifests.Fetch:
+    def read(file: str) -> str:
+        try:
+            return _read(folder / Path(file).expanduser(), TOPOLOGY_LIMIT)
+        except exits.Failure as failure:
+            raise errors.Invalid(failure.cause) from None
+
+    return read
+
+
+def _source(manifest: manifests.Manifest, raw: Any, where: str) -> Source:
+    """Return the object with just the fields that were written, in the API's spelling.
+
+    The typed object has every default filled in; sending those would take back what the
+    server or somebody else has set.
+    """
+    full = msgspec.to_builtins(manifest.object)
+    named = {"apiVersion", "kind", "metadata", "spec"}
+    kept = _only({key: full[key] for key in named}, raw)
+    row = kinds.KINDS[manifest.kind]
+    sent = {"apiVersion": full["apiVersion"], "kind": row.name, "spec": {}, **kept}
+    return Source(targets.Target(row, manifest.object.name), sent, where)
+
+
+def _only(full: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for written, value in raw.items():
+        key = written if written in full else _SPELLINGS.get(written, written)
+        if key not in full or key in manifests.SERVER_FIELDS:
+            continue
+        inner = full[key]
+        both = isinstance(inner, dict) and isinstance(value, dict)
+        kept[key] = _only(inner, value) if both else inner
+    return kept

@@ -1,0 +1,1 @@
+"""Which phase of a session follows which, and what to do next. Start at `decide`."""

@@ -1,0 +1,393 @@
+"""What to do next with a session: pure, from its record and what was just seen.
+
+`decide` returns the new status, the finalizers, at most one action on the lab and whether
+capacity and ports are given back in the same commit. An open import is settled (looked up by
+its marker) before `decide` is asked. Placement is not here: the scheduler binds sessions.
+
+Never here: capacity given back while the lab may still exist; a lab wiped before its nodes
+stopped; an observation that blocks teardown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from labfleet.decisions.lifecycle.session import phases
+from labfleet.decisions.lifecycle.session import start as session_start
+from labfleet.decisions.lifecycle.session.draft import (
+    LOOK_AHEAD,
+    ON_DEMAND_PATIENCE,
+    PLACEMENTS,
+    PRESENT,
+    SOON,
+    WATCH,
+    Action,
+    Draft,
+    S,
+    Seen,
+    Step,
+)
+from labfleet.resources import conditions
+from labfleet.resources.session import FINALIZER_LAB, LabStatus, Session, SessionPhase
+
+__all__ = ["LOOK_AHEAD", "ON_DEMAND_PATIENCE", "Action", "Seen", "Step", "decide", "resolve_slot"]
+
+COLLECT_SECONDS = 120
+
+
+def decide(session: Session, seen: Seen, now: datetime) -> Step:
+    """Return the next step of a session; total over phases and observations."""
+    draft = Draft(session, seen, now)
+    if session.status.phase_since is None:
+        draft.set(phase_since=now)
+    if seen.lab is not None:
+        draft.set(lab=_with_progress(session.status.lab, seen.lab, now))
+    return _HANDLERS[session.status.phase](draft)
+
+
+def _with_progress(before: LabStatus | None, lab: LabStatus, now: datetime) -> LabStatus:
+    """Return the lab as seen, with the moment at which it last came further."""
+    known = None if before is None else before.progress_at
+    further = before is None or (before.id, before.state) != (lab.id, lab.state)
+    if further or (before is not None and lab.booted > before.booted):
+        known = now
+    return msgspec.structs.replace(lab, progress_at=known)
+
+
+def resolve_slot(session: Session, seen: Seen, now: datetime) -> tuple[datetime, datetime]:
+    """Return from when to when a session holds capacity if it were placed now.
+
+    An on-demand session counts from now; a slot from its head start. The end includes the
+    boot of an on-demand lab, so that its owner gets the whole duration.
+    """
+    slot = session.spec.slot
+    head = timedelta(seconds=seen.lead_seconds)
+    duration = timedelta(seconds=seen.duration_seconds)
+    if slot.start is None:
+        begin = now
+        end = slot.end or now + timedelta(seconds=seen.boot_seconds) + duration
+    else:
+        begin = max(now, slot.start - head)
+        end = session.status.end or slot.end or slot.start + duration
+    return begin, max(end, begin + timedelta(minutes=1))
+
+
+# --- before anything exists ----------------------------------------------------------------
+
+
+def _pending(draft: Draft) -> Step:
+    if phases.end_asked(draft.session):
+        return draft.go(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
+    expired = _expired(draft)
+    if expired:
+        decision = draft.status.decision
+        why = decision.message if decision else "no capacity was found"
+        return draft.go(S.EXPIRED, "NeverStarted", f"{expired}: {why}")
+    return draft.stay(again=_until_deadline(draft))
+
+
+def _expired(draft: Draft) -> str | None:
+    deadline = draft.deadline
+    if deadline is not None and draft.now >= deadline:
+        return f"not started by {deadline:%Y-%m-%d %H:%M}Z"
+    end = draft.session.spec.slot.end
+    if end is not None and draft.now >= end:
+        return "its slot is over"
+    return None
+
+
+def _until_deadline(draft: Draft) -> float:
+    deadline = draft.deadline
+    if deadline is None:
+        return 600.0
+    return min(max((deadline - draft.now).total_seconds(), SOON), 600.0)
+
+
+def _cancel_words(session: Session) -> str:
+    cancel = session.spec.cancel
+    if cancel is None:
+        return "deleted"
+    by = f" by {cancel.by}" if cancel.by else ""
+    return f"cancelled{by}" + (f": {cancel.reason}" if cancel.reason else "")
+
+
+def _scheduled(draft: Draft) -> Step:
+    if phases.end_asked(draft.session):
+        return draft.go(S.CANCELLED, "Cancelled", _cancel_words(draft.session), release=True)
+    expired = _expired(draft)
+    if expired:
+        return draft.go(S.EXPIRED, "NeverStarted", expired, release=True)
+    if draft.seen.host_lost or draft.seen.host_leaving:
+        return _place_again(draft)
+    start = draft.session.spec.slot.start
+    head = timedelta(seconds=draft.seen.lead_seconds)
+    if start is not None and draft.now < start - head:
+        wait = (start - head - draft.now).total_seconds()
+        return draft.stay("waiting for its slot", again=min(wait, 600.0))
+    if draft.seen.room_held:
+        return _wait_for_room(draft)
+    if FINALIZER_LAB not in draft.finalizers:
+        draft.finalizers = (*draft.finalizers, FINALIZER_LAB)
+    draft.set(conditions=conditions.drop(draft.status.conditions, "StartTurn"))
+    return draft.go(S.INSTANTIATING, "Importing", "importing the lab")
+
+
+def _wait_for_room(draft: Draft) -> Step:
+    """Stay out of a worker on which labs stay beyond their end; in time look for another.
+
+    No worker was lost and nothing has begun, so `onWorkerLoss` does not ask for its failure and
+    the move is not counted among its placements; its deadline ends the search.
+    """
+    held, told = draft.status.reservation, draft.seen.room_held
+    if held is not None and draft.now >= held.start + session_start.ROOM_PATIENCE:
+        draft.set(placements=max(0, draft.status.placements - 1))
+        return _queue_again(draft, "RoomHeld", told)
+    draft.fact("StartTurn", "False", "RoomHeld", "the room on its worker is still held")
+    return draft.stay(f"waits for room: {told}")
+
+
+def _place_again(draft: Draft, reason: str = "WorkerLost", detail: str = "") -> Step:
+    """Give the worker up and queue again, a bounded number of times; no lab of ours is left."""
+    detail = detail or draft.seen.host_detail
+    draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
+    scheduled = draft.status.phase is S.SCHEDULED
+    if not draft.movable and not (scheduled and draft.status.placements < PLACEMENTS):
+        draft.set(lab=None)
+        if scheduled:
+            return draft.go(S.FAILED, reason, detail, release=True)
+        return draft.teardown(S.FAILED, reason, detail)
+    return _queue_again(draft, reason, detail)
+
+
+def _queue_again(draft: Draft, reason: str, detail: str) -> Step:
+    """Give the worker back and wait for another; nothing of the session is on it."""
+    draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
+    for name in PRESENT:
+        draft.set(conditions=conditions.drop(draft.status.conditions, name))
+    draft.set(lab=None, ports=(), worker=None, ready_at=None, outcome=None, outcome_message="")
+    return draft.go(S.PENDING, reason, f"placed again: {detail}", release=True)
+
+
+def _lose_worker(draft: Draft, reason: str, detail: str) -> Step:
+    """Leave a worker before the session began: to be placed again, or failed.
+
+    Its lab may still be there, so capacity is given back only once it was seen gone.
+    """
+    return draft.teardown(S.PENDING if draft.movable else S.FAILED, reason, detail)
+
+
+# --- on the way up -----------------------------------------------------------------------
+
+
+def _ending(draft: Draft) -> Step | None:
+    """Return the beginning of the end when one is due before the session ever ran."""
+    if phases.end_asked(draft.session):
+        return draft.teardown(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
+    if draft.seen.forced_out:
+        return _lose_worker(draft, "Drained", "its worker was drained by force")
+    end = draft.session.spec.slot.end
+    if end is not None and draft.now >= end:
+        return draft.teardown(S.EXPIRED, "NeverStarted", "its slot ended before it was ready")
+    return None
+
+
+def _instantiating(draft: Draft) -> Step:
+    if draft.seen.host_dead:
+        if phases.end_asked(draft.session):
+            return draft.teardown(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
+        return _place_again(draft)
+    ending = _ending(draft)
+    if ending is not None:
+        return ending
+    if draft.seen.refused is not None:
+        return draft.teardown(S.FAILED, "Refused", draft.seen.refused)
+    if draft.seen.host_lost:
+        return _lose_worker(draft, "WorkerLost", draft.seen.host_detail)
+    if _stuck(draft) and not _all_up(draft):
+        return draft.teardown(S.FAILED, "BootTimeout", _progress(draft))
+    if not draft.seen.looked:
+        return draft.stay(f"waiting for the worker: {draft.seen.trouble}")
+    lab = draft.status.lab
+    if draft.seen.lab is None or lab is None or lab.id is None:
+        return draft.stay("importing the lab", do="import")
+    return _booting(draft, lab)
+
+
+def _booting(draft: Draft, lab: LabStatus) -> Step:
+    """Start what is imported; ready only when all nodes are up and the ports answer."""
+    if lab.state in {"DEFINED_ON_CORE", "STOPPED"}:
+        return session_start.begin(draft, lab)
+    up = _all_up(draft)
+    draft.fact("LabStarted", "True" if up else "False", "Booted" if up else "Booting")
+    if not up:
+        return draft.stay(_progress(draft))
+    if draft.seen.ports_open is False:
+        draft.fact("PortsOpen", "False", "NotAnswering", draft.seen.ports_detail)
+        if _stuck(draft):
+            told = f"ports do not answer: {draft.seen.ports_detail}"
+            return draft.teardown(S.FAILED, "PortsSilent", told)
+        return draft.stay(f"ports do not answer yet: {draft.seen.ports_detail}", again=2.0)
+    if draft.seen.ports_open is None and draft.status.ports:
+        return draft.stay("waiting for the ports", again=2.0)
+    draft.fact("PortsOpen", "True", "Answering")
+    draft.set(ready_at=draft.now)
+    return draft.go(S.READY, "Ready", f"{lab.booted} nodes booted")
+
+
+def _stuck(draft: Draft) -> bool:
+    """Tell whether the lab has come no further for its whole budget."""
+    return draft.stalled > timedelta(seconds=draft.seen.boot_seconds)
+
+
+def _all_up(draft: Draft) -> bool:
+    """Tell whether every node was seen booted and nothing is in transition."""
+    lab, seen = draft.seen.lab, draft.seen
+    started = lab is not None and lab.state == "STARTED" and lab.booted >= lab.nodes
+    return started and bool(seen.converged)
+
+
+def _progress(draft: Draft) -> str:
+    lab = draft.status.lab
+    if lab is None or lab.id is None:
+        return draft.seen.trouble or draft.session.status.message or "not imported yet"
+    waiting = f"; waiting: {lab.waiting}" if lab.waiting else ""
+    return f"{lab.booted} of {lab.nodes} nodes booted{waiting}"
+
+
+def _ready(draft: Draft) -> Step:
+    ending = _ending(draft)
+    if ending is not None:
+        return ending
+    if draft.seen.host_dead:
+        return _place_again(draft)
+    if draft.seen.host_lost:
+        return _lose_worker(draft, "WorkerLost", draft.seen.host_detail)
+    if _lab_vanished(draft):
+        return draft.teardown(S.FAILED, "LabDeletedOutside", "the lab is not on its server")
+    slot = draft.session.spec.slot
+    if slot.start is not None and draft.now < slot.start:
+        wait = (slot.start - draft.now).total_seconds()
+        return draft.stay("ready, waiting for its slot", again=min(wait, WATCH))
+    duration = timedelta(seconds=draft.seen.duration_seconds)
+    start = slot.start or draft.now
+    draft.set(
+        started_at=draft.now,
+        start=start,
+        end=draft.session.spec.slot.end or start + duration,
+    )
+    return draft.go(S.RUNNING, "Running", "running")
+
+
+# --- while it runs -----------------------------------------------------------------------
+
+
+def _lab_vanished(draft: Draft) -> bool:
+    return draft.seen.looked and draft.seen.lab is None
+
+
+def _running(draft: Draft) -> Step:
+    if draft.seen.host_dead:
+        return _collect(draft, S.FAILED, "WorkerLost", draft.seen.host_detail)
+    if _lab_vanished(draft):
+        return _collect(draft, S.FAILED, "LabDeletedOutside", "the lab is not on its server")
+    if phases.end_asked(draft.session):
+        return _collect(draft, S.CANCELLED, "Cancelled", _cancel_words(draft.session))
+    if draft.seen.forced_out:
+        return _collect(draft, S.FAILED, "Drained", "its worker was drained by force")
+    end = draft.session.spec.slot.end or draft.status.end
+    if end is not None and end != draft.status.end:
+        draft.set(end=end)
+    if end is None or draft.now >= end:
+        return _collect(draft, S.COMPLETED, "SlotEnded", "its time is over")
+    if draft.seen.host_lost:
+        draft.fact("HostReachable", "False", "WorkerFailed", draft.seen.host_detail)
+    elif draft.seen.looked:
+        draft.fact("HostReachable", "True", "Answering")
+    elif draft.seen.trouble:
+        draft.fact("HostReachable", "Unknown", "NotSeen", draft.seen.trouble)
+    if _observe_now(draft):
+        return draft.stay("running", do="observe")
+    return draft.stay("running", again=min((end - draft.now).total_seconds(), WATCH))
+
+
+def _observe_now(draft: Draft) -> bool:
+    """Tell whether somebody asked for an observation that was not answered yet."""
+    asked, handled = draft.session.spec.observe_requested, draft.status.observe_handled
+    fresh = asked is not None and (handled is None or handled < asked)
+    return fresh and draft.seen.looked
+
+
+def _collect(draft: Draft, outcome: SessionPhase, reason: str, message: str) -> Step:
+    draft.set(outcome=outcome, outcome_message=message)
+    return draft.go(S.COLLECTING, reason, message)
+
+
+def _collecting(draft: Draft) -> Step:
+    """Observe once, best effort, and never hold the teardown up for it."""
+    tried = conditions.find(draft.status.conditions, "Collected") is not None
+    over = draft.age > timedelta(seconds=COLLECT_SECONDS)
+    blind = draft.seen.host_dead or _lab_vanished(draft)
+    if tried or over or blind:
+        if not tried:
+            draft.fact("Collected", "False", "NotSeen", draft.seen.trouble or "nothing to observe")
+        return draft.go(S.STOPPING, draft.status.reason, draft.status.message)
+    return draft.stay(do="observe")
+
+
+# --- on the way down ---------------------------------------------------------------------
+
+
+def _stopping(draft: Draft) -> Step:
+    if draft.seen.host_dead:
+        return _finish(draft)
+    if not draft.seen.looked:
+        return draft.stay(f"waiting for the worker: {draft.seen.trouble}", again=10.0)
+    if draft.seen.lab is None:
+        return _finish(draft)
+    state = draft.seen.lab.state
+    if state == "STARTED" or draft.seen.active:
+        if state == "STOPPED":
+            return draft.stay("nodes are stopping")
+        return draft.stay("stopping the lab", do="stop")
+    if state == "STOPPED":
+        if not draft.seen.converged or draft.seen.active is None:
+            return draft.stay("nodes are stopping")
+        return draft.stay("wiping the lab", do="wipe", again=SOON)
+    return draft.stay("deleting the lab", do="delete", again=SOON)
+
+
+def _finish(draft: Draft) -> Step:
+    """Give everything back and end, or queue again: the lab was seen gone."""
+    if draft.status.outcome is S.PENDING:
+        if phases.end_asked(draft.session):
+            draft.set(outcome=S.CANCELLED, outcome_message=_cancel_words(draft.session))
+        else:
+            return _place_again(draft, draft.status.reason, draft.status.outcome_message)
+    if draft.status.lab is not None:
+        draft.set(lab=msgspec.structs.replace(draft.status.lab, seen_gone=True, state=None))
+    outcome = draft.status.outcome or S.FAILED
+    told = draft.status.outcome_message or draft.status.message
+    return draft.go(outcome, draft.status.reason, told, release=True, again=3600.0)
+
+
+def _ended(draft: Draft) -> Step:
+    draft.finalizers = ()
+    return draft.stay(again=3600.0)
+
+
+_HANDLERS: dict[SessionPhase, Callable[[Draft], Step]] = {
+    S.PENDING: _pending,
+    S.SCHEDULED: _scheduled,
+    S.INSTANTIATING: _instantiating,
+    S.READY: _ready,
+    S.RUNNING: _running,
+    S.COLLECTING: _collecting,
+    S.STOPPING: _stopping,
+    S.COMPLETED: _ended,
+    S.EXPIRED: _ended,
+    S.FAILED: _ended,
+    S.CANCELLED: _ended,
+}

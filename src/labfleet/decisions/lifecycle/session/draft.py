@@ -1,0 +1,179 @@
+"""A session being decided on: what was seen, what changes, what is left to do.
+
+The rules that use it stand in `session`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from labfleet.decisions.lifecycle.session import phases
+from labfleet.resources import conditions
+from labfleet.resources.session import (
+    FINALIZER_LAB,
+    TERMINAL,
+    LabStatus,
+    Session,
+    SessionPhase,
+    SessionStatus,
+)
+
+S = SessionPhase
+Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
+
+ON_DEMAND_PATIENCE = timedelta(hours=24)
+# How long before a slot a place is looked for: a metal worker boots in the meantime.
+LOOK_AHEAD = timedelta(seconds=2100)
+# How many workers one session may lose before it is failed.
+PLACEMENTS = 5
+PRESENT = ("StartTurn", "LabStarted", "PortsOpen", "HostReachable")
+"""Facts about a lab and its place; they mean nothing once the session has ended or moved."""
+SOON, POLL, WATCH = 1.0, 5.0, 20.0
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What the shell just saw; None means that it did not look or could not tell.
+
+    `host_lost`: the worker failed or is on its way out without us. `host_dead`: its instance
+    is surely gone, so every lab on it is. `lab` None with `looked` True means that no lab of
+    ours is on the server. `active` counts nodes that are queued, started or booted.
+    `ports_open` None means not probed. `refused` is CML's final no to an import or start.
+    `boot_seconds` and `lead_seconds` are the budget and the head start of this definition.
+    `watched_since` is when this process began to look after sessions: a controller's own
+    absence is never held against a lab. `before` is how many labs must have booted on the
+    worker until it is this one's turn to start; 0 means now.
+    `room_held` says who holds the room that a booked session needs; "" means that it may come.
+    `may_replace`: the definition lets a session that has not begun move to another worker.
+    `tags_lost` are port tags that the import should have made and the server does not have.
+    """
+
+    host_lost: bool = False
+    host_dead: bool = False
+    host_leaving: bool = False
+    host_detail: str = ""
+    looked: bool = False
+    lab: LabStatus | None = None
+    active: int | None = None
+    converged: bool | None = None
+    ports_open: bool | None = None
+    ports_detail: str = ""
+    refused: str | None = None
+    forced_out: bool = False
+    may_replace: bool = True
+    boot_seconds: int = 600
+    lead_seconds: int = 900
+    duration_seconds: int = 3600
+    grace_seconds: int = 1800
+    watched_since: datetime | None = None
+    before: int = 0
+    room_held: str = ""
+    tags_lost: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """The next state, one action at most, what to give back, when to look again (seconds)."""
+
+    status: SessionStatus
+    finalizers: tuple[str, ...]
+    action: Action | None = None
+    release: bool = False
+    again: float = POLL
+
+
+@dataclass(slots=True)
+class Draft:
+    """The session being decided on; collects changes so that each rule reads as a sentence."""
+
+    session: Session
+    seen: Seen
+    now: datetime
+    status: SessionStatus = field(init=False)
+    finalizers: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.status = self.session.status
+        self.finalizers = self.session.metadata.finalizers
+
+    def set(self, **changes: object) -> None:
+        self.status = msgspec.structs.replace(self.status, **changes)
+
+    def fact(self, name: str, status: conditions.Status, reason: str, message: str = "") -> None:
+        generation = self.session.metadata.generation
+        before = self.status.conditions
+        after = conditions.put(
+            before, name, status, reason, message, now=self.now, generation=generation
+        )
+        if after is not before:
+            self.set(conditions=after)
+
+    @property
+    def age(self) -> timedelta:
+        """How long the phase lasts, counting only time in which somebody watched."""
+        since = self.status.phase_since or self.now
+        watched = self.seen.watched_since
+        return self.now - (since if watched is None else max(since, watched))
+
+    @property
+    def stalled(self) -> timedelta:
+        """How long the lab has come no further, counting only watched time."""
+        lab = self.status.lab
+        if lab is None or lab.progress_at is None:
+            return self.age
+        return min(self.age, self.now - lab.progress_at)
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When a session that has not started is given up."""
+        start = self.session.spec.slot.start
+        if start is not None:
+            return start + timedelta(seconds=self.seen.grace_seconds)
+        if self.session.spec.slot.end is not None:
+            return self.session.spec.slot.end
+        created = self.session.metadata.creation_timestamp or self.now
+        return created + ON_DEMAND_PATIENCE
+
+    def go(
+        self,
+        phase: SessionPhase,
+        reason: str = "",
+        message: str = "",
+        *,
+        do: Action | None = None,
+        release: bool = False,
+        again: float = SOON,
+    ) -> Step:
+        """Enter a phase (or stay) and end the decision."""
+        if phase is not self.status.phase:
+            if phase not in phases.EDGES[self.status.phase]:
+                raise AssertionError(f"no edge {self.status.phase} -> {phase}")
+            self.set(phase=phase, phase_since=self.now)
+            if phase in TERMINAL:
+                # Every way here has seen that nothing of the session is left on a server.
+                self.set(ended_at=self.now)
+                for name in PRESENT:
+                    self.set(conditions=conditions.drop(self.status.conditions, name))
+                self.finalizers = tuple(e for e in self.finalizers if e != FINALIZER_LAB)
+        self.set(reason=reason, message=message)
+        if release:
+            self.set(reservation=None)
+        self.set(observed_generation=self.session.metadata.generation)
+        return Step(self.status, self.finalizers, do, release, again)
+
+    def stay(self, message: str = "", *, do: Action | None = None, again: float = POLL) -> Step:
+        kept = message or self.status.message
+        return self.go(self.status.phase, self.status.reason, kept, do=do, again=again)
+
+    @property
+    def movable(self) -> bool:
+        """Tell whether the session, which has not begun, may be placed once more."""
+        return self.seen.may_replace and self.status.placements < PLACEMENTS
+
+    def teardown(self, outcome: SessionPhase, reason: str, message: str = "") -> Step:
+        """Begin the end of a session whose lab may exist; PENDING means: to be placed again."""
+        self.set(outcome=outcome, outcome_message=message)
+        return self.go(S.STOPPING, reason, message)

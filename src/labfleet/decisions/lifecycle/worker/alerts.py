@@ -1,0 +1,292 @@
+"""What asks for somebody: load, silence, a stuck phase, the provider's checks and plans.
+
+Pure: writes conditions into the draft before the phase's own rules run. A condition is raised
+when the two newest measurements are at its threshold, and taken back when the two newest are
+below the eased one; what lies between changes nothing, and neither does what nobody measured.
+Texts name limits and never the value of the moment, or each look would be an event. What a
+person does about each stands in `resources/alerts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from labfleet.decisions import vitals
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.draft import Draft, P
+from labfleet.resources import conditions
+from labfleet.resources.conditions import Condition
+from labfleet.resources.telemetry import ProviderPoint, Sample
+from labfleet.resources.worker import Health, WorkerPhase
+
+CONFIRM = 2
+IMPAIRED_SECONDS = 120
+"""How long a check must fail before it counts (aws.md 4, Karpenter's rule)."""
+
+WATCHED = phases.HOSTING | {P.DRAINING}
+"""Phases in which a server is expected to answer."""
+
+OF_A_BOOT = ("CmlHealthy", "MaintenanceMode", "OrphansOnHost", "TelemetryComplete")
+OF_A_MACHINE = ("DiskAlmostFull", "LicenceExpiring", "OverCommitted")
+"""Facts that end with the boot, and with the machine; nobody need look after them any more."""
+
+MEASURED = WATCHED | {P.LICENSING, P.UNLICENSING}
+LIMITS: dict[WorkerPhase, str] = {
+    P.PENDING: "launch",
+    P.PROVISIONING_EC2: "launch",
+    P.EC2_READY: "boot",
+    P.STARTING: "boot",
+    P.LICENSING: "licence",
+    P.DRAINING: "drain",
+    P.UNLICENSING: "unlicense",
+    P.STOPPING: "stop",
+    P.TERMINATING_EC2: "terminate",
+}
+"""Which of the machine's time limits bounds which phase."""
+
+
+def note(draft: Draft) -> None:
+    """Write what is wrong, and take back what is not."""
+    _stuck(draft)
+    _checks(draft)
+    _planned(draft)
+    _silent(draft)
+    _load(draft)
+    phase = draft.status.phase
+    if phase in {P.STOPPED, P.TERMINATED, P.FAILED}:
+        draft.set(health=Health.UNKNOWN)
+    if phase in {P.STOPPED, P.TERMINATED}:
+        _forget(draft, *OF_A_BOOT)
+    if phase is P.TERMINATED:
+        _forget(draft, *OF_A_MACHINE)
+
+
+def _before(draft: Draft, name: str) -> Condition | None:
+    return conditions.find(draft.status.conditions, name)
+
+
+def _forget(draft: Draft, *names: str) -> None:
+    draft.forget(*names)
+
+
+# --- a phase that does not end ---------------------------------------------------------------
+
+
+DRAIN_LEAST = 300.0
+"""A drain that is ended now still tears labs down; before that it is not stuck."""
+
+
+def phase_limit(draft: Draft) -> tuple[str, float] | None:
+    """Return name and seconds of what bounds the phase; None when nothing does."""
+    name = LIMITS.get(draft.status.phase)
+    if name is None:
+        return None
+    if draft.status.phase is P.STARTING and draft.status.ec2.state == "pending":
+        name = "launch"
+    drain, since = draft.worker.spec.drain, draft.status.phase_since
+    if draft.status.phase is P.DRAINING and drain is not None and since is not None:
+        return name, max((drain.deadline - since).total_seconds(), DRAIN_LEAST)
+    return name, float(getattr(draft.limits, name))
+
+
+def _stuck(draft: Draft) -> None:
+    limit = phase_limit(draft)
+    at_rest = draft.status.phase is P.DRAINING and conditions.is_true(
+        draft.status.conditions, "Drained"
+    )
+    since = draft.status.phase_since
+    if draft.status.phase is P.STARTING:
+        since = draft.boot_since
+    if limit is None or at_rest or since is None:
+        _forget(draft, "PhaseStuck")
+        return
+    name, seconds = limit
+    factor = draft.seen.thresholds.stuck_factor
+    if not draft.overdue(since, timedelta(seconds=seconds * factor)):
+        _forget(draft, "PhaseStuck")
+        return
+    told = f"{draft.status.phase} since {since:%Y-%m-%d %H:%M:%S}Z, over {factor:g} x its {name}"
+    told += f" limit of {seconds:.0f} s; see what it waits for: labfleet explain worker"
+    draft.fact("PhaseStuck", "True", "OverLimit", f"{told} {draft.worker.name}")
+
+
+# --- the provider's word ---------------------------------------------------------------------
+
+
+def _checks(draft: Draft) -> None:
+    """Judge EC2's checks with patience: impaired for two minutes, on the machine as it runs."""
+    ec2 = draft.status.ec2
+    told = {"system": ec2.system_check, "instance": ec2.instance_check}
+    if ec2.state != "running":
+        _forget(draft, "InstanceChecksPassed")
+        return
+    bad = [name for name, word in told.items() if word == "impaired"]
+    before = _before(draft, "InstanceChecksPassed")
+    if bad:
+        what = f"EC2's {' and '.join(bad)} check fails"
+        suspected = before is not None and before.reason == "Suspected"
+        if before is not None and (before.status == "False" or _impaired_long(draft, before)):
+            draft.fact("InstanceChecksPassed", "False", "Impaired", what)
+        else:
+            if not suspected:  # the patience begins now, whatever was unknown before
+                _forget(draft, "InstanceChecksPassed")
+            draft.fact("InstanceChecksPassed", "Unknown", "Suspected", what)
+    elif all(word in {"ok", "not-applicable"} for word in told.values()):
+        draft.fact("InstanceChecksPassed", "True", "Passed")
+    elif any(word == "initializing" for word in told.values()):
+        draft.fact("InstanceChecksPassed", "Unknown", "Initializing", "EC2 has not checked it yet")
+    elif any(word == "insufficient-data" for word in told.values()) and before is None:
+        reason = "NotTold"
+        draft.fact("InstanceChecksPassed", "Unknown", reason, "EC2 has too little data")
+
+
+def _impaired_long(draft: Draft, before: Condition) -> bool:
+    patience = timedelta(seconds=IMPAIRED_SECONDS)
+    return before.reason == "Suspected" and draft.overdue(before.last_transition_time, patience)
+
+
+EVENTS = {
+    "instance-retirement": ("InstanceRetirement", "stop and start it before then, once drained"),
+    "instance-stop": ("InstanceStop", "stop and start it before then, once drained"),
+    "instance-reboot": ("InstanceReboot", "drain it, or reboot it yourself before then"),
+    "system-reboot": ("SystemReboot", "drain it before then: everything on it restarts"),
+    "system-maintenance": ("SystemMaintenance", "expect a short loss of network or power"),
+    "spot-interruption": ("SpotInterruption", "it drains at once; EC2 takes the machine back"),
+}
+"""Code -> reason and what to do."""
+
+
+def _planned(draft: Draft) -> None:
+    """Name what the provider will do first; what takes the machine away closes it in time."""
+    ec2 = draft.status.ec2
+    if draft.status.phase is P.TERMINATED:
+        _forget(draft, "ScheduledEvent")
+        return
+    reason = draft.seen.state_reason or ec2.state_reason or ""
+    if "SpotInstance" in reason or "spot-interruption" in reason:
+        # Before everything else: there are two minutes (aws.md 5, case 36).
+        told = f"EC2 takes the machine back: {reason}"
+        draft.fact("ScheduledEvent", "True", "SpotInterruption", told)
+        return
+    if not ec2.events or ec2.state not in {"running", "stopped", "stopping", "pending"}:
+        _forget(draft, "ScheduledEvent")
+        return
+    first = min(ec2.events, key=lambda each: (_rank(each.code), each.not_before or draft.now))
+    word, advice = EVENTS.get(first.code, ("OtherEvent", "read the AWS Health dashboard"))
+    when = "at once" if first.not_before is None else f"{first.not_before:%Y-%m-%d %H:%M}Z"
+    text = f"{first.code} not before {when}: {advice}"
+    draft.fact("ScheduledEvent", "True", word if word in EVENT_REASONS else "OtherEvent", text)
+
+
+EVENT_REASONS = (
+    "InstanceRetirement", "InstanceStop", "InstanceReboot", "SystemReboot", "SystemMaintenance",
+    "SpotInterruption", "OtherEvent",
+)  # fmt: skip
+
+
+def _rank(code: str) -> int:
+    """Order events: a spot machine that goes now, what closes the worker, the rest."""
+    if code.startswith("spot"):
+        return 0
+    return 1 if code in phases.CLOSING_EVENTS else 2
+
+
+# --- silence ---------------------------------------------------------------------------------
+
+
+def _silent(draft: Draft) -> None:
+    """Count from the first look that got no answer; kept in the condition, so a restart counts on.
+
+    A server that says 502 or refuses the login does not serve either: only a good look is an
+    answer.
+    """
+    if draft.status.phase not in WATCHED:
+        _forget(draft, "Silent")
+        return
+    if draft.seen.stage == "ready" and not draft.seen.trouble:
+        draft.fact("Silent", "False", "Answering")
+        return
+    before, limit = _before(draft, "Silent"), draft.seen.thresholds.silent_seconds
+    if before is None or before.status == "False":
+        draft.fact("Silent", "Unknown", "NotAnswering", "the first look without an answer")
+        return
+    silent = before.last_transition_time
+    if before.status == "True" or draft.overdue(silent, timedelta(seconds=limit)):
+        since = silent if before.status == "Unknown" else None
+        told = before.message if since is None else f"no answer since {since:%Y-%m-%d %H:%M:%S}Z"
+        draft.fact("Silent", "True", "NoAnswer", told)
+
+
+# --- load ------------------------------------------------------------------------------------
+
+Values = Sequence[float | None]
+
+
+def verdict(
+    values: Values, *, before: bool | None, raise_at: float, ease_below: float
+) -> bool | None:
+    """Return whether a load alert holds: True, False, or None for "as it was".
+
+    `values` are measurements, oldest first; only the newest `CONFIRM` count, and an unknown one
+    among them decides nothing. With nothing before, False needs no second measurement.
+    """
+    last = list(values)[-CONFIRM:]
+    known = [each for each in last if each is not None]
+    if not known or len(known) < len(last):
+        return None
+    if before is None and known[-1] < raise_at:
+        return False
+    if len(known) < CONFIRM:
+        return None
+    if before:
+        return False if all(each < ease_below for each in known) else None
+    return True if all(each >= raise_at for each in known) else None
+
+
+def _load(draft: Draft) -> None:
+    if draft.status.phase not in MEASURED:
+        _forget(draft, "CpuHigh", "MemoryHigh")
+        return
+    limits = draft.seen.thresholds
+    samples = _same_boot(draft.seen.samples)
+    cpu: Values = [vitals.cml_cpu(each)[0] for each in samples]
+    source = "CML"
+    if not samples:
+        cpu, source = _cloudwatch(draft.seen.points, draft.now), "CloudWatch"
+    memory: Values = [vitals.cml_memory(each)[0] for each in samples]
+    top, low = limits.cpu_percent, limits.cpu_eased_percent
+    holds = _judge(draft, "CpuHigh", cpu, top, low)
+    if holds is True:
+        draft.fact("CpuHigh", "True", "OverThreshold", _told("CPU", top, low, source))
+    elif holds is False:
+        draft.fact("CpuHigh", "False", "BelowThreshold")
+    top, low = limits.memory_percent, limits.memory_eased_percent
+    holds = _judge(draft, "MemoryHigh", memory, top, low)
+    if holds is True:
+        draft.fact("MemoryHigh", "True", "OverThreshold", _told("memory", top, low, "CML"))
+    elif holds is False:
+        draft.fact("MemoryHigh", "False", "BelowThreshold")
+
+
+def _judge(draft: Draft, name: str, values: Values, top: float, low: float) -> bool | None:
+    before = _before(draft, name)
+    was = None if before is None else before.status == "True"
+    return verdict(values, before=was, raise_at=top, ease_below=low)
+
+
+def _told(what: str, top: float, low: float, source: str) -> str:
+    return f"{what} at {top:g} % or over, as {source} tells; taken back below {low:g} %"
+
+
+def _same_boot(samples: Sequence[Sample]) -> list[Sample]:
+    return [each for each in samples if each.boot == samples[-1].boot]
+
+
+def _cloudwatch(points: Sequence[ProviderPoint], now: datetime) -> Values:
+    """Return CloudWatch's CPU while it is fresh: the second opinion on a silent server."""
+    if not points:
+        return []
+    newest = points[-1]
+    late = vitals.CLOUDWATCH_LATE + timedelta(seconds=2 * newest.seconds)
+    return [each.cpu_percent for each in points] if now - newest.at <= late else []

@@ -1,0 +1,113 @@
+"""What to do next with a worker: pure, from its record and what was just seen.
+
+`decide` returns the new status, the finalizers to keep and at most one action. The shell
+commits first and acts afterwards; every action is safe to repeat, and an open launch is
+settled (looked up) before `decide` is asked (engine/effects.py).
+
+The rules stand in `worker_up`, `worker_hosting` and `worker_down`. Never there: an instance
+called terminated without the provider saying so; a stop or terminate while sessions live on
+the worker (unless they could not be ended there in time); a licence forgotten without a leak
+on record (a clone's licence is the older worker's, and not the clone's to give back).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from labfleet.decisions.lifecycle.worker import (
+    alerts,
+    down,
+    external,
+    hosting,
+    observed,
+    outside,
+    phases,
+    up,
+)
+from labfleet.decisions.lifecycle.worker.draft import (
+    ABSENCE_PATIENCE,
+    TOLERATED_CHECKS,
+    Action,
+    Draft,
+    P,
+    Seen,
+    Step,
+    gone,
+    leak,
+)
+from labfleet.resources.worker import Worker, WorkerPhase
+
+__all__ = ["ABSENCE_PATIENCE", "TOLERATED_CHECKS", "Action", "Seen", "Step", "decide"]
+
+
+def decide(worker: Worker, seen: Seen, now: datetime) -> Step:
+    """Return the next step of a worker; total over phases, desires and observations."""
+    draft = Draft(worker, seen, now)
+    if worker.status.phase_since is None:
+        draft.set(phase_since=now)
+    _note_machine(draft)
+    alerts.note(draft)
+    origin = worker.spec.origin
+    if origin is not None and phases.observed(worker):
+        return observed.decide(draft, origin)
+    if origin is not None and origin.kind == "external":
+        return external.decide(draft)
+    lost = _lost(draft)
+    if lost is not None:
+        return lost
+    return _RULES[worker.status.phase](draft)
+
+
+def _note_machine(draft: Draft) -> None:
+    """Take over what the provider said, with patience for a machine that is not listed."""
+    seen, ec2 = draft.seen, draft.status.ec2
+    if seen.ec2 is not None:
+        draft.set(ec2=msgspec.structs.replace(seen.ec2, absent_since=None))
+        running = seen.ec2.state == "running"
+        reason = "Running" if running else "NotRunning"
+        draft.fact("EC2Provisioned", "True" if running else "False", reason, seen.ec2.state or "")
+    elif seen.absent and ec2.absent_since is None:
+        draft.set(ec2=msgspec.structs.replace(ec2, absent_since=draft.now))
+        draft.fact("EC2Provisioned", "Unknown", "NotListed", "EC2 does not show it: looking again")
+
+
+_EXPECT_MACHINE = frozenset(P) - {P.PENDING, P.TERMINATING_EC2, P.TERMINATED, P.FAILED}
+
+
+def _lost(draft: Draft) -> Step | None:
+    """End in FAILED when the machine ended or stopped behind our back."""
+    phase, ec2 = draft.status.phase, draft.status.ec2
+    if phase not in _EXPECT_MACHINE or ec2.instance_id is None:
+        return None
+    if gone(draft) or (draft.seen.ec2 is not None and ec2.state == "shutting-down"):
+        why = draft.seen.state_reason or "not by Labfleet"
+        outside.terminated(draft)
+        leak(draft, "the instance ended before the licence was returned")
+        return draft.fail("InstanceTerminated", f"instance {ec2.instance_id} ended: {why}")
+    halted = ec2.state in {"stopping", "stopped"} and draft.seen.ec2 is not None
+    if halted and phase in phases.HOSTING | {P.DRAINING, P.LICENSING, P.UNLICENSING}:
+        outside.stopped(draft)
+        return draft.fail("StoppedOutside", f"instance {ec2.instance_id} was stopped from outside")
+    return None
+
+
+_RULES: dict[WorkerPhase, Callable[[Draft], Step]] = {
+    P.PENDING: up.pending,
+    P.PROVISIONING_EC2: up.provisioning,
+    P.EC2_READY: up.ec2_ready,
+    P.STARTING: up.starting,
+    P.READY_UNLICENSED: hosting.unlicensed,
+    P.LICENSING: up.licensing,
+    P.READY: hosting.hosting,
+    P.ACTIVE: hosting.hosting,
+    P.DRAINING: hosting.draining,
+    P.UNLICENSING: down.unlicensing,
+    P.STOPPING: down.stopping,
+    P.STOPPED: down.stopped,
+    P.TERMINATING_EC2: down.terminating,
+    P.TERMINATED: down.terminated,
+    P.FAILED: down.failed,
+}

@@ -1,0 +1,166 @@
+"""The rules for a worker on its way down, stopped, failed or ended."""
+
+from __future__ import annotations
+
+from labfleet.decisions.lifecycle.worker import outside as worker_outside
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.draft import (
+    CHECK,
+    Action,
+    Draft,
+    P,
+    Step,
+    gone,
+    leak,
+    note_server,
+    surely_unregistered,
+)
+from labfleet.resources import conditions
+from labfleet.resources.worker import (
+    FINALIZER_INSTANCE,
+    FINALIZER_LICENCE,
+    CmlStatus,
+    Ec2Status,
+    Health,
+    LicenceStatus,
+)
+
+
+def unlicensing(draft: Draft) -> Step:
+    """Give the licence back before the machine ends, with a deadline."""
+    note_server(draft)
+    licence, seen = draft.status.licence, draft.seen
+    if not seen.cloud_told:
+        # Kept at once: the look that shows the licence gone may fail and come later.
+        leak(draft, "CML answered 202: the licence cloud was not told")
+    if seen.licence is not None and surely_unregistered(licence):
+        draft.drop(FINALIZER_LICENCE)
+        draft.fact("Licensed", "False", "Returned", "licence returned")
+        if phases.desire(draft.worker) == "Ready":
+            return draft.go(P.READY_UNLICENSED, "licence returned")
+        return draft.go(P.STOPPING, "licence returned")
+    if draft.late(draft.limits.unlicense):
+        leak(draft, f"licence not returned in time: {seen.trouble or licence.registration}")
+        return draft.go(P.STOPPING, "licence leak recorded")
+    if seen.nodes_running:
+        return draft.stay("nodes still run: stopping them first", again=5.0, do="stop_labs")
+    ready = seen.stage == "ready"
+    return draft.stay("returning the licence", again=5.0, do="deregister" if ready else None)
+
+
+def _held(draft: Draft, limit: int) -> bool:
+    """Tell whether sessions still hold the machine back.
+
+    On a server that cannot be reached they never end by themselves; once the phase has used
+    up its limit the machine goes, and its end releases them.
+    """
+    return draft.seen.sessions > 0 and not draft.late(limit)
+
+
+def stopping(draft: Draft) -> Step:
+    """Stop the machine and see it stopped; on the way to the end, go straight on."""
+    ec2 = draft.status.ec2
+    if _held(draft, draft.limits.stop):
+        return draft.stay(f"{draft.seen.sessions} sessions are still being ended", again=5.0)
+    # A licensed worker stops first and is then started again to return its licence.
+    if phases.desire(draft.worker) == "Terminated" and not draft.licence_held:
+        return draft.go(P.TERMINATING_EC2, "terminating")
+    if draft.seen.ec2 is None:
+        return draft.stay(f"instance state unknown: {draft.seen.trouble}", again=10.0)
+    if ec2.state == "stopped":
+        draft.fact("CMLReady", "False", "Stopped")
+        draft.set(health=Health.UNKNOWN, empty_since=None, ready_since=None)
+        return draft.go(P.STOPPED, "stopped", again=CHECK)
+    if draft.late(draft.limits.stop):
+        draft.fact("Late", "True", "StopLate", f"instance is still {ec2.state}")
+    return draft.stay("stopping", again=10.0, do="stop" if ec2.state == "running" else None)
+
+
+def stopped(draft: Draft) -> Step:
+    """Rest, start again, or go on to the end."""
+    want = phases.desire(draft.worker)
+    if want == "Ready" or (want == "Terminated" and draft.licence_held):
+        message = "starting" if want == "Ready" else "starting to return the licence"
+        return draft.go(P.STARTING, message, do="start")
+    if want == "Terminated":
+        return draft.go(P.TERMINATING_EC2, "terminating")
+    if draft.seen.ec2 is not None and draft.status.ec2.state == "running":
+        worker_outside.started(draft)
+        return draft.stay("started from outside: stopping again", again=10.0, do=_stop(draft))
+    return draft.stay("stopped", again=CHECK * 2)
+
+
+def _stop(draft: Draft) -> Action | None:
+    return None if draft.seen.sessions else "stop"
+
+
+def terminating(draft: Draft) -> Step:
+    """Terminate the machine, and say so only when the provider does."""
+    ec2 = draft.status.ec2
+    if ec2.instance_id is None or gone(draft):
+        leak(draft, "the instance ended before the licence was returned")
+        draft.drop(FINALIZER_INSTANCE)
+        draft.fact("EC2Provisioned", "False", "Terminated")
+        draft.set(empty_since=None)
+        return draft.go(P.TERMINATED, "terminated", again=CHECK)
+    if _held(draft, draft.limits.terminate):
+        return draft.stay(f"{draft.seen.sessions} sessions are still being ended", again=5.0)
+    if draft.late(draft.limits.terminate):
+        draft.fact("Late", "True", "TerminateLate", f"instance is still {ec2.state}")
+    busy = ec2.state == "shutting-down" and draft.seen.ec2 is not None
+    ask = draft.seen.ec2 is not None and not busy
+    return draft.stay("terminating", again=10.0, do="terminate" if ask else None)
+
+
+def failed(draft: Draft) -> Step:
+    """Go down when that is wanted, up again after a new spec or an outside stop, else wait."""
+    want, ec2 = phases.desire(draft.worker), draft.status.ec2
+    reason = conditions.find(draft.status.conditions, "Failed")
+    ended = reason is not None and reason.reason == "InstanceTerminated"
+    alive = ec2.instance_id is not None and not ended and not gone(draft)
+    needed = draft.seen.sessions > 0 or (want == "Terminated" and draft.licence_held)
+    if want != "Ready" and alive and needed and not _gave_up(draft):
+        return draft.go(P.STARTING, "starting to end its sessions and return its licence")
+    if want == "Terminated":
+        leak(draft, "the worker failed before its licence was returned")
+        return draft.go(P.TERMINATING_EC2, "terminating a failed worker")
+    if want == "Stopped":
+        if alive:
+            return draft.go(P.STOPPING, "stopping a failed worker")
+        return draft.stay(again=CHECK * 2)
+    if reason is not None and reason.reason == "StoppedOutside" and alive:
+        if draft.seen.ec2 is None or ec2.state not in {"stopped", "running"}:
+            return draft.stay(again=10.0)
+        begin: Action | None = "start" if ec2.state == "stopped" else None
+        return draft.go(P.STARTING, "starting again after an outside stop", do=begin)
+    if draft.worker.metadata.generation <= draft.worker.status.observed_generation:
+        return draft.stay(again=CHECK * 2)
+    if alive:
+        return draft.go(P.STARTING, "trying again")
+    if draft.worker.spec.origin is not None:
+        return draft.stay("the instance that was adopted is gone", again=CHECK * 2)
+    _forget_machine(draft)
+    return draft.go(P.PENDING, "trying again")
+
+
+def _forget_machine(draft: Draft) -> None:
+    """Begin as one who never had a machine: a new spec may have made its next one another size.
+
+    The old one's leak is on record of its own, and its console text tells why it is gone.
+    """
+    draft.set(ec2=Ec2Status(), cml=CmlStatus(), licence=LicenceStatus(), conditions=())
+    draft.set(capacity=None, health=Health.UNKNOWN, failed_checks=0, foreign_ports=())
+    draft.set(ready_since=None, empty_since=None)
+
+
+def _gave_up(draft: Draft) -> bool:
+    """Tell whether CML already failed to come up once, so that waiting again is pointless."""
+    reason = conditions.find(draft.status.conditions, "Failed")
+    return reason is not None and reason.reason == "BootTimeout"
+
+
+def terminated(draft: Draft) -> Step:
+    """Hold nothing any more."""
+    draft.drop(FINALIZER_INSTANCE)
+    draft.drop(FINALIZER_LICENCE)
+    return draft.stay(again=3600.0)

@@ -1,0 +1,275 @@
+"""A worker being decided on: what was seen, what changes, what is left to do.
+
+The rules that use it stand in `worker_up`, `worker_hosting` and `worker_down`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.fleet_settings import Thresholds
+from labfleet.resources.machine import TimeLimits
+from labfleet.resources.telemetry import ProviderPoint, Sample
+from labfleet.resources.worker import (
+    FINALIZER_LICENCE,
+    CmlStatus,
+    Ec2Status,
+    LicenceStatus,
+    Worker,
+    WorkerPhase,
+    WorkerStatus,
+)
+
+P = WorkerPhase
+Action = Literal[
+    "launch", "start", "stop", "terminate", "register", "deregister", "stop_labs", "renew",
+    "telemetry", "claim",
+]  # fmt: skip
+
+ABSENCE_PATIENCE = timedelta(seconds=70)
+"""Between two looks, so that the lists behind them, up to 8 s old, are 60 s apart (aws.md 7.4)."""
+TOLERATED_CHECKS = 3
+SOON, POLL, CHECK = 1.0, 15.0, 30.0
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What the shell just saw; None means that it did not look or could not tell.
+
+    `ec2` is the instance as described; `absent` means that the provider said NotFound.
+    `stage` is how far CML answers; `licence` what it says of its licence. `refused` carries
+    the text of a launch, registration or claim refused for good, `nodes_running` a deregistration
+    refused because nodes run, `cloud_told` False one that only happened locally. `sessions`
+    counts live sessions bound here. `wanted_nodes` is the node capacity to ask the licence
+    for. `samples` are the newest of this worker, oldest first, none when this look brought none;
+    `duplicate_of` is an older worker with the same product_uuid. `points` are CloudWatch's
+    newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
+    this moment; `paused`: nothing is done that nobody asked for. `trouble` says why something could not be looked at.
+    """
+
+    ec2: Ec2Status | None = None
+    absent: bool = False
+    stage: str | None = None
+    cml: CmlStatus | None = None
+    login_refused: str | None = None
+    licence: LicenceStatus | None = None
+    refused: str | None = None
+    nodes_running: bool = False
+    cloud_told: bool = True
+    capacity: Amounts | None = None
+    foreign_ports: tuple[str, ...] | None = None
+    sessions: int = 0
+    has_token: bool = False
+    wanted_nodes: int | None = None
+    state_reason: str | None = None
+    watched_since: datetime | None = None
+    booked: Amounts | None = None
+    samples: tuple[Sample, ...] = ()
+    duplicate_of: str | None = None
+    claimed: bool = False
+    points: tuple[ProviderPoint, ...] = ()
+    thresholds: Thresholds = Thresholds()
+    poll: float = CHECK
+    paused: bool = False
+    trouble: str = ""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """The next state of the record, one action at most, and when to look again (seconds)."""
+
+    status: WorkerStatus
+    finalizers: tuple[str, ...]
+    action: Action | None = None
+    again: float = POLL
+
+
+@dataclass(slots=True)
+class Draft:
+    """The worker being decided on; collects changes so that each rule reads as a sentence."""
+
+    worker: Worker
+    seen: Seen
+    now: datetime
+    status: WorkerStatus = field(init=False)
+    finalizers: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.status = self.worker.status
+        self.finalizers = self.worker.metadata.finalizers
+
+    @property
+    def limits(self) -> TimeLimits:
+        machine = self.worker.spec.machine
+        return TimeLimits() if machine is None else machine.limits
+
+    def set(self, **changes: object) -> None:
+        self.status = msgspec.structs.replace(self.status, **changes)
+
+    def fact(self, name: str, status: conditions.Status, reason: str, message: str = "") -> None:
+        generation = self.worker.metadata.generation
+        before = self.status.conditions
+        after = conditions.put(
+            before, name, status, reason, message, now=self.now, generation=generation
+        )
+        if after is not before:
+            self.set(conditions=after)
+
+    def forget(self, *names: str) -> None:
+        """Take facts back that no longer mean anything."""
+        before = self.status.conditions
+        after = before
+        for name in names:
+            after = conditions.drop(after, name)
+        if after is not before:
+            self.set(conditions=after)
+
+    def hold(self, name: str) -> None:
+        if name not in self.finalizers:
+            self.finalizers = (*self.finalizers, name)
+
+    def drop(self, name: str) -> None:
+        self.finalizers = tuple(each for each in self.finalizers if each != name)
+
+    @property
+    def licence_held(self) -> bool:
+        return FINALIZER_LICENCE in self.finalizers
+
+    def late(self, limit: int) -> bool:
+        """Tell whether the phase lasts too long, counting only time in which somebody watched."""
+        return self.overdue(self.status.phase_since or self.now, timedelta(seconds=limit))
+
+    @property
+    def boot_since(self) -> datetime:
+        """Return since when CML boots: a started machine of metal is not up for 20 minutes."""
+        since = self.status.phase_since or self.now
+        before = conditions.find(self.worker.status.conditions, "EC2Provisioned")
+        if self.status.ec2.state != "running" or before is None:
+            return since
+        return max(since, before.last_transition_time if before.status == "True" else self.now)
+
+    def overdue(self, since: datetime, limit: timedelta) -> bool:
+        """Tell whether more than `limit` went by, counting only time that somebody watched."""
+        if self.seen.watched_since is not None:
+            since = max(since, self.seen.watched_since)
+        return self.now - since > limit
+
+    def go(
+        self,
+        phase: WorkerPhase,
+        message: str = "",
+        *,
+        again: float = SOON,
+        do: Action | None = None,
+    ) -> Step:
+        """Enter a phase (or stay) and end the decision."""
+        if phase is not self.status.phase:
+            if phase not in phases.edges(self.worker, self.status.phase):
+                raise AssertionError(f"no edge {self.status.phase} -> {phase}")
+            self._leave(phase)
+            self.set(phase=phase, phase_since=self.now, summary=phases.coarse(phase))
+        if message != self.status.message:
+            self.set(message=message)
+        return self.done(again=again, do=do)
+
+    def _leave(self, phase: WorkerPhase) -> None:
+        """Take back what was true of the old phase only."""
+        self.forget("Late", "PhaseStuck", "EC2Started")
+        if self.status.phase is P.FAILED:
+            self.fact("Failed", "False", "Left", f"went on to {phase}")
+
+    def stay(self, message: str = "", *, again: float = POLL, do: Action | None = None) -> Step:
+        return self.go(self.status.phase, message or self.status.message, again=again, do=do)
+
+    def fail(self, reason: str, message: str) -> Step:
+        self.fact("Failed", "True", reason, message)
+        self.set(errors=self.status.errors + 1)
+        return self.go(P.FAILED, message)
+
+    def done(self, *, again: float, do: Action | None) -> Step:
+        if self.status.observed_generation != self.worker.metadata.generation:
+            self.set(observed_generation=self.worker.metadata.generation)
+        open_for = phases.accepting(msgspec.structs.replace(self.worker, status=self.status))
+        self.fact(
+            "AcceptingLabs",
+            "True" if open_for else "False",
+            "Open" if open_for else "Closed",
+            "" if open_for else _why_closed(self.worker, self.status),
+        )
+        return Step(self.status, self.finalizers, do, again)
+
+
+def _why_closed(worker: Worker, status: WorkerStatus) -> str:
+    if status.phase not in phases.HOSTING:
+        return f"phase is {status.phase}"
+    if worker.spec.cordoned or phases.drain_wanted(worker):
+        return "cordoned" if worker.spec.cordoned else "draining"
+    fact = phases.closed_by(status.conditions)
+    return "" if fact is None else f"{fact.type}: {fact.message or fact.reason}"
+
+
+def gone(draft: Draft) -> bool:
+    """Tell whether the provider surely has no such machine (aws.md 7.4)."""
+    ec2 = draft.status.ec2
+    if draft.seen.ec2 is not None:
+        return draft.seen.ec2.state == "terminated"
+    patient = ec2.absent_since is not None and draft.now - ec2.absent_since >= ABSENCE_PATIENCE
+    return draft.seen.absent and patient and draft.seen.stage not in {"ready", "not_ready"}
+
+
+def leak(draft: Draft, why: str) -> None:
+    """Record that a licence could not be given back, and stop holding for it."""
+    if not draft.licence_held:
+        return
+    draft.set(licence=msgspec.structs.replace(draft.status.licence, leak=why, registered=None))
+    draft.fact("LicenceLeaked", "True", "NotReturned", why)
+    draft.drop(FINALIZER_LICENCE)
+
+
+def note_server(draft: Draft) -> None:
+    """Take over what CML said; keep the last word where it said nothing."""
+    seen = draft.seen
+    if seen.cml is not None:
+        draft.set(cml=seen.cml)
+    if seen.licence is not None:
+        known = draft.status.licence
+        draft.set(
+            licence=msgspec.structs.replace(
+                seen.licence, leak=known.leak, renewed_at=known.renewed_at
+            )
+        )
+    if seen.capacity is not None:
+        draft.set(capacity=seen.capacity)
+    if seen.foreign_ports is not None:
+        draft.set(foreign_ports=seen.foreign_ports)
+
+
+def surely_unregistered(licence: LicenceStatus) -> bool:
+    """Tell whether nothing is held: a registration under way may still succeed."""
+    return licence.registered is False and licence.registration != "IN_PROGRESS"
+
+
+def seen_twice(draft: Draft) -> bool:
+    """Tell whether an older worker has the same identity, and so the licence."""
+    known = conditions.is_true(draft.status.conditions, "DuplicateIdentity")
+    return known or draft.seen.duplicate_of is not None
+
+
+def wants_licence(draft: Draft) -> bool:
+    """Tell whether a licence is to be taken, and can be."""
+    machine = draft.worker.spec.machine
+    auto = machine is not None and machine.auto_license
+    return auto and draft.seen.has_token and not seen_twice(draft)
+
+
+def must_return_licence(draft: Draft) -> bool:
+    """Tell whether the licence is to go back before the machine stops."""
+    machine = draft.worker.spec.machine
+    on_stop = machine is not None and machine.licence.on_stop == "return"
+    terminal = phases.desire(draft.worker) == "Terminated"
+    return draft.licence_held and (terminal or on_stop)

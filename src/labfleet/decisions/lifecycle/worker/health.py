@@ -1,0 +1,293 @@
+"""What the newest samples of a worker's CML mean: conditions, with hysteresis.
+
+Pure: reads samples, writes conditions into the draft. A fact flips only when the two newest
+samples agree; the first one ever counts at once, and what a sample does not tell changes
+nothing. Sources: cml-api.md 3.2-3.5, 9, 12 (F33, F41, F42, F45).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from labfleet.decisions import vitals
+from labfleet.decisions.lifecycle.worker.draft import Draft
+from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.conditions import Condition, Status
+from labfleet.resources.telemetry import ComputeHealth, Licensing, Sample, SystemStats
+from labfleet.resources.worker import FINALIZER_LICENCE
+
+CONFIRM = 2
+ORPHAN_CPU_MILLI, ORPHAN_MEMORY_MIB = 1000, 2048
+"""What an orphan is believed to hold when nothing tells: one vCPU and 2 GiB (estimate)."""
+
+CML_REASONS = (
+    "Healthy", "ControllerDown", "NoCompute", "KvmMissing", "NoComputeReady", "Overloaded",
+    "ComputeMissing", "CheckFailed",
+)  # fmt: skip
+
+Found = tuple[Status, str, str]
+"""Status, reason, message."""
+
+
+def note(draft: Draft) -> None:
+    """Write what the samples mean; without a sample of this look nothing is said."""
+    samples = draft.seen.samples
+    if not samples:
+        return
+    newest = samples[-1]
+    same_boot = [each for each in samples if each.boot == newest.boot]
+    _cml(draft, same_boot)
+    _orphans(draft, same_boot)
+    _disk(draft, same_boot)
+    _complete(draft, same_boot)
+    if newest.maintenance is not None:  # switched by a person: nothing to wait for
+        on = newest.maintenance
+        told = "in maintenance: labs are refused to people without admin rights" if on else ""
+        draft.fact("MaintenanceMode", "True" if on else "False", "On" if on else "Off", told)
+    if newest.licence is not None:
+        _expiry(draft, newest.licence)
+    _identity(draft)
+
+
+def settled(
+    samples: Sequence[Sample], before: Condition | None, read: Callable[[Sample], Found | None]
+) -> Found | None:
+    """Return what to write: None means that the condition stays as it is."""
+    found = read(samples[-1])
+    if found is None or before is None or before.status in {found[0], "Unknown"}:
+        return found
+    last = [read(each) for each in samples[-CONFIRM:]]
+    agree = len(last) == CONFIRM and all(each is not None and each[0] == found[0] for each in last)
+    return found if agree else None
+
+
+def _holds(found: Found) -> bool:
+    return found[0] == "True"
+
+
+def _before(draft: Draft, name: str) -> Condition | None:
+    return conditions.find(draft.status.conditions, name)
+
+
+def _cml(draft: Draft, samples: Sequence[Sample]) -> None:
+    before = _before(draft, "CmlHealthy")
+    lost = before is not None and before.reason in {"NoCompute", "ComputeMissing"}
+    known = {key for each in samples if each.health for key in each.health.computes}
+
+    def read(sample: Sample) -> Found | None:
+        return _healthy(sample, known, lost=lost)
+
+    found = settled(samples, before, read)
+    if found is not None:
+        status, word, message = found
+        reason = word if word in CML_REASONS else "CheckFailed"
+        draft.fact("CmlHealthy", status, reason, message)
+    elif before is None:
+        reason = "NotTold"
+        draft.fact("CmlHealthy", "Unknown", reason, "CML does not tell its health")
+
+
+def _healthy(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
+    """Return the worst thing that a sample tells of its server; None when it tells nothing."""
+    health = sample.health
+    if health is None:
+        return None
+    if health.controller.core_connected is False:
+        return "False", "ControllerDown", "core_connected is false: no new sessions (F33)"
+    computes = list(health.computes.values())
+    if not computes:
+        if known or lost:
+            return "False", "NoCompute", "the only compute is gone: no node can start"
+        return None
+    closed = _no_room(computes)
+    if closed is not None:
+        return closed
+    gone = sorted(known - set(health.computes))
+    told = set(health.computes) if sample.stats is None else set(sample.stats.computes)
+    gone += sorted(
+        key
+        for key, each in health.computes.items()
+        if each.lld_connected is False or key not in told
+    )
+    if gone:
+        return "False", "ComputeMissing", _gone_text(gone)
+    failing = _failing(sample)
+    if failing:
+        return "False", "CheckFailed", f"CML says no to {', '.join(failing[:8])}"
+    if health.valid is False:
+        return "False", "CheckFailed", "CML says valid: false, and no flag of it says why"
+    flags = [each.kvm_vmx_enabled for each in computes] + [health.controller.core_connected]
+    return None if all(flag is None for flag in flags) else ("True", "Healthy", "")
+
+
+def _gone_text(gone: Sequence[str]) -> str:
+    return f"computes not connected: {', '.join(gone[:3])}; nodes there are DISCONNECTED"
+
+
+def _no_room(computes: Sequence[ComputeHealth]) -> Found | None:
+    """Return why no compute at all would start a node."""
+    if all(each.kvm_vmx_enabled is False for each in computes):
+        return "False", "KvmMissing", "no compute has KVM: machines with a kernel do not start"
+    states = [each.admission_state for each in computes]
+    if all(state is not None and state != "READY" for state in states):
+        told = ", ".join(str(state) for state in states[:3])
+        return "False", "NoComputeReady", f"no compute is READY ({told}): nodes stay QUEUED (F41)"
+    if all(each.cpu_overload or each.memory_overload or each.disk_overload for each in computes):
+        return "False", "Overloaded", "every compute is overloaded and refuses node starts"
+    return None
+
+
+def _failing(sample: Sample) -> list[str]:
+    """Return the flags that are plainly false."""
+    health = sample.health
+    if health is None:
+        return []
+    failing = [
+        f"controller {name}"
+        for name in ("nodes_loaded", "images_loaded", "valid")
+        if getattr(health.controller, name) is False
+    ]
+    for each in health.computes.values():
+        failing += [
+            f"{each.hostname or 'compute'} {name}"
+            for name in each.__struct_fields__
+            if getattr(each, name) is False
+            and name != "is_controller"
+            and not name.endswith("overload")
+        ]
+    return failing
+
+
+def _orphans(draft: Draft, samples: Sequence[Sample]) -> None:
+    def read(sample: Sample) -> Found | None:
+        count = None if sample.stats is None else sample.stats.running_orphans
+        if count is None:
+            return None
+        if count:
+            return "True", "Orphans", f"{count} unknown machines run; capacity is that much less"
+        return "False", "NoOrphans", ""
+
+    found = settled(samples, _before(draft, "OrphansOnHost"), read)
+    if found is None:
+        return
+    if _holds(found):
+        draft.fact("OrphansOnHost", "True", "Orphans", found[2])
+    else:
+        draft.fact("OrphansOnHost", "False", "NoOrphans", found[2])
+
+
+def _disk(draft: Draft, samples: Sequence[Sample]) -> None:
+    before = _before(draft, "DiskAlmostFull")
+    full = before is not None and before.status == "True"
+    limits = draft.seen.thresholds
+
+    def read(sample: Sample) -> Found | None:
+        used = vitals.fullest_disk(sample)
+        if used is None:
+            return None
+        if used >= (limits.disk_eased_percent if full else limits.disk_percent):
+            return "True", "Watermark", "a disk is almost full: no new labs until it is freed"
+        return "False", "BelowWatermark", ""
+
+    found = settled(samples, before, read)
+    if found is None:
+        return
+    if _holds(found):
+        draft.fact("DiskAlmostFull", "True", "Watermark", found[2])
+    else:
+        draft.fact("DiskAlmostFull", "False", "BelowWatermark", found[2])
+
+
+def _complete(draft: Draft, samples: Sequence[Sample]) -> None:
+    def read(sample: Sample) -> Found:
+        missing = [name for name in ("stats", "health", "licence") if getattr(sample, name) is None]
+        if missing:
+            return "False", "Partial", f"{', '.join(missing)} failed: see its telemetry"
+        return "True", "Complete", ""
+
+    found = settled(samples, _before(draft, "TelemetryComplete"), read)
+    if found is None:
+        return
+    if _holds(found):
+        draft.fact("TelemetryComplete", "True", "Complete", found[2])
+    else:
+        draft.fact("TelemetryComplete", "False", "Partial", found[2])
+
+
+# --- licence and identity --------------------------------------------------------------------
+
+
+def licence_date(text: str | None) -> datetime | None:
+    """Return an expiry date, which carries no zone, as UTC (cml-api.md 9); None when unreadable."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _expiry(draft: Draft, licence: Licensing) -> None:
+    """Watch both dates: renewals are automatic, so a near one means that they fail."""
+    if not licence.registered:
+        draft.set(conditions=conditions.drop(draft.status.conditions, "LicenceExpiring"))
+        return
+    raw = {
+        "authorization": licence.authorization_expires,
+        "registration": licence.registration_expires,
+    }
+    dates = {name: at for name, text in raw.items() if (at := licence_date(text)) is not None}
+    if not dates:
+        draft.fact("LicenceExpiring", "Unknown", "NoDate", f"CML tells no date: {raw}")
+        return
+    name = min(dates, key=dates.__getitem__)
+    left = dates[name] - draft.now
+    told = f"{name} ends {raw[name]} (no zone told: taken as UTC)"
+    if left < timedelta(0):
+        draft.fact("LicenceExpiring", "True", "Expired", told)
+    elif left <= timedelta(days=draft.seen.thresholds.licence_days):
+        days = f"{told}, {left.days} days left; it renews by itself only with a way to the cloud"
+        draft.fact("LicenceExpiring", "True", "Soon", days)
+    else:
+        draft.fact("LicenceExpiring", "False", "Valid", told)
+
+
+def _identity(draft: Draft) -> None:
+    """Refuse the younger of two workers with one product_uuid: one licence, two servers."""
+    older = draft.seen.duplicate_of
+    if older is not None:
+        told = f"its product_uuid is that of {older}: an image of a registered server; no labs here"
+        draft.fact("DuplicateIdentity", "True", "SameProductUuid", told)
+    elif conditions.is_true(draft.status.conditions, "DuplicateIdentity"):
+        draft.fact("DuplicateIdentity", "False", "Unique")
+        if draft.status.licence.registered:  # now it is this one's to give back
+            draft.hold(FINALIZER_LICENCE)
+
+
+# --- capacity --------------------------------------------------------------------------------
+
+
+def less_orphans(capacity: Amounts, stats: SystemStats | None) -> Amounts:
+    """Return the capacity without what orphans are believed to hold.
+
+    CML tells their number only. Each is taken for an average running node of the server, and
+    for no less than one vCPU and 2 GiB.
+    """
+    count = None if stats is None else stats.running_orphans
+    if stats is None or not count:
+        return capacity
+    running = max(stats.running_nodes or 0, 1)
+    cpu = max((stats.allocated_cpus or 0) * 1000 // running, ORPHAN_CPU_MILLI)
+    memory = max((stats.allocated_memory_mib or 0) // running, ORPHAN_MEMORY_MIB)
+    return Amounts(
+        cpu_milli=max(capacity.cpu_milli - count * cpu, 0),
+        memory_mib=max(capacity.memory_mib - count * memory, 0),
+        storage_mib=capacity.storage_mib,
+        nodes=capacity.nodes,
+        labs=capacity.labs,
+        ports=capacity.ports,
+        network_kbps=capacity.network_kbps,
+    )

@@ -1,0 +1,164 @@
+"""The rules for a worker that hosts sessions: health, emptiness, drain."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from labfleet.decisions import ledger, parking, wording
+from labfleet.decisions.lifecycle.worker import health as worker_health
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.draft import (
+    TOLERATED_CHECKS,
+    Action,
+    Draft,
+    P,
+    Step,
+    must_return_licence,
+    note_server,
+    seen_twice,
+    wants_licence,
+)
+from labfleet.resources import conditions
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.worker import FINALIZER_LICENCE, Health, WorkerPhase
+
+RENEW_EVERY = timedelta(days=1)
+
+
+def _check_health(draft: Draft) -> None:
+    """Judge health with patience; a failed check never changes the phase."""
+    if draft.seen.stage == "ready" and not draft.seen.trouble:
+        degraded = any(
+            (fact := conditions.find(draft.status.conditions, name)) is not None
+            and fact.status == "False"
+            for name in ("CmlHealthy", "InstanceChecksPassed")
+        )
+        draft.set(health=Health.DEGRADED if degraded else Health.HEALTHY, failed_checks=0)
+        draft.fact("HealthCheckPassed", "True", "Answering")
+        return
+    failed = min(draft.status.failed_checks + 1, 1000)
+    draft.set(failed_checks=failed)
+    why = draft.seen.trouble or f"CML is {draft.seen.stage}"
+    if failed >= TOLERATED_CHECKS:
+        draft.set(health=Health.UNREACHABLE)
+        draft.fact("HealthCheckPassed", "False", "Unreachable", why)
+    else:
+        draft.set(health=Health.DEGRADED)
+        draft.fact("HealthCheckPassed", "Unknown", "CheckFailed", why)
+
+
+def hosting(draft: Draft) -> Step:
+    """Keep account of health, licence and emptiness; drain when asked."""
+    note_server(draft)
+    worker_health.note(draft)
+    _check_health(draft)
+    _check_capacity(draft)
+    if seen_twice(draft):
+        # The licence is the older one's: giving it back here would take it away there.
+        draft.drop(FINALIZER_LICENCE)
+    seen, status = draft.seen, draft.status
+    if seen.licence is not None:
+        licensed = bool(seen.licence.licensed)
+        told = f"registration {seen.licence.registration}"
+        reason = "InCompliance" if licensed else "NotInCompliance"
+        draft.fact("Licensed", "True" if licensed else "False", reason, told)
+    if seen.sessions == 0 and status.empty_since is None:
+        draft.set(empty_since=draft.now)
+    if seen.sessions > 0 and status.empty_since is not None:
+        draft.set(empty_since=None)
+    if phases.interrupted(draft.status.conditions):
+        return draft.go(P.DRAINING, "draining at once: EC2 takes the machine back")
+    if phases.drain_wanted(draft.worker):
+        return draft.go(P.DRAINING, "draining")
+    chore = _chore(draft)
+    if seen.sessions > 0:
+        told = f"hosts {_sessions(seen.sessions)}"
+        return draft.go(P.ACTIVE, told, again=draft.seen.poll, do=chore)
+    return draft.go(resting(draft), "ready", again=draft.seen.poll, do=chore)
+
+
+def _chore(draft: Draft) -> Action | None:
+    """Return a small thing to do on a server that answers: opt-in, or a licence to renew."""
+    machine, licence = draft.worker.spec.machine, draft.status.licence
+    if machine is None or draft.seen.stage != "ready" or draft.seen.trouble:
+        return None
+    known = draft.status.cml
+    if known.boot is not None and known.telemetry is not machine.cml.enable_telemetry:
+        return "telemetry"
+    if draft.seen.paused:
+        return None
+    expiring = conditions.is_true(draft.status.conditions, "LicenceExpiring")
+    asked = licence.renewed_at
+    if expiring and draft.licence_held and (asked is None or draft.now - asked >= RENEW_EVERY):
+        return "renew"
+    return None
+
+
+def _check_capacity(draft: Draft) -> None:
+    """Say when more is reserved than there is: nothing more is admitted, nothing is broken."""
+    capacity, booked = draft.status.capacity, draft.seen.booked
+    if capacity is None or booked is None:
+        return
+    short = ledger.shortages(booked, capacity, Amounts())
+    if short:
+        told = f"reserved more than it has: short {wording.short(short)}"
+        draft.fact("OverCommitted", "True", "CapacityShrank", told)
+    else:
+        draft.fact("OverCommitted", "False", "WithinCapacity")
+
+
+def resting(draft: Draft) -> WorkerPhase:
+    """Return the phase of a hosting worker without sessions."""
+    if draft.status.phase in {P.READY, P.READY_UNLICENSED}:
+        return draft.status.phase
+    origin = draft.worker.spec.origin
+    theirs = origin is not None and origin.kind == "external" and draft.status.licence.licensed
+    return P.READY if draft.licence_held or theirs else P.READY_UNLICENSED
+
+
+def unlicensed(draft: Draft) -> Step:
+    """Host without a licence, and take one once it is wanted and the worker is empty."""
+    step = hosting(draft)
+    idle = step.status.phase is P.READY_UNLICENSED and draft.seen.sessions == 0
+    if wants_licence(draft) and idle and draft.seen.stage == "ready":
+        draft.hold(FINALIZER_LICENCE)
+        return draft.go(P.LICENSING, "licensing", do="register")
+    return step
+
+
+def draining(draft: Draft) -> Step:
+    """Wait for the sessions to end; go on down, rest drained, or go back when cancelled."""
+    note_server(draft)
+    worker_health.note(draft)
+    _check_health(draft)
+    seen, drain = draft.seen, draft.worker.spec.drain
+    if not phases.drain_wanted(draft.worker):
+        draft.set(conditions=conditions.drop(draft.status.conditions, "Drained"))
+        return draft.go(P.ACTIVE if seen.sessions else resting(draft), "drain cancelled")
+    if seen.sessions:
+        limit = timedelta(seconds=draft.limits.drain)
+        deadline = drain.deadline if drain else (draft.status.phase_since or draft.now) + limit
+        reason = "Late" if draft.now > deadline else "SessionsRunning"
+        message = f"{_sessions(seen.sessions)} still here, deadline {deadline:%Y-%m-%d %H:%M}Z"
+        draft.fact("Drained", "False", reason, message)
+        return draft.stay(message, again=10.0)
+    draft.fact("Drained", "True", "Empty")
+    if phases.desire(draft.worker) == "Ready":
+        return draft.stay("drained", again=draft.seen.poll)
+    if parking.auto_stopped(draft.worker) and not _still_unused(draft):
+        return draft.stay("an idle stop waits until the server says that nothing runs", again=5.0)
+    if must_return_licence(draft):
+        return draft.go(P.UNLICENSING, "returning the licence")
+    return draft.go(P.STOPPING, "stopping")
+
+
+def _still_unused(draft: Draft) -> bool:
+    """Tell whether this very look shows that nothing runs (aws.md 5, 27)."""
+    newest = draft.seen.samples[-1] if draft.seen.samples else None
+    if draft.seen.stage != "ready" or draft.seen.trouble or newest is None or newest.stats is None:
+        return False
+    return newest.stats.running_nodes == 0 and not newest.stats.running_orphans
+
+
+def _sessions(number: int) -> str:
+    return "1 session" if number == 1 else f"{number} sessions"

@@ -1,0 +1,135 @@
+"""The rules for a worker that is only observed: found or named, and not adopted.
+
+Its phase follows EC2 and CML. Never here: a start, a stop, an end, a licence, a setting, a
+session; the one action is the claim that somebody asked for by adopting it (aws.md 7.3).
+"""
+
+from __future__ import annotations
+
+from labfleet.decisions.lifecycle.worker import health as worker_health
+from labfleet.decisions.lifecycle.worker import outside as worker_outside
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.draft import CHECK, SOON, Draft, P, Step, gone, note_server
+from labfleet.resources import conditions
+from labfleet.resources.worker import (
+    FINALIZER_INSTANCE,
+    FINALIZER_LICENCE,
+    Ec2Status,
+    Health,
+    Origin,
+)
+
+_AS_EC2_SAYS = {
+    "pending": P.PROVISIONING_EC2,
+    "stopping": P.STOPPING,
+    "stopped": P.STOPPED,
+    "shutting-down": P.TERMINATING_EC2,
+    "terminated": P.TERMINATED,
+}
+
+
+def decide(draft: Draft, origin: Origin) -> Step:
+    """Follow what is seen; claim the machine when it was adopted."""
+    phase, ec2 = draft.status.phase, draft.status.ec2
+    if phase is P.TERMINATED:
+        draft.drop(FINALIZER_INSTANCE)
+        return draft.stay(again=3600.0)
+    if origin.kind == "imported" and (ec2.instance_id is None or phase is P.PENDING):
+        draft.set(ec2=Ec2Status(instance_id=origin.instance_id))
+        _closed(draft, "NotAdopted")
+        return draft.go(P.PROVISIONING_EC2, "looking at the instance")
+    if gone(draft) and ec2.instance_type is None and draft.seen.ec2 is None:
+        told = f"EC2 knows no instance {ec2.instance_id}: look at the id and at the region"
+        draft.fact("Adopted", "False", "NoSuchInstance", told)
+        draft.drop(FINALIZER_INSTANCE)
+        return draft.go(P.TERMINATED, told, again=CHECK)
+    if gone(draft):
+        worker_outside.terminated(draft)
+        draft.drop(FINALIZER_INSTANCE)
+        return draft.go(P.TERMINATED, "the instance ended; it was only observed", again=CHECK)
+    if draft.seen.claimed:
+        return _adopted(draft)
+    if origin.managed and origin.kind == "imported":
+        return _claim(draft)
+    _closed(draft, "NotAdopted")
+    return _follow(draft, origin)
+
+
+def _closed(draft: Draft, reason: str) -> None:
+    if reason == "NotAdopted":
+        told = f"only observed: labfleet adopt worker/{draft.worker.name}"
+        draft.fact("Adopted", "False", "NotAdopted", told)
+    else:
+        draft.fact("Adopted", "False", "Claiming", "putting our owner tag on the instance")
+
+
+def _claim(draft: Draft) -> Step:
+    """Ask for our owner tag; a no is final until somebody adopts it again."""
+    before = conditions.find(draft.status.conditions, "Adopted")
+    if draft.seen.refused:
+        draft.fact("Adopted", "False", "OwnedByAnother", draft.seen.refused)
+        draft.drop(FINALIZER_INSTANCE)
+        return draft.stay("not adopted: it belongs to somebody else", again=CHECK)
+    refused = before is not None and before.reason == "OwnedByAnother"
+    asked_anew = draft.worker.metadata.generation > draft.worker.status.observed_generation
+    if (refused and not asked_anew) or phases.desire(draft.worker) == "Terminated":
+        draft.drop(FINALIZER_INSTANCE)
+        return _follow(draft, draft.worker.spec.origin)
+    alive = draft.seen.ec2 is not None and draft.status.ec2.state != "shutting-down"
+    _closed(draft, "Claiming")
+    if not alive:
+        return draft.stay(f"cannot claim it yet: {draft.seen.trouble or 'not seen'}", again=CHECK)
+    draft.hold(FINALIZER_INSTANCE)
+    return draft.stay("claiming the instance", again=SOON, do="claim")
+
+
+def _adopted(draft: Draft) -> Step:
+    """Go on as with a machine of our own: what runs is taken over as after a boot."""
+    draft.hold(FINALIZER_INSTANCE)
+    draft.fact("Adopted", "True", "Claimed", "it carries our owner tag")
+    if draft.status.licence.registered:
+        draft.hold(FINALIZER_LICENCE)
+    if draft.status.ec2.state == "running":
+        return draft.go(P.STARTING, "adopted: taking the server over")
+    phase = _AS_EC2_SAYS.get(draft.status.ec2.state or "", draft.status.phase)
+    return draft.go(phase, "adopted")
+
+
+def _follow(draft: Draft, origin: Origin | None) -> Step:
+    """Be where EC2 and CML are."""
+    ec2, seen = draft.status.ec2, draft.seen
+    external = origin is not None and origin.kind == "external"
+    if not external:
+        if seen.ec2 is None:
+            return draft.stay(f"instance state unknown: {seen.trouble}", again=CHECK)
+        if ec2.state != "running":
+            draft.set(health=Health.UNKNOWN, ready_since=None)
+            draft.fact("CMLReady", "False", "Stopped", f"instance is {ec2.state}")
+            phase = _AS_EC2_SAYS.get(ec2.state or "", draft.status.phase)
+            return draft.go(phase, f"observed: instance is {ec2.state}", again=CHECK)
+    if draft.status.phase not in phases.HOSTING | {P.STARTING}:
+        return draft.go(P.STARTING, "observed: the machine runs")
+    return _server(draft)
+
+
+def _server(draft: Draft) -> Step:
+    """Take over what CML says; an unreachable server changes health, not the phase."""
+    seen = draft.seen
+    hosting = draft.status.phase in phases.HOSTING
+    note_server(draft)
+    worker_health.note(draft)
+    if seen.stage != "ready":
+        told = seen.trouble or seen.stage or "not looked at yet"
+        draft.fact("CMLReady", "False", "NotReady", told)
+        draft.set(health=Health.UNREACHABLE if hosting else Health.UNKNOWN)
+        return draft.stay(f"observed: waiting for CML: {told}", again=CHECK if hosting else 5.0)
+    draft.fact("CMLReady", "True", "Ready", f"CML {draft.status.cml.version}")
+    draft.set(health=Health.DEGRADED if seen.trouble else Health.HEALTHY, failed_checks=0)
+    licence = draft.status.licence
+    if seen.licence is not None:
+        reason = "InCompliance" if licence.licensed else "NotInCompliance"
+        draft.fact("Licensed", "True" if licence.licensed else "False", reason)
+    if not hosting:
+        draft.set(ready_since=draft.now, empty_since=draft.now)
+    phase = P.READY if licence.licensed else P.READY_UNLICENSED
+    return draft.go(phase, f"observed{': ' if seen.trouble else ''}{seen.trouble}", again=CHECK)

@@ -1,0 +1,54 @@
+"""What others do to our machines: the condition ExternalChange, and whom to ask.
+
+Writes facts only; what follows from them is decided elsewhere (aws.md 5, cases 33-35).
+"""
+
+from __future__ import annotations
+
+from labfleet.decisions.lifecycle.worker.draft import Draft
+from labfleet.resources import conditions
+
+_HINTS = (
+    ("Client.UserInitiated", "somebody with access to the account did it: CloudTrail names who"),
+    ("Client.InstanceInitiated", "it was shut down from inside the machine"),
+    ("Server.Spot", "it was a spot machine and its price or capacity went"),
+    ("Server.ScheduledStop", "it was stopped for a scheduled retirement of its host"),
+    ("Server.InsufficientInstanceCapacity", "its zone had no capacity to start it again"),
+    ("Server.InternalError", "the provider's host failed"),
+    ("Client.VolumeLimit", "the account's limit of volumes was reached"),
+    ("Client.InvalidSnapshot", "its image's snapshot could not be used"),
+)
+
+
+def hint(reason: str | None) -> str:
+    """Return in words who or what a provider's state reason points to."""
+    told = reason or ""
+    known = next((text for start, text in _HINTS if told.startswith(start)), None)
+    return known or "look for another tool that ends machines, such as a tag policy"
+
+
+def stopped(draft: Draft) -> None:
+    """Say that somebody else stopped the machine."""
+    draft.fact("ExternalChange", "True", "Stopped", _told(draft, "stopped"))
+
+
+def terminated(draft: Draft) -> None:
+    """Say that somebody else ended the machine."""
+    draft.fact("ExternalChange", "True", "Terminated", _told(draft, "ended"))
+
+
+def started(draft: Draft) -> None:
+    """Say that somebody else started a machine that shall be stopped."""
+    draft.fact("ExternalChange", "True", "Started", _told(draft, "started"))
+
+
+def settled(draft: Draft) -> None:
+    """Take it back once the machine is again as we want it."""
+    if conditions.is_true(draft.status.conditions, "ExternalChange"):
+        draft.fact("ExternalChange", "False", "Settled")
+
+
+def _told(draft: Draft, what: str) -> str:
+    reason = draft.seen.state_reason or "no reason told"
+    known = draft.status.ec2.instance_id
+    return f"{known} was {what} from outside ({reason}): {hint(draft.seen.state_reason)}"

@@ -1,0 +1,179 @@
+"""The rules for a worker on its way up: launched, booting, licensing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from labfleet.decisions.lifecycle.worker import health as worker_health
+from labfleet.decisions.lifecycle.worker import outside as worker_outside
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.draft import (
+    CHECK,
+    SOON,
+    Draft,
+    P,
+    Step,
+    leak,
+    must_return_licence,
+    note_server,
+    seen_twice,
+    surely_unregistered,
+    wants_licence,
+)
+from labfleet.resources import conditions
+from labfleet.resources.worker import FINALIZER_INSTANCE, FINALIZER_LICENCE
+
+
+def pending(draft: Draft) -> Step:
+    """Launch, or end before anything exists."""
+    if phases.desire(draft.worker) != "Ready":
+        draft.drop(FINALIZER_INSTANCE)
+        return draft.go(P.TERMINATED, "ended before anything was launched")
+    if draft.worker.spec.machine is None:
+        return draft.fail("NoMachine", "spec.machine is empty: name a template that exists")
+    draft.hold(FINALIZER_INSTANCE)
+    draft.set(attempt=draft.status.attempt + 1)
+    return draft.go(P.PROVISIONING_EC2, "launching", do="launch")
+
+
+def provisioning(draft: Draft) -> Step:
+    """Launch until there is an instance, then wait until it runs."""
+    ec2 = draft.status.ec2
+    want = phases.desire(draft.worker)
+    if ec2.instance_id is None:
+        if want != "Ready":
+            return draft.go(P.TERMINATING_EC2, "ended while launching")
+        if draft.seen.refused:
+            return draft.fail("LaunchRefused", f"launch refused: {draft.seen.refused}")
+        if draft.late(draft.limits.launch):
+            return draft.fail("LaunchTimeout", f"no instance yet: {draft.seen.trouble or 'late'}")
+        draft.set(attempt=max(draft.status.attempt, 1))
+        return draft.stay("launching", again=SOON, do="launch")
+    if want == "Terminated":
+        return draft.go(P.TERMINATING_EC2, "ended while the instance came up")
+    if want == "Stopped" and ec2.state == "running":
+        return draft.go(P.STOPPING, "stopped while the instance came up")
+    if draft.seen.ec2 is not None and ec2.state == "running":
+        return draft.go(P.EC2_READY, "instance is running")
+    if draft.late(draft.limits.launch):
+        return draft.fail("LaunchTimeout", f"instance is {ec2.state}, not running, for too long")
+    return draft.stay(f"instance is {ec2.state or 'not visible yet'}")
+
+
+def ec2_ready(draft: Draft) -> Step:
+    """Wait for an address."""
+    want = phases.desire(draft.worker)
+    if want == "Terminated" and not draft.licence_held:
+        return draft.go(P.TERMINATING_EC2, "ended before CML was up")
+    if want == "Stopped" and not must_return_licence(draft):
+        return draft.go(P.STOPPING, "stopped before CML was up")
+    if draft.status.ec2.public_ip is None and draft.status.ec2.private_ip is None:
+        if draft.late(draft.limits.boot):
+            return draft.fail("NoAddress", "the instance got no address")
+        return draft.stay("waiting for an address", again=5.0)
+    return draft.go(P.STARTING, "CML is starting")
+
+
+def starting(draft: Draft) -> Step:
+    """Wait for CML by stages, or leave early when there is nothing to bring it up for."""
+    want, ec2, seen = phases.desire(draft.worker), draft.status.ec2, draft.seen
+    # Sessions can be ended only on a server that answers: with some bound, bring it up first.
+    if want == "Terminated" and not draft.licence_held and not seen.sessions:
+        return draft.go(P.TERMINATING_EC2, "ended while CML was starting")
+    settled = ec2.state in {"running", "stopped"} and not seen.sessions
+    if want == "Stopped" and settled and not must_return_licence(draft):
+        return draft.go(P.STOPPING, "stopped while CML was starting")
+    # A start that the provider has no room for is no boot that takes too long.
+    held = conditions.find(draft.status.conditions, "EC2Started") is not None
+    late = _boot_late(draft) and not (held and ec2.state == "stopped")
+    if ec2.state == "stopped" and not late:
+        return draft.stay("starting the instance", again=5.0, do="start")
+    if seen.stage == "ready" and seen.licence is not None:
+        return _started(draft)
+    detail = seen.login_refused or seen.trouble or (seen.stage or "instance is " + str(ec2.state))
+    reason = (
+        "LoginRefused" if seen.login_refused else _STAGE_REASONS.get(seen.stage or "", "NotSeen")
+    )
+    draft.fact("CMLReady", "False", reason, detail)
+    if late:
+        if want == "Terminated":
+            leak(draft, f"CML did not come up to return the licence: {detail}")
+            return draft.go(P.TERMINATING_EC2, "licence could not be returned in time")
+        return draft.fail("BootTimeout", f"CML is not ready in time: {detail}")
+    return draft.stay(f"waiting for CML: {detail}", again=5.0)
+
+
+def _boot_late(draft: Draft) -> bool:
+    """Tell whether it takes too long: the machine has its limit, then CML (aws.md 5, 37)."""
+    pending = draft.status.ec2.state == "pending"
+    limit = draft.limits.launch if pending else draft.limits.boot
+    return draft.overdue(draft.boot_since, timedelta(seconds=limit))
+
+
+_STAGE_REASONS = {
+    "unreachable": "Unreachable",
+    "refused": "Refused",
+    "bad_gateway": "BadGateway",
+    "not_ready": "NotReady",
+    "ready": "LicenceUnknown",
+}
+
+
+def _started(draft: Draft) -> Step:
+    """CML answers: take over what it has, then license, host, or return what it holds."""
+    note_server(draft)
+    worker_health.note(draft)
+    worker_outside.settled(draft)
+    draft.fact("CMLReady", "True", "Ready", f"CML {draft.status.cml.version}")
+    licence = draft.status.licence
+    if licence.registered and not seen_twice(draft):
+        draft.hold(FINALIZER_LICENCE)
+    elif surely_unregistered(licence) or seen_twice(draft):
+        draft.drop(FINALIZER_LICENCE)
+    want, sessions = phases.desire(draft.worker), draft.seen.sessions
+    if want != "Ready" and not sessions:
+        if must_return_licence(draft):
+            return draft.go(P.UNLICENSING, "returning the licence")
+        target = P.STOPPING if want == "Stopped" else P.TERMINATING_EC2
+        return draft.go(target, "nothing to return")
+    draft.set(ready_since=draft.now, empty_since=draft.now)
+    if licence.licensed:
+        draft.fact("Licensed", "True", "InCompliance", licence.product or "")
+        return draft.go(P.READY, "ready", again=CHECK)
+    if wants_licence(draft) and not sessions:
+        draft.hold(FINALIZER_LICENCE)
+        return draft.go(P.LICENSING, "licensing", do="register")
+    draft.fact("Licensed", "False", "NoLicence", "runs unlicensed")
+    return draft.go(P.READY_UNLICENSED, "ready, unlicensed", again=CHECK)
+
+
+def licensing(draft: Draft) -> Step:
+    """Register until CML says that it is in compliance, with a deadline."""
+    note_server(draft)
+    licence = draft.status.licence
+    if phases.desire(draft.worker) != "Ready":
+        return draft.go(P.UNLICENSING, "ended while licensing")
+    if licence.licensed and draft.seen.licence is not None:
+        if _short_of_nodes(draft) and not draft.late(draft.limits.licence):
+            have, want = licence.node_capacity, draft.seen.wanted_nodes
+            return draft.stay(f"licence has {have} of {want} nodes", again=5.0, do="register")
+        draft.fact("Licensed", "True", "InCompliance", licence.product or "")
+        draft.set(ready_since=draft.now, empty_since=draft.now)
+        return draft.go(P.READY, "ready", again=CHECK)
+    told = f"registration {licence.registration}, authorization {licence.authorization}"
+    if draft.seen.refused:
+        draft.fact("Licensed", "False", "Refused", draft.seen.refused)
+        return draft.fail("LicenceRefused", f"licence refused: {draft.seen.refused}")
+    if draft.late(draft.limits.licence):
+        draft.fact("Licensed", "False", "TimedOut", told)
+        return draft.fail("LicenceTimeout", f"not licensed in time: {told}")
+    draft.fact("Licensed", "False", "InProgress", told)
+    begin = draft.seen.licence is not None and not licence.registered
+    in_progress = licence.registration == "IN_PROGRESS"
+    return draft.stay(told, again=5.0, do="register" if begin and not in_progress else None)
+
+
+def _short_of_nodes(draft: Draft) -> bool:
+    """Tell whether the expansion nodes were not granted yet; they can be asked for only now."""
+    wanted, have = draft.seen.wanted_nodes, draft.status.licence.node_capacity
+    return wanted is not None and have is not None and have < wanted and not draft.seen.refused

@@ -1,0 +1,1 @@
+"""What a what-if says: figures a variant, the best one, text, JSON and CSV."""

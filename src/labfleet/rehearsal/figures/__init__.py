@@ -1,0 +1,1 @@
+"""What a period came to: waits, outcomes, worker-hours, cost. Start at `tally`."""

@@ -1,0 +1,1 @@
+"""Who uses the product in a rehearsal: people with sessions, operators with workers."""

@@ -1,0 +1,298 @@
+"""People: who asks for sessions, cancels and extends; drawn from the seed.
+
+Everything goes over a desk (`desk`) to some living replica, as a request through a load
+balancer would. A request that got no answer is sent again with the same idempotency key. Who
+runs the fleet is in `operators`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from labfleet.kernel import errors
+from labfleet.rehearsal.people.operators import Operators
+from labfleet.rehearsal.replicas.desk import Ask, Desk, Verbs
+from labfleet.rehearsal.replicas.replica import Replica
+from labfleet.rehearsal.time.dice import EPOCH, Dice
+from labfleet.resources.session import Session
+
+PATIENCE = 20.0
+TRIES = 30
+POOL, TEMPLATE, TRACK = "main", "metal", "main"
+
+CLASS, CLASSES = 12, 0.35
+"""How many people a class has at most, and which share of all people come in classes."""
+FOLLOWS = 1440.0
+"""Seconds between the slots of a campus lab and of the next in its room: ten minutes for the
+teardown, a boot, and five minutes of head start. Whoever asks for less is told that it is full."""
+
+_SIZES = {
+    "pair": (["alpine", "alpine"], 45),
+    "pod": (["iosv", "iosv", "iosvl2", "alpine"], 90),
+    "campus": (["nxosv9000", "csr1000v", "iosv", "iosvl2", "ubuntu", "alpine"], 120),
+}
+
+
+def topology(title: str, nodes: list[str]) -> str:
+    """Return a topology with a serial port for each node and a VNC port for the first."""
+    lines = [f"lab: {{title: {title}, version: 0.3.0, description: '', notes: ''}}", "nodes:"]
+    for number, kind in enumerate(nodes):
+        tags = ['"serial:5001"', '"vnc:5901"'] if number == 0 else ['"serial:5001"']
+        lines.append(
+            f"- {{id: n{number}, label: N{number}, node_definition: {kind}, x: 0, y: 0, "
+            f"tags: [{', '.join(tags)}], interfaces: "
+            "[{id: i0, label: e0, slot: 0, type: physical}]}"
+        )
+    lines.append("links: []")
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What the people of a run do: sizes of fleet and day."""
+
+    workers: int = 8
+    sessions: int = 40
+    exam: int = 0
+    hours: float = 24.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Visit:
+    """Somebody who comes at a time (seconds) and wants a lab; `begin`: for a booked hour."""
+
+    at: float
+    definition: str
+    begin: float | None = None
+    minutes: float = 0.0
+
+
+@dataclass(slots=True)
+class People:
+    """The population; `run` plays it and returns when nobody wants anything more."""
+
+    demand: Demand
+    dice: Dice
+    replicas: Callable[[], list[Replica]]
+    desk: Desk = field(default_factory=Verbs)
+    least: int = 1
+    adopted: set[str] = field(default_factory=set)
+    refused: Counter[str] = field(default_factory=Counter)
+    asked: int = 0
+    operators: Operators = field(init=False)
+    _keys: int = 0
+
+    def __post_init__(self) -> None:
+        self.operators = Operators(
+            self.demand.hours, self.dice, self.desk, self._request, self.replicas, self.adopted
+        )
+
+    async def run(self) -> None:
+        """Set the fleet up, then let everybody come at their times."""
+        await self._set_up()
+        async with asyncio.TaskGroup() as group:
+            for number, visit in enumerate(self._visits()):
+                group.create_task(self._visit(number, visit))
+            group.create_task(self.operators.run())
+
+    def _visits(self) -> list[Visit]:
+        """Return everybody who comes: one by one, in classes, to exams."""
+        demand, dice = self.demand, self.dice
+        span = demand.hours * 3600
+        names = sorted(_SIZES)
+        made: list[Visit] = []
+        left = round(demand.sessions * demand.hours / 24)
+        while left > 0:
+            count = min(left, CLASS)
+            left -= count
+            if count >= CLASS // 2 and dice.chance(CLASSES):
+                made += self._class(count, span)
+                continue
+            made += [
+                Visit(dice.between(300, max(span - 3600, 600)), names[dice.below(len(names))])
+                for _ in range(count)
+            ]
+        day = 9 * 3600.0
+        while demand.exam and day < span - 3600:
+            minutes = _SIZES["pod"][1]
+            made += [
+                Visit(day - dice.between(600, 7200), "pod", day, minutes)
+                for _ in range(demand.exam)
+            ]
+            day += 86400
+        return sorted(made)
+
+    def _class(self, count: int, span: float) -> list[Visit]:
+        """Return two halves of a class: the second's labs come up where the first's stood."""
+        dice = self.dice
+        minutes = float(20 + 5 * dice.below(6))
+        begin = dice.between(3600, max(span - 2 * minutes * 60 - 2700, 3700))
+        begin -= begin % 300
+        later = minutes * 60 + FOLLOWS + 60 * dice.below(2)
+        return [
+            Visit(
+                begin - dice.between(300, 3000),
+                "campus",
+                begin + (number % 2) * later,
+                minutes,
+            )
+            for number in range(count)
+        ]
+
+    async def _set_up(self) -> None:
+        """Make template, pool and definitions; what kind of fleet it is comes from the seed."""
+        dice = self.dice.stream("fleet")
+        self.least = dice.below(3)
+        licence = {
+            "product": "CML_Enterprise",
+            "onStop": "return" if dice.chance(0.3) else "keep",
+            "token": {"env": "CML_TOKEN"},
+        }
+        if dice.chance(0.1):
+            del licence["token"]
+        machine = {
+            "aws": {
+                "amiId": "ami-1",
+                "subnetIds": ["subnet-a", "subnet-b", "subnet-c"],
+                "volumeSizeGib": 500,
+            },
+            "cml": {
+                "adminPassword": {"env": "CML_PASSWORD"},
+                "tls": {"mode": "off"},
+                "enableTelemetry": True,
+            },
+            "licence": licence,
+            "hourlyPriceUsd": 4.3605,
+        }
+        await self._need("Template", TEMPLATE, {"machine": machine})
+        discovery = {
+            "discovery.enabled": True,
+            "discovery.template": TEMPLATE,
+            "discovery.amiNamePattern": "cisco-cml*",
+        }
+        await self._set(_idle(self.dice.stream("idle")) | discovery)
+        self.operators.pool = {
+            "template": TEMPLATE,
+            "track": TRACK,
+            "namePrefix": "w",
+            "scaling": {
+                "minWorkers": min(self.least, self.demand.workers),
+                "maxWorkers": self.demand.workers,
+                "emptySeconds": int(dice.between(300, 3600)),
+            },
+        }
+        await self._need("Pool", POOL, self.operators.pool)
+        for name, (nodes, minutes) in _SIZES.items():
+            await self._need(
+                "Definition",
+                name,
+                {
+                    "topology": topology(name, nodes),
+                    "track": TRACK,
+                    "defaultDurationMinutes": minutes,
+                },
+            )
+
+    async def _set(self, values: dict[str, Any]) -> None:
+        await self._request(self.desk.settings(values))
+
+    async def _need(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        """Make something without which there is no story; a refusal is our own mistake."""
+        if await self._make(kind, name, spec) is None:
+            raise AssertionError(f"{kind} {name} was refused: {dict(self.refused)}")
+
+    async def _make(self, kind: str, name: str | None, spec: dict[str, Any]) -> Any:
+        return await self._request(self.desk.create(kind, name, spec, self._key()))
+
+    def _key(self) -> str:
+        self._keys += 1
+        return f"person-{self._keys}"
+
+    async def _request(self, ask: Ask) -> Any:
+        """Send a request until it is answered; None when it was refused for good."""
+        self.asked += 1
+        for attempt in range(TRIES):
+            living = self.replicas()
+            if not living:
+                await asyncio.sleep(5)
+                continue
+            replica = living[self.dice.below(len(living))]
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await replica.cache.ready()
+                    return await ask(replica)
+            except (TimeoutError, errors.Temporary, errors.Ambiguous):
+                pass
+            except errors.LabfleetError as problem:
+                if isinstance(problem, errors.Conflict) and problem.reason == "Conflict":
+                    continue
+                self.refused[problem.reason] += 1
+                return None
+            await asyncio.sleep(min(2.0 * (attempt + 1), 30.0))
+        self.refused["GaveUp"] += 1
+        return None
+
+    async def _visit(self, number: int, visit: Visit) -> None:
+        """Play one person: asks for a session, and may change their mind."""
+        dice = self.dice.stream(f"visit/{number}")
+        await asyncio.sleep(max(visit.at - asyncio.get_running_loop().time(), 0))
+        slot: dict[str, Any] = {"zone": "UTC"}
+        now = asyncio.get_running_loop().time()
+        definition, minutes = visit.definition, _SIZES[visit.definition][1]
+        if visit.begin is not None:
+            slot |= _slot(visit.begin, visit.minutes)
+        elif dice.chance(0.5):
+            begin = now + dice.between(600, 2 * 3600)
+            slot |= _slot(begin, minutes * dice.between(0.4, 1.2))
+        session = await self._make(
+            "Session",
+            f"s{number:05d}",
+            {"definition": definition, "owner": f"p{number}", "slot": slot},
+        )
+        if session is None:
+            return
+        await asyncio.sleep(dice.between(0, minutes * 60))
+        mood = dice.random()
+        name, desk = f"s{number:05d}", self.desk
+        if mood < 0.15:
+            await self._request(desk.cancel(name, "bored"))
+        elif mood < 0.35:
+            longer = timedelta(minutes=int(dice.between(5, 40)))
+            await self._request(desk.extend(name, longer, self._key()))
+        elif mood < 0.45:
+            await self._request(desk.observe(name))
+        elif mood < 0.48:
+            await self._request(desk.delete("Session", name))
+
+
+def _idle(dice: Dice) -> dict[str, Any]:
+    """Return how soon what nobody uses is stopped: sooner than in life, so that it happens."""
+    values: dict[str, Any] = {
+        "enabled": dice.chance(0.85),
+        "timeoutMinutes": 5 + dice.below(20),
+        "snoozeMinutes": dice.below(15),
+        "warnMinutes": dice.below(3),
+        "soonMinutes": 35,
+        "checkIntervalSeconds": 60,
+    }
+    if dice.chance(0.2):
+        values["maxAgeHours"] = 3
+    return {f"idle.{key}": value for key, value in values.items()}
+
+
+def _slot(begin: float, minutes: float) -> dict[str, str]:
+    start = EPOCH + timedelta(seconds=int(begin))
+    return {
+        "start": start.isoformat(),
+        "end": (start + timedelta(minutes=int(minutes))).isoformat(),
+    }
+
+
+def alive(session: Session) -> bool:
+    """Tell whether a session still wants something."""
+    return session.status.ended_at is None

@@ -1,0 +1,1 @@
+"""Processes of the product inside virtual time, and the ways people reach one."""

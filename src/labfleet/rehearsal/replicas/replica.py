@@ -1,0 +1,186 @@
+"""One process of the product, wired as `app.wiring` wires it, inside virtual time.
+
+The same engine, controllers, service and stores; only what is passed in differs: clock, dice,
+ids, a session of the shared database, and the worlds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from labfleet.controllers import assembly
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.engine import cache as caches
+from labfleet.engine.controller import Controller, ReconcileObserver
+from labfleet.engine.effects import Effects
+from labfleet.engine.election import Election
+from labfleet.engine.feed import RELIST_SECONDS, Feed
+from labfleet.engine.objects import Objects
+from labfleet.engine.supervisor import Role, Supervisor, SupervisorObserver
+from labfleet.interfaces.compute import Compute
+from labfleet.interfaces.lab_host import LabHosts
+from labfleet.interfaces.outside import PortProbe
+from labfleet.interfaces.store import Store
+from labfleet.rehearsal.faults import Luck
+from labfleet.rehearsal.time.dice import Clock, Dice, Ids, Secrets
+from labfleet.rehearsal.time.loop import Loop, Process
+from labfleet.resources.meta import Resource
+from labfleet.service.core.parts import Parts
+
+T = TypeVar("T")
+INSTALLATION = "rehearsal"
+
+
+class LossyCache(caches.Cache):
+    """A cache whose listeners miss events and hear some twice; its content stays true."""
+
+    def __init__(self, store: Store, luck: Luck) -> None:
+        super().__init__(store)
+        self._luck = luck
+
+    def on_change(self, kind: type[Resource], handler: caches.Handler) -> None:
+        luck = self._luck
+
+        def sometimes(old: Resource | None, new: Resource | None) -> None:
+            if luck.strikes("event_lost"):
+                return
+            handler(old, new)
+            if luck.strikes("event_twice"):
+                handler(old, new)
+
+        super().on_change(kind, sometimes)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a process is given."""
+
+    loop: Loop
+    process: Process
+    store: Store
+    clock: Clock
+    dice: Dice
+    ids: Ids
+    compute: Compute
+    hosts: LabHosts
+    probe: PortProbe
+    luck: Luck
+    observer: ReconcileObserver
+    roles_observer: SupervisorObserver
+    lease_seconds: float = 30.0
+    pace: float | None = None
+
+
+@dataclass(slots=True)
+class Replica:
+    """A process that runs, and a way to ask it for something as a client would."""
+
+    name: str
+    around: Surroundings
+    cache: caches.Cache = field(init=False)
+    parts: Parts = field(init=False)
+    controllers: list[Controller] = field(default_factory=list)
+    supervisors: list[Supervisor] = field(default_factory=list)
+    elections: list[Election] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        around = self.around
+        self.cache = LossyCache(around.store, around.luck)
+        assembly.prepare(self.cache)
+        self.parts = Parts(
+            objects=Objects(around.store), cache=self.cache, clock=around.clock, ids=around.ids
+        )
+        feed = Feed(around.store, self.cache, around.clock, relist=RELIST_SECONDS)
+        ground = [
+            Role("feed", feed.run, ready=lambda: self.cache.cursor is not None),
+            *(self._lead(role) for role in assembly.ROLES),
+        ]
+        self.supervisors.insert(0, self._supervised(ground, None))
+
+    def _lead(self, role: str) -> Role:
+        around = self.around
+        election = Election(around.store, role, f"{self.name}/{role}", seconds=around.lease_seconds)
+        self.elections.append(election)
+        context = Context(
+            installation=INSTALLATION,
+            objects=self.parts.objects,
+            cache=self.cache,
+            clock=around.clock,
+            ids=around.ids,
+            effects=Effects(around.clock, around.ids, election.leadership),
+            leadership=election.leadership,
+            compute=around.compute,
+            hosts=around.hosts,
+            secrets=Secrets(),
+            probe=around.probe,
+        )
+        maker = assembly.Assembly(
+            around.dice.stream(role), self.parts, around.observer, around.pace
+        )
+        if role == "scheduler":
+            made = maker.scheduler(context)
+        elif role == "worker-controller":
+            made = maker.workers(context, Inventory(around.compute, around.clock))
+        else:
+            made = maker.labs(context)
+        self.controllers += made
+        roles = [
+            Role(each.name, _after_cache(self.cache, each), leads=True, stop=each.stop)
+            for each in made
+        ]
+        self.supervisors.append(self._supervised(roles, election))
+        return Role(f"election/{role}", election.run)
+
+    def _supervised(self, roles: list[Role], election: Election | None) -> Supervisor:
+        return Supervisor(
+            roles,
+            rng=self.around.dice,
+            leadership=None if election is None else election.leadership,
+            observer=self.around.roles_observer,
+        )
+
+    @property
+    def leads(self) -> bool:
+        """Tell whether any role of it leads."""
+        return any(each.leadership.held for each in self.elections)
+
+    def start(self) -> None:
+        """Begin to run in its own process."""
+        self.task = self.around.loop.spawn(self.around.process, self._run())
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for each in self.supervisors:
+                group.create_task(each.run())
+
+    async def ask(self, verb: Callable[[Parts], Awaitable[T]]) -> T:
+        """Run a verb inside this process; never returns when the process dies first."""
+        answer: asyncio.Future[T] = self.around.loop.create_future()
+
+        async def serve() -> T:
+            return await verb(self.parts)
+
+        def reply(done: asyncio.Task[T]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            elif not done.cancelled():
+                answer.set_result(done.result())
+
+        self.around.loop.spawn(self.around.process, serve()).add_done_callback(reply)
+        return await answer
+
+
+def _after_cache(cache: caches.Cache, controller: Controller) -> Callable[[], Awaitable[None]]:
+    async def run() -> None:
+        await cache.ready()
+        await controller.run()
+
+    return run

@@ -1,0 +1,151 @@
+"""Liveness: once the faults have stopped, everything comes to rest within a stated time.
+
+`unsettled` says in sentences what has not yet come to rest, from the worlds' truth and the
+stored objects. It is asked every virtual minute; the run ends when it says nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.rehearsal.rules.invariants import Invariants
+from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.resources import topology
+from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.worker import Worker, WorkerPhase
+
+SETTLE_HOURS = 8.0
+"""Virtual hours after the last fault and the last wish: the longest drain (4 h), a boot, and
+the clean-up of what was left over fit into it."""
+
+_AT_REST = {
+    "Ready": frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.DRAINING}),
+    "Stopped": frozenset({WorkerPhase.STOPPED, WorkerPhase.FAILED}),
+    "Terminated": frozenset({WorkerPhase.TERMINATED}),
+}
+
+_OBSERVED = frozenset(
+    {
+        WorkerPhase.STARTING, WorkerPhase.READY, WorkerPhase.READY_UNLICENSED,
+        WorkerPhase.STOPPED, WorkerPhase.TERMINATED,
+    }
+)  # fmt: skip
+_UNLICENSED = frozenset({WorkerPhase.READY_UNLICENSED, WorkerPhase.ACTIVE, WorkerPhase.DRAINING})
+
+
+def unsettled(seen: Invariants, *, least: int, most: int) -> list[str]:
+    """Return what is still moving or left over; an empty list means that all is at rest."""
+    now = seen.cloud.loop.time()
+    return [
+        *_sessions(seen, now),
+        *_workers(seen, least, most),
+        *_machines(seen),
+        *(
+            f"{each.kind} {each.id} is attached to nothing and still there"
+            for each in seen.cloud.waste
+            if each.id not in seen.spared
+        ),
+        *_labs(seen),
+        *_ports(seen),
+        *_licences(seen),
+    ]
+
+
+def _sessions(seen: Invariants, now: float) -> list[str]:
+    instant = EPOCH + timedelta(seconds=now)
+    return [
+        f"{key} is {session.status.phase}: {session.status.message}"
+        for key, session in sorted(seen.sessions.items())
+        if not _resting(session, instant >= (session.status.end or instant))
+    ]
+
+
+def _resting(session: Session, over: bool) -> bool:  # noqa: FBT001
+    if session.status.phase in TERMINAL:
+        return session.status.reservation is None
+    return session.status.phase is SessionPhase.RUNNING and not over
+
+
+def _workers(seen: Invariants, least: int, most: int) -> list[str]:
+    found = [
+        f"{worker.key} is {worker.status.phase}, wanted {worker.spec.desired}: "
+        f"{worker.status.message}"
+        for _, worker in sorted(seen.workers.items())
+        if worker.status.phase not in _at_rest(worker)
+    ]
+    ready = sum(
+        each.status.phase is not WorkerPhase.TERMINATED and each.spec.origin is None
+        for each in seen.workers.values()
+    )
+    if not least <= ready <= most:
+        found.append(f"the pool has {ready} workers, wanted {least} to {most}")
+    return found
+
+
+def _at_rest(worker: Worker) -> frozenset[WorkerPhase]:
+    machine, wanted = worker.spec.machine, _desired(worker)
+    if worker_phases.observed(worker):
+        return _OBSERVED  # it is where its owner left it
+    if worker.spec.origin is not None and wanted == "Ready":
+        # It stood for one instance, which somebody else may have ended.
+        return _AT_REST[wanted] | _UNLICENSED | {WorkerPhase.FAILED}
+    if wanted == "Ready" and machine is not None and machine.licence.token is None:
+        return _UNLICENSED
+    return _AT_REST[wanted]
+
+
+def _desired(worker: Worker) -> str:
+    return "Terminated" if worker.deleting else worker.spec.desired
+
+
+def _machines(seen: Invariants) -> list[str]:
+    found = []
+    for thing in seen.cloud.things.values():
+        if not thing.live:
+            if thing.state != "terminated":
+                found.append(f"{thing.id} is {thing.state}")
+            continue
+        if thing.id in seen.strangers:
+            continue
+        worker = seen.workers.get(thing.request.worker)
+        if worker is None or worker.status.ec2.instance_id != thing.id:
+            found.append(f"{thing.id} of {thing.request.worker} belongs to nobody")
+        elif thing.state not in {"running", "stopped"}:
+            found.append(f"{thing.id} of {thing.request.worker} is {thing.state}")
+    return found
+
+
+def _labs(seen: Invariants) -> list[str]:
+    live = {
+        each.metadata.uid for each in seen.sessions.values() if each.status.phase not in TERMINAL
+    }
+    return [
+        f"lab {lab.title} on {server.id} belongs to no live session"
+        for server in seen.racks.fleet.servers.values()
+        for lab in server.labs.values()
+        if topology.marker_of(lab.notes) not in live
+    ]
+
+
+def _ports(seen: Invariants) -> list[str]:
+    live = {
+        each.metadata.uid for each in seen.sessions.values() if each.status.reservation is not None
+    }
+    database = seen.shared.inner
+    owners = sorted({row[3] for row in database.rows(database.sql["ports"])})
+    return [f"ports are held by {owner}, who holds nothing else" for owner in owners
+            if owner not in live]  # fmt: skip
+
+
+def _licences(seen: Invariants) -> list[str]:
+    """Find licences held by no living server, of whose leak there is no record."""
+    fleet = seen.racks.fleet
+    living = {
+        server.config.identity.product_uuid
+        for server in fleet.servers.values()
+        if not server.power.destroyed
+    }
+    lost = sorted(uuid for uuid in fleet.cloud.held if uuid not in living)
+    return [f"licence of {uuid} is lost and nobody says so" for uuid in lost
+            if uuid not in seen.leaks]  # fmt: skip

@@ -1,0 +1,53 @@
+"""Who may write under which lease: only the newest leader, and only what its role decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from labfleet.controllers.assembly import ROLES
+from labfleet.interfaces import store
+from labfleet.rehearsal.worlds.database import Shared
+from labfleet.service.core import access
+
+SCHEDULER, WORKERS, LABS = ROLES
+LEASES: dict[str, frozenset[str]] = {
+    "scheduler": frozenset({SCHEDULER}),
+    "pool-controller": frozenset({SCHEDULER}),
+    "upkeep": frozenset({SCHEDULER}),
+    "webhooks": frozenset({SCHEDULER}),
+    "worker-controller": frozenset({WORKERS}),
+    "idle-controller": frozenset({WORKERS}),
+    "garbage": frozenset({WORKERS}),
+    "discovery": frozenset({WORKERS}),
+    "session-controller": frozenset({LABS}),
+    access.SYSTEM.name: frozenset(ROLES),
+}
+"""Actor -> the leases under which it may write; who is not here is a person, and has none."""
+
+
+@dataclass(slots=True)
+class Fences:
+    """Judges the fencing token of each commit; `broken` takes the rule's word and what was seen."""
+
+    broken: Callable[[str, str], None]
+    shared: Shared
+    _newest: dict[str, int] = field(default_factory=dict)
+
+    def commit(self, commit: store.Commit) -> None:
+        """Judge one commit that was just made durable."""
+        actor, fence = commit.cause.actor, commit.fence
+        leases = LEASES.get(actor)
+        if fence is None:
+            if leases is not None or actor.endswith("-controller"):
+                self.broken("fence", f"{actor} wrote without a fence")
+            return
+        if leases is None or fence.lease not in leases:
+            self.broken("fence", f"{actor} wrote under the lease of {fence.lease}")
+        inner = self.shared.inner
+        rows = inner.rows(inner.sql["lease"], (fence.lease,))
+        newest = max(self._newest.get(fence.lease, 0), rows[0][2] if rows else 0)
+        self._newest[fence.lease] = newest
+        if fence.token != newest:
+            told = f"{fence.lease}: token {fence.token} wrote, the newest is {newest}"
+            self.broken("fence", told)

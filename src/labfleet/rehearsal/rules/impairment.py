@@ -1,0 +1,50 @@
+"""The rule that nobody stops or ends a machine merely because a check of EC2's is impaired.
+
+An impaired check is told to people (design.md: alert first). A machine that is wanted Ready all
+the while, and goes down while its check is impaired, went down for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.rehearsal.worlds.ec2 import Thing
+from labfleet.resources.worker import Worker, WorkerPhase
+
+CALL_SECONDS = 300.0
+"""How long after a change of mind a call may still come of the old one: a paused process's."""
+_DOWN = frozenset({WorkerPhase.STOPPING, WorkerPhase.TERMINATING_EC2})
+
+
+@dataclass(slots=True)
+class Impairment:
+    """Remembers who is wanted Ready since when; `machines` are those with a bad check now."""
+
+    broken: Callable[[str, str], None]
+    time: Callable[[], float]
+    machines: set[str] = field(default_factory=set)
+    _wished: dict[str, float] = field(default_factory=dict)
+    _entered: dict[str, float] = field(default_factory=dict)
+
+    def worker(self, old: Worker | None, new: Worker) -> None:
+        """Take a worker's new record."""
+        if old is None or old.status.phase is not new.status.phase:
+            self._entered[new.name] = self.time()
+        if worker_phases.desire(new) != "Ready":
+            self._wished.pop(new.name, None)
+        else:
+            self._wished.setdefault(new.name, self.time())
+
+    def acted(self, what: str, thing: Thing, worker: Worker | None) -> None:
+        """Judge a stop or an end that was ours."""
+        if worker is None or thing.id not in self.machines:
+            return
+        wished = self._wished.get(worker.name)
+        begun = self.time() - CALL_SECONDS
+        if worker.status.phase in _DOWN:
+            begun = self._entered.get(worker.name, begun)
+        if wished is not None and begun > wished:
+            text = f"{what} {thing.id} of {worker.key}, wanted Ready, with an impaired check"
+            self.broken("impaired", text)

@@ -1,0 +1,477 @@
+"""What must hold after every commit and at every act on the outside, whatever goes wrong.
+
+`Invariants` keeps its own picture of the objects from the commits as they happen and looks at
+the worlds' truth, never at the product's caches. Each rule has a word, which tests break the
+product for (tests/rehearsal). Checks are incremental: only what a commit changed is looked at,
+but for a patrol every virtual minute and the replay of the log at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from labfleet.adapters.aws import launches
+from labfleet.decisions import parking
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.interfaces import store
+from labfleet.rehearsal.replicas.replica import INSTALLATION
+from labfleet.rehearsal.rules.budget import Budget
+from labfleet.rehearsal.rules.excuses import Excuses
+from labfleet.rehearsal.rules.fences import Fences
+from labfleet.rehearsal.rules.finalizers import Finalizers
+from labfleet.rehearsal.rules.impairment import Impairment
+from labfleet.rehearsal.rules.outcomes import Outcomes
+from labfleet.rehearsal.rules.pauses import Pauses
+from labfleet.rehearsal.rules.surplus import Surplus
+from labfleet.rehearsal.rules.truth import HOSTED, Truth
+from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.worlds.cml import Racks
+from labfleet.rehearsal.worlds.database import Shared
+from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
+from labfleet.resources import conditions, kinds
+from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation
+from labfleet.resources.meta import Key
+from labfleet.resources.session import FINALIZER_LAB, TERMINAL, Session, SessionPhase
+from labfleet.resources.worker import (
+    FINALIZER_INSTANCE,
+    FINALIZER_LICENCE,
+    Worker,
+    WorkerPhase,
+)  # fmt: skip
+from labfleet.stores import rules
+
+ORPHAN_SECONDS = 3600.0
+SILENT_SECONDS = 1200.0
+AHEAD_SECONDS = 3600.0
+CALL_SECONDS = 60.0
+"""How long after its look at the tags a call may arrive."""
+STALE_SECONDS = 300.0
+"""How old the size may be by which a lab comes up: a cache lags by 90 s at most (faults.py)."""
+KEPT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that did not hold: which, when (virtual seconds), and what was seen."""
+
+    rule: str
+    at: float
+    text: str
+
+
+@dataclass(slots=True)
+class Invariants:
+    """Watches one run. `found` holds what was broken; `on_first` is called once."""
+
+    shared: Shared
+    cloud: Cloud
+    racks: Racks
+    on_first: Callable[[], None]
+    found: list[Violation] = field(default_factory=list)
+    leaks: set[str] = field(default_factory=set)
+    at_cordon: list[Callable[[str], None]] = field(default_factory=list)
+    theirs: set[tuple[str, str]] = field(default_factory=set)
+    strangers: set[str] = field(default_factory=set)
+    adopted: set[str] = field(default_factory=set)
+    untagged: dict[str, float] = field(default_factory=dict)
+    spared: set[str] = field(default_factory=set)
+    sessions: dict[Key, Session] = field(default_factory=dict)
+    workers: dict[str, Worker] = field(default_factory=dict)
+    held: dict[str, dict[Key, Session]] = field(default_factory=dict)
+    pauses: Pauses = field(init=False)
+    truth: Truth = field(init=False)
+    fences: Fences = field(init=False)
+    outcomes: Outcomes = field(init=False)
+    budget: Budget = field(init=False)
+    surplus: Surplus = field(init=False)
+    excuses: Excuses = field(init=False)
+    impairment: Impairment = field(init=False)
+    finalizers: Finalizers = field(init=False)
+    _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
+    _orphans: dict[str, float] = field(default_factory=dict)
+    _silent: dict[Key, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.pauses = Pauses(self.broken)
+        self.truth = Truth(self.cloud, self.racks, self.broken, self.leaks)
+        self.fences = Fences(self.broken, self.shared)
+        self.outcomes = Outcomes(self.broken, self.cloud.loop, self.racks)
+        self.budget = Budget(self.broken)
+        self.surplus = Surplus(self.broken)
+        self.excuses = Excuses(self.cloud.loop.time)
+        self.impairment = Impairment(self.broken, self.cloud.loop.time)
+        self.finalizers = Finalizers(self.broken, self.racks)
+        self.shared.heard.append(self.committed)
+        self.cloud.listeners.append(self.acted)
+
+    def broken(self, rule: str, text: str) -> None:
+        """Note a violation."""
+        if len(self.found) < KEPT:
+            self.found.append(Violation(rule, self.cloud.loop.time(), text))
+        if len(self.found) == 1:
+            self.on_first()
+
+    # --- commits -----------------------------------------------------------------------
+
+    def committed(self, commits: list[store.Commit], outcomes: list[rules.Outcome]) -> None:
+        """Take what was just made durable."""
+        for commit, outcome in zip(commits, outcomes, strict=True):
+            self.fences.commit(commit)
+            revisions = iter(getattr(outcome, "revisions", ()))
+            for write in commit.writes:
+                if isinstance(write, store.Put):
+                    self._put(write, next(revisions), commit.cause.actor)
+                elif isinstance(write, store.Delete):
+                    next(revisions)
+                    self._gone(write.key)
+
+    def _put(self, write: store.Put, revision: int, actor: str) -> None:
+        if write.key.kind == "Session":
+            new = kinds.decode("Session", write.doc, revision)
+            self.outcomes.session(self.sessions.get(write.key), new)
+            self._session(write.key, self.sessions.get(write.key), new)
+        elif write.key.kind == "Worker":
+            fresh = kinds.decode("Worker", write.doc, revision)
+            self.pauses.worker(actor, self.workers.get(write.key.name), fresh)
+            self.outcomes.worker(fresh, write.key.name)
+            self._worker(self.workers.get(write.key.name), fresh, revision)
+        elif write.key.kind == "Pool":
+            pool = kinds.decode("Pool", write.doc, revision)
+            self.pauses.pool(actor, pool)
+            self.finalizers.pool(pool, self.workers.values())
+        elif write.key.kind == "Settings":
+            self.pauses.settings(kinds.decode("Settings", write.doc, revision))
+        elif write.key.kind == "Region":
+            self.pauses.region(actor, kinds.decode("Region", write.doc, revision))
+
+    def _gone(self, key: Key) -> None:
+        if key.kind == "Session":
+            old = self.sessions.pop(key, None)
+            if old is not None:
+                self._unhold(old)
+                self.truth.lab_gone(old)
+                self.truth.forget(old)
+        elif key.kind == "Worker":
+            worker = self.workers.pop(key.name, None)
+            self.outcomes.worker(None, key.name)
+            if worker is not None:
+                self.truth.machine_gone(worker, "its record is gone")
+                self.finalizers.worker_gone(worker)
+        elif key.kind == "Pool":
+            self.pauses.pools.pop(key.name, None)
+            self.finalizers.pool_gone(key.name, self.workers.values())
+
+    # --- sessions ----------------------------------------------------------------------
+
+    def _session(self, key: Key, old: Session | None, new: Session) -> None:
+        self.sessions[key] = new
+        self.truth.session(new)
+        was = SessionPhase.PENDING if old is None else old.status.phase
+        now = new.status.phase
+        if was != now and now not in session_phases.EDGES[was]:
+            self.broken("edge", f"{key}: {was} -> {now}")
+        if old is not None and old.status.reservation is not None:
+            self._unhold(old)
+        if new.status.reservation is None and now in session_phases.BOUND:
+            self.broken("capacity", f"{key} is {now} and holds no reservation")
+        if new.status.reservation is not None and new.status.worker is not None:
+            self.held.setdefault(new.status.worker, {})[key] = new
+            if old is None or old.status.reservation != new.status.reservation:
+                self._promised(new.status.worker, old, new)
+                self._ports(new.status.worker, new)
+            if was is SessionPhase.SCHEDULED and now is SessionPhase.INSTANTIATING:
+                self._entered(new.status.worker, new)
+            if now is not was and now in HOSTED:
+                self._look(new.status.worker)
+        ended = now in TERMINAL and was not in TERMINAL
+        held = old is not None and FINALIZER_LAB in old.metadata.finalizers
+        if ended or (held and FINALIZER_LAB not in new.metadata.finalizers):
+            self.truth.lab_gone(new)
+
+    def _look(self, name: str) -> None:
+        """Judge what stands on a worker's server at the moment in which one more lab is up."""
+        worker = self.workers.get(name)
+        known = None if worker is None else worker.status.ec2.instance_id
+        if known in self.cloud.things:
+            self.truth.look(self.cloud.things[known])
+
+    def _unhold(self, old: Session) -> None:
+        if old.status.worker is not None:
+            self.held.get(old.status.worker, {}).pop(old.key, None)
+
+    def _promised(self, worker: str, old: Session | None, new: Session) -> None:
+        """No dimension of the worker is promised twice at any instant that a commit adds.
+
+        A longer slot adds the time after its old end; what is past cannot be promised anew.
+        """
+        mine = new.status.reservation
+        if mine is None:
+            return
+        begin = mine.start
+        before = None if old is None or old.status.worker != worker else old.status.reservation
+        if before is not None and (before.start, before.amounts) == (begin, mine.amounts):
+            if before.end is None or (mine.end is not None and mine.end <= before.end):
+                return
+            begin = max(begin, before.end)
+        choices = self._known_capacities(worker, new)
+        if not choices:
+            return
+        others = self._others(worker, new)
+        now = EPOCH + timedelta(seconds=self.cloud.loop.time())
+        for at in (begin, *(each.start for each in others)):
+            if at < begin or (mine.end is not None and at >= mine.end):
+                continue
+            # What is past its end still stands there until its lab was seen gone.
+            there = [
+                each.amounts
+                for each in others
+                if each.start <= at and (each.end is None or max(each.end, now) > at)
+            ]
+            self._within(f"{worker} at {at}", mine.amounts, there, choices)
+
+    def _entered(self, worker: str, new: Session) -> None:
+        """Judge that a lab comes up only where it has room beside all that stands there now."""
+        mine = new.status.reservation
+        if mine is not None:
+            there = [each.amounts for each in self._others(worker, new, session_phases.STARTED)]
+            self._within(f"{worker} as {new.name} came", mine.amounts, there, self._newest(worker))
+
+    def _others(
+        self, worker: str, new: Session, phases: frozenset[SessionPhase] = session_phases.BOUND
+    ) -> list[Reservation]:
+        return [
+            each.status.reservation
+            for each in self.held[worker].values()
+            if each.key != new.key
+            and each.status.reservation is not None
+            and each.status.phase in phases
+        ]
+
+    def _within(
+        self, where: str, mine: Amounts, there: list[Amounts], choices: list[Amounts]
+    ) -> None:
+        for name in DIMENSIONS:
+            asked = getattr(mine, name)
+            used = asked + sum(getattr(each, name) for each in there)
+            most = max((getattr(each, name) for each in choices), default=math.inf)
+            if asked and used > most:
+                self.broken("capacity", f"{where}: {used} of {most} {name}")
+                return
+
+    def _known_capacities(self, worker: str, new: Session) -> list[Amounts]:
+        """Return the sizes that were true since the snapshot that a placement was decided on."""
+        revision = new.status.decision.revision if new.status.decision else 0
+        rows = self._capacities.get(worker, [])
+        found = [size for at, _, size in rows if at > revision and size is not None]
+        before = [size for at, _, size in rows if at <= revision]
+        if before and before[-1] is not None:
+            found.append(before[-1])
+        if not found:
+            self.broken("capacity", f"{new.key} was placed on {worker}, whose size is unknown")
+        return found
+
+    def _newest(self, worker: str) -> list[Amounts]:
+        """Return the sizes that a process may take for the newest one."""
+        rows = self._capacities.get(worker, [])
+        old = self.cloud.loop.time() - STALE_SECONDS
+        first = max((n for n, (_, since, _) in enumerate(rows) if since <= old), default=0)
+        return [size for _, _, size in rows[first:] if size is not None]
+
+    def _ports(self, worker: str, new: Session) -> None:
+        """No port of the worker is given to two sessions."""
+        mine = {(port.transport, port.number) for port in new.status.ports}
+        for other in self.held[worker].values():
+            if other.key == new.key:
+                continue
+            both = mine & {(port.transport, port.number) for port in other.status.ports}
+            if both:
+                told = ", ".join(f"{kind}/{number}" for kind, number in sorted(both))
+                self.broken("port", f"{worker}: {told} given to {other.key} and {new.key}")
+
+    # --- workers -----------------------------------------------------------------------
+
+    def _worker(self, old: Worker | None, new: Worker, revision: int) -> None:
+        self.workers[new.name] = new
+        self.truth.worker(new)
+        was = WorkerPhase.PENDING if old is None else old.status.phase
+        now = new.status.phase
+        if was != now and now not in worker_phases.edges(new, was):
+            self.broken("edge", f"{new.key}: {was} -> {now}")
+        if old is None or old.status.capacity != new.status.capacity:
+            since = self.cloud.loop.time()
+            self._capacities.setdefault(new.name, []).append((revision, since, new.status.capacity))
+        before = () if old is None else old.metadata.finalizers
+        after = new.metadata.finalizers
+        if now is WorkerPhase.TERMINATED and was is not WorkerPhase.TERMINATED:
+            self.truth.machine_gone(new, "it is TERMINATED")
+        elif FINALIZER_INSTANCE in before and FINALIZER_INSTANCE not in after:
+            self.truth.machine_gone(new, "its instance finalizer is gone")
+        if FINALIZER_LICENCE in before and FINALIZER_LICENCE not in after:
+            self.truth.licence_gone(new)
+        self._idle_stop(old, new)
+        self._note_leak(new)
+        self.impairment.worker(old, new)
+        self.finalizers.worker(old, new)
+        if old is not None and new.status.licence.leak and not old.status.licence.leak:
+            self._leaked(old, new.status.licence.leak)
+
+    def _leaked(self, worker: Worker, why: str) -> None:
+        """Judge a leak: something that can hinder the licence's return struck this machine."""
+        since, begun = worker.status.phase_since, self.cloud.loop.time()
+        if since is not None and worker.status.phase not in worker_phases.HOSTING:
+            begun = (since - EPOCH).total_seconds()
+        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
+        if self.excuses.of(thing, begun) is None:
+            self.broken("leak", f"{worker.key} in {worker.status.phase}: {why}")
+
+    def _idle_stop(self, old: Worker | None, new: Worker) -> None:
+        """No idle stop of a worker with a session bound or a lab that ran before the last look.
+
+        `theirs` are labs that somebody started in the instant of the cordon, before that look.
+        """
+        if parking.cordoned(new) and not (old is not None and parking.cordoned(old)):
+            for tell in list(self.at_cordon):
+                tell(new.name)
+        asked = old is not None and old.spec.desired == "Ready" and parking.auto_stopped(new)
+        if not asked:
+            return
+        for session in self.held.get(new.name, {}).values():
+            self.broken("idle", f"{new.key} is stopped as idle under {session.key}")
+        thing = self.cloud.things.get(new.status.ec2.instance_id or "")
+        server = None if thing is None else self.racks.fleet.servers[thing.server_id]
+        for name, lab_id in sorted(self.theirs):
+            lab = server.labs.get(lab_id) if server is not None and name == new.name else None
+            if lab is not None and lab.state() == "STARTED":
+                self.broken("idle", f"{new.key} is stopped as idle under lab {lab_id}")
+
+    def _note_leak(self, worker: Worker) -> None:
+        """Remember whose licence is said to be lost; the record itself may go later."""
+        told = conditions.find(worker.status.conditions, "LicenceLeaked")
+        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
+        if thing is not None and (worker.status.licence.leak or told is not None):
+            server = self.racks.fleet.servers[thing.server_id]
+            self.leaks.add(server.config.identity.product_uuid)
+
+    # --- acts on the outside -------------------------------------------------------------
+
+    def acted(self, what: str, thing: Thing, who: str) -> None:
+        """Judge a launch, stop or end of an instance at the moment of its effect."""
+        gone = self.cloud.loop.time() - self.untagged.get(thing.id, math.inf)
+        if gone > CALL_SECONDS and who == "us":
+            self.broken("stranger", f"{what} {thing.id}, which has no owner tag")
+        if thing.id in self.strangers and who == "us" and thing.id not in self.adopted:
+            self.broken("stranger", f"{what} {thing.id}, which nobody adopted")
+        owner = self.workers.get(thing.request.worker)
+        if owner is None or owner.metadata.uid != thing.request.worker_uid:
+            owner = self.owner(thing)
+        if what in {"launched", "claimed"}:
+            self.truth.alone(thing, owner)
+        elif who == "us":
+            self.truth.hosting(what, thing, owner, self.racks.now())
+            self.impairment.acted(what, thing, owner)
+
+    # --- now and then ------------------------------------------------------------------
+
+    def patrol(self) -> None:
+        """Look at what is true of time rather than of a commit; every virtual minute."""
+        now = self.cloud.loop.time()
+        self.budget.look(now, self.cloud.calls, self.cloud.overdrawn)
+        self.surplus.look(
+            now,
+            self.pauses.pools.values(),
+            self.workers.values(),
+            self._used,
+            hungry=any(
+                each.status.phase is SessionPhase.PENDING and _due(each, now + AHEAD_SECONDS)
+                for each in self.sessions.values()
+            ),
+            held=self.pauses.held,
+        )
+        self.truth.patrol()
+        for thing in self.cloud.things.values():
+            # While all is paused, or its tag is gone, nobody may end it; then its hour begins.
+            held = self.pauses.fleet or thing.id in self.untagged
+            if not thing.live or held or self._owned(thing):
+                self._orphans.pop(thing.id, None)
+            elif now - self._orphans.setdefault(thing.id, now) > ORPHAN_SECONDS:
+                self.broken("orphan", f"{thing.id} of {thing.request.worker} belongs to nobody")
+        for name in sorted(self.spared - {each.id for each in self.cloud.waste}):
+            self.spared.discard(name)
+            self.broken("stranger", f"{name} was removed: it is of others, or kept by its tag")
+        for key, session in self.sessions.items():
+            if session.status.phase in TERMINAL or _reason(session) or not _due(session, now):
+                self._silent.pop(key, None)
+            elif now - self._silent.setdefault(key, now) > SILENT_SECONDS:
+                self.broken("reason", f"{key} is {session.status.phase} and says no reason")
+
+    def _used(self, worker: Worker) -> bool:
+        """Tell whether anything is booked on a worker, or any lab runs there."""
+        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
+        server = None if thing is None else self.racks.fleet.servers[thing.server_id]
+        return bool(self.held.get(worker.name)) or (server is not None and bool(server.active))
+
+    def _owned(self, thing: Thing) -> bool:
+        if thing.id in self.strangers:
+            held = thing.tags.get(launches.OWNER) == INSTALLATION
+            return not held or self.owner(thing) is not None
+        worker = self.workers.get(thing.request.worker)
+        if worker is None or worker.metadata.uid != thing.request.worker_uid:
+            return False
+        if worker.status.ec2.instance_id == thing.id:
+            return True
+        effect = worker.status.effect
+        return effect is not None and effect.kind == "launch"
+
+    def owner(self, thing: Thing) -> Worker | None:
+        """Return the worker that has a machine that others launched."""
+        return next(
+            (each for each in self.workers.values() if each.status.ec2.instance_id == thing.id),
+            None,
+        )
+
+    def replay(self) -> None:
+        """Replay the log; it must give exactly the stored objects."""
+        made: dict[tuple[str, str, str], tuple[int, bytes]] = {}
+        database, after = self.shared.inner, 0
+        while True:
+            rows = database.rows(database.sql["events"], (after, 1000))
+            found = [row[3:] for row in rows if row[3] is not None]
+            for revision, word, kind, namespace, name, _, doc, *_ in found:
+                if word == "DELETED":
+                    made.pop((kind, namespace, name), None)
+                else:
+                    made[kind, namespace, name] = (revision, bytes(doc))
+            if len(found) < 1000:
+                break
+            after = found[-1][0]
+        stored = {}
+        for name in kinds.KINDS:
+            for row in database.rows(
+                database.sql["list"].replace("/*filters*/", ""), (name, "", "", 100_000)
+            ):
+                if row[2] is not None:
+                    stored[row[2], row[3], row[4]] = (row[6], bytes(row[7]))
+        if made != stored:
+            odd = sorted(
+                key for key in made.keys() | stored.keys() if made.get(key) != stored.get(key)
+            )
+            self.broken("replay", f"log and objects differ in {odd[:5]}")
+
+
+def _reason(session: Session) -> bool:
+    """Tell whether it says what it waits for now; an answer from before its phase does not count."""
+    status = session.status
+    if status.message:
+        return True
+    decided, since = status.decision, status.phase_since
+    waits = status.phase is SessionPhase.PENDING and decided is not None
+    return waits and (since is None or decided is None or decided.at >= since)
+
+
+def _due(session: Session, now: float) -> bool:
+    start = session.spec.slot.start
+    return start is None or (start - EPOCH).total_seconds() <= now

@@ -1,0 +1,82 @@
+"""How sessions may fail: only for what is true in the worlds, or was a moment ago.
+
+Without this a product that fails every session would keep every other rule. Judged when the
+failure is decided, from the checker's own picture and the servers, never from what is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from labfleet.decisions.lifecycle.worker.phases import drain_wanted
+from labfleet.rehearsal.time.loop import Loop
+from labfleet.rehearsal.worlds.cml import Racks
+from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.worker import Worker, WorkerPhase
+
+P = WorkerPhase
+LOST = frozenset({P.UNLICENSING, P.STOPPING, P.STOPPED, P.TERMINATING_EC2, P.TERMINATED, P.FAILED})
+MOMENT_SECONDS = 900.0
+"""How long after a worker came back its loss may still be decided on: a stale cache, a pause."""
+LEAST_BOOT_SECONDS = 300.0
+"""No definition of the stage has a smaller boot budget: five minutes are always granted."""
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """Judges each failure; `broken` takes the rule's word and what was seen."""
+
+    broken: Callable[[str, str], None]
+    loop: Loop
+    racks: Racks
+    _lost: dict[str, float] = field(default_factory=dict)
+    _emptied: dict[str, float] = field(default_factory=dict)
+    _begun: dict[str, float] = field(default_factory=dict)
+
+    def worker(self, new: Worker | None, name: str) -> None:
+        """Remember when a worker was last lost to its sessions, or to be emptied."""
+        now = self.loop.time()
+        if new is None or new.status.phase in LOST:
+            self._lost[name] = now if new is None else float("inf")
+        elif self._lost.get(name) == float("inf"):
+            self._lost[name] = now
+        if new is not None and drain_wanted(new):
+            self._emptied[name] = float("inf")
+        elif self._emptied.get(name) == float("inf"):
+            self._emptied[name] = now
+
+    def session(self, old: Session | None, new: Session) -> None:
+        """Judge a failure at the commit that decides on it."""
+        uid, now = new.metadata.uid, self.loop.time()
+        was = None if old is None else old.status
+        coming = SessionPhase.INSTANTIATING
+        if new.status.phase is coming and (was is None or was.phase is not coming):
+            self._begun[uid] = now
+        failed = SessionPhase.FAILED
+        decided = failed in {new.status.outcome, new.status.phase}
+        if not decided or (was is not None and failed in {was.outcome, was.phase}):
+            return
+        told = self._untrue(new, "" if was is None or was.worker is None else was.worker)
+        if told:
+            self.broken("failure", f"{new.key} fails as {new.status.reason}: {told}")
+
+    def _untrue(self, new: Session, worker: str) -> str:
+        """Say what is not true of a failure's reason; "" when it is true."""
+        now, reason, told = self.loop.time(), new.status.reason, ""
+        if reason == "WorkerLost":
+            recent = now - self._lost.get(worker, float("-inf")) <= MOMENT_SECONDS
+            told = "" if recent else f"{worker} is not lost"
+        elif reason == "Drained":
+            recent = now - self._emptied.get(worker, float("-inf")) <= MOMENT_SECONDS
+            told = "" if recent else f"nobody empties {worker}"
+        elif reason == "LabDeletedOutside":
+            lab = "" if new.status.lab is None else new.status.lab.id
+            there = any(lab in each.labs for each in self.racks.fleet.servers.values())
+            told = f"lab {lab} is there" if there else ""
+        elif reason in {"BootTimeout", "PortsSilent"}:
+            spent = now - self._begun.get(new.metadata.uid, now)
+            told = "" if spent >= LEAST_BOOT_SECONDS else f"it had {spent:.0f} s to come up"
+        elif new.status.decision is None or new.status.decision.outcome != "refused":
+            told = "nothing of that kind happens here"
+        return told

@@ -1,0 +1,263 @@
+"""What really stands in the racks and in the account, whatever the product believes of it.
+
+Labs are known by the marker in their notes, machines by whom their launch was asked for: never
+by a reservation, a phase, an instance id or a tag, which are the product's own words and go
+wrong with it. Reads the worlds as they are and never brings them up to now, so that nothing
+that happens later is another story for having been looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from cml_simulator.core import licensing, ports
+from cml_simulator.core.model import Node
+from cml_simulator.core.world import MIB, Server
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.rehearsal.worlds.cml import Racks
+from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
+from labfleet.resources import conditions, topology
+from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.worker import Worker, WorkerPhase
+
+CLOCKS_SECONDS = 600.0
+"""How far apart the clocks may be that wrote when a phase began and saw that it is late."""
+HOSTED = frozenset({SessionPhase.READY, SessionPhase.RUNNING})
+_COARSE = frozenset({"docker"})
+"""Drivers whose CPU and memory are reserved by a coarse guess (resources/node_definitions)."""
+
+
+@dataclass(slots=True)
+class Truth:
+    """Judges what the product's records say of servers and machines by what is there.
+
+    `leaks` are the product uuids whose loss is on record.
+    """
+
+    cloud: Cloud
+    racks: Racks
+    broken: Callable[[str, str], None]
+    leaks: set[str]
+    sessions: dict[str, Session] = field(default_factory=dict)
+    _given: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    _last: dict[str, str] = field(default_factory=dict)
+    _looked: dict[str, int] = field(default_factory=dict)
+    _quotas: dict[str, int] = field(default_factory=dict)
+
+    # --- what the commits say ------------------------------------------------------------
+
+    def session(self, new: Session) -> None:
+        """Remember whose marker it is, and the ports of its last placement, given back or not.
+
+        Those of an earlier placement are not its own any more: a tag with such a number that
+        somebody puts into its lab by hand (`port_added`) was given to nobody.
+        """
+        uid = new.metadata.uid
+        self.sessions[uid] = new
+        if new.status.ports:
+            self._given[uid] = {(each.transport, each.number) for each in new.status.ports}
+
+    def forget(self, old: Session) -> None:
+        """Forget a session whose record is gone."""
+        self.sessions.pop(old.metadata.uid, None)
+        self._given.pop(old.metadata.uid, None)
+
+    def worker(self, new: Worker) -> None:
+        """Remember the last machine that a worker is known to have had."""
+        if new.status.ec2.instance_id is not None:
+            self._last[new.metadata.uid] = new.status.ec2.instance_id
+
+    # --- servers -------------------------------------------------------------------------
+
+    def server(self, thing: Thing) -> Server:
+        """Return the server that runs on a machine, as it was last touched."""
+        return self.racks.fleet.servers[thing.server_id]
+
+    def patrol(self) -> None:
+        """Look at every server that may run."""
+        for thing in self.cloud.things.values():
+            if thing.state == "running":
+                self.look(thing)
+
+    def look(self, thing: Thing) -> None:
+        """Judge what stands on one server; only when something changed there since."""
+        server = self.server(thing)
+        if self._looked.get(server.id) == server.revision:
+            return
+        self._looked[server.id] = server.revision
+        labs = {}
+        for lab in server.labs.values():
+            marker = topology.marker_of(lab.notes)
+            if marker is not None:
+                labs[lab.id] = marker
+        where = f"{thing.request.worker or thing.id}, {thing.id}"
+        self._sums(where, server, labs)
+        if len(labs) > 1:
+            self._ports(where, server, labs)
+
+    def _sums(self, where: str, server: Server, labs: dict[str, str]) -> None:
+        """Judge that nodes never want more together than the machine and its licence have.
+
+        A queued node counts: CML itself never starts more than there is, so the queue is where
+        too much of a promise shows. Labs of others (no marker) are not the product's promise.
+        """
+        points = memory = nodes = 0
+        for node in self._active(server):
+            kind = node.kind
+            if node.lab_id not in labs or not kind.has_vm:
+                continue
+            nodes += 1
+            if kind.driver not in _COARSE:
+                points += node.points
+                memory += node.want_ram
+        quota = _quota(server)
+        if nodes:
+            # A licence that is taken away under a lab does not make the lab a wrong promise.
+            quota = max(quota, self._quotas.get(server.id, 0))
+        self._quotas[server.id] = quota
+        machine = server.config.machine
+        for what, used, most in (
+            ("CPU points", points, machine.cpus * 100),
+            ("MiB memory", memory, machine.memory_bytes // MIB),
+            ("licensed nodes", nodes, quota),
+        ):
+            if used > most:
+                told = f"{where}: its labs want {used} of {most} {what}"
+                self.broken("capacity", told)
+
+    def _active(self, server: Server) -> Iterator[Node]:
+        """Yield the nodes that wait, run or are not yet stopped now."""
+        now = self.racks.now()
+        for node in server.active.values():
+            if node.stop_due is None or node.stop_due > now:
+                yield node
+        yield from server.queue
+
+    def _ports(self, where: str, server: Server, labs: dict[str, str]) -> None:
+        """No port that was given to a session stands in the labs of two.
+
+        A tag that somebody else put there (`port_added`) was given to nobody.
+        """
+        rules = server.config.rules
+        holders: dict[tuple[str, int], str] = {}
+        for lab_id, marker in labs.items():
+            given = self._given.get(marker)
+            if not given:
+                continue
+            for node in server.labs[lab_id].nodes.values():
+                for wish in ports.wishes(node.tags, rules.patty_first, rules.patty_last):
+                    if wish.key not in given:
+                        continue
+                    other = holders.setdefault(wish.key, marker)
+                    if other != marker:
+                        told = f"{where}: {wish.transport}/{wish.outer} stands in two labs, of"
+                        self.broken("port", f"{told} {self._name(other)} and {self._name(marker)}")
+                        return
+
+    def _name(self, marker: str) -> str:
+        session = self.sessions.get(marker)
+        return marker if session is None else str(session.key)
+
+    def lab_gone(self, session: Session) -> None:
+        """Judge that an ended session has left no lab behind."""
+        for server in self.racks.fleet.servers.values():
+            for lab in server.labs.values():
+                if topology.marker_of(lab.notes) == session.metadata.uid:
+                    text = f"{session.key} is {session.status.phase}, its lab {lab.id} is there"
+                    self.broken("lab-finalizer", text)
+
+    # --- machines ------------------------------------------------------------------------
+
+    def machines(self, worker: Worker) -> list[Thing]:
+        """Return every machine that was ever launched for a worker, and the one it took over."""
+        uid, last = worker.metadata.uid, self._last.get(worker.metadata.uid)
+        return [
+            each
+            for each in self.cloud.things.values()
+            if (uid and each.request.worker_uid == uid) or each.id == last
+        ]
+
+    def alone(self, thing: Thing, owner: Worker | None) -> None:
+        """Judge that a worker with a new machine has no other one that lives."""
+        uid = thing.request.worker_uid if owner is None else owner.metadata.uid
+        living = [
+            each.id
+            for each in self.cloud.things.values()
+            if each.live and (each is thing or (uid and each.request.worker_uid == uid))
+        ]
+        if len(living) > 1:
+            name = thing.request.worker if owner is None else owner.name
+            self.broken("one-instance", f"{name} has {', '.join(living)}")
+
+    def machine_gone(self, worker: Worker, why: str) -> None:
+        """TERMINATED only when EC2 said so; then nothing of it holds a licence in silence.
+
+        The record of a stranger's machine that is only observed may go while it runs. The end
+        of an earlier machine of the same worker need only have begun: it cannot be called off.
+        """
+        if worker_phases.observed(worker) and worker.status.phase is not WorkerPhase.TERMINATED:
+            return
+        last = self._last.get(worker.metadata.uid)
+        for thing in self.machines(worker):
+            if thing.live or (thing.id == last and thing.state != "terminated"):
+                text = f"{worker.key}: {why}, but {thing.id} is {thing.state}"
+                self.broken("terminated", text)
+        self.licence_gone(worker)
+
+    def licence_gone(self, worker: Worker) -> None:
+        """Judge that no machine of a worker holds a licence of which nobody says so."""
+        if worker.status.licence.leak is not None:
+            return
+        if conditions.find(worker.status.conditions, "LicenceLeaked") is not None:
+            return
+        now = worker.status.ec2.instance_id
+        for thing in self.machines(worker):
+            uuid = self.server(thing).config.identity.product_uuid
+            # The leak of an earlier machine is not the worker's any more, and its record may be
+            # gone: earlier is each but the one that it has now, even while it waits for its next.
+            if uuid not in self.racks.fleet.cloud.held or (thing.id != now and uuid in self.leaks):
+                continue
+            text = f"{worker.key} lets go of a licence that {thing.id} still holds"
+            self.broken("licence", text)
+
+    def hosting(self, what: str, thing: Thing, worker: Worker | None, now: float) -> None:
+        """No stop and no end of a machine under people's labs, unless forced or given up on.
+
+        `now` is in seconds since 1970.
+        """
+        if worker is not None and _may_go(worker, now):
+            return
+        for lab in self.server(thing).labs.values():
+            session = self.sessions.get(topology.marker_of(lab.notes) or "")
+            if session is None or session.status.phase not in HOSTED or lab.state() != "STARTED":
+                continue
+            whose = thing.request.worker if worker is None else worker.key
+            self.broken("hosting", f"{what} {thing.id} of {whose} under {session.key}")
+
+
+def _may_go(worker: Worker, now: float) -> bool:
+    """Tell whether a worker may go under its labs: by force, or after a phase's whole limit.
+
+    On a server that is out of reach nothing ends by itself: the limit ends the wait.
+    """
+    drain = worker.spec.drain
+    if drain is not None and drain.force and now >= drain.deadline.timestamp():
+        return True
+    limits = None if worker.spec.machine is None else worker.spec.machine.limits
+    since = worker.status.phase_since
+    if limits is None or since is None:
+        return False
+    limit = {
+        WorkerPhase.STOPPING: limits.stop,
+        WorkerPhase.TERMINATING_EC2: limits.terminate,
+    }.get(worker.status.phase)
+    return limit is not None and now - since.timestamp() > limit - CLOCKS_SECONDS
+
+
+def _quota(server: Server) -> int:
+    """Return how many nodes the licence was bought for, whether it is in compliance or not."""
+    licence = server.licence
+    if licence.stage is not licensing.Stage.COMPLETED:
+        return licensing.FREE_NODES
+    return licensing.INCLUDED.get(licence.product, licensing.FREE_NODES) + licence.expansion

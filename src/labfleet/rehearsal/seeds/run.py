@@ -1,0 +1,191 @@
+"""One rehearsal: a seed, a fleet, some hours, and the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from labfleet.rehearsal import faults
+from labfleet.rehearsal.people.people import Demand, People
+from labfleet.rehearsal.replicas import desk_wire
+from labfleet.rehearsal.replicas.desk import Desk, Verbs
+from labfleet.rehearsal.rules import convergence
+from labfleet.rehearsal.rules.invariants import Violation
+from labfleet.rehearsal.stage import happenings
+from labfleet.rehearsal.stage.stage import Stage, told
+from labfleet.rehearsal.time import loop as loops
+
+RARELY = (50_000, 20, 100)
+"""Thresholds of the garbage collector during a run, which makes little garbage: with the usual
+ones its looks cost a quarter of the CPU time (measured). What is left is collected at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a seed is played; a seed with the same options gives the same run."""
+
+    hours: float = 24.0
+    workers: int = 8
+    sessions: int = 40
+    exam: int = 0
+    replicas: int = 2
+    harshness: str = faults.HARSH
+    without: tuple[str, ...] = ()
+    keep: tuple[int, ...] | None = None
+    wire: bool = False
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of one seed. `tripped`: how often a pool paused itself. `log` is the hash of the event log, `schedule` of the order."""
+
+    seed: int
+    violations: list[Violation] = field(default_factory=list)
+    log: str = ""
+    schedule: str = ""
+    virtual_hours: float = 0.0
+    settle_hours: float = 0.0
+    seconds: float = 0.0
+    commits: int = 0
+    steps: int = 0
+    tripped: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    phases: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+
+
+def plan_of(seed: int, options: Options) -> faults.Plan:
+    """Return the fault plan of a seed after what the options take away."""
+    plan = faults.draw(seed, options.hours, harshness=options.harshness).without(options.without)
+    return plan if options.keep is None else plan.keeping(options.keep)
+
+
+def rehearse(seed: int, options: Options) -> Report:
+    """Play one seed to its end, or to its first violation."""
+    report = Report(seed)
+    begun = time.process_time()
+    stages: list[Stage] = []
+
+    async def main(loop: loops.Loop) -> None:
+        stage = Stage(loop, seed, plan_of(seed, options), wire=options.wire)
+        stages.append(stage)
+        await _play(stage, options, report)
+
+    before = gc.get_threshold()
+    gc.set_threshold(*RARELY)
+    try:
+        loops.run(seed, main)
+    except (loops.Deadlock, loops.Livelock) as problem:
+        at = stages[0].loop.time()
+        report.violations.append(Violation(type(problem).__name__.lower(), at, str(problem)))
+    finally:
+        gc.set_threshold(*before)
+    _sum_up(report, stages[0])
+    stages.clear()
+    gc.collect()
+    report.seconds = time.process_time() - begun
+    return report
+
+
+async def _play(stage: Stage, options: Options, report: Report) -> None:
+    over = asyncio.Event()
+    stage.stop_asked = over.set
+    for number in range(options.replicas):
+        stage.begin(f"r{number + 1}")
+    demand = Demand(options.workers, options.sessions, options.exam, options.hours)
+    desk: Desk = desk_wire.Http(stage.watcher.bugs.append) if options.wire else Verbs()
+    dice, adopted = stage.dice.stream("people"), stage.invariants.adopted
+    people = People(demand, dice, stage.living, desk, adopted=adopted)
+    people.operators.put_up = stage.server_at_an_address
+    stage.settle_strangers()
+
+    async def main() -> None:
+        try:
+            await _acts(stage, people, options, report)
+        finally:
+            over.set()
+
+    stage.named("the play itself", main())
+    await over.wait()
+
+
+async def _acts(stage: Stage, people: People, options: Options, report: Report) -> None:
+    loop = stage.loop
+    crowd, gone = stage.named("the crowd", people.run()), asyncio.Event()
+    crowd.add_done_callback(lambda _: gone.set())
+    for each in stage.plan.happenings:
+        stage.named(f"{each.word} (happening {each.number})", happenings.play(stage, each))
+    watch = stage.named("the patrol", _patrol(stage))
+    caretaker = stage.named("the caretaker", people.operators.care())
+    await asyncio.sleep(options.hours * 3600)
+    await gone.wait()
+    stage.luck.stop()
+    report.faults = Counter(stage.luck.counts)
+    # Whatever was under way (a process that is down, a paused one) ends by itself.
+    quiet = loop.time()
+    rest = 0
+    left: list[str] = []
+    while loop.time() - quiet < convergence.SETTLE_HOURS * 3600:
+        await asyncio.sleep(60)
+        left = convergence.unsettled(
+            stage.invariants, least=min(people.least, options.workers), most=options.workers
+        )
+        rest = 0 if left else rest + 1
+        if rest == 2:
+            break
+    report.settle_hours = (loop.time() - quiet) / 3600
+    if left:
+        stage.invariants.broken("liveness", "; ".join(left[:8]))
+    stage.invariants.replay()
+    _look(stage)
+    watch.cancel()
+    caretaker.cancel()
+
+
+async def _patrol(stage: Stage) -> None:
+    while True:
+        await asyncio.sleep(60)
+        _look(stage)
+
+
+def _look(stage: Stage) -> None:
+    invariants = stage.invariants
+    invariants.patrol()
+    for bug in (*stage.watcher.bugs[:1], *stage.loop.troubles[:1]):
+        invariants.broken("bug", bug)
+    for replica in stage.living():
+        if replica.task is not None and replica.task.done():
+            invariants.broken("bug", f"{replica.name} ended: {told(replica.task.exception())}")
+
+
+def _sum_up(report: Report, stage: Stage) -> None:
+    report.violations += stage.invariants.found
+    report.virtual_hours = stage.loop.time() / 3600
+    report.commits = stage.shared.commits
+    report.schedule = f"{stage.loop.digest:016x}"
+    report.steps = stage.loop.steps
+    report.log = log_hash(stage)
+    report.tripped = stage.invariants.pauses.tripped
+    report.outcomes = stage.watcher.outcomes
+    report.faults = report.faults or stage.luck.counts
+    report.calls = stage.calls()
+    report.phases = Counter(str(each.status.phase) for each in stage.invariants.sessions.values())
+
+
+def log_hash(stage: Stage) -> str:
+    """Return the hash of the whole event log: what happened, in which order."""
+    digest = hashlib.blake2b(digest_size=16)
+    database, after = stage.shared.inner, 0
+    while True:
+        rows = database.rows(database.sql["events"], (after, 1000))
+        found = [row[3:] for row in rows if row[3] is not None]
+        for row in found:
+            digest.update(repr(row).encode())
+        if len(found) < 1000:
+            return digest.hexdigest()
+        after = found[-1][0]

@@ -1,0 +1,1 @@
+"""Puts worlds, database, replicas and rules together, and makes planned faults happen."""

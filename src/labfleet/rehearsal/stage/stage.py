@@ -1,0 +1,218 @@
+"""The stage of one run: worlds, database, replicas and the invariants that watch them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from cml_simulator.core import fleet
+from cml_simulator.core.profile import Machine as Hardware
+from labfleet.adapters.aws import launches
+from labfleet.adapters.cml.hosts import CmlHosts
+from labfleet.engine.controller import Outcome
+from labfleet.engine.supervisor import State
+from labfleet.interfaces.compute import Compute
+from labfleet.interfaces.lab_host import LabHosts
+from labfleet.kernel import errors
+from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.replicas.replica import INSTALLATION, Replica, Surroundings
+from labfleet.rehearsal.rules.invariants import Invariants
+from labfleet.rehearsal.time.dice import Clock, Dice, Ids
+from labfleet.rehearsal.time.loop import Loop, Process
+from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_client, ec2_wire
+from labfleet.rehearsal.worlds.database import SLOWEST_SECONDS, Lane, PatientStore, Session, Shared
+from labfleet.rehearsal.worlds.wire import Wire
+from labfleet.resources.meta import Key
+
+
+class Watcher:
+    """Hears of every reconcile and role: counts them, and calls a bug a bug."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.bugs: list[str] = []
+
+    def reconciled(
+        self,
+        controller: str,
+        key: Key,
+        outcome: Outcome,
+        seconds: float,
+        error: BaseException | None,
+    ) -> None:
+        """Count one reconcile."""
+        del seconds
+        self.outcomes[f"{controller}/{outcome.value}"] += 1
+        if outcome is Outcome.BUG:
+            self._bug(f"{controller} {key}", error)
+
+    def role_changed(
+        self, role: str, state: State, error: BaseException | None, wait: float
+    ) -> None:
+        """Note a role that crashed with something that has no name."""
+        del state, wait
+        if error is not None and not isinstance(error, errors.LabfleetError):
+            self._bug(f"role {role}", error)
+
+    def _bug(self, where: str, error: BaseException | None) -> None:
+        if len(self.bugs) < 20:
+            self.bugs.append(f"{where}: {told(error)}")
+
+
+def told(error: BaseException | None) -> str:
+    """Return an error in one line, with the last place in our code; of a group its first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    place = ""
+    trace = None if error is None else error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if "labfleet" in code.co_filename:
+            place = f" at {code.co_filename.rsplit('labfleet/', 1)[-1]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{type(error).__name__}: {error}{place}"
+
+
+@dataclass(slots=True)
+class Stage:
+    """Everything of one run.
+
+    A what-if says how far apart idle looks come (`pace`, controllers.pacing) and how many
+    fleet seconds pass in a second of the processes' own machine (`rate`, as in a demo).
+    With `wire` the processes talk through the real adapters instead of straight to the worlds.
+    """
+
+    loop: Loop
+    seed: int
+    plan: Plan
+    lease_seconds: float = 30.0
+    pace: float | None = None
+    rate: float = 1.0
+    slowest_write: float = SLOWEST_SECONDS
+    wire: bool = False
+    luck: Luck = field(init=False)
+    dice: Dice = field(init=False)
+    shared: Shared = field(init=False)
+    racks: cml.Racks = field(init=False)
+    cloud: ec2.Cloud = field(init=False)
+    invariants: Invariants = field(init=False)
+    watcher: Watcher = field(default_factory=Watcher)
+    replicas: dict[str, Replica] = field(default_factory=dict)
+    wires: dict[str, Wire] = field(default_factory=dict)
+    door: cml_wire.Door = field(init=False)
+    face: ec2_wire.Face = field(init=False)
+    far: ec2_wire.Wires | None = None
+    stop_asked: Any = None
+    _lives: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.dice = Dice(str(self.seed))
+        self.luck = Luck(self.plan, self.dice.stream("luck"))
+        epoch = Ids(f"{self.seed}/epoch").uid().replace("-", "")[:12]
+        self.shared = Shared(self.loop, self.luck, self.dice.stream("database"), epoch=epoch)
+        self.racks = cml.Racks(self.loop, self.dice.stream("racks"), self.luck)
+        self.cloud = ec2.Cloud(self.loop, self.dice.stream("cloud"), self.luck, self.racks)
+        self.invariants = Invariants(self.shared, self.cloud, self.racks, self._first)
+        for manners in (ec2.MANNERS, cml.MANNERS):
+            dice = self.dice.stream(manners.name)
+            self.wires[manners.name] = Wire(self.loop, dice, self.luck, manners, self.rate)
+        dice = self.dice.stream("CML wire")
+        self.door = cml_wire.Door(self.loop, dice, self.luck, self.racks, rate=self.rate)
+        self.face = ec2_wire.Face(self.cloud)
+        if self.wire:
+            dice = self.dice.stream("EC2 wire")
+            self.far = ec2_wire.Wires(self.loop, dice, self.luck, self.face, rate=self.rate)
+
+    def settle_strangers(self) -> None:
+        """Put machines there that are not ours: two of nobody, one of another installation."""
+        for number, owner in enumerate((None, None, "somebody-else")):
+            tags = {"Name": f"lab-{number}"} | ({} if owner is None else {launches.OWNER: owner})
+            thing = self.cloud.foreign(tags=tags)
+            self.invariants.strangers.add(thing.id)
+
+    def server_at_an_address(self) -> str:
+        """Put up a CML server that is on no machine of the account; return its URL."""
+        built = Hardware(boot_seconds=self.racks.boot_seconds())
+        server = fleet.create(self.racks.fleet, machine=built)
+        return f"https://{self.racks.boot(server.id, hangs=False)}"
+
+    def named(self, name: str, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a part of the story; its death is a bug with its name, never a silence."""
+        task = self.loop.create_task(coro)
+
+        def ended(done: asyncio.Task[None]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if error is not None:
+                self.invariants.broken("bug", f"{name} died: {told(error)}")
+
+        task.add_done_callback(ended)
+        return task
+
+    def calls(self) -> Counter[str]:
+        """Return how many calls went out, by far side."""
+        counted = Counter({name: wire.calls for name, wire in self.wires.items()})
+        if self.wire:
+            counted["CML over HTTP"] = self.door.calls
+            counted["EC2 over HTTP"] = self.face.calls
+        return counted
+
+    def _compute(self) -> Compute:
+        if self.far is not None:
+            return self.far.compute(INSTALLATION)
+        return ec2_client.Ec2(self.cloud, self.wires["EC2"], INSTALLATION)
+
+    def _hosts(self) -> LabHosts:
+        if self.wire:
+            return CmlHosts(self.door.connect)
+        return cml.DirectHosts(self.racks, self.wires["CML"])
+
+    def _first(self) -> None:
+        if self.stop_asked is not None:
+            self.stop_asked()
+
+    def begin(self, name: str) -> Replica:
+        """Start a process, or start it again after its death."""
+        self._lives[name] += 1
+        life = f"{name}.{self._lives[name]}"
+        process = Process(life)
+        dice = self.dice.stream(life)
+        skew = 0.0 if not self.plan.happenings else dice.between(-2.0, 2.0)
+        clock, ids = Clock(skew, self.rate, self.loop.time), Ids(f"{self.seed}/{life}")
+        lane = Lane(self.loop, dice.stream("lane"), process, self.rate)
+        lane.slowest = self.slowest_write
+        session = Session(self.shared, process)
+        store = PatientStore(session, lane, clock, head=self.shared.head())
+        replica = Replica(
+            life,
+            Surroundings(
+                loop=self.loop,
+                process=process,
+                store=store,
+                clock=clock,
+                dice=dice,
+                ids=ids,
+                compute=self._compute(),
+                hosts=self._hosts(),
+                probe=cml.Probe(self.racks, self.wires["CML"]),
+                luck=self.luck,
+                observer=self.watcher,
+                roles_observer=self.watcher,
+                lease_seconds=self.lease_seconds,
+                pace=self.pace,
+            ),
+        )
+        self.replicas[life] = replica
+        replica.start()
+        return replica
+
+    def kill(self, replica: Replica) -> None:
+        """Kill a process."""
+        self.loop.kill(replica.around.process)
+        self.replicas.pop(replica.name, None)
+
+    def living(self) -> list[Replica]:
+        """Return the processes that live, in the order of their names."""
+        return [each for _, each in sorted(self.replicas.items())]

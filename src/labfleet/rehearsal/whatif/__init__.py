@@ -1,0 +1,1 @@
+"""Plays one variant of a what-if plan. Start at `what_if`."""

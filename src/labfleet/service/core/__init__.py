@@ -1,0 +1,1 @@
+"""What all verbs and reads stand on: callers, bodies, names, tokens, idempotency."""

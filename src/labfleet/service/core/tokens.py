@@ -1,0 +1,171 @@
+"""Bearer tokens: made once, shown once, kept as a hash.
+
+A token is `lf_<id>_<secret>`; the secret has 256 random bits, so one SHA-256 is enough and no
+slow password hash is needed. Rows are kept in memory for a few seconds, so a revocation by
+another process counts after `REFRESH_SECONDS` at most; one by this process counts at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NoReturn
+
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.kernel.clock import Clock
+from labfleet.kernel.ids import IdSource
+from labfleet.service.core import access
+from labfleet.service.core.access import Principal, Role
+
+REFRESH_SECONDS = 5.0
+MISS_SECONDS = 1.0
+TOKEN_LIMIT = 10_000
+OWNER_LIMIT = 256
+FIRST = "first-token"
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token at the only moment when its text is known."""
+
+    row: stores.TokenRow
+    text: str = field(repr=False)
+
+
+class Tokens:
+    """All tokens of an installation."""
+
+    def __init__(self, store: stores.Store, clock: Clock, ids: IdSource) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._rows: dict[str, stores.TokenRow] = {}
+        self._read_at = float("-inf")
+
+    async def authenticate(self, text: str) -> Principal:
+        """Return whose token this is; Denied (reason Unauthenticated) when it is nobody's."""
+        name, secret = _split(text)
+        age = _machine_now() - self._read_at
+        if age > REFRESH_SECONDS or (name not in self._rows and age > MISS_SECONDS):
+            await self._read()
+        row = self._rows.get(name)
+        # Compared even when there is no row, so that the time tells nothing about ids.
+        same = hmac.compare_digest(hash_of(secret), "-" * 64 if row is None else row.hash)
+        if row is None or not same:
+            _unknown()
+        if row.revoked is not None:
+            raise errors.Denied("the token was revoked", reason="Unauthenticated")
+        if row.expires is not None and row.expires <= self._clock.now():
+            raise errors.Denied("the token has expired", reason="Unauthenticated")
+        return Principal(id=row.id, role=Role(row.role), owner=row.owner)
+
+    async def create(
+        self, caller: Principal, *, role: str, owner: str, expires: datetime | None = None
+    ) -> NewToken:
+        """Make a token; its text is in the answer and nowhere else."""
+        access.demand(caller, "tokens", "Token")
+        problems: list[tuple[str, str]] = []
+        if role not in set(Role):
+            problems.append(("role", "one of " + ", ".join(Role)))
+        if not owner or len(owner) > OWNER_LIMIT or not owner.isprintable():
+            problems.append(("owner", f"1 to {OWNER_LIMIT} printable characters"))
+        if expires is not None and expires.tzinfo is None:
+            problems.append(("expires", "give a time zone, for example 2026-11-27T09:00:00Z"))
+        elif expires is not None and expires <= self._clock.now():
+            problems.append(("expires", "must be in the future"))
+        if problems:
+            raise errors.Invalid("the token cannot be made", problems=tuple(problems))
+        if len(await self._store.tokens()) >= TOKEN_LIMIT:
+            message = f"there are {TOKEN_LIMIT} tokens already; revoke some"
+            raise errors.QuotaExceeded(message, reason="TooManyTokens")
+        return await self._make(role=role, owner=owner, expires=expires)
+
+    async def listed(self, caller: Principal) -> tuple[stores.TokenRow, ...]:
+        """Return all tokens, oldest first, without any secret."""
+        access.demand(caller, "tokens", "Token")
+        rows = await self._read()
+        return tuple(sorted(rows.values(), key=lambda row: (row.created, row.id)))
+
+    async def revoke(self, caller: Principal, name: str) -> stores.TokenRow:
+        """End a token; fine when it was revoked before; Gone when there is none."""
+        access.demand(caller, "tokens", "Token")
+        row = (await self._read()).get(name)
+        if row is None:
+            raise errors.Gone(f"token {name[:64]!r} does not exist")
+        if row.revoked is None:
+            row = replace(row, revoked=self._clock.now())
+            await self._store.put_token(row)
+            self._rows[row.id] = row
+        return row
+
+    async def first(self, show: Callable[[str], None] | None = None) -> NewToken | None:
+        """Make the installation's first admin token; None when there are tokens already.
+
+        A lease row lets one of several starting processes do it. `show` gets the text before
+        its hash is kept: when it cannot be shown there is no token, and the next start tries
+        again. The other way round nobody could ever sign in.
+        """
+        if await self._store.tokens():
+            return None
+        lease = await self._store.lease(FIRST)
+        try:
+            await self._store.acquire(
+                FIRST, self._ids.uid(), seen=None if lease is None else lease.version
+            )
+        except errors.Conflict:
+            return None
+        return await self._make(role=Role.ADMIN, owner="admin", expires=None, show=show)
+
+    async def _make(
+        self,
+        *,
+        role: str,
+        owner: str,
+        expires: datetime | None,
+        show: Callable[[str], None] | None = None,
+    ) -> NewToken:
+        secret = self._ids.token()
+        row = stores.TokenRow(
+            id=self._ids.uid().replace("-", "")[:16],
+            hash=hash_of(secret),
+            role=str(role),
+            owner=owner,
+            created=self._clock.now(),
+            expires=expires,
+        )
+        made = NewToken(row=row, text=f"lf_{row.id}_{secret}")
+        if show is not None:
+            show(made.text)
+        await self._store.put_token(row)
+        self._rows[row.id] = row
+        return made
+
+    async def _read(self) -> dict[str, stores.TokenRow]:
+        rows = {row.id: row for row in await self._store.tokens()}
+        self._rows, self._read_at = rows, _machine_now()
+        return rows
+
+
+def hash_of(secret: str) -> str:
+    """Return the stored form of a token's secret: SHA-256, hex."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _split(text: str) -> tuple[str, str]:
+    parts = text.split("_", 2)
+    if len(text) > 200 or len(parts) != 3 or parts[0] != "lf":
+        _unknown()
+    return parts[1], parts[2]
+
+
+def _unknown() -> NoReturn:
+    raise errors.Denied("the token is not known here", reason="Unauthenticated")
+
+
+def _machine_now() -> float:
+    return asyncio.get_running_loop().time()

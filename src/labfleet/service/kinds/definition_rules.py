@@ -1,0 +1,102 @@
+"""Rules of definitions: what a topology says is computed once, when the definition is made."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+
+import msgspec
+
+from labfleet.decisions import demand, port_numbers
+from labfleet.resources import amounts, conditions, topology
+from labfleet.resources.definition import Definition, DefinitionSpec, DefinitionStatus
+from labfleet.resources.session import TERMINAL, Session
+from labfleet.service.core import intake, ledger_rows
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.kinds.machine_rules import in_use
+from labfleet.service.kinds.ruled import Ruled, with_status
+
+
+async def create_definition(parts: Parts, caller: Caller, new: Definition) -> Ruled:
+    """Read the topology and keep what it asks for."""
+    del caller
+    _durations(new.spec)
+    status = status_of(new.spec)
+    if status.unknown_definitions:
+        what = "sizes are assumed for: " + ", ".join(status.unknown_definitions[:10])
+        found = conditions.put(
+            (), "NodesKnown", "False", "UnknownNodeDefinition", what, now=parts.clock.now()
+        )
+        status = msgspec.structs.replace(status, conditions=found)
+    return Ruled(msgspec.structs.replace(new, status=status))
+
+
+async def update_definition(
+    parts: Parts, caller: Caller, old: Definition, new: Definition
+) -> Ruled:
+    """Keep the phase in step with the deprecation; the topology is frozen."""
+    del parts, caller, old
+    _durations(new.spec)
+    phase = "DEPRECATED" if new.spec.deprecated else "ACTIVE"
+    return Ruled(with_status(new, phase=phase))
+
+
+async def delete_definition(parts: Parts, caller: Caller, old: Definition) -> Ruled:
+    """Keep a definition that sessions still use."""
+    del caller
+    revision = await parts.fresh()
+    users = [
+        each.name
+        for each in parts.cache.all(Session)
+        if each.metadata.namespace == old.metadata.namespace
+        and each.spec.definition == old.name
+        and each.status.phase not in TERMINAL
+    ]
+    in_use(old.name, "definition", "sessions", users)
+    return Ruled(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
+
+
+def status_of(spec: DefinitionSpec) -> DefinitionStatus:
+    """Return what a definition's topology says; Invalid names the lines that are wrong.
+
+    Given resources replace the computed ones where they are not 0; ports are always counted.
+    """
+    parsed = topology.parse(spec.topology)
+    needed = demand.of(parsed)
+    ports = spec.port_template
+    if ports is None:
+        ports = port_numbers.template_of(parsed)
+    labels = {node.label for node in parsed.nodes}
+    names = Counter(port.name for port in ports)
+    problems = [
+        (f"spec.portTemplate[{index}].node", f"no node is labelled {port.node[:64]!r}")
+        for index, port in enumerate(ports)
+        if port.node not in labels
+    ]
+    problems += [
+        ("spec.portTemplate", f"{name!r} is given twice") for name, n in names.items() if n > 1
+    ]
+    if problems:
+        raise intake.invalid(*problems)
+    given = spec.resources or amounts.Amounts()
+    total = {
+        name: getattr(given, name) or getattr(needed.amounts, name) for name in amounts.DIMENSIONS
+    }
+    total["ports"] = len(ports)
+    return DefinitionStatus(
+        phase="DEPRECATED" if spec.deprecated else "ACTIVE",
+        demand=amounts.Amounts(**total),
+        ports=ports,
+        node_count=needed.node_count,
+        node_definitions=needed.definitions,
+        unknown_definitions=needed.unknown,
+        topology_digest=hashlib.sha256(spec.topology.encode()).hexdigest(),
+        boot_seconds=needed.boot_seconds,
+        observed_generation=1,
+    )
+
+
+def _durations(spec: DefinitionSpec) -> None:
+    if spec.default_duration_minutes > spec.max_duration_minutes:
+        what = "must not be longer than maxDurationMinutes"
+        raise intake.invalid(("spec.defaultDurationMinutes", what))

@@ -1,0 +1,163 @@
+"""Rules of workers that we did not launch: unique by instance or address, and what they may be.
+
+A worker that is only observed cannot be told to stop or end, and deleting its record leaves
+the machine alone; discovery ignores it from then on. An external server is never stopped.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import msgspec
+
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.kernel import ids
+from labfleet.resources import aws_limits
+from labfleet.resources.region import IGNORED_KEPT, RegionStatus
+from labfleet.resources.worker import Ec2Status, Origin, Worker, WorkerPhase
+from labfleet.service.core import intake, ledger_rows
+from labfleet.service.core.parts import Caller, Parts, Refused
+from labfleet.service.kinds.ruled import Ruled, with_spec, with_status
+from labfleet.service.reads import regions
+
+INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
+
+
+def row_of(origin: Origin) -> str:
+    """Return the ledger row that makes workers of one origin unique."""
+    if origin.kind == "imported":
+        return ledger_rows.row("region", origin.region or "")
+    return ledger_rows.row("url", ids.digest(_server(origin.url)))
+
+
+def twin(parts: Parts, origin: Origin) -> Worker | None:
+    """Return the worker that has this instance or address already, as the cache shows it."""
+    server = _server(origin.url)
+    for each in parts.cache.all(Worker):
+        if each.status.phase is WorkerPhase.TERMINATED:
+            continue
+        other = each.spec.origin
+        theirs = None if other is None else other.url
+        if origin.kind == "external" and theirs and _server(theirs) == server:
+            return each
+        known = {each.status.ec2.instance_id, other and other.instance_id}
+        if origin.kind == "imported" and origin.instance_id in known:
+            return each
+    return None
+
+
+def _server(url: str | None) -> str:
+    """Return which server a URL means, however it is spelled: two workers never share one.
+
+    One host and port is one server, with whatever path; http and https differ by their port.
+    """
+    try:
+        parts = urlsplit(url or "")
+        port = parts.port or (80 if parts.scheme == "http" else 443)
+    except ValueError:
+        return url or ""
+    return f"{(parts.hostname or '').rstrip('.')}:{port}"
+
+
+def filled(new: Worker, origin: Origin) -> Worker:
+    """Return the worker with its origin's region or address in its machine."""
+    machine = new.spec.machine
+    if machine is None:
+        return new
+    if origin.kind == "imported" and origin.region:
+        aws = msgspec.structs.replace(machine.aws, region=origin.region)
+        machine = msgspec.structs.replace(machine, aws=aws)
+    if origin.url is not None:
+        cml = msgspec.structs.replace(machine.cml, api_base_url=origin.url)
+        machine = msgspec.structs.replace(machine, cml=cml)
+    return with_spec(new, machine=machine)
+
+
+async def create(parts: Parts, ruled: Ruled) -> Ruled:
+    """Check an origin, and let nobody else take the same instance or address meanwhile."""
+    new = ruled.obj
+    assert isinstance(new, Worker)  # noqa: S101 - the caller's rule is for workers
+    origin = new.spec.origin
+    if origin is None:
+        return ruled
+    _check(new, origin)
+    revision = await parts.fresh()
+    known = twin(parts, origin)
+    if known is not None:
+        what = origin.instance_id or origin.url
+        raise Refused(f"worker {known.name!r} is {what} already", reason="AlreadyExists")
+    row = row_of(origin)
+    conditions = (*ruled.preconditions, ledger_rows.untouched(row, revision))
+    writes = (*ruled.writes, ledger_rows.touch(row))
+    if origin.kind == "imported":
+        new = with_status(new, ec2=Ec2Status(instance_id=origin.instance_id))
+        taken = await regions.changed(parts, origin.region or "", _unignore(origin))
+        conditions, writes = (*conditions, *taken[0]), (*writes, *taken[1])
+    return Ruled(new, conditions, writes)
+
+
+async def delete_worker(parts: Parts, caller: Caller, old: Worker) -> Ruled:
+    """Leave the machine of an observed worker alone, say so, and import it no more."""
+    del caller
+    origin = old.spec.origin
+    if origin is None or not phases.observed(old):
+        return Ruled(old)
+    what = origin.instance_id or origin.url or "its server"
+    told = f"{what} was only observed and is left alone"
+    if origin.kind == "external":
+        return Ruled(with_status(old, message=told), reason=told)
+    back = f"labfleet adopt {what} --region {origin.region} --template NAME"
+    told += f"; discovery ignores it: {back} takes it back"
+    ignored = await regions.changed(parts, origin.region or "", _ignore(origin))
+    return Ruled(with_status(old, message=told), *ignored, reason=told)
+
+
+def may_become(worker: Worker, desired: str) -> None:
+    """Raise Refused when a worker of this origin cannot be stopped or ended by us."""
+    origin = worker.spec.origin
+    if origin is None or desired == "Ready":
+        return
+    if phases.observed(worker):
+        what = f"worker {worker.name!r} is only observed; first: labfleet adopt {worker.name}"
+        raise Refused(what, reason="NotAdopted")
+    if origin.kind == "external" and desired == "Stopped":
+        what = f"worker {worker.name!r} is an external server: nothing here can stop or start it"
+        raise Refused(what, reason="ExternalServer")
+
+
+def _ignore(origin: Origin) -> regions.Change:
+    def change(status: RegionStatus) -> RegionStatus:
+        kept = [each for each in status.ignored if each != origin.instance_id]
+        ignored = tuple([*kept, origin.instance_id or ""][-IGNORED_KEPT:])
+        return msgspec.structs.replace(status, ignored=ignored)
+
+    return change
+
+
+def _unignore(origin: Origin) -> regions.Change:
+    def change(status: RegionStatus) -> RegionStatus:
+        kept = tuple(each for each in status.ignored if each != origin.instance_id)
+        return msgspec.structs.replace(status, ignored=kept)
+
+    return change
+
+
+def _check(new: Worker, origin: Origin) -> None:
+    if new.spec.pool is not None:
+        raise intake.invalid(("spec.pool", "a pool only has workers that it launched"))
+    if new.spec.desired != "Ready":
+        raise intake.invalid(("spec.desired", "must be Ready for a server that is there already"))
+    if origin.kind == "external":
+        if not origin.url:
+            raise intake.invalid(("spec.origin.url", "give the server's address"))
+        if origin.instance_id is not None:
+            what = "an external server has no instance; kind imported has"
+            raise intake.invalid(("spec.origin.instanceId", what))
+        return
+    if not INSTANCE.fullmatch(origin.instance_id or ""):
+        what = "give an instance id, for example i-0abc1234def567890"
+        raise intake.invalid(("spec.origin.instanceId", what))
+    if not aws_limits.REGION.fullmatch(origin.region or ""):
+        what = "give the instance's region, for example us-east-1"
+        raise intake.invalid(("spec.origin.region", what))

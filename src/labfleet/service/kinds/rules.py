@@ -1,0 +1,72 @@
+"""Which rule a kind has for a create, a change and a delete, beyond the shape of its body.
+
+A rule returns the object as it shall be stored, with what must hold and what else is written
+in the same commit; it writes nothing itself. Kinds without an entry have no rule of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from labfleet.resources.meta import Resource
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.kinds import (
+    definition_rules,
+    machine_rules,
+    origin_rules,
+    session_rules,
+    settings_rules,
+    webhook_rules,
+)
+from labfleet.service.kinds.ruled import Ruled
+
+# Any: each rule takes its own kind, and the table is keyed by that kind's name.
+_CREATE: dict[str, Any] = {
+    "Worker": machine_rules.create_worker,
+    "Pool": machine_rules.create_pool,
+    "Template": machine_rules.create_template,
+    "Definition": definition_rules.create_definition,
+    "Session": session_rules.create_session,
+    "Settings": settings_rules.create_settings,
+    "Webhook": webhook_rules.create_webhook,
+}
+_UPDATE: dict[str, Any] = {
+    "Worker": machine_rules.update_worker,
+    "Pool": machine_rules.update_pool,
+    "Template": machine_rules.update_template,
+    "Definition": definition_rules.update_definition,
+    "Session": session_rules.update_session,
+    "Settings": settings_rules.update_settings,
+    "Webhook": webhook_rules.update_webhook,
+}
+_DELETE: dict[str, Any] = {
+    "Worker": origin_rules.delete_worker,
+    "Pool": machine_rules.delete_pool,
+    "Template": machine_rules.delete_template,
+    "Definition": definition_rules.delete_definition,
+    "Session": session_rules.delete_session,
+    "Settings": settings_rules.delete_settings,
+    "Cluster": machine_rules.delete_cluster,
+    "Simulation": machine_rules.delete_simulation,
+}
+
+
+async def create(parts: Parts, caller: Caller, new: Resource) -> Ruled:
+    """Return the new object as its kind wants it."""
+    rule = _CREATE.get(new.kind)
+    ruled: Ruled = Ruled(new) if rule is None else await rule(parts, caller, new)
+    return ruled
+
+
+async def update(parts: Parts, caller: Caller, old: Resource, new: Resource) -> Ruled:
+    """Return the changed object as its kind wants it."""
+    rule = _UPDATE.get(new.kind)
+    ruled: Ruled = Ruled(new) if rule is None else await rule(parts, caller, old, new)
+    return ruled
+
+
+async def delete(parts: Parts, caller: Caller, old: Resource) -> Ruled:
+    """Return the object as its kind wants it to leave."""
+    rule = _DELETE.get(old.kind)
+    ruled: Ruled = Ruled(old) if rule is None else await rule(parts, caller, old)
+    return ruled

@@ -1,0 +1,203 @@
+"""Rules of sessions: owner, pinned definition, slot, what may change later, extension."""
+
+from __future__ import annotations
+
+import zoneinfo
+from datetime import datetime, timedelta
+
+import msgspec
+
+from labfleet.decisions import ledger, wording
+from labfleet.interfaces import store as stores
+from labfleet.resources import meta
+from labfleet.resources.amounts import Reservation
+from labfleet.resources.definition import Definition, DefinitionPin
+from labfleet.resources.session import (
+    FINALIZER_LAB,
+    TERMINAL,
+    Cancellation,
+    Session,
+    SessionPhase,
+    Slot,
+)
+from labfleet.resources.worker import Worker
+from labfleet.service.core import intake, ledger_rows
+from labfleet.service.core.access import Role
+from labfleet.service.core.parts import Caller, Parts, Refused
+from labfleet.service.kinds.ruled import Ruled, referred, with_spec, with_status
+
+PAST_MINUTES = 5
+AHEAD_DAYS = 366
+_ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
+
+
+async def create_session(parts: Parts, caller: Caller, new: Session) -> Ruled:
+    """Fix owner, definition and slot; the session then waits to be placed."""
+    spec, who = new.spec, caller.principal
+    owner = spec.owner or who.name
+    if who.role is Role.USER and owner != who.name:
+        raise intake.invalid(("spec.owner", "you can make sessions for yourself only"))
+    if not owner.isprintable():
+        raise intake.invalid(("spec.owner", "must not hold control characters"))
+    if who.role is Role.USER and spec.priority > 0:
+        raise intake.invalid(("spec.priority", "only an operator may raise a priority above 0"))
+    for field, value in (("cancel", spec.cancel), ("observeRequested", spec.observe_requested)):
+        if value is not None:
+            raise intake.invalid((f"spec.{field}", "is set by a verb, not by hand"))
+    space = new.metadata.namespace
+    definition = await referred(parts, Definition, spec.definition, space, "spec.definition")
+    if definition.spec.deprecated:
+        instead = definition.spec.replacement
+        what = f"{definition.name!r} is deprecated" + (f"; use {instead!r}" if instead else "")
+        raise intake.invalid(("spec.definition", what), reason="DefinitionDeprecated")
+    now = parts.clock.now()
+    start, end = _resolved(spec.slot, definition, now)
+    pin = DefinitionPin(
+        name=definition.name,
+        uid=definition.metadata.uid,
+        version=definition.spec.version,
+        topology_digest=definition.status.topology_digest,
+        pinned_at=now,
+    )
+    new = with_spec(new, owner=owner, track=spec.track or definition.spec.track)
+    # A session without a start counts from the moment it runs; its instants are unknown yet.
+    asap = spec.slot.start is None
+    new = with_status(
+        new,
+        phase_since=now,
+        definition=pin,
+        start=None if asap else start,
+        end=spec.slot.end if asap else end,
+    )
+    return Ruled(
+        new,
+        (stores.AtRevision(definition.key, definition.revision),),
+        (ledger_rows.touch(ledger_rows.of(definition.key)),),
+    )
+
+
+async def update_session(parts: Parts, caller: Caller, old: Session, new: Session) -> Ruled:
+    """Allow a later end and another priority; cancel and observe are verbs."""
+    for field in ("cancel", "observe_requested"):
+        if getattr(old.spec, field) != getattr(new.spec, field):
+            shown = "observeRequested" if field == "observe_requested" else field
+            raise intake.invalid((f"spec.{shown}", "is set by a verb, not by hand"))
+    before, after = old.spec.slot, new.spec.slot
+    if (before.start, before.zone) != (after.start, after.zone):
+        raise intake.invalid(("spec.slot", "only the end may change"), reason="FrozenField")
+    if before.end == after.end:
+        return Ruled(new)
+    if after.end is None:
+        raise intake.invalid(("spec.slot.end", "cannot be taken back"))
+    return await extended(parts, caller, new, after.end)
+
+
+async def delete_session(parts: Parts, caller: Caller, old: Session) -> Ruled:
+    """End a session that still runs, and hold its record while anything of it is left."""
+    if old.status.phase in TERMINAL and old.status.reservation is None:
+        return Ruled(old)
+    if old.status.phase not in TERMINAL and old.spec.cancel is None:
+        old = cancelled(parts, caller, old, "deleted")
+    if old.status.worker is not None or old.status.reservation is not None:
+        metadata = meta.with_finalizer(old.metadata, FINALIZER_LAB)
+        old = msgspec.structs.replace(old, metadata=metadata)
+    return Ruled(old)
+
+
+def cancelled(parts: Parts, caller: Caller, old: Session, reason: str) -> Session:
+    """Return the session with its cancellation recorded."""
+    by = caller.principal.name
+    return with_spec(old, cancel=Cancellation(at=parts.clock.now(), by=by, reason=reason))
+
+
+async def extended(parts: Parts, caller: Caller, old: Session, end: datetime | None) -> Ruled:
+    """Move the end of a session to a later instant, with the capacity for the longer time.
+
+    Refused (reason NoCapacity) names what the worker lacks. The reservation grows by as much
+    as the slot, in the commit that checks the worker's ledger row.
+    """
+    del caller
+    status = old.status
+    if status.phase in _ENDING or old.spec.cancel is not None or old.deleting:
+        message = f"session {old.name!r} is ending ({status.phase}) and cannot be extended"
+        raise Refused(message, reason="SlotOver")
+    before = status.end or old.spec.slot.end
+    if before is None or end is None:
+        message = f"session {old.name!r} has no end yet: its duration counts from its start"
+        raise Refused(message, reason="NoSlot")
+    if end.tzinfo is None:
+        raise intake.invalid(("end", "give a time zone, for example 2026-11-27T09:00:00Z"))
+    if end <= before:
+        what = f"must be later than the present end, {before.isoformat()}"
+        raise intake.invalid(("end", what), reason="OnlyLater")
+    definition = await parts.objects.get(Definition, old.spec.definition, old.metadata.namespace)
+    if definition is not None:
+        _longest(definition, status.start or parts.clock.now(), end)
+    changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
+    changed = with_status(changed, end=end)
+    held = status.reservation
+    if status.worker is None or held is None or held.end is None:
+        return Ruled(changed)
+    longer = msgspec.structs.replace(held, end=held.end + (end - before))
+    revision = await parts.fresh()
+    _room(parts, old, status.worker, longer, held.end)
+    row = ledger_rows.row("Worker", status.worker, old.metadata.namespace)
+    return Ruled(
+        with_status(changed, reservation=longer),
+        (ledger_rows.untouched(row, revision),),
+        (ledger_rows.touch(row),),
+    )
+
+
+def _room(parts: Parts, mine: Session, worker: str, longer: Reservation, since: datetime) -> None:
+    host = parts.cache.get(Worker, worker, mine.metadata.namespace)
+    if host is None or host.status.capacity is None:
+        raise Refused(f"the capacity of worker {worker!r} is unknown", reason="NoCapacity")
+    until = longer.end
+    assert until is not None  # noqa: S101 - the caller extends bounded reservations only
+    if host.deleting or host.spec.desired != "Ready" or host.spec.drain is not None:
+        raise Refused(f"worker {worker!r} is being emptied", reason="NoCapacity")
+    others = [
+        each.status.reservation
+        for each in parts.cache.all(Session)
+        if each.key != mine.key
+        and each.status.worker == worker
+        and each.metadata.namespace == mine.metadata.namespace
+        and each.status.reservation is not None
+    ]
+    now = parts.clock.now()
+    held = ledger.peak(ledger.settled(others, now), since, until)
+    short = ledger.shortages(longer.amounts, host.status.capacity, held)
+    if short:
+        lack = wording.short(short)
+        message = f"worker {worker!r} has no room until {until.isoformat()}: short {lack}"
+        raise Refused(message, reason="NoCapacity")
+
+
+def _resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[datetime, datetime]:
+    try:
+        zoneinfo.ZoneInfo(slot.zone)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        what = f"{slot.zone[:64]!r} is no IANA time zone; write for example Europe/Warsaw"
+        raise intake.invalid(("spec.slot.zone", what)) from None
+    start = now if slot.start is None else slot.start
+    if start < now - timedelta(minutes=PAST_MINUTES):
+        what = f"lies more than {PAST_MINUTES} minutes in the past (it is {now.isoformat()})"
+        raise intake.invalid(("spec.slot.start", what))
+    if start > now + timedelta(days=AHEAD_DAYS):
+        raise intake.invalid(("spec.slot.start", f"lies more than {AHEAD_DAYS} days ahead"))
+    end = slot.end
+    if end is None:
+        end = start + timedelta(minutes=definition.spec.default_duration_minutes)
+    if end <= max(now, start):
+        raise intake.invalid(("spec.slot.end", "must be after the start and not in the past"))
+    _longest(definition, start, end)
+    return start, end
+
+
+def _longest(definition: Definition, start: datetime, end: datetime) -> None:
+    limit = timedelta(minutes=definition.spec.max_duration_minutes)
+    if end - start > limit:
+        minutes = definition.spec.max_duration_minutes
+        what = f"a session of {definition.name!r} lasts at most {minutes} minutes"
+        raise intake.invalid(("spec.slot.end", what), reason="TooLong")

@@ -1,0 +1,105 @@
+"""Rules of the one Settings object: its name, what it refers to, who paused, what changed.
+
+What a section may hold is judged by its record; this module judges what needs other objects,
+and words the event: every change of a setting stands in the log with its old and new value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from labfleet.kernel import clock
+from labfleet.resources import fleet_settings
+from labfleet.resources.fleet_settings import NAME, SECTIONS, Settings, SettingsSpec
+from labfleet.resources.template import Template
+from labfleet.service.core import intake
+from labfleet.service.core.parts import Caller, Parts, Refused
+from labfleet.service.kinds.ruled import Ruled, referred, with_spec
+
+REASON_LIMIT = 1000
+_EMPTY = SettingsSpec()
+
+
+async def create_settings(parts: Parts, caller: Caller, new: Settings) -> Ruled:
+    """Allow the one object that there is."""
+    if new.name != NAME or new.metadata.namespace != "default":
+        what = f"there is one Settings object, {NAME!r} in namespace default"
+        raise intake.invalid(("metadata.name", what))
+    return await _judged(parts, caller, None, new)
+
+
+async def update_settings(parts: Parts, caller: Caller, old: Settings, new: Settings) -> Ruled:
+    """Judge what changed, and say it."""
+    return await _judged(parts, caller, old, new)
+
+
+async def delete_settings(parts: Parts, caller: Caller, old: Settings) -> Ruled:
+    """Fall back to the environment and the defaults; a pause is ended by its own word."""
+    del caller
+    if old.spec.automation.get("paused"):
+        message = "automatic actions are paused; resume them first"
+        raise Refused(message, reason="AutomationPaused")
+    said = changes(parts, old, None)
+    return Ruled(old, reason=worded("Deleted", said))
+
+
+async def _judged(parts: Parts, caller: Caller, old: Settings | None, new: Settings) -> Ruled:
+    before = _EMPTY if old is None else old.spec
+    raw = {name: _plain(getattr(new.spec, name)) for name in SECTIONS}
+    raw["automation"] = _automation(parts, caller, before.automation, raw["automation"])
+    new = with_spec(new, **raw)
+    template = raw["discovery"].get("template")
+    if template is not None and template != before.discovery.get("template"):
+        await referred(parts, Template, template, "default", "spec.discovery.template")
+    return Ruled(new, reason=worded("Changed", changes(parts, old, new)))
+
+
+def _automation(
+    parts: Parts, caller: Caller, before: dict[str, Any], after: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the switch with who turned it and since when, which nobody may write themselves."""
+    if not after.get("paused"):
+        return {}
+    told: dict[str, Any] = {"paused": True}
+    if after.get("reason"):
+        told["reason"] = after["reason"]
+    if before.get("paused"):
+        return told | {name: before[name] for name in ("by", "since") if name in before}
+    since = clock.format_instant(parts.clock.now())
+    return {**told, "by": caller.principal.name, "since": since}
+
+
+def changes(parts: Parts, old: Settings | None, new: Settings | None) -> tuple[str, ...]:
+    """Return one phrase per setting that holds another value, or from elsewhere, than before."""
+    environment = parts.environment
+    was, will = (fleet_settings.effective(each, environment) for each in (old, new))
+    was_from, will_from = (fleet_settings.sources(each, environment) for each in (old, new))
+    found = []
+    for path, _, _ in fleet_settings.settings_fields():
+        if path in {"automation.by", "automation.since"}:
+            continue
+        pair = fleet_settings.value_at(was, path), fleet_settings.value_at(will, path)
+        if pair[0] == pair[1] and was_from[path] == will_from[path]:
+            continue
+        shown = (_shown(pair[0], was_from[path]), _shown(pair[1], will_from[path]))
+        found.append(f"{path} {shown[0]} -> {shown[1]}")
+    return tuple(found)
+
+
+def worded(what: str, said: tuple[str, ...], why: str = "") -> str:
+    """Return an event's reason: what was done, what changed, why; bounded."""
+    text = what + (f" {'; '.join(said)}" if said else "") + (f" ({why})" if why else "")
+    return text if len(text) <= REASON_LIMIT else text[: REASON_LIMIT - 1] + "…"
+
+
+def _shown(value: Any, source: str) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return (text or '""') + ("" if source == "settings" else f" ({source})")
+
+
+def _plain(section: dict[str, Any]) -> dict[str, Any]:
+    """Return a section as JSON has it: a body's tuples are lists in the store."""
+    plain: dict[str, Any] = msgspec.to_builtins(section)
+    return {key: list(each) if isinstance(each, tuple) else each for key, each in plain.items()}

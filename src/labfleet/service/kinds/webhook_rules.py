@@ -1,0 +1,102 @@
+"""Rules of webhooks: an address that may be called, types that exist, who may look inside.
+
+The address is judged again at each delivery, where names have become addresses; here people
+are told early what can be told early.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from labfleet.kernel import errors
+from labfleet.resources.webhook import Webhook
+from labfleet.service.core import intake
+from labfleet.service.core.access import Role
+from labfleet.service.core.event_types import TYPES, UNLOGGED
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.kinds.ruled import Ruled
+
+_NUMERIC = re.compile(r"(?:^|\.)(?:\d+|0x[0-9a-f]*)\.?$", re.IGNORECASE)
+_INSIDE = ("localhost", "local", "internal", "localdomain")
+
+
+async def create_webhook(parts: Parts, caller: Caller, new: Webhook) -> Ruled:
+    """Ask for a URL that may be called and for types that exist."""
+    del parts
+    _judge(caller, new, before=None)
+    return Ruled(new)
+
+
+async def update_webhook(parts: Parts, caller: Caller, old: Webhook, new: Webhook) -> Ruled:
+    """Ask the same of a changed webhook."""
+    del parts
+    if old.spec != new.spec:
+        _judge(caller, new, before=old)
+    return Ruled(new)
+
+
+def _judge(caller: Caller, new: Webhook, *, before: Webhook | None) -> None:
+    spec = new.spec
+    was_private = before is not None and before.spec.allow_private
+    if spec.allow_private and not was_private and caller.principal.role is not Role.ADMIN:
+        told = "only an admin may let a webhook call addresses inside (spec.allowPrivate)"
+        raise errors.Denied(told, reason="Forbidden")
+    changed = before is None or before.spec.url != spec.url
+    if spec.allow_private and changed and caller.principal.role is not Role.ADMIN:
+        told = "only an admin may change the URL of a webhook that may call addresses inside"
+        raise errors.Denied(told, reason="Forbidden")
+    problem = url_problem(spec.url, allow_private=spec.allow_private)
+    if problem is not None:
+        raise intake.invalid(("spec.url", problem), reason="UnsafeUrl")
+    for pattern in spec.types:
+        found = {name for name in TYPES if fnmatch.fnmatchcase(name, pattern)}
+        if found and found <= UNLOGGED:
+            what = f"{pattern[:64]!r} comes in /api/events/stream only; a threshold that is passed"
+            raise intake.invalid(
+                ("spec.types", f"{what} is condition.raised"), reason="UnknownType"
+            )
+        if not found:
+            what = f"no event type matches {pattern[:64]!r}" + intake.hint(
+                pattern[:64], list(TYPES)
+            )
+            raise intake.invalid(("spec.types", what), reason="UnknownType")
+
+
+def url_problem(url: str, *, allow_private: bool) -> str | None:
+    """Return why a webhook's URL is refused, or None (ux.md T45)."""
+    if not url.isprintable() or " " in url:
+        return "must not hold spaces or control characters"
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").rstrip(".").lower()
+        _ = parts.port
+    except ValueError:
+        return "not a URL"
+    if parts.scheme not in {"http", "https"} or not host:
+        return "must be http:// or https:// with a host"
+    problem = intake.host_problem(host)
+    if problem is not None:
+        return problem
+    if parts.username is not None or parts.password is not None:
+        return "must not hold a user or password; sign with spec.secret instead"
+    if parts.scheme == "http" and not allow_private:
+        return "must be https://: events say who uses what"
+    if allow_private:
+        return None
+    return _private(host)
+
+
+def _private(host: str) -> str | None:
+    told = "not a public address; an admin may set spec.allowPrivate for a receiver inside"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        if host.rsplit(".", 1)[-1] in _INSIDE:
+            return told
+        # What ends in a number is an IPv4 address to resolvers, however it is written.
+        return "write an IPv4 address as four decimal numbers" if _NUMERIC.search(host) else None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return None if (mapped or address).is_global else told

@@ -1,0 +1,37 @@
+"""Reading the console text that was kept of a worker's failed boot.
+
+Only what is kept: the API holds no way to EC2, so a live console cannot be asked for here.
+"""
+
+from __future__ import annotations
+
+from labfleet.resources.meta import Record
+from labfleet.resources.worker import Worker
+from labfleet.service.core import access
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.verbs import lifecycle as verbs
+
+
+class ConsoleText(Record, frozen=True, kw_only=True):
+    """The end of an instance's console text, at most 4 KiB; empty with the reason why.
+
+    `boot` is the instance and when it was launched; `read_at` when the text was read (UTC).
+    """
+
+    worker: str
+    boot: str | None = None
+    read_at: str | None = None
+    text: str = ""
+    reason: str = ""
+
+
+async def kept(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> ConsoleText:
+    """Return the kept text of a worker; Gone when there is no such worker."""
+    access.demand(caller.principal, "read", "Worker")
+    worker = await verbs.found(parts, caller, Worker, name, namespace)
+    head, _, text = worker.status.console.partition("\n")
+    if not head.startswith("["):
+        reason = "none is kept: it is fetched once after a boot that failed, or a failing check"
+        return ConsoleText(worker=worker.name, reason=reason)
+    boot, _, read_at = head.strip("[]").partition(" read ")
+    return ConsoleText(worker=worker.name, boot=boot, read_at=read_at or None, text=text)

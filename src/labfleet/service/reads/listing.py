@@ -1,0 +1,253 @@
+"""Lists: filters, selectors, sorting over any field, cursors bound to their query.
+
+Read from the cache at a revision that has every earlier write. A cursor holds the last row's
+sort value and key, so rows that come or go between two pages neither repeat nor hide others
+(ux.md T29); used with another query it is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from labfleet.interfaces import store as stores
+from labfleet.kernel import ids
+from labfleet.resources import selectors
+from labfleet.resources.kinds import Kind
+from labfleet.resources.meta import Resource
+from labfleet.service.core import access, intake
+from labfleet.service.core.parts import Caller, Parts
+
+DEFAULT_LIMIT = 100
+TEXT_LIMIT = 256
+ALTERNATIVES = 4
+FILTERS = {
+    "phase": "status.phase",
+    "owner": "spec.owner",
+    "worker": "status.worker",
+    "pool": "spec.pool",
+    "definition": "spec.definition",
+    "cluster": "spec.cluster",
+}
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+Getter = Callable[[Resource], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What to list. `namespace` None means all; `sort` is a dotted path, `-` in front descends."""
+
+    namespace: str | None = None
+    selector: str = ""
+    filters: tuple[tuple[str, str], ...] = ()
+    sort: str = ""
+    limit: int = DEFAULT_LIMIT
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One page: the rows, the place in the log that it is true at, the next page, the count."""
+
+    items: tuple[Resource, ...]
+    at: stores.Cursor
+    next: str | None
+    total: int
+
+
+class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    query: str
+    missing: bool
+    rank: int
+    value: float | int | str
+    namespace: str
+    name: str
+
+
+async def listed(parts: Parts, caller: Caller, row: Kind, query: Query) -> Listed:
+    """Return one page of the objects that the caller sees, at most 1,000."""
+    access.demand(caller.principal, "read", row.name)
+    if not 1 <= query.limit <= stores.PAGE_LIMIT:
+        raise intake.invalid(("limit", f"must be 1 to {stores.PAGE_LIMIT}"))
+    wanted = _wanted(caller, row, query)
+    order = _order(row, query.sort)
+    mark = _mark(caller, row, query)
+    after = _place(query.cursor, mark)
+    await parts.fresh()
+    at = parts.cache.cursor
+    assert at is not None  # noqa: S101 - fresh() returns after the first list
+    matching = [obj for obj in parts.cache.all(row.type) if wanted(obj)]
+    ordered = [(order(obj), obj) for obj in matching]
+    if after is not None:
+        floor = _sort_key(after, descends=query.sort.startswith("-"))
+        ordered = [pair for pair in ordered if pair[0] > floor]
+    page = heapq.nsmallest(query.limit + 1, ordered, key=_first)
+    items = tuple(obj for _, obj in page[: query.limit])
+    more = None
+    if len(page) > query.limit:
+        more = _text(mark, _value(row, query.sort, items[-1]), items[-1])
+    return Listed(items=items, at=at, next=more, total=len(matching))
+
+
+@functools.cache
+def getter(kind: type, path: str) -> Getter | None:
+    """Return a reader of the field at a camelCase path, or None when a kind has no such field.
+
+    `metadata.labels.x` and other free mappings are followed by key. Fields of what may be
+    absent give None where it is; `a.b|c.d` gives the first that is there.
+    """
+    if "|" in path:
+        ways = path.split("|")
+        known = [r for r in (getter(kind, one) for one in ways[:ALTERNATIVES]) if r is not None]
+        return _first_of(known) if len(known) == len(ways) else None
+    steps: list[tuple[str, bool]] = []
+    shape: Any = msgspec.inspect.type_info(kind)
+    rest = path.split(".")
+    while rest:
+        options = shape.types if isinstance(shape, msgspec.inspect.UnionType) else (shape,)
+        struct = next((o for o in options if isinstance(o, msgspec.inspect.StructType)), None)
+        if struct is not None:
+            step = rest.pop(0)
+            field = next((f for f in struct.fields if f.encode_name == step), None)
+            if field is None:
+                return None
+            steps.append((field.name, False))
+            shape = field.type
+        elif any(isinstance(o, msgspec.inspect.DictType) for o in options):
+            steps.append((".".join(rest), True))
+            break
+        else:
+            return None
+
+    def read(obj: Any) -> Any:
+        for step, keyed in steps:
+            if obj is None:
+                return None
+            obj = obj.get(step) if keyed else getattr(obj, step)
+        return obj
+
+    return read
+
+
+def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], bool]:
+    owner = access.only_owner(caller.principal, row.name)
+    parsed = selectors.parse(query.selector) if query.selector else ()
+    tests: list[tuple[Getter, frozenset[str]]] = []
+    for name, value in query.filters:
+        read = getter(row.type, FILTERS[name])
+        if read is None:
+            raise intake.invalid((name, f"{row.plural} cannot be filtered by {name}"))
+        tests.append((read, frozenset(value.split(","))))
+
+    def wanted(obj: Resource) -> bool:
+        if query.namespace is not None and obj.metadata.namespace != query.namespace:
+            return False
+        if owner is not None and obj.spec.owner != owner:
+            return False
+        if parsed and not selectors.matches(parsed, obj.metadata.labels):
+            return False
+        return all(read(obj) in values for read, values in tests)
+
+    return wanted
+
+
+def _first_of(readers: Sequence[Getter]) -> Getter:
+    return lambda obj: next((v for v in (read(obj) for read in readers) if v is not None), None)
+
+
+def _order(row: Kind, sort: str) -> Callable[[Resource], Any]:
+    path = sort.removeprefix("-")
+    if path and getter(row.type, path) is None:
+        known = ["metadata.name", *(column.path for column in row.columns)]
+        what = f"{row.plural} have no {path[:80]!r}{intake.hint(path[:80], known)}"
+        raise intake.invalid(("sort", what), reason="UnknownField")
+
+    def order(obj: Resource) -> Any:
+        missing, rank, value = _value(row, sort, obj)
+        place = _Place("", missing, rank, value, obj.metadata.namespace, obj.name)
+        return _sort_key(place, descends=sort.startswith("-"))
+
+    return order
+
+
+def _value(row: Kind, sort: str, obj: Resource) -> tuple[bool, int, float | int | str]:
+    """Return a comparable form: unknown last, numbers and instants before text."""
+    path = sort.removeprefix("-")
+    read = getter(row.type, path) if path else None
+    value = None if read is None else read(obj)
+    if value is None:
+        return True, 0, 0
+    if isinstance(value, datetime):
+        # Microseconds as an integer: exact, so that a cursor finds its row again.
+        span = value - _EPOCH
+        return False, 0, (span.days * 86400 + span.seconds) * 1_000_000 + span.microseconds
+    if isinstance(value, bool | int | float):
+        return False, 0, int(value) if isinstance(value, bool) else value
+    if isinstance(value, str):
+        return False, 1, str(value)[:TEXT_LIMIT]
+    return False, 2, msgspec.json.encode(value).decode()[:TEXT_LIMIT]
+
+
+@functools.total_ordering
+class _Down:
+    """A value that sorts the other way round."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Down) and bool(self.value == other.value)
+
+    def __lt__(self, other: _Down) -> bool:
+        return bool(self.value > other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def _sort_key(place: _Place, *, descends: bool) -> tuple[Any, ...]:
+    pair = (place.rank, place.value)
+    return (place.missing, _Down(pair) if descends else pair, place.namespace, place.name)
+
+
+def _first(pair: tuple[Any, Resource]) -> Any:
+    return pair[0]
+
+
+def _mark(caller: Caller, row: Kind, query: Query) -> str:
+    owner = access.only_owner(caller.principal, row.name) or ""
+    said = (query.namespace or "", query.selector, query.sort, owner)
+    return ids.digest(row.name, *said, *(f"{name}={value}" for name, value in query.filters))[:16]
+
+
+def _text(mark: str, value: tuple[bool, int, float | int | str], last: Resource) -> str:
+    place = _Place(mark, *value, last.metadata.namespace, last.name)
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def _place(cursor: str, mark: str) -> _Place | None:
+    if not cursor:
+        return None
+    try:
+        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
+        place = msgspec.json.decode(
+            base64.b64decode(padded, altchars=b"-_", validate=True), type=_Place
+        )
+    except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError):
+        raise intake.invalid(("cursor", "is not one of ours"), reason="BadCursor") from None
+    if place.query != mark:
+        what = "belongs to another query; start again without it"
+        raise intake.invalid(("cursor", what), reason="BadCursor")
+    if (place.rank == 0) == isinstance(place.value, str):
+        raise intake.invalid(("cursor", "is not one of ours"), reason="BadCursor")
+    return place

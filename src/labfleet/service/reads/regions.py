@@ -1,0 +1,223 @@
+"""Regions: what discovery and garbage collection found, put together for people.
+
+Reading, and the one careful way to change what is remembered of a region. Nothing is scanned
+here; the controllers do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors, ids
+from labfleet.resources import conditions, kinds
+from labfleet.resources.leak import Leak
+from labfleet.resources.meta import Metadata, Record
+from labfleet.resources.region import Deed, Region, RegionStatus, Suspect
+from labfleet.resources.worker import Worker
+from labfleet.service.core import access, intake
+from labfleet.service.core.parts import Caller, Parts
+
+Change = Callable[[RegionStatus], RegionStatus]
+
+
+class RegionScan(Record, frozen=True, kw_only=True, rename=None):
+    """One region's last scan."""
+
+    region: str
+    runs: int
+    discovered: int
+    imported: int
+    foreign: int
+    foreign_ids: tuple[str, ...]
+    ignored: tuple[str, ...]
+    images: int
+    last_run_at: datetime | None
+    last_error: str
+
+
+class DiscoverySummary(Record, frozen=True, kw_only=True, rename=None):
+    """What discovery does and did, in seed 002's words (`/admin/stats`)."""
+
+    enabled: bool
+    paused: str | None
+    regions: tuple[str, ...]
+    ami_name_pattern: str
+    template: str | None
+    scan_interval_seconds: int
+    runs: int
+    total_discovered: int
+    total_imported: int
+    total_orphans_terminated: int
+    last_run_at: datetime | None
+    last_error: str
+    settings_source: str
+    scans: tuple[RegionScan, ...]
+
+
+class LeftBehind(Record, frozen=True, kw_only=True):
+    """One suspect with its region and age (seconds)."""
+
+    region: str
+    suspect: Suspect
+    age_seconds: int
+
+
+class GarbageSummary(Record, frozen=True, kw_only=True):
+    """What seems left behind, what happens next, what was ended, and lost licences."""
+
+    enabled: bool
+    dry_run: bool
+    paused: str | None
+    waits: dict[str, str]
+    suspects: tuple[LeftBehind, ...]
+    deeds: tuple[Deed, ...]
+    ended: int
+    leaks: int
+
+
+def discovery(parts: Parts, caller: Caller) -> DiscoverySummary:
+    """Return what discovery does and did."""
+    access.demand(caller.principal, "read", "Region")
+    wanted = parts.settings.now().discovery
+    scans = tuple(_scan(each) for each in _all(parts))
+    newest = max((each.last_run_at for each in scans if each.last_run_at), default=None)
+    troubles = [f"{each.region}: {each.last_error}" for each in scans if each.last_error]
+    sources = {each.status.scan.settings_source for each in _all(parts) if each.status.scan.runs}
+    return DiscoverySummary(
+        enabled=wanted.enabled,
+        paused=parts.settings.paused(),
+        regions=wanted.regions,
+        ami_name_pattern=wanted.ami_name_pattern,
+        template=wanted.template,
+        scan_interval_seconds=wanted.scan_interval_seconds,
+        runs=max((each.runs for each in scans), default=0),
+        total_discovered=sum(each.discovered for each in scans),
+        total_imported=sum(each.imported for each in scans),
+        total_orphans_terminated=sum(each.status.ended for each in _all(parts)),
+        last_run_at=newest,
+        last_error="; ".join(troubles),
+        settings_source=", ".join(sorted(sources)) or "default",
+        scans=scans,
+    )
+
+
+def garbage(parts: Parts, caller: Caller) -> GarbageSummary:
+    """Return every suspect, also records whose instance is not seen, and the last deeds."""
+    access.demand(caller.principal, "read", "Region")
+    wanted, now = parts.settings.now().garbage, parts.clock.now()
+    found = [
+        LeftBehind(region=each.name, suspect=suspect, age_seconds=_age(suspect, now))
+        for each in _all(parts)
+        for suspect in each.status.suspects
+    ]
+    found += [
+        _absent(each, now) for each in parts.cache.all(Worker) if each.status.ec2.absent_since
+    ]
+    deeds = sorted((deed for each in _all(parts) for deed in each.status.deeds), key=_at)
+    return GarbageSummary(
+        enabled=wanted.enabled,
+        dry_run=wanted.dry_run,
+        paused=parts.settings.paused(),
+        waits={each.name: each.status.waits for each in _all(parts) if each.status.waits},
+        suspects=tuple(found),
+        deeds=tuple(deeds[-50:]),
+        ended=sum(each.status.ended for each in _all(parts)),
+        leaks=len(parts.cache.all(Leak)),
+    )
+
+
+async def changed(
+    parts: Parts, name: str, change: Change
+) -> tuple[tuple[stores.Precondition, ...], tuple[stores.Write, ...]]:
+    """Return what must hold and be written so that a region's status changes with a commit."""
+    if intake.name_problem(name):
+        raise intake.invalid(("region", "is not a region's name"))
+    found = await parts.objects.get(Region, name) or fresh(parts, name)
+    status = change(found.status)
+    if status == found.status:
+        return (), ()
+    new = msgspec.structs.replace(found, status=status)
+    put = stores.Put(new.key, new.metadata.uid, kinds.encode(new), new.metadata.labels)
+    return (stores.AtRevision(new.key, found.revision),), (put,)
+
+
+def fresh(parts: Parts, name: str) -> Region:
+    """Return a region that is not stored yet."""
+    metadata = Metadata(
+        name=name, uid=parts.ids.uid(), generation=1, creation_timestamp=parts.clock.now()
+    )
+    return Region(metadata=metadata)
+
+
+async def resolve(
+    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, note: str = ""
+) -> Leak:
+    """Close a leak: a person has freed the licence. Gone when there is none.
+
+    The last event of the leak keeps who said so and the note.
+    """
+    access.demand(caller.principal, "delete", "Leak")
+    if len(note) > 400:
+        raise intake.invalid(("note", "at most 400 characters"))
+    found = None if intake.name_problem(name) else await parts.objects.get(Leak, name, namespace)
+    if found is None:
+        raise errors.Gone(f"leak {name[:80]!r} does not exist")
+    metadata = msgspec.structs.replace(
+        found.metadata, deletion_timestamp=parts.clock.now(), finalizers=()
+    )
+    gone = msgspec.structs.replace(found, metadata=metadata)
+    reason = f"Resolved: {note}" if note else "Resolved"
+    _, stored = await parts.objects.save(gone, cause=parts.cause(caller, reason))
+    return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+
+def _all(parts: Parts) -> list[Region]:
+    return sorted(parts.cache.all(Region), key=_name)
+
+
+def _name(region: Region) -> str:
+    return region.name
+
+
+def _at(deed: Deed) -> datetime:
+    return deed.at
+
+
+def _age(suspect: Suspect, now: datetime) -> int:
+    return max(0, int((now - suspect.since).total_seconds()))
+
+
+def _scan(region: Region) -> RegionScan:
+    scan = region.status.scan
+    return RegionScan(
+        region=region.name,
+        runs=scan.runs,
+        discovered=scan.discovered,
+        imported=scan.imported,
+        foreign=scan.foreign,
+        foreign_ids=scan.foreign_ids,
+        ignored=region.status.ignored,
+        images=len(region.status.images),
+        last_run_at=scan.last_run_at,
+        last_error=scan.last_error,
+    )
+
+
+def _absent(worker: Worker, now: datetime) -> LeftBehind:
+    machine, since = worker.spec.machine, worker.status.ec2.absent_since or now
+    told = conditions.find(worker.status.conditions, "CMLReady")
+    answers = told is not None and told.status == "True" and worker.status.cml.ready is True
+    suspect = Suspect(
+        kind="worker",
+        id=ids.slug(worker.name),
+        name=worker.status.ec2.instance_id or "",
+        since=since,
+        why="EC2 does not show its instance",
+        next="nothing while its CML answers" if answers else "ended when EC2 says so again",
+    )
+    region = "" if machine is None else machine.aws.region
+    return LeftBehind(region=region, suspect=suspect, age_seconds=_age(suspect, now))

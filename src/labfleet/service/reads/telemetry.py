@@ -1,0 +1,225 @@
+"""Reading telemetry: the newest sample of a worker, how old it is, and why values are unknown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+
+import msgspec
+
+from labfleet.decisions import vitals
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.resources import alerts, fleet_alerts, kinds
+from labfleet.resources.leak import Leak
+from labfleet.resources.meta import Record
+from labfleet.resources.session import Session
+from labfleet.resources.telemetry import ProviderPoint, Sample
+from labfleet.resources.worker import Health, ScheduledEvent, Worker, WorkerPhase
+from labfleet.service.core import access
+from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.verbs import lifecycle as verbs
+
+LISTED = 1000
+
+NOT_TOLD = "the server does not tell"
+"""Reason of a null that nobody gave another one, such as a flag that only later releases have."""
+
+UNITS = {
+    "cpuCount": "CPUs",
+    "cpuPercent": "percent of the whole host, 0-100",
+    "memory, disk, controllerDisk": "bytes",
+    "allocatedCpus": "vCPUs of running nodes",
+    "allocatedMemoryMib": "MiB",
+    "uptimeSeconds": "seconds since the instance's launch",
+    "load": "load averages over 1, 5 and 15 minutes",
+}
+
+
+class ProviderReading(Record, frozen=True, kw_only=True):
+    """What EC2 and CloudWatch say of the machine; null was not told.
+
+    Checks: ok, impaired, insufficient-data, initializing, not-applicable. `points` are
+    CloudWatch's newest, oldest first; none when it is switched off.
+    """
+
+    state: str | None = None
+    system_check: str | None = None
+    instance_check: str | None = None
+    events: tuple[ScheduledEvent, ...] = ()
+    points: tuple[ProviderPoint, ...] = ()
+
+
+class Reading(Record, frozen=True, kw_only=True):
+    """The newest numbers, each with source, age and freshness, and the newest sample whole.
+
+    `numbers` are those that count: CML's before CloudWatch's. `sample` is null when this
+    process has none, with `reason`. `unknown`: path of each null value of the sample -> why.
+    """
+
+    worker: str
+    fresh: bool
+    age_seconds: float | None = None
+    reason: str = ""
+    health: Health = Health.UNKNOWN
+    numbers: dict[str, vitals.Number] = {}
+    provider: ProviderReading = ProviderReading()
+    unknown: dict[str, str] = {}
+    units: dict[str, str] = msgspec.field(default_factory=UNITS.copy)
+    sample: Sample | None = None
+
+
+class Vitals(Record, frozen=True, kw_only=True):
+    """One worker in the list of all: its numbers and how many alerts of it are raised."""
+
+    worker: str
+    phase: WorkerPhase
+    health: Health
+    sessions: int
+    alerts: tuple[str, ...] = ()
+    numbers: dict[str, vitals.Number] = {}
+
+
+async def newest(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> Reading:
+    """Return a worker's newest numbers; Gone when there is no such worker."""
+    access.demand(caller.principal, "read", "Worker")
+    return of(parts, await verbs.found(parts, caller, Worker, name, namespace))
+
+
+def of(parts: Parts, worker: Worker) -> Reading:
+    """Return the newest numbers of a worker as this process has them."""
+    sample, ec2 = parts.samples.newest(worker.name), worker.status.ec2
+    numbers = numbers_of(parts, worker)
+    provider = ProviderReading(
+        state=ec2.state,
+        system_check=ec2.system_check,
+        instance_check=ec2.instance_check,
+        events=ec2.events,
+        points=tuple(parts.samples.points(worker.name)),
+    )
+    if sample is None:
+        return Reading(
+            worker=worker.name,
+            fresh=False,
+            reason=_missing(worker),
+            health=worker.status.health,
+            numbers=numbers,
+            provider=provider,
+        )
+    age = max(parts.clock.now() - sample.at, timedelta(0))
+    fresh = age <= timedelta(seconds=vitals.FRESH_LOOKS * _poll(parts))
+    return Reading(
+        worker=worker.name,
+        fresh=fresh,
+        age_seconds=round(age.total_seconds(), 1),
+        reason="" if fresh else f"last measured {age.total_seconds():.0f} s ago",
+        health=worker.status.health,
+        numbers=numbers,
+        provider=provider,
+        unknown=unknown(sample),
+        sample=sample,
+    )
+
+
+async def all_vitals(parts: Parts, caller: Caller) -> tuple[tuple[Vitals, ...], int]:
+    """Return living workers' numbers, the busiest first.
+
+    At most `LISTED`, and how many were left out.
+    """
+    access.demand(caller.principal, "read", "Worker")
+    await parts.fresh()
+    ended = WorkerPhase.TERMINATED
+    here = Counter(
+        each.status.worker
+        for each in parts.cache.all(Session)
+        if each.status.phase in session_phases.BOUND
+    )
+    found = [
+        Vitals(
+            worker=each.name,
+            phase=each.status.phase,
+            health=each.status.health,
+            sessions=here[each.name],
+            alerts=tuple(row.condition for row in alerts.raised(each.name, each.status.conditions)),
+            numbers=numbers_of(parts, each),
+        )
+        for each in parts.cache.all(Worker)
+        if each.status.phase is not ended
+    ]
+    return tuple(sorted(found, key=_busiest)[:LISTED]), max(0, len(found) - LISTED)
+
+
+def _busiest(each: Vitals) -> tuple[float, str]:
+    cpu = each.numbers["cpu"].value
+    return (1.0 if cpu is None else -cpu), each.worker
+
+
+def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
+    """Return what is raised on anything that the caller may read, the gravest first.
+
+    At most `LISTED`, and how many were left out. A licence that leaked is said once: by its
+    Leak, which stays when the worker is gone.
+    """
+    access.demand(caller.principal, "read", "Worker")
+    found = [
+        row
+        for kind in fleet_alerts.KINDS
+        if access.may(caller.principal, "read", kind)
+        for each in parts.cache.all(kinds.KINDS[kind].type)
+        for row in fleet_alerts.raised(each)
+    ]
+    leaked = {each.spec.worker_uid or each.spec.worker for each in parts.cache.all(Leak)}
+    for each in parts.cache.all(Worker):
+        found += (
+            row
+            for row in alerts.raised(each.name, each.status.conditions)
+            if row.condition != fleet_alerts.LEAKED
+            or not leaked.intersection({each.metadata.uid, each.name})
+        )
+    return tuple(sorted(found, key=alerts.gravity)[:LISTED]), max(0, len(found) - LISTED)
+
+
+def numbers_of(parts: Parts, worker: Worker) -> dict[str, vitals.Number]:
+    """Return the worker's numbers as this process knows them."""
+    return vitals.numbers(
+        parts.samples.newest(worker.name),
+        parts.samples.points(worker.name),
+        parts.clock.now(),
+        poll=_poll(parts),
+        missing=_missing(worker),
+    )
+
+
+def _poll(parts: Parts) -> float:
+    return float(parts.settings.now().monitoring.poll_interval_seconds)
+
+
+def _missing(worker: Worker) -> str:
+    return (
+        f"no sample here: {worker.name} is {worker.status.phase}, and samples live in the "
+        "process that leads the worker controller, since its start"
+    )
+
+
+def unknown(sample: Sample) -> dict[str, str]:
+    """Return the path of every null value with its reason, of the sample and its parts."""
+    made = dict.fromkeys(_nulls(sample), NOT_TOLD) | sample.gaps
+    for name in ("stats", "health", "licence"):
+        part = getattr(sample, name)
+        if part is not None:
+            made |= {f"{name}.{path}": why for path, why in part.gaps.items()}
+    return dict(sorted(made.items()))
+
+
+def _nulls(value: object, path: str = "") -> Iterator[str]:
+    """Yield the path of each null in records and maps; a release does not tell all of them."""
+    if value is None:
+        yield path
+        return
+    if isinstance(value, msgspec.Struct):
+        names = (name for name in value.__struct_fields__ if name != "gaps")
+        parts = [(name, getattr(value, name)) for name in names]
+    else:
+        parts = list(value.items()) if isinstance(value, dict) else []
+    for name, part in parts:
+        yield from _nulls(part, f"{path}.{name}" if path else name)

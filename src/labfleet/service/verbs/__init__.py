@@ -1,0 +1,1 @@
+"""What can be done: objects of any kind, verbs on workers and sessions, reports, admission."""

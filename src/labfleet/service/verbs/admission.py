@@ -1,0 +1,183 @@
+"""Admission of simulations to clusters: ask, report the end, expire what was forgotten.
+
+The answer is recorded as a Simulation in the commit that holds its capacity; the cluster's
+ledger row makes two racing requests decide one after the other (seed 004, in its thin form).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from labfleet.decisions import admission
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources.amounts import Reservation
+from labfleet.resources.cluster import (
+    Cluster,
+    Simulation,
+    SimulationPhase,
+    SimulationSpec,
+    SimulationStatus,
+)
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Metadata
+from labfleet.service.core import access, idempotency, intake, ledger_rows
+from labfleet.service.core.parts import Caller, Parts, retried
+from labfleet.service.kinds.ruled import referred, with_status
+from labfleet.service.verbs import lifecycle as verbs
+
+GRACE = timedelta(minutes=10)
+PARAMS_BYTES = 64 * 1024
+_FIELDS = ("cluster", "params", "cost", "durationSeconds", "owner")
+
+
+async def request_run(
+    parts: Parts,
+    caller: Caller,
+    body: Mapping[str, Any],
+    *,
+    namespace: str = "default",
+    key: str | None = None,
+) -> Simulation:
+    """Decide whether a simulation may run now; the answer is in its status.
+
+    `body` has the fields of a Simulation's spec. Approved ones hold their cost until the end
+    is reported, and at most for their duration and a grace. Denied ones are kept as records.
+    """
+    access.demand(caller.principal, "admit", "Simulation")
+    unknown = [name for name in body if name not in _FIELDS]
+    if unknown:
+        first = unknown[0]
+        raise intake.invalid((first[:64], f"unknown key{intake.hint(first[:64], list(_FIELDS))}"))
+    found = idempotency.memo(caller, key, "request_run", namespace, body)
+    if found is not None:
+        before = await idempotency.replayed(parts, found, "Simulation")
+        if isinstance(before, Simulation):
+            return before
+    spec = _spec(caller, body)
+
+    async def attempt() -> Simulation:
+        revision = await parts.fresh()
+        cluster = await referred(parts, Cluster, spec.cluster, namespace, "cluster")
+        made = _decided(parts, spec, cluster, revision, namespace)
+        row = ledger_rows.of(cluster.key)
+        held = made.status.reservation is not None
+        conditions: tuple[stores.Precondition, ...] = (
+            stores.AtRevision(cluster.key, cluster.revision),
+        )
+        writes: tuple[stores.Write, ...] = ()
+        if held:
+            conditions = (*conditions, ledger_rows.untouched(row, revision))
+            writes = (ledger_rows.touch(row),)
+        if found is not None:
+            writes = (*writes, found.write(parts, made))
+        reason = "Approved" if held else "Denied"
+        try:
+            _, stored = await parts.objects.save(
+                made, cause=parts.cause(caller, reason), preconditions=conditions, writes=writes
+            )
+        except errors.Conflict:
+            again = found and await idempotency.replayed(parts, found, "Simulation")
+            if isinstance(again, Simulation):
+                return again
+            raise
+        return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+    async with parts.turns.of(ledger_rows.row("Cluster", spec.cluster, namespace)):
+        return await retried(attempt)
+
+
+async def simulation_complete(
+    parts: Parts, caller: Caller, simulation_id: str, namespace: str = "default"
+) -> Simulation:
+    """Give a simulation's capacity back; fine when that was done; Gone for an unknown id."""
+    access.demand(caller.principal, "admit", "Simulation")
+    return await _ended(parts, caller, simulation_id, namespace, SimulationPhase.COMPLETED)
+
+
+async def expire(parts: Parts, caller: Caller, fence: stores.Fence | None = None) -> int:
+    """End every approval whose duration and grace are over; return how many.
+
+    A caller that died would hold capacity for ever otherwise. A controller calls it.
+    """
+    now = parts.clock.now()
+    count = 0
+    for each in parts.cache.all(Simulation):
+        held = each.status.reservation
+        if each.status.phase is not SimulationPhase.APPROVED or held is None:
+            continue
+        if held.end is not None and held.end <= now:
+            phase, space = SimulationPhase.EXPIRED, each.metadata.namespace
+            await _ended(parts, caller, each.name, space, phase, fence=fence)
+            count += 1
+    return count
+
+
+async def _ended(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str,
+    phase: SimulationPhase,
+    *,
+    fence: stores.Fence | None = None,
+) -> Simulation:
+    async def attempt() -> Simulation:
+        old = await verbs.found(parts, caller, Simulation, name, namespace)
+        if old.status.phase is not SimulationPhase.APPROVED:
+            return old
+        new = with_status(old, phase=phase, reservation=None, completed_at=parts.clock.now())
+        reason = "Completed" if phase is SimulationPhase.COMPLETED else "ApprovalExpired"
+        _, stored = await parts.objects.save(new, cause=parts.cause(caller, reason), fence=fence)
+        return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+    return await retried(attempt)
+
+
+def _spec(caller: Caller, body: Mapping[str, Any]) -> SimulationSpec:
+    raw = intake.shaped(KINDS["Simulation"], {"metadata": {"name": "x"}, "spec": dict(body)})
+    spec = intake.typed(KINDS["Simulation"], raw).spec
+    assert isinstance(spec, SimulationSpec)  # noqa: S101 - typed() made a Simulation
+    if len(msgspec.json.encode(spec.params)) > PARAMS_BYTES:
+        raise intake.invalid(("params", f"at most {PARAMS_BYTES} bytes"))
+    return msgspec.structs.replace(spec, owner=spec.owner or caller.principal.name)
+
+
+def _decided(
+    parts: Parts, spec: SimulationSpec, cluster: Cluster, revision: int, namespace: str
+) -> Simulation:
+    now, uid = parts.clock.now(), parts.ids.uid()
+    name = f"sim-{uid.replace('-', '')[:20]}"
+    holding = [
+        each.status.reservation
+        for each in parts.cache.all(Simulation)
+        if each.spec.cluster == cluster.name
+        and each.metadata.namespace == namespace
+        and each.status.reservation is not None
+    ]
+    decision = admission.admit(
+        spec.cost,
+        cluster=cluster.name,
+        target=admission.targets(cluster.spec),
+        active=holding,
+        now=now,
+        revision=revision,
+    )
+    approved = decision.outcome == "approved"
+    end = now + timedelta(seconds=spec.duration_seconds) + GRACE
+    held = Reservation(holder=name, amounts=spec.cost, start=now, end=end)
+    status = SimulationStatus(
+        phase=SimulationPhase.APPROVED if approved else SimulationPhase.DENIED,
+        decision=decision,
+        reservation=held if approved else None,
+        decided_at=now,
+        observed_generation=1,
+    )
+    metadata = Metadata(
+        name=name, namespace=namespace, uid=uid, generation=1, creation_timestamp=now
+    )
+    return Simulation(metadata=metadata, spec=spec, status=status)

@@ -1,0 +1,310 @@
+"""Import what discovery found, and adopt a server so that it is managed from then on.
+
+One verb for the controller and for the internal route. Importing makes observed workers;
+adopting says that a machine is ours to stop and end, and the worker controller then puts our
+owner tags on it (ADR-012, ADR-014, aws.md 7.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from labfleet.decisions import discovery
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.interfaces import store as stores
+from labfleet.interfaces.compute import Instance
+from labfleet.kernel import ids
+from labfleet.resources import aws_limits
+from labfleet.resources.machine import CmlSettings, Machine, TlsSettings
+from labfleet.resources.meta import Metadata, SecretRef
+from labfleet.resources.region import Region
+from labfleet.resources.template import Template
+from labfleet.resources.worker import (
+    Ec2Status,
+    Origin,
+    Worker,
+    WorkerPhase,
+    WorkerSpec,
+    WorkerStatus,
+)
+from labfleet.service.core import access, intake, ledger_rows
+from labfleet.service.core.parts import Caller, Parts, Refused, retried
+from labfleet.service.kinds import machine_rules, origin_rules
+from labfleet.service.kinds.ruled import referred
+from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import objects
+
+BATCH = 100
+FOUND_LIMIT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a scan: new workers' names, and whom it left alone."""
+
+    total_found: int
+    names: tuple[str, ...] = ()
+    known: int = 0
+    ours: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+async def bulk_import(
+    parts: Parts,
+    caller: Caller,
+    found: Sequence[Instance],
+    *,
+    region: str,
+    source: str,
+    installation: str | None = None,
+    fence: stores.Fence | None = None,
+) -> Imported:
+    """Make observed workers of instances that nobody has; known ones stay as they are.
+
+    Asked again, or twice at once, it makes each worker once. Invalid without a template.
+    """
+    access.demand(caller.principal, "create", "Worker")
+    if len(found) > FOUND_LIMIT:
+        raise intake.invalid(("discovered_instances", f"at most {FOUND_LIMIT}"))
+    if not aws_limits.REGION.fullmatch(region):
+        raise intake.invalid(("aws_region", "is not a region's name"))
+    names: list[str] = []
+
+    async def attempt() -> tuple[discovery.Sorted[Instance], bool]:
+        revision = await parts.fresh()
+        kept = await parts.objects.get(Region, region)
+        groups = discovery.sort(
+            found,
+            known=_known(parts),
+            ignored=() if kept is None else kept.status.ignored,
+            installation=installation,
+        )
+        if not groups.fresh:
+            return groups, False
+        template = await _template(parts)
+        batch = groups.fresh[:BATCH]
+        made = _workers(parts, template, batch, region, source)
+        row = ledger_rows.row("region", region)
+        await parts.objects.save(
+            *made,
+            cause=parts.cause(caller, "Imported"),
+            preconditions=(ledger_rows.untouched(row, revision),),
+            writes=(ledger_rows.touch(row),),
+            fence=fence,
+        )
+        names.extend(each.name for each in made)
+        return groups, len(groups.fresh) > BATCH
+
+    groups, more = await retried(attempt)
+    first = groups
+    while more:
+        groups, more = await retried(attempt)
+    return Imported(
+        total_found=len(found),
+        names=tuple(names),
+        known=len(first.known),
+        ours=tuple(each.id for each in first.ours),
+        foreign=tuple(each.id for each in first.foreign),
+        ignored=tuple(each.id for each in first.ignored),
+    )
+
+
+async def adopt(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str = "default",
+    *,
+    template: str | None = None,
+    login: CmlSettings | None = None,
+) -> Worker:
+    """Make an observed worker a managed one; one that is managed stays as it is.
+
+    A template, or a login, that is given takes the place of the worker's. Refused when we
+    launched it ourselves. After a claim that was refused, it is tried again.
+    """
+    _person(caller)
+
+    async def attempt() -> Worker:
+        old = await verbs.found(parts, caller, Worker, name, namespace)
+        origin = old.spec.origin
+        if origin is None:
+            raise Refused(f"worker {name!r} was launched by us; it is ours", reason="NotImported")
+        if old.status.phase is WorkerPhase.TERMINATED:
+            raise Refused(f"worker {name!r} has ended", reason="WorkerEnding")
+        if old.deleting:
+            raise Refused(f"worker {name!r} is being deleted", reason="WorkerEnding")
+        if not phases.observed(old) and template is None and login is None:
+            return old
+        told = f"adopted by {caller.principal.name} at {parts.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+        spec = msgspec.structs.replace(
+            old.spec, origin=msgspec.structs.replace(origin, managed=True, source=told)
+        )
+        if template is not None:
+            made = await _named(parts, template, namespace)
+            spec = msgspec.structs.replace(spec, template=made.name, machine=made.spec.machine)
+        if login is not None and spec.machine is not None:
+            spec = msgspec.structs.replace(spec, machine=_logged_in(spec.machine, login))
+        metadata = msgspec.structs.replace(old.metadata, generation=old.metadata.generation + 1)
+        new = origin_rules.filled(
+            msgspec.structs.replace(old, metadata=metadata, spec=spec), origin
+        )
+        _, stored = await parts.objects.save(new, cause=parts.cause(caller, "Adopted"))
+        return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+    return await retried(attempt)
+
+
+async def adopt_instance(
+    parts: Parts,
+    caller: Caller,
+    instance_id: str,
+    *,
+    region: str,
+    template: str,
+    name: str | None = None,
+    namespace: str = "default",
+) -> Worker:
+    """Adopt an instance by its id, whether a worker has it already or not."""
+    _person(caller)
+    origin = Origin(
+        kind="imported",
+        instance_id=instance_id,
+        region=region,
+        managed=True,
+        source=f"adopted by {caller.principal.name}",
+    )
+    await parts.fresh()
+    known = origin_rules.twin(parts, origin)
+    if known is not None:
+        there = None if known.spec.machine is None else known.spec.machine.aws.region
+        if there not in {None, region}:
+            raise Refused(f"worker {known.name!r} has it, in {there}", reason="AlreadyExists")
+        return await adopt(parts, caller, known.name, known.metadata.namespace, template=template)
+    taken = {each.name for each in parts.cache.all(Worker)}
+    chosen = name or discovery.worker_name(instance_id, None, taken)
+    spec = WorkerSpec(template=template, origin=origin)
+    return await _add(parts, caller, chosen, namespace, spec)
+
+
+async def adopt_server(
+    parts: Parts,
+    caller: Caller,
+    url: str,
+    *,
+    template: str | None = None,
+    username: str = "admin",
+    password: SecretRef | None = None,
+    fingerprint: str | None = None,
+    name: str | None = None,
+    namespace: str = "default",
+) -> Worker:
+    """Adopt a CML server at an address; it needs a template, or a login of its own."""
+    _person(caller)
+    plain = url.rstrip("/")
+    problem = machine_rules.url_problem(plain)
+    if problem is not None:
+        raise intake.invalid(("url", problem), reason="UnsafeUrl")
+    origin = Origin(
+        kind="external",
+        url=plain,
+        managed=True,
+        source=f"adopted by {caller.principal.name}",
+    )
+    await parts.fresh()
+    known = origin_rules.twin(parts, origin)
+    if template is not None and password is not None:
+        raise intake.invalid(("template", "give a template, or username and password, not both"))
+    login = None
+    if password is not None:
+        tls = TlsSettings(fingerprint=fingerprint)
+        login = CmlSettings(admin_username=username, admin_password=password, tls=tls)
+    if known is not None:
+        space = known.metadata.namespace
+        return await adopt(parts, caller, known.name, space, template=template, login=login)
+    if template is None and login is None:
+        raise intake.invalid(("template", "give a template, or username and password"))
+    machine = None if login is None else Machine(cml=login)
+    spec = WorkerSpec(template=template, machine=machine, origin=origin)
+    return await _add(parts, caller, name or _name_of(parts, plain), namespace, spec)
+
+
+def _person(caller: Caller) -> None:
+    """Leave adoption to operators and admins: it sends a password of ours to an address.
+
+    Another service may report and import what discovery found, with the settings' template.
+    """
+    access.demand(caller.principal, "update", "Worker")
+
+
+def _logged_in(machine: Machine, login: CmlSettings) -> Machine:
+    """Return the machine with another login and certificate; all else of it stays."""
+    cml = msgspec.structs.replace(
+        machine.cml,
+        admin_username=login.admin_username,
+        admin_password=login.admin_password,
+        tls=msgspec.structs.replace(machine.cml.tls, fingerprint=login.tls.fingerprint),
+    )
+    return msgspec.structs.replace(machine, cml=cml)
+
+
+def _name_of(parts: Parts, url: str) -> str:
+    """Return a name from an address's host, with its port when another server has that."""
+    where = url.partition("://")[2].partition("/")[0]
+    chosen = ids.slug(where.partition(":")[0] or url)
+    taken = {each.name for each in parts.cache.all(Worker)}  # one name for all namespaces
+    return ids.slug(where) if chosen in taken else chosen
+
+
+async def _add(parts: Parts, caller: Caller, name: str, namespace: str, spec: WorkerSpec) -> Worker:
+    access.demand(caller.principal, "create", "Worker")
+    problem = intake.name_problem(name)
+    if problem:
+        raise intake.invalid(("name", problem))
+    made = Worker(metadata=Metadata(name=name, namespace=namespace), spec=spec)
+    return await objects.add(parts, caller, made, reason="Adopted")
+
+
+def _known(parts: Parts) -> set[str]:
+    """Return the ids of instances that some worker has, also one that ended."""
+    found = set()
+    for each in parts.cache.all(Worker):
+        origin = each.spec.origin
+        found |= {each.status.ec2.instance_id, origin and origin.instance_id}
+    return {each for each in found if each}
+
+
+def _workers(
+    parts: Parts, template: Template, batch: Sequence[Instance], region: str, source: str
+) -> list[Worker]:
+    taken = {each.name for each in parts.cache.all(Worker)}
+    names = discovery.names_for(((each.id, each.tags.get("Name")) for each in batch), taken)
+    now = parts.clock.now()
+    made = []
+    for each in batch:
+        origin = Origin(kind="imported", instance_id=each.id, region=region, source=source[:200])
+        worker = Worker(
+            metadata=Metadata(
+                name=names[each.id], uid=parts.ids.uid(), generation=1, creation_timestamp=now
+            ),
+            spec=WorkerSpec(template=template.name, machine=template.spec.machine, origin=origin),
+            status=WorkerStatus(phase_since=now, ec2=Ec2Status(instance_id=each.id)),
+        )
+        made.append(origin_rules.filled(worker, origin))
+    return made
+
+
+async def _template(parts: Parts) -> Template:
+    named = parts.settings.now().discovery.template
+    if named is None:
+        what = "name the template whose CML access imported workers get"
+        raise intake.invalid(("settings.discovery.template", what), reason="NoTemplate")
+    return await _named(parts, named, "default")
+
+
+async def _named(parts: Parts, name: str, namespace: str) -> Template:
+    return await referred(parts, Template, name, namespace, "template")

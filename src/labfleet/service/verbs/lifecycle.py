@@ -1,0 +1,322 @@
+"""Verbs on workers and sessions: drain, cordon, what to become; cancel, extend, observe.
+
+Each reads the object, judges, and writes it once; asked again it changes nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Literal, TypeVar
+
+import msgspec
+
+from labfleet.decisions import parking
+from labfleet.kernel import errors
+from labfleet.resources.meta import Resource
+from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.worker import Drain, Worker, WorkerPhase
+from labfleet.service.core import access, idempotency, intake
+from labfleet.service.core.parts import Caller, Parts, Refused, retried
+from labfleet.service.kinds import origin_rules, session_rules
+from labfleet.service.kinds.ruled import Ruled, with_spec
+
+R = TypeVar("R", bound=Resource)
+TEXT_LIMIT = 1024
+DRAIN_SECONDS = 14400
+_ENDED = frozenset({WorkerPhase.TERMINATED, WorkerPhase.TERMINATING_EC2})
+
+
+async def found(
+    parts: Parts, caller: Caller, kind: type[R], name: str, namespace: str = "default"
+) -> R:
+    """Return the object that the caller sees under this name or uid; Gone when there is none."""
+    obj = None
+    if not intake.name_problem(name) and not intake.name_problem(namespace):
+        obj = await parts.objects.get(kind, name, namespace)
+        if obj is None and len(name) == 36:
+            # The routes that the seeds name address things by id.
+            known = [each for each in parts.cache.all(kind) if each.metadata.uid == name]
+            obj = (
+                await parts.objects.get(kind, known[0].name, known[0].metadata.namespace)
+                if known
+                else None
+            )
+    if obj is None or not access.sees(caller.principal, obj):
+        raise errors.Gone(f"{kind.__name__.lower()} {name[:80]!r} does not exist")
+    return obj
+
+
+async def drain(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str = "default",
+    *,
+    deadline: datetime | None = None,
+    reason: str = "",
+    force: bool = False,
+) -> Worker:
+    """Ask for a worker to be emptied; a second drain replaces the first's deadline and reason.
+
+    Without a deadline the worker's own drain limit counts from now. Refused when it ended.
+    """
+    _short(reason)
+    now = parts.clock.now()
+    if deadline is not None and deadline.tzinfo is None:
+        raise intake.invalid(("deadline", "give a time zone, for example 2026-11-27T09:00:00Z"))
+    if deadline is not None and deadline <= now:
+        raise intake.invalid(("deadline", "must be in the future"))
+
+    async def change(old: Worker) -> Ruled:
+        _alive(old)
+        limit = DRAIN_SECONDS if old.spec.machine is None else old.spec.machine.limits.drain
+        wanted = Drain(
+            deadline=deadline or now + timedelta(seconds=limit),
+            reason=reason,
+            requested_by=caller.principal.name,
+            force=force,
+        )
+        return Ruled(with_spec(old, drain=wanted))
+
+    return await changed(
+        parts, caller, Worker, (name, namespace), action="drain", reason="DrainAsked", change=change
+    )
+
+
+async def cancel_drain(
+    parts: Parts, caller: Caller, name: str, namespace: str = "default"
+) -> Worker:
+    """Take a drain back; Refused when the worker is on its way out anyway."""
+
+    async def change(old: Worker) -> Ruled:
+        if old.spec.drain is not None and (old.spec.desired != "Ready" or old.deleting):
+            message = f"worker {name!r} is to be {old.spec.desired}; its drain cannot be taken back"
+            raise Refused(message, reason="WorkerEnding")
+        return Ruled(with_spec(old, drain=None))
+
+    where = (name, namespace)
+    return await changed(
+        parts, caller, Worker, where, action="drain", reason="DrainCancelled", change=change
+    )
+
+
+async def change_drain(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str = "default",
+    *,
+    deadline: datetime | None = None,
+    force: bool | None = None,
+) -> Worker:
+    """Move the deadline of a drain that is under way, or have it end what still runs.
+
+    `force` without a deadline ends it now. Refused (NotDraining) when nobody asked for a drain.
+    """
+    if deadline is None and force is None:
+        raise intake.invalid(("deadline", "say what to change: deadline or force"))
+    now = parts.clock.now()
+    if deadline is not None and deadline.tzinfo is None:
+        raise intake.invalid(("deadline", "give a time zone, for example 2026-11-27T09:00:00Z"))
+    if deadline is not None and deadline <= now:
+        raise intake.invalid(("deadline", "must be in the future"))
+
+    async def change(old: Worker) -> Ruled:
+        _alive(old)
+        drain = old.spec.drain or _implied(old)
+        if drain is None:
+            raise Refused(f"nobody asked for {name!r} to be drained", reason="NotDraining")
+        at = deadline or drain.deadline
+        if force and deadline is None:
+            at = min(at, now)
+        wanted = msgspec.structs.replace(
+            drain,
+            deadline=at,
+            force=drain.force if force is None else force,
+            requested_by=caller.principal.name,
+        )
+        return Ruled(with_spec(old, drain=wanted))
+
+    where = (name, namespace)
+    reason = "DrainForced" if force else "DrainExtended"
+    return await changed(parts, caller, Worker, where, action="drain", reason=reason, change=change)
+
+
+def _implied(worker: Worker) -> Drain | None:
+    """Return the drain that a wish to stop or end a worker brings with it."""
+    if worker.spec.desired == "Ready" and not worker.deleting:
+        return None
+    limit = DRAIN_SECONDS if worker.spec.machine is None else worker.spec.machine.limits.drain
+    since = worker.status.phase_since
+    if since is None:
+        return None
+    return Drain(deadline=since + timedelta(seconds=limit), reason=f"to be {worker.spec.desired}")
+
+
+async def cordon(
+    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, closed: bool = True
+) -> Worker:
+    """Close a worker for new sessions, or open it again; what runs goes on."""
+
+    async def change(old: Worker) -> Ruled:
+        return Ruled(with_spec(old, cordoned=closed))
+
+    reason = "Cordoned" if closed else "Uncordoned"
+    return await changed(
+        parts, caller, Worker, (name, namespace), action="drain", reason=reason, change=change
+    )
+
+
+async def desire(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str = "default",
+    *,
+    desired: Literal["Ready", "Stopped", "Terminated"],
+) -> Worker:
+    """Say what a worker shall become; Refused when Terminated was said before.
+
+    Ready, said of a FAILED worker, asks it to try again.
+    """
+
+    async def change(old: Worker) -> Ruled:
+        if old.spec.desired == "Terminated" and desired != "Terminated":
+            raise Refused(f"worker {name!r} is being terminated", reason="WorkerEnding")
+        origin_rules.may_become(old, desired)
+        again = desired == "Ready" and old.status.phase is WorkerPhase.FAILED
+        counted = _counted(old, desired, caller.principal.name, parts.clock.now())
+        return Ruled(with_spec(counted, desired=desired, retries=old.spec.retries + again))
+
+    where = (name, namespace)
+    return await changed(
+        parts, caller, Worker, where, action="drain", reason=f"Desired{desired}", change=change
+    )
+
+
+def _counted(worker: Worker, desired: str, by: str, now: datetime) -> Worker:
+    """Return the worker with a pause or resume by people counted; theirs outweighs a rule's."""
+    theirs = worker.spec.desired == "Stopped" and not parking.auto_stopped(worker)
+    if desired == "Stopped" and not theirs:
+        return parking.paused(worker, now, by=by, reason="manual", auto=False)
+    if desired == "Ready" and worker.spec.desired == "Stopped":
+        return parking.resumed(worker, now, auto=False)
+    return worker
+
+
+async def cancel(
+    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, reason: str = ""
+) -> Session:
+    """End a session before its time, in every phase; an ended one stays as it is."""
+    _short(reason)
+
+    async def change(old: Session) -> Ruled:
+        if old.spec.cancel is not None or old.status.phase in TERMINAL:
+            return Ruled(old)
+        return Ruled(session_rules.cancelled(parts, caller, old, reason))
+
+    where = (name, namespace)
+    return await changed(
+        parts, caller, Session, where, action="cancel", reason="CancelAsked", change=change
+    )
+
+
+async def extend(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str = "default",
+    *,
+    end: datetime | None = None,
+    by: timedelta | None = None,
+    key: str | None = None,
+) -> Session:
+    """Move a session's end to a later instant, or by a span, with the capacity for it.
+
+    Invalid when it is not later or too long; Refused (NoCapacity, SlotOver) when it cannot be.
+    `key` makes a repeated `by` count once.
+    """
+    if (end is None) == (by is None):
+        raise intake.invalid(("end", "give exactly one of end and bySeconds"))
+    memo = idempotency.memo(caller, key, "extend", namespace, name, end, by)
+
+    async def change(old: Session) -> Ruled:
+        if memo is not None and await idempotency.replayed(parts, memo, "Session") is not None:
+            return Ruled(old)
+        before = old.status.end or old.spec.slot.end
+        later = end if by is None else before and before + by
+        if before is not None and before == later:
+            return Ruled(old)
+        ruled = await session_rules.extended(parts, caller, old, later)
+        if memo is None:
+            return ruled
+        writes = (*ruled.writes, memo.write(parts, ruled.obj))
+        return Ruled(ruled.obj, ruled.preconditions, writes)
+
+    return await changed(
+        parts, caller, Session, (name, namespace), action="extend", reason="Extended", change=change
+    )
+
+
+async def observe(parts: Parts, caller: Caller, name: str, namespace: str = "default") -> Session:
+    """Ask for an observation of a running session; Invalid in any other phase (seed 000)."""
+
+    async def change(old: Session) -> Ruled:
+        if old.status.phase is not SessionPhase.RUNNING:
+            what = f"only a RUNNING session can be observed; {name!r} is {old.status.phase}"
+            raise errors.Invalid(what, reason="NotRunning")
+        return Ruled(with_spec(old, observe_requested=parts.clock.now()))
+
+    where = (name, namespace)
+    return await changed(
+        parts, caller, Session, where, action="observe", reason="ObservationAsked", change=change
+    )
+
+
+async def changed(
+    parts: Parts,
+    caller: Caller,
+    kind: type[R],
+    where: tuple[str, str],
+    *,
+    action: str,
+    reason: str,
+    change: Callable[[R], Awaitable[Ruled]],
+) -> R:
+    """Write an object as changed and return it as stored; nothing changed writes nothing.
+
+    Denied without the action's right, Gone when there is none. After a lost race the change is
+    made anew from what is there then.
+    """
+    access.demand(caller.principal, action, kind.__name__)
+
+    async def attempt() -> R:
+        old = await found(parts, caller, kind, *where)
+        ruled = await change(old)
+        if ruled.obj == old:
+            return old
+        metadata = ruled.obj.metadata
+        if ruled.obj.spec != old.spec:
+            metadata = msgspec.structs.replace(metadata, generation=old.metadata.generation + 1)
+        new = msgspec.structs.replace(ruled.obj, metadata=metadata)
+        _, stored = await parts.objects.save(
+            new,
+            cause=parts.cause(caller, reason),
+            preconditions=ruled.preconditions,
+            writes=ruled.writes,
+        )
+        return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+    return await retried(attempt)
+
+
+def _alive(worker: Worker) -> None:
+    if worker.status.phase in _ENDED:
+        message = f"worker {worker.name!r} is {worker.status.phase}"
+        raise Refused(message, reason="WorkerEnding")
+
+
+def _short(reason: str) -> None:
+    if len(reason) > TEXT_LIMIT:
+        raise intake.invalid(("reason", f"at most {TEXT_LIMIT} characters"))

@@ -1,0 +1,381 @@
+"""Create, read, replace, patch and delete any kind, and its events.
+
+Bodies are raw JSON values; `intake` types them, `rules` judges them, one commit writes them.
+Lists are in `listing`, verbs that are not about a whole object in `verbs`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors, ids
+from labfleet.resources.kinds import Kind
+from labfleet.resources.meta import Key, Metadata, Resource
+from labfleet.service.core import access, defaults, idempotency, intake
+from labfleet.service.core.idempotency import Memo
+from labfleet.service.core.parts import Caller, Parts, Refused, Stale, retried
+from labfleet.service.kinds import rules
+from labfleet.service.kinds.ruled import Ruled
+
+R = TypeVar("R", bound=Resource)
+_NAMED_BY_US = frozenset({"Session"})
+# Kinds of one object that people change without making it first.
+_MADE_BY_PATCH = frozenset({"Settings"})
+
+
+async def get(
+    parts: Parts, caller: Caller, row: Kind, name: str, namespace: str = "default"
+) -> Resource:
+    """Return the object; Gone when there is none or the caller must not know of it."""
+    access.demand(caller.principal, "read", row.name)
+    return await _seen(parts, caller, row, name, namespace)
+
+
+async def create(
+    parts: Parts,
+    caller: Caller,
+    row: Kind,
+    body: object,
+    *,
+    namespace: str | None = None,
+    key: str | None = None,
+) -> Resource:
+    """Make an object from a body; Refused (reason AlreadyExists) when the name is taken.
+
+    A session without a name gets one. `key` is the caller's idempotency key.
+    """
+    access.demand(caller.principal, "create", row.name)
+    if not row.creatable:
+        message = f"{row.plural} are made by a verb, not by hand"
+        raise Refused(message, reason="NotCreatable")
+    raw = intake.shaped(row, body)
+    found = idempotency.memo(caller, key, "create", row.name, namespace, raw)
+    if found is not None:
+        before = await idempotency.replayed(parts, found, row.name)
+        if before is not None:
+            return before
+    obj = intake.typed(row, _new_body(parts, row, raw, namespace))
+    return await add(parts, caller, obj, memo=found)
+
+
+async def add(
+    parts: Parts,
+    caller: Caller,
+    obj: R,
+    *,
+    memo: Memo | None = None,
+    writes: tuple[stores.Write, ...] = (),
+    fence: stores.Fence | None = None,
+    reason: str | None = None,
+) -> R:
+    """Make a typed object; controllers call it with their own finalizers and owners set."""
+    now = parts.clock.now()
+    metadata = msgspec.structs.replace(
+        obj.metadata,
+        uid=parts.ids.uid(),
+        generation=1,
+        resource_version="",
+        creation_timestamp=now,
+        deletion_timestamp=None,
+    )
+    fresh = msgspec.structs.replace(obj, metadata=metadata)
+
+    async def attempt() -> R:
+        ruled = await rules.create(parts, caller, fresh)
+        extra = (*ruled.writes, *writes)
+        if memo is not None:
+            extra = (*extra, memo.write(parts, ruled.obj))
+        try:
+            _, stored = await parts.objects.save(
+                ruled.obj,
+                cause=parts.cause(caller, reason or ruled.reason or "Created"),
+                preconditions=ruled.preconditions,
+                writes=extra,
+                fence=fence,
+            )
+        except errors.Fenced:
+            raise
+        except errors.Conflict:
+            return await _lost(fresh)
+        return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+    async def _lost(mine: R) -> R:
+        if memo is not None:
+            before = await idempotency.replayed(parts, memo, mine.kind)
+            if before is not None:
+                return before  # type: ignore[return-value]  # the memo's digest holds the kind
+        if await parts.objects.store.get(mine.key) is not None:
+            message = f"{mine.kind.lower()} {mine.name!r} exists already"
+            raise Refused(message, reason="AlreadyExists")
+        raise errors.Conflict(f"somebody else was first while {mine.name!r} was made")
+
+    return await retried(attempt)
+
+
+async def replace(
+    parts: Parts, caller: Caller, row: Kind, name: str, body: object, *, namespace: str = "default"
+) -> Resource:
+    """Put a whole object; frozen fields that the body leaves out keep their value."""
+    access.demand(caller.principal, "update", row.name)
+    raw = intake.shaped(row, body)
+    return await _change(parts, caller, row, Key(row.name, namespace, name), raw, whole=True)
+
+
+async def patch(
+    parts: Parts, caller: Caller, row: Kind, name: str, body: object, *, namespace: str = "default"
+) -> Resource:
+    """Apply a JSON merge patch (RFC 7396) to labels, annotations and spec."""
+    access.demand(caller.principal, "update", row.name)
+    raw = intake.shaped(row, body)
+    if row.name in _MADE_BY_PATCH and _version(raw) is None:
+        kind: type[Resource] = row.type
+        named = not (intake.name_problem(name) or intake.name_problem(namespace))
+        if named and await parts.objects.get(kind, name, namespace) is None:
+            metadata = {"name": name, "namespace": namespace}
+            return await create(parts, caller, row, intake.merged({"metadata": metadata}, raw))
+    return await _change(parts, caller, row, Key(row.name, namespace, name), raw, whole=False)
+
+
+async def delete(
+    parts: Parts,
+    caller: Caller,
+    row: Kind,
+    name: str,
+    namespace: str = "default",
+    *,
+    version: str | None = None,
+) -> Resource:
+    """Ask for an object's end; it is gone at once when no finalizer holds it.
+
+    The answer carries deletionTimestamp, and finalizers when it is still there. Fine when
+    asked before.
+    """
+    access.demand(caller.principal, "delete", row.name)
+
+    async def attempt() -> Resource:
+        old = await _seen(parts, caller, row, name, namespace)
+        _check_version(old, version)
+        if old.deleting:
+            return old
+        ruled = await rules.delete(parts, caller, old)
+        new = ruled.obj
+        moved = old.metadata.generation + (1 if new.spec != old.spec else 0)
+        metadata = msgspec.structs.replace(
+            new.metadata, deletion_timestamp=parts.clock.now(), generation=moved
+        )
+        ended = msgspec.structs.replace(new, metadata=metadata)
+        return await _save(
+            parts,
+            caller,
+            old,
+            dataclasses.replace(ruled, obj=ended),
+            version=version,
+            reason="Deleted",
+        )
+
+    return await retried(attempt)
+
+
+async def events(
+    parts: Parts,
+    caller: Caller,
+    row: Kind,
+    name: str,
+    namespace: str = "default",
+    *,
+    before: int | None = None,
+    limit: int = 100,
+) -> tuple[stores.Event, ...]:
+    """Return what happened to an object, newest first; also of one that is gone.
+
+    Gone when nothing is known of the name, or when it is not the caller's.
+    """
+    access.demand(caller.principal, "read", row.name)
+    if intake.name_problem(name) or intake.name_problem(namespace):
+        raise _gone(row, name)
+    if access.only_owner(caller.principal, row.name) is not None:
+        await _seen(parts, caller, row, name, namespace)
+    bounded = max(1, min(limit, stores.PAGE_LIMIT))
+    found = await parts.objects.store.events_of(
+        Key(row.name, namespace, name), before=before, limit=bounded
+    )
+    if not found and before is None:
+        raise _gone(row, name)
+    return found
+
+
+async def _change(
+    parts: Parts, caller: Caller, row: Kind, key: Key, raw: dict[str, Any], *, whole: bool
+) -> Resource:
+    version = _version(raw)
+
+    async def attempt() -> Resource:
+        old = await _seen(parts, caller, row, key.name, key.namespace)
+        _check_version(old, version)
+        shown: dict[str, Any] = msgspec.to_builtins(old)
+        _refuse_server_fields(raw, shown["metadata"])
+        if whole:
+            wanted = _kept(row, raw, shown)
+        else:
+            wanted = intake.merged({key: shown[key] for key in ("metadata", "spec")}, raw)
+        parsed = intake.typed(row, wanted)
+        new = _onto(old, parsed)
+        _refuse_frozen(row, old, new)
+        if (new.spec, new.metadata) == (old.spec, old.metadata):
+            return old
+        ruled = await rules.update(parts, caller, old, new)
+        if ruled.obj.spec != old.spec:
+            metadata = msgspec.structs.replace(
+                ruled.obj.metadata, generation=old.metadata.generation + 1
+            )
+            changed = msgspec.structs.replace(ruled.obj, metadata=metadata)
+            ruled = dataclasses.replace(ruled, obj=changed)
+        return await _save(parts, caller, old, ruled, version=version, reason="Changed")
+
+    return await retried(attempt)
+
+
+async def _save(
+    parts: Parts,
+    caller: Caller,
+    old: Resource,
+    ruled: Ruled,
+    *,
+    version: str | None,
+    reason: str,
+) -> Resource:
+    try:
+        _, stored = await parts.objects.save(
+            ruled.obj,
+            cause=parts.cause(caller, ruled.reason or reason),
+            preconditions=ruled.preconditions,
+            writes=ruled.writes,
+        )
+    except errors.Fenced:
+        raise
+    except errors.Conflict:
+        if version is not None:
+            now = await parts.objects.store.get(old.key)
+            if now is None or now.revision != old.revision:
+                raise _stale(old, 0 if now is None else now.revision) from None
+        raise
+    return stored[0]
+
+
+async def _seen(parts: Parts, caller: Caller, row: Kind, name: str, namespace: str) -> Resource:
+    if intake.name_problem(name) or intake.name_problem(namespace):
+        raise _gone(row, name)
+    kind: type[Resource] = row.type
+    found = await parts.objects.get(kind, name, namespace)
+    if found is None or not access.sees(caller.principal, found):
+        raise _gone(row, name)
+    return found
+
+
+def _gone(row: Kind, name: str) -> errors.Gone:
+    return errors.Gone(f"{row.name.lower()} {name[:80]!r} does not exist")
+
+
+def _new_body(
+    parts: Parts, row: Kind, raw: dict[str, Any], namespace: str | None
+) -> dict[str, Any]:
+    metadata = dict(raw.get("metadata") or {})
+    if metadata.pop("resourceVersion", None):
+        what = "a new object has none; leave it out"
+        raise intake.invalid(("metadata.resourceVersion", what))
+    _refuse_server_fields(raw, {})
+    if namespace is not None and metadata.setdefault("namespace", namespace) != namespace:
+        raise intake.invalid(("metadata.namespace", f"must be {namespace!r}, as in the address"))
+    if "name" not in metadata and row.name in _NAMED_BY_US:
+        base = str((raw.get("spec") or {}).get("definition") or row.name.lower())
+        metadata["name"] = f"{ids.slug(base, limit=40)}-{parts.ids.uid().replace('-', '')[:12]}"
+    filled = defaults.filled(parts.defaults.get(row.name, {}), raw.get("spec") or {})
+    return {**raw, "metadata": metadata, "spec": filled}
+
+
+def _version(raw: Mapping[str, Any]) -> str | None:
+    version = (raw.get("metadata") or {}).get("resourceVersion")
+    if version is None or version == "":
+        return None
+    if not isinstance(version, str) or not version.isdecimal() or len(version) > 19:
+        raise intake.invalid(("metadata.resourceVersion", "must be text of digits"))
+    return version
+
+
+def _check_version(old: Resource, version: str | None) -> None:
+    if version is not None and version != old.metadata.resource_version:
+        raise _stale(old, old.revision)
+
+
+def _stale(old: Resource, current: int) -> Stale:
+    where = "it is gone" if current == 0 else f"it is at {current} now"
+    message = f"{old.kind.lower()} {old.name!r} was changed by somebody else: {where}"
+    return Stale(message, current=current)
+
+
+def _refuse_server_fields(raw: Mapping[str, Any], present: Mapping[str, Any]) -> None:
+    metadata = raw.get("metadata") or {}
+    problems = [
+        (f"metadata.{field}", "is set by the server")
+        for field in intake.SERVER_FIELDS
+        if metadata.get(field) and not _same(metadata[field], present.get(field))
+    ]
+    problems += [
+        (f"metadata.{field}", f"must be {present[field]!r}")
+        for field in ("name", "namespace")
+        if present and field in metadata and metadata[field] != present[field]
+    ]
+    if problems:
+        raise intake.invalid(*problems, reason="ServerField")
+
+
+def _same(sent: Any, present: Any) -> bool:
+    """Tell whether JSON says what is there: its lists are tuples here."""
+    return bool(sent == (list(present) if isinstance(present, tuple) else present))
+
+
+def _kept(row: Kind, raw: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
+    """Return a PUT body with what it may leave out: identity, frozen and verb-made fields."""
+    spec, before = dict(raw.get("spec") or {}), shown["spec"]
+    keep = {_camel(name) for name in row.frozen}
+    # A pause ends by a word of its own, never because a body did not name it.
+    keep |= {"Settings": {"automation"}, "Pool": {"paused"}}.get(row.name, set())
+    if row.name == "Session":
+        keep |= {"cancel", "observeRequested"}
+        slot = spec.get("slot")
+        if slot is None or isinstance(slot, dict):
+            spec["slot"] = {**before["slot"], **(slot or {})}
+    for name in keep:
+        if name not in spec and name in before:
+            spec[name] = before[name]
+    metadata = {**(raw.get("metadata") or {})}
+    for name in ("name", "namespace"):
+        metadata[name] = shown["metadata"][name]
+    return {**raw, "metadata": metadata, "spec": spec}
+
+
+def _onto(old: Resource, parsed: Resource) -> Resource:
+    metadata: Metadata = msgspec.structs.replace(
+        old.metadata, labels=parsed.metadata.labels, annotations=parsed.metadata.annotations
+    )
+    return msgspec.structs.replace(old, metadata=metadata, spec=parsed.spec)
+
+
+def _refuse_frozen(row: Kind, old: Resource, new: Resource) -> None:
+    problems = [
+        (f"spec.{_camel(name)}", "cannot be changed after creation")
+        for name in row.frozen
+        if getattr(old.spec, name) != getattr(new.spec, name)
+    ]
+    if problems:
+        raise intake.invalid(*problems, reason="FrozenField")
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.title() for part in rest)

@@ -1,0 +1,144 @@
+"""What labs really used: recording one observation, and summing up a definition's.
+
+The internal route and the lab controller call the same `record` (ADR-030); it changes no
+phase. A definition is never changed by what was observed: people decide that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from labfleet.decisions import port_numbers
+from labfleet.interfaces import store as stores
+from labfleet.resources.definition import Definition
+from labfleet.resources.meta import Record
+from labfleet.resources.session import ResourceObservation, Session, SessionPhase
+from labfleet.service.core import access, intake
+from labfleet.service.core.parts import Caller, Parts, retried
+from labfleet.service.kinds.ruled import with_status
+from labfleet.service.verbs import lifecycle as verbs
+
+OBSERVABLE = (SessionPhase.RUNNING, SessionPhase.COLLECTING)
+PORTS_LIMIT = 6000
+LIST_LIMIT = 200
+
+
+class Figure(Record, frozen=True, kw_only=True):
+    """One dimension over several sessions; None when it was never observed."""
+
+    max: float | None = None
+    avg: float | None = None
+    latest: float | None = None
+
+
+class Aggregate(Record, frozen=True, kw_only=True):
+    """What sessions of one definition used."""
+
+    cpu_cores: Figure = Figure()
+    memory_mb: Figure = Figure()
+    storage_mb: Figure = Figure()
+    node_count: Figure = Figure()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The newest observed sessions of a definition, newest first, and their figures."""
+
+    definition: Definition
+    sessions: tuple[Session, ...]
+    aggregate: Aggregate
+    drifted: tuple[str, ...]
+
+
+async def record(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str = "default",
+    *,
+    resources: ResourceObservation | None,
+    ports: Mapping[str, int],
+    fence: stores.Fence | None = None,
+) -> Session:
+    """Store an observation of a RUNNING or COLLECTING session, and whether its ports drifted.
+
+    Invalid (reason WrongPhase) in any other phase: a later look would see a dying lab.
+    """
+    access.demand(caller.principal, "record", "Session")
+    bad = [key for key, number in ports.items() if len(key) > 256 or not 0 < number < 65536]
+    if bad or len(ports) > PORTS_LIMIT:
+        raise intake.invalid(("observedPorts", f"names to port numbers, at most {PORTS_LIMIT}"))
+
+    async def attempt() -> Session:
+        old = await verbs.found(parts, caller, Session, name, namespace)
+        if old.status.phase not in OBSERVABLE:
+            what = f"session {old.name!r} is {old.status.phase}, not RUNNING or COLLECTING"
+            raise intake.invalid(("status.phase", what), reason="WrongPhase")
+        allocated = {port.name: port.number for port in old.status.ports}
+        changes = port_numbers.drift(allocated, ports)
+        new = with_status(
+            old,
+            observed_resources=resources,
+            observed_ports=dict(ports),
+            port_drift_detected=bool(changes),
+            port_changes=changes,
+            observation_count=old.status.observation_count + 1,
+            observed_at=parts.clock.now() if resources is None else resources.observed_at,
+        )
+        _, stored = await parts.objects.save(
+            new, cause=parts.cause(caller, "ResourcesObserved"), fence=fence
+        )
+        saved = stored[0]
+        assert isinstance(saved, Session)  # noqa: S101 - save returns what it was given
+        return saved
+
+    return await retried(attempt)
+
+
+async def summary(
+    parts: Parts, caller: Caller, name: str, namespace: str = "default", *, limit: int = 20
+) -> Summary:
+    """Return the figures over a definition's newest observed sessions; Gone without one."""
+    access.demand(caller.principal, "read", "Definition")
+    if not 1 <= limit <= LIST_LIMIT:
+        raise intake.invalid(("limit", f"must be 1 to {LIST_LIMIT}"))
+    definition = await verbs.found(parts, caller, Definition, name, namespace)
+    await parts.fresh()
+    seen = [
+        each
+        for each in parts.cache.all(Session)
+        if each.spec.definition == definition.name
+        and each.metadata.namespace == definition.metadata.namespace
+        and each.status.observed_at is not None
+        and access.sees(caller.principal, each)
+    ]
+    newest = tuple(sorted(seen, key=_observed, reverse=True)[:limit])
+    looks = [
+        each.status.observed_resources
+        for each in newest
+        if each.status.observed_resources is not None
+    ]
+    figures = Aggregate(
+        cpu_cores=_figure([look.total_cpu_cores for look in looks]),
+        memory_mb=_figure([look.total_memory_mb for look in looks]),
+        storage_mb=_figure([look.total_storage_mb for look in looks]),
+        node_count=_figure([look.actual_node_count for look in looks]),
+    )
+    drifted = tuple(each.name for each in newest if each.status.port_drift_detected)
+    return Summary(definition=definition, sessions=newest, aggregate=figures, drifted=drifted)
+
+
+def _figure(newest_first: list[float | None] | list[int | None] | list[int]) -> Figure:
+    known = [value for value in newest_first if value is not None]
+    if not known:
+        return Figure()
+    # Upstream took the latest from the wrong end of the list (upstream.md 2.13).
+    return Figure(max=max(known), avg=round(sum(known) / len(known), 3), latest=known[0])
+
+
+def _observed(session: Session) -> tuple[datetime, str]:
+    at = session.status.observed_at
+    assert at is not None  # noqa: S101 - only observed sessions are sorted
+    return at, session.name

@@ -1,0 +1,204 @@
+"""Change settings by name, and pause or resume automatic actions, of the fleet or of a pool.
+
+Each is one commit with an event that says who, what and why; asked again it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from labfleet.kernel import errors
+from labfleet.resources import fleet_settings
+from labfleet.resources.fleet_settings import NAME, Settings, SettingsSpec
+from labfleet.resources.meta import Metadata
+from labfleet.resources.pool import Pool
+from labfleet.service.core import access, intake
+from labfleet.service.core.fleet_settings import PAUSED_MARK
+from labfleet.service.core.parts import Caller, Parts, Refused, retried
+from labfleet.service.kinds import settings_rules
+from labfleet.service.kinds.ruled import with_spec
+from labfleet.service.verbs import objects
+from labfleet.service.verbs.lifecycle import TEXT_LIMIT, found
+
+CHANGED = "Changed"
+Edit = Callable[[SettingsSpec], SettingsSpec]
+
+
+async def change(
+    parts: Parts,
+    caller: Caller,
+    values: Mapping[str, Any],
+    unset: Sequence[str] = (),
+    *,
+    reason: str = "",
+) -> Settings:
+    """Set and unset settings by name (`idle.timeoutMinutes`); Invalid names what is wrong."""
+    access.demand(caller.principal, "update", "Settings")
+    _short(reason)
+    wanted: dict[str, dict[str, Any]] = {}
+    for path, value in [*values.items(), *((each, None) for each in unset)]:
+        section = _section(path)
+        wanted.setdefault(section, {})[path.partition(".")[2]] = value
+
+    def edit(spec: SettingsSpec) -> SettingsSpec:
+        merged = {
+            name: intake.merged(getattr(spec, name), fields) for name, fields in wanted.items()
+        }
+        return _spec(spec, merged)
+
+    return await _written(parts, caller, edit, what=CHANGED, why=reason)
+
+
+async def replace_sections(
+    parts: Parts, caller: Caller, sections: Mapping[str, Mapping[str, Any]]
+) -> Settings:
+    """Put whole sections; those that are not named stay. A value that holds anyway is not kept.
+
+    So a body that was read with the effective values can be sent back, and pins nothing.
+    """
+    access.demand(caller.principal, "update", "Settings")
+
+    def edit(spec: SettingsSpec) -> SettingsSpec:
+        floor = fleet_settings.effective(None, parts.environment)
+        kept: dict[str, dict[str, Any]] = {}
+        for name, fields in sections.items():
+            holds = msgspec.to_builtins(getattr(floor, name))
+            stored = getattr(spec, name)
+            kept[name] = {
+                key: value
+                for key, value in fields.items()
+                if value is not None
+                and (key in stored or key not in holds or value != _listed(holds[key]))
+            }
+        return _spec(spec, kept)
+
+    return await _written(parts, caller, edit, what=CHANGED)
+
+
+async def pause(parts: Parts, caller: Caller, *, reason: str = "") -> Settings:
+    """Stop every automatic action until `resume`; a second pause only takes a new reason over."""
+    access.demand(caller.principal, "pause", "Settings")
+    _short(reason)
+
+    def edit(spec: SettingsSpec) -> SettingsSpec:
+        said = reason or spec.automation.get("reason", "")
+        return msgspec.structs.replace(
+            spec, automation={**spec.automation, "paused": True, "reason": said}
+        )
+
+    return await _written(parts, caller, edit, what="AutomationPaused", why=reason)
+
+
+async def resume(parts: Parts, caller: Caller, *, reason: str = "") -> Settings:
+    """Let automatic actions go on; pools that are paused by themselves stay so."""
+    access.demand(caller.principal, "pause", "Settings")
+    _short(reason)
+
+    def edit(spec: SettingsSpec) -> SettingsSpec:
+        return msgspec.structs.replace(spec, automation={})
+
+    return await _written(parts, caller, edit, what="AutomationResumed", why=reason)
+
+
+async def pause_pool(
+    parts: Parts,
+    caller: Caller,
+    name: str,
+    namespace: str = "default",
+    *,
+    paused: bool = True,
+    reason: str = "",
+) -> Pool:
+    """Stop every automatic action on one pool and its workers, or let them go on."""
+    access.demand(caller.principal, "pause", "Pool")
+    _short(reason)
+
+    async def attempt() -> Pool:
+        old = await found(parts, caller, Pool, name, namespace)
+        marks = dict(old.metadata.annotations)
+        marks.pop(PAUSED_MARK, None)
+        if paused:
+            said = f" by {caller.principal.name}" + (f": {reason}" if reason else "")
+            marks[PAUSED_MARK] = f" since {parts.clock.now():%Y-%m-%d %H:%M}Z{said}"
+        if old.spec.paused == paused and (not paused or not reason):
+            return old
+        metadata = msgspec.structs.replace(
+            old.metadata,
+            annotations=marks,
+            generation=old.metadata.generation + (old.spec.paused != paused),
+        )
+        new = msgspec.structs.replace(with_spec(old, paused=paused), metadata=metadata)
+        what = "PoolPaused" if paused else "PoolResumed"
+        cause = parts.cause(caller, settings_rules.worded(what, (), reason))
+        _, stored = await parts.objects.save(new, cause=cause)
+        return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+    return await retried(attempt)
+
+
+async def _written(
+    parts: Parts, caller: Caller, edit: Edit, *, what: str, why: str = ""
+) -> Settings:
+    async def attempt() -> Settings:
+        old = await parts.objects.get(Settings, NAME)
+        wanted = edit(SettingsSpec() if old is None else old.spec)
+        base = old or Settings(metadata=Metadata(name=NAME))
+        new = msgspec.structs.replace(base, spec=wanted)
+        if old is None:
+            if wanted == SettingsSpec():
+                return base
+            return await _first(parts, caller, new, what, why)
+        ruled = await settings_rules.update_settings(parts, caller, old, new)
+        if ruled.obj.spec == old.spec:
+            return old
+        metadata = msgspec.structs.replace(old.metadata, generation=old.metadata.generation + 1)
+        changed = msgspec.structs.replace(ruled.obj, metadata=metadata)
+        said = settings_rules.changes(parts, old, new) if what == CHANGED else ()
+        cause = parts.cause(caller, settings_rules.worded(what, said, why))
+        _, stored = await parts.objects.save(changed, cause=cause)
+        return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+    return await retried(attempt)
+
+
+async def _first(parts: Parts, caller: Caller, new: Settings, what: str, why: str) -> Settings:
+    """Make the object with the first thing that somebody sets."""
+    said = settings_rules.changes(parts, None, new) if what == CHANGED else ()
+    reason = settings_rules.worded(what, said, why)
+    try:
+        return await objects.add(parts, caller, new, reason=reason)
+    except Refused:
+        # Somebody else was first: decide again from what is there now.
+        raise errors.Conflict("somebody else made the settings meanwhile") from None
+
+
+def _section(path: str) -> str:
+    try:
+        section, _ = fleet_settings.field_at(path)
+    except ValueError as problem:
+        raise intake.invalid((path[:80], str(problem)), reason="UnknownField") from None
+    if section == "automation":
+        what = "is changed by pause and resume"
+        raise intake.invalid((path, what), reason="UsePause")
+    return section
+
+
+def _spec(spec: SettingsSpec, sections: Mapping[str, Mapping[str, Any]]) -> SettingsSpec:
+    for name, fields in sections.items():
+        problem = fleet_settings.section_problem(name, fields)
+        if problem is not None:
+            where, _, said = problem.partition(": ")
+            raise intake.invalid((where, said))
+    return msgspec.structs.replace(spec, **{name: dict(each) for name, each in sections.items()})
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _short(reason: str) -> None:
+    if len(reason) > TEXT_LIMIT:
+        raise intake.invalid(("reason", f"at most {TEXT_LIMIT} characters"))

@@ -1,0 +1,351 @@
+"""What other programs report of workers under the seeds' names, and seed verbs on records.
+
+A report is evidence, not the truth: numbers are kept as samples, while phase, addresses and
+licences stay what our own looks at EC2 and CML say. Unknown keys are let be, because reports
+come from programs of several versions (upstream.md 2.3).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from labfleet.decisions import ledger, vitals
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.kernel import errors
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.meta import Metadata, Resource
+from labfleet.resources.session import Session
+from labfleet.resources.telemetry import ProviderPoint, Room, Sample, SystemStats
+from labfleet.resources.template import Template
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec
+from labfleet.service.core import access, intake
+from labfleet.service.core.parts import Caller, Parts, Refused
+from labfleet.service.kinds.ruled import referred
+from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import objects
+
+T = TypeVar("T")
+REPORTED = "reported"
+"""The boot of a reported sample: ours are never compared with it."""
+PERIOD_SECONDS = 300
+CLEANUP_LIMIT = 500
+WORDS = frozenset({"shutting-down", "unknown"}) | {phases.coarse(each) for each in WorkerPhase}
+Percent = Annotated[float, msgspec.Meta(ge=0, le=100)] | None
+Count = Annotated[float, msgspec.Meta(ge=0)] | None
+
+
+class Ec2Numbers(msgspec.Struct, frozen=True, kw_only=True):
+    """CloudWatch's numbers: percent, and bytes over the period."""
+
+    cpu_utilization: Percent = None
+    network_in_bytes: Count = None
+    network_out_bytes: Count = None
+
+
+class CmlNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """CML's numbers, newer shape in bytes and older shape in percent."""
+
+    cpu_percent: Percent = None
+    cpu_count: Annotated[int, msgspec.Meta(ge=0, le=100_000)] | None = None
+    memory_total: Count = None
+    memory_used: Count = None
+    memory_free: Count = None
+    disk_total: Count = None
+    disk_used: Count = None
+    disk_free: Count = None
+    memory_percent: Percent = None
+    disk_percent: Percent = None
+    uptime_seconds: Count = None
+
+
+class MetricsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """POST …/metrics."""
+
+    collected_at: datetime | None = None
+    ec2: Ec2Numbers | None = None
+    cml: CmlNumbers | None = None
+
+
+class CmlDataReport(msgspec.Struct, frozen=True, kw_only=True):
+    """POST …/cml-data; `system_info` in seed 003's keys, the rest is looked at by ourselves."""
+
+    cml_version: str | None = None
+    ready: bool | None = None
+    system_info: dict[str, Any] | None = None
+    uptime_seconds: Count = None
+    labs_count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+    collected_at: datetime | None = None
+
+
+def taken(kind: type[T], raw: object) -> T:
+    """Return a report of a body; unknown keys are let be, wrong values are Invalid."""
+    if intake.too_deep(raw):
+        raise intake.invalid(("body", "nested too deep"))
+    try:
+        return msgspec.convert(raw, kind, strict=True)
+    except msgspec.ValidationError as problem:
+        raise intake.invalid(("body", str(problem)[:200])) from None
+
+
+async def metrics(
+    parts: Parts, caller: Caller, name: str, namespace: str, report: MetricsReport
+) -> Worker:
+    """Keep a report's numbers as a sample; Gone when there is no such worker.
+
+    Not beside our own: those of our last looks, and CloudWatch's where we ask for them.
+    """
+    worker = await _worker(parts, caller, name, namespace)
+    at = _instant(parts, report.collected_at)
+    numbers, ec2 = report.cml, report.ec2
+    if numbers is not None:
+        gaps = {}
+        for part in ("memory", "disk"):
+            percent = getattr(numbers, f"{part}_percent")
+            if percent is not None and getattr(numbers, f"{part}_total") is None:
+                gaps[f"stats.{part}"] = f"reported as {percent:g} percent only"
+        stats = SystemStats(
+            cpu_count=numbers.cpu_count,
+            cpu_percent=numbers.cpu_percent,
+            memory=_room(numbers.memory_total, numbers.memory_used, numbers.memory_free),
+            disk=_room(numbers.disk_total, numbers.disk_used, numbers.disk_free),
+        )
+        uptime = None if numbers.uptime_seconds is None else int(numbers.uptime_seconds)
+        _keep(
+            parts,
+            Sample(
+                worker=worker.name,
+                at=at,
+                boot=REPORTED,
+                uptime_seconds=uptime,
+                stats=stats,
+                gaps=gaps,
+            ),
+        )
+    if ec2 is not None and not parts.settings.now().monitoring.cloudwatch:
+        parts.samples.put_points(worker.name, (_point(at, ec2),))
+    return worker
+
+
+async def cml_data(
+    parts: Parts, caller: Caller, name: str, namespace: str, report: CmlDataReport
+) -> Worker:
+    """Keep what a report says of a CML server as a sample."""
+    worker = await _worker(parts, caller, name, namespace)
+    info = report.system_info or {}
+
+    def number(key: str) -> int | None:
+        value = info.get(key)
+        good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        return int(value) if good and value < 2**62 else None  # type: ignore[operator, arg-type]
+
+    stats = SystemStats(
+        cpu_count=number("all_cpu_count"),
+        cpu_percent=number("all_cpu_percent"),
+        memory=_room(*(number(f"all_memory_{each}") for each in ("total", "used", "free"))),
+        disk=_room(*(number(f"all_disk_{each}") for each in ("total", "used", "free"))),
+        allocated_cpus=number("allocated_cpus"),
+        total_nodes=number("total_nodes"),
+        running_nodes=number("running_nodes"),
+    )
+    version = None if report.cml_version is None else report.cml_version[:100]
+    _keep(
+        parts,
+        Sample(
+            worker=worker.name,
+            at=_instant(parts, report.collected_at),
+            boot=REPORTED,
+            version=version,
+            ready=report.ready,
+            labs_count=report.labs_count,
+            stats=stats if info else None,
+        ),
+    )
+    return worker
+
+
+def _keep(parts: Parts, sample: Sample) -> None:
+    """Keep a report where we know nothing newer ourselves: it never stands before our own look.
+
+    Else it would hide what health, alerts and the idle rule are judged by.
+    """
+    known = parts.samples.newest(sample.worker)
+    if known is not None and known.boot != REPORTED:
+        poll = parts.settings.now().monitoring.poll_interval_seconds
+        if parts.clock.now() - known.at <= timedelta(seconds=vitals.FRESH_LOOKS * poll):
+            return
+    if known is None or sample.at >= known.at:
+        parts.samples.put(sample)
+
+
+async def status(parts: Parts, caller: Caller, name: str, namespace: str, word: str) -> Worker:
+    """Hear what somebody believes a worker's state to be; ours stays what EC2 and CML say."""
+    if word.lower() not in WORDS:
+        known = ", ".join(sorted(WORDS))
+        raise intake.invalid(("status", f"is one of {known}"))
+    return await _worker(parts, caller, name, namespace)
+
+
+async def drain_and_stop(
+    parts: Parts, caller: Caller, name: str, namespace: str, *, reason: str
+) -> Worker:
+    """Empty a running worker and stop it (upstream's internal drain); Refused unless it runs."""
+    worker = await verbs.found(parts, caller, Worker, name, namespace)
+    if worker.status.summary != "running":
+        what = f"worker {worker.name!r} is {worker.status.summary}, not running"
+        raise Refused(what, reason="NotRunning")
+    drained = await verbs.drain(parts, caller, worker.name, namespace, reason=reason)
+    origin = worker.spec.origin
+    if origin is not None and origin.kind == "external":
+        return drained  # nothing here can stop it
+    return await verbs.desire(parts, caller, worker.name, namespace, desired="Stopped")
+
+
+async def mark_terminated(parts: Parts, caller: Caller, name: str, namespace: str) -> Worker:
+    """Return an ended worker; Refused while EC2 has not said so: only EC2 ends a record."""
+    worker = await verbs.found(parts, caller, Worker, name, namespace)
+    access.demand(caller.principal, "drain", "Worker")
+    if worker.status.phase is WorkerPhase.TERMINATED:
+        return worker
+    what = (
+        f"worker {worker.name!r} is {worker.status.phase}: it becomes TERMINATED when EC2 says "
+        "that its instance ended; ask for that with terminate"
+    )
+    raise Refused(what, reason="NotTerminated")
+
+
+async def scale_up(parts: Parts, caller: Caller, template: str, *, reason: str) -> Worker:
+    """Make one worker of a template, outside every pool."""
+    access.demand(caller.principal, "create", "Worker")
+    problem = intake.name_problem(template)
+    if problem:
+        raise intake.invalid(("template", problem))
+    name = f"{template[:40].rstrip('-')}-{parts.ids.uid()[:8]}"
+    made = Worker(metadata=Metadata(name=name), spec=WorkerSpec(template=template))
+    told = f"ScaleUp: {reason[:200]}" if reason else "ScaleUp"
+    return await objects.add(parts, caller, made, reason=told)
+
+
+def capacity(parts: Parts, worker: Worker) -> tuple[Amounts | None, Amounts]:
+    """Return what a worker has, as seen, and the most that is reserved on it from now on."""
+    now = parts.clock.now()
+    held = [
+        each.status.reservation
+        for each in parts.cache.all(Session)
+        if each.status.worker == worker.name and each.status.reservation is not None
+    ]
+    return worker.status.capacity, ledger.peak(ledger.settled(held, now), now, None)
+
+
+async def cleanup(
+    parts: Parts, caller: Caller, *, retention_days: int, dry_run: bool
+) -> tuple[str, ...]:
+    """Remove records of workers that ended longer ago; return their names (at most 500)."""
+    access.demand(caller.principal, "delete", "Worker")
+    await parts.fresh()
+    before = parts.clock.now() - timedelta(days=retention_days)
+    old = [
+        each
+        for each in parts.cache.all(Worker)
+        if each.status.phase is WorkerPhase.TERMINATED
+        and each.status.phase_since is not None
+        and each.status.phase_since < before
+    ][:CLEANUP_LIMIT]
+    if not dry_run:
+        for each in old:
+            await _remove(parts, caller, each)
+    return tuple(each.name for each in old)
+
+
+def instance(parts: Parts, caller: Caller, region: str, instance_id: str) -> Worker:
+    """Return the worker that has this instance; Gone when none has."""
+    access.demand(caller.principal, "read", "Worker")
+    for each in parts.cache.all(Worker):
+        machine = each.spec.machine
+        there = machine is not None and machine.aws.region == region
+        if there and each.status.ec2.instance_id == instance_id:
+            return each
+    raise errors.Gone(f"no worker has instance {instance_id[:80]!r} in {region[:80]!r}")
+
+
+def of_region(parts: Parts, caller: Caller, region: str) -> list[Worker]:
+    """Return the workers of one region that have not ended, by name."""
+    access.demand(caller.principal, "read", "Worker")
+    return [
+        each
+        for each in sorted(parts.cache.all(Worker), key=_name)
+        if each.spec.machine is not None
+        and each.spec.machine.aws.region == region
+        and each.status.phase is not WorkerPhase.TERMINATED
+    ]
+
+
+async def there(parts: Parts, caller: Caller, region: str, name: str) -> Worker:
+    """Return a worker of a region; Gone when it is in another one."""
+    access.demand(caller.principal, "read", "Worker")
+    found = await verbs.found(parts, caller, Worker, name)
+    if found.spec.machine is None or found.spec.machine.aws.region != region:
+        raise errors.Gone(f"worker {name[:80]!r} does not exist in {region[:80]!r}")
+    return found
+
+
+async def in_region(parts: Parts, template: str, region: str) -> None:
+    """Raise Invalid when a template makes its workers in another region."""
+    made = await referred(parts, Template, template, "default", "template")
+    if made.spec.machine.aws.region != region:
+        what = f"template {template[:64]!r} makes workers in {made.spec.machine.aws.region}"
+        raise intake.invalid(("template", what))
+
+
+async def _remove(parts: Parts, caller: Caller, old: Resource) -> None:
+    metadata = msgspec.structs.replace(
+        old.metadata, deletion_timestamp=parts.clock.now(), finalizers=()
+    )
+    gone = msgspec.structs.replace(old, metadata=metadata)
+    try:
+        await parts.objects.save(gone, cause=parts.cause(caller, "CleanedUp"))
+    except errors.Conflict:
+        return  # somebody else was faster
+
+
+async def _worker(parts: Parts, caller: Caller, name: str, namespace: str) -> Worker:
+    access.demand(caller.principal, "record", "Worker")
+    return await verbs.found(parts, caller, Worker, name, namespace)
+
+
+def _instant(parts: Parts, told: datetime | None) -> datetime:
+    """Return when it was measured: within the last day, and naive time is UTC."""
+    now = parts.clock.now()
+    if told is None:
+        return now
+    at = told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+    return max(min(at, now), now - timedelta(days=1))
+
+
+def _room(total: float | None, used: float | None, free: float | None) -> Room:
+    whole = [None if each is None else int(each) for each in (total, used, free)]
+    return Room(total=whole[0], used=whole[1], free=whole[2])
+
+
+def _point(at: datetime, ec2: Ec2Numbers) -> ProviderPoint:
+    def rate(told: float | None) -> float | None:
+        return None if told is None else told / PERIOD_SECONDS
+
+    return ProviderPoint(
+        at=at - timedelta(seconds=PERIOD_SECONDS),
+        seconds=PERIOD_SECONDS,
+        cpu_percent=ec2.cpu_utilization,
+        network_in_bytes_per_second=rate(ec2.network_in_bytes),
+        network_out_bytes_per_second=rate(ec2.network_out_bytes),
+    )
+
+
+def _name(worker: Worker) -> str:
+    return worker.name
+
+
+def word(worker: Worker) -> str:
+    """Return seed 002's word for a worker's state."""
+    return worker.status.summary or phases.coarse(worker.status.phase)
