@@ -18,6 +18,7 @@ from labfleet.adapters.aws import clients
 def test_instants_of_replies_are_what_the_sdk_reads(at: datetime, form: str) -> None:
     """The quick way and the SDK's own way give one instant for every form AWS writes."""
     text = at.replace(microsecond=0).strftime(form)
+    # private _instant: the rule for one time stamp is compared with botocore's own, value by value
     assert clients._instant(text) == parse_timestamp(text)
     number = int(at.replace(tzinfo=UTC).timestamp())
     assert clients._instant(number) == parse_timestamp(number)

@@ -167,6 +167,7 @@ def test_given_credentials_close_the_environment_out(monkeypatch, tmp_path):
     assert client.meta.endpoint_url == "https://ec2.eu-west-1.amazonaws.com"
     assert client.meta.config.retries["total_max_attempts"] == 1
     assert client.meta.config.proxies == {}
+    # private _request_signer, _credentials: botocore shows the key a client signs with nowhere else
     assert client._request_signer._credentials.access_key == "mine"
     clients.close()
 

@@ -62,6 +62,7 @@ def off4(patch: Patch) -> None:
 
 def off5(patch: Patch) -> None:
     """Look every id up among the nodes that are known, as the client does."""
+    # private _read_stats, _with_token: the defence is taken out at the one step that holds it
     real = observation.Look._read_stats
 
     async def strict(self: Any) -> Any:

@@ -185,6 +185,8 @@ async def test_secrets_are_in_no_repr_and_no_log(caplog):
     caplog.set_level(0)
     host = host_on(ScriptedCml())
     await host.authenticate()
+    # private _client, _login, _scrub, _address: no part, however deep, may show a secret in its
+    # repr
     client = host._client
     shown = " ".join(
         repr(thing) for thing in (host, client, client._login, client._scrub, client._address)
@@ -209,6 +211,7 @@ async def test_a_request_larger_than_allowed_is_not_sent():
     server = ScriptedCml()
     host = host_on(server, Limits(request_bytes=10))
     server.answers["POST authenticate"] = ok("t")
+    # private _token: a login that succeeded, without a server
     host._client._login._token = "t"
     with pytest.raises(errors.Invalid, match="too many"):
         await host.import_lab("x" * 11, title="t")

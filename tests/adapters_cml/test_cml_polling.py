@@ -74,8 +74,10 @@ async def test_a_new_token_is_sent_at_once():
 async def test_headers_that_change_are_written_anew():
     """What the transport kept of the last headers is never sent for other ones."""
     made = http_transport.connect(address(base_url="http://[::1]:81/x/"), None, client.Limits())
+    # private _open: one connection's bytes are looked at without a socket
     made._open()
     one, two = {"A": "1"}, {"A": "2"}
+    # private _written: the bytes of a request are compared before they go out
     heads = [made._written("GET", "labs", None, each) for each in (one, one, two, one)]
     assert [b"A: 2" in each for each in heads] == [False, False, True, False]
     assert heads[0].startswith(b"GET /x/api/v0/labs HTTP/1.1\r\nHost: [::1]:81\r\n")
@@ -98,6 +100,7 @@ def test_deadlines_never_grow():
 @pytest.mark.parametrize("name", networks.ALL)
 def test_the_network_is_a_setting(name):
     """`cml_http` chooses; ours is what holds when nobody says anything."""
+    # private _network: which transport a setting picks shows in no answer
     assert wiring._network(load({"cml_http": name}, environment={})) is networks.ALL[name]
     assert wiring._network(load({}, environment={})) is http_transport.connect
     with pytest.raises(errors.Invalid):

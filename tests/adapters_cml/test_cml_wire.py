@@ -302,10 +302,12 @@ async def test_another_servers_session_is_of_no_use(own, tmp_path):
     async with serving(reply, first) as server, network_at(server.url) as made:
         await get(made)
         async with serving(reply, other) as impostor:
+            # private _port: the address must change under a client that lives on
             made._port = impostor.port
             with pytest.raises(NotSent) as caught:
                 await get(made)
     assert caught.value.cause == "certificate"
+    # private _pin: which certificate is trusted is not told outside
     assert (made._pin.pinned, impostor.heads) == (fingerprint, [])
 
 
@@ -336,6 +338,7 @@ async def test_a_change_is_not_sent_over_a_connection_that_may_be_closing(own, m
         assert server.connections == 1
         await get(made, "POST")
         assert server.connections == 2
+        # private _idle, _all, _busy: a leak of connections shows in no answer
         assert len(made._idle) == 1
         leap(601)
         await seen(lambda: not made._all)

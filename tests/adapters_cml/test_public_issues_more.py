@@ -61,6 +61,7 @@ class Line:
         """Let seconds pass, look through the adapter, decide, and keep the new status."""
         self._cml.now += after
         seen = Seen(boot_seconds=3600, lead_seconds=0, duration_seconds=3600)
+        # private _lab: the look of the public fault needs the true one beneath
         sight = await self._look._lab(self.session, self._worker, self._cml.host, seen)
         now = BEGUN + timedelta(seconds=self._cml.now - self._zero)
         step = lifecycle.decide(self.session, sight.seen, now)
@@ -155,6 +156,7 @@ def off6(patch: Patch) -> None:
 
 def off22(patch: Patch) -> None:
     """Expect STARTED after the start and nothing else."""
+    # private _booting: the public fault is put back in the place of the rule
     real = lifecycle._booting
 
     def strict(draft: Draft, lab: LabStatus) -> Step:

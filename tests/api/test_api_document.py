@@ -35,6 +35,7 @@ async def test_the_document_is_valid(api: Api):
 async def test_the_document_covers_every_route(api: Api):
     """Each route of the application is in it, with problems as the default reply."""
     paths = (await document(api))["paths"]
+    # private _inner: the framework's routes are compared with the document
     inner = api.app._inner
     for route in inner.routes:
         path = re.sub(r"\{(\w+?)_?:str\}", r"{\1}", route.path)

@@ -86,6 +86,7 @@ async def test_changed_cml_data_reaches_the_stream_with_every_key_of_seed_003(ap
     async with api.stream(f"{PATH}?event_types=worker.") as events:
         assert await names(events, 2) == ["connected", "worker.snapshot"]
         api.world.parts.samples.put(measured(api))
+        # private _seeds, _measure: one round by hand, because the real one comes by the clock
         api.app._seeds._measure()
         name, _, data = await events.next()
         assert name == "worker.metrics.updated"
@@ -177,6 +178,7 @@ async def test_a_slow_client_gets_snapshots_again(api: Api) -> None:
     async with api.stream(f"{PATH}?event_types=worker.snapshot") as events:
         assert await names(events, 2) == ["connected", "worker.snapshot"]
         for number in range(seed_stream.LENGTH + 1):
+            # private _say: more news at once than any fleet makes
             api.app._seeds._say(api.app._seeds.said("worker.x", {"n": number}))
         await moved(api, made, health="Degraded")
         assert (await events.next())[0] == "worker.snapshot"
@@ -199,6 +201,7 @@ async def test_a_large_fleet_begins_in_parts_and_says_nothing_twice(api: Api) ->
         for name in ("w", "w1"):
             api.world.parts.samples.forget(Key("Worker", "default", name))
         api.app._seeds._measure()
+        # private _measured: a leak of forgotten entries shows in no answer
         assert len(api.app._seeds._measured) == count - 2
 
 

@@ -257,6 +257,7 @@ async def test_a_stream_that_cannot_be_whole_ends(api: Api, monkeypatch):
 @pytest.mark.asyncio
 async def test_more_clients_than_allowed_are_refused(api: Api):
     """The bound is the server's, and a client that leaves makes room."""
+    # private _limit: the bound is reached with two events instead of thousands
     api.app.events._limit = 1
     async with api.stream():
         assert (await api.call("GET", "/api/v1/events")).status == 503

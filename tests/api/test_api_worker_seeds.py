@@ -157,10 +157,10 @@ async def test_only_ec2_marks_a_worker_terminated(api: Api):
 async def test_cleanup_removes_old_ended_records_and_dry_run_none(api: Api):
     """Retention counts from the end; 0 and 366 days are refused."""
     await ready(api)
-    past = api.world.clock.at - timedelta(days=31)
+    past = api.world.clock.instant - timedelta(days=31)
     for name, phase in (("old", WorkerPhase.TERMINATED), ("live", WorkerPhase.READY)):
         await worker(api, name, phase=phase, phase_since=past)
-    await worker(api, "new", phase=WorkerPhase.TERMINATED, phase_since=api.world.clock.at)
+    await worker(api, "new", phase=WorkerPhase.TERMINATED, phase_since=api.world.clock.instant)
     path = f"{INTERNAL}/cleanup"
     dry = await api.call("POST", path, {"retention_days": 30, "dry_run": True})
     assert dry.json == {"removed": ["old"], "dry_run": True}
@@ -243,7 +243,7 @@ async def test_adopting_over_http(api: Api):
 @pytest.mark.asyncio
 async def test_what_is_left_behind_and_discovered_is_shown(api: Api):
     """Suspects with age and next step, deeds, leaks; discovery's sums under seed 002's names."""
-    now = api.world.clock.at
+    now = api.world.clock.instant
     status = RegionStatus(
         scan=Scan(runs=3, discovered=2, imported=2, last_run_at=now, last_error="AuthFailure"),
         suspects=(

@@ -76,6 +76,7 @@ def test_an_end_before_the_first_worker_is_good() -> None:
         "sessions_completed": 0, "sessions_cancelled": 2,
         "workers_provisioned": 0, "workers_terminated": 0,
     }  # fmt: skip
+    # private _good: the verdict of a demo, without a demo of minutes
     assert command._good(GOOD)
     assert command._good(early)
     assert not command._good(GOOD | {"workers_terminated": 0})

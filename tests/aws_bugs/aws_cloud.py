@@ -221,6 +221,8 @@ class AwsCloud:
         return tuple(each for each in found if each)
 
     def _shown(self, instance_id: str) -> dict[str, Any]:
+        # private _instance: the simulator shows one instance only through its whole state, which
+        # is slow
         shown: dict[str, Any] = views._instance(self.sky, self.sky.instances[instance_id])
         return shown
 

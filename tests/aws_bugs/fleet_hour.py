@@ -65,7 +65,7 @@ async def hour(workers: int = 300, seed: int = 1) -> Told:
         loop = asyncio.get_running_loop()
         crowd = [loop.create_task(each(w, told)) for each in (console, images)]
         await operators(w, workers)
-        await w.pass_(max(0.0, START_SECONDS + 60 * MINUTE - w.clock.monotonic()))
+        await w.let_pass(max(0.0, START_SECONDS + 60 * MINUTE - w.clock.monotonic()))
         await asyncio.gather(*crowd)
         told.virtual_minutes = (w.clock.monotonic() - START_SECONDS) / MINUTE
         await end(w)
@@ -155,13 +155,13 @@ async def console(w: BugWorld, told: Told) -> None:
 
 async def images(w: BugWorld, told: Told) -> None:
     """Play the image's owner: a namesake of a stranger's, a newer one, the old one taken away."""
-    await w.pass_(6 * MINUTE)
+    await w.let_pass(6 * MINUTE)
     foreign = {"name": IMAGE, "owner": "999999999999", "created": "2027-01-01T00:00:00"}
     told.strangers.append(str(w.cloud.ask("POST", "images", foreign)["ami_id"]))
     w.cloud.ask("POST", "images", {"name": IMAGE, "region": "us-west-2"})
-    await w.pass_(10 * MINUTE)
+    await w.let_pass(10 * MINUTE)
     w.cloud.ask("POST", "images", {"name": IMAGE})
-    await w.pass_(1 * MINUTE)
+    await w.let_pass(1 * MINUTE)
     w.cloud.ask("DELETE", "images", {"ami_id": w.cloud.ready["ami_id"]})
     told.hands["image"] = 4
 
@@ -184,7 +184,7 @@ async def operators(w: BugWorld, workers: int) -> None:
         await w.desire(name, "Terminated")
     for number in range(third):
         await w.make("Worker", f"x{number}", {"template": "metal"})
-    await w.pass_(8 * MINUTE)
+    await w.let_pass(8 * MINUTE)
     for name in stop[: third // 2]:
         await w.desire(name, "Ready")
 
@@ -193,7 +193,7 @@ async def until(w: BugWorld, holds: Any, *, minutes: float) -> None:
     """Let time run until the claim holds or so many minutes have passed."""
     stop = w.clock.monotonic() + minutes * MINUTE
     while not holds() and w.clock.monotonic() < stop:
-        await w.pass_(20.0)
+        await w.let_pass(20.0)
 
 
 async def end(w: BugWorld) -> None:
@@ -208,7 +208,7 @@ async def end(w: BugWorld) -> None:
         return all(each.status.phase is WorkerPhase.TERMINATED for each in w.cache.all(Worker))
 
     await until(w, gone, minutes=240)
-    await w.pass_(20 * MINUTE)  # what garbage collection finds, it ends
+    await w.let_pass(20 * MINUTE)  # what garbage collection finds, it ends
 
 
 def struck(w: BugWorld) -> dict[str, int]:

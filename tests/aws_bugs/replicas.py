@@ -71,6 +71,7 @@ class Replica(Process):
             else:
                 made = maker.labs(context)
             for each in made:
+                # private _concurrency: fewer workers a controller cost fewer turns of the loop
                 each._concurrency = min(each._concurrency, 4)  # for the sake of speed
             self.controllers |= {each.name: each for each in made}
             roles = [Role(each.name, each.run, leads=True, stop=each.stop) for each in made]
@@ -101,6 +102,7 @@ class Replica(Process):
         """Believe in the lead for ever, as with a clock that stands still."""
         for each in self.elections.values():
             term = each.leadership
+            # private _until: a leader whose clock stands still believes in its term for ever
             term._until = float("inf")
             term.end = lambda: None  # type: ignore[method-assign]
             term.extend = lambda _: None  # type: ignore[method-assign]

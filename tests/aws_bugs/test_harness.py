@@ -13,12 +13,12 @@ def test_a_worker_lives_and_ends_over_the_simulator() -> None:
         async with bugs() as w:
             await w.start()
             await w.worker("w1")
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             [instance] = w.cloud.instances("w1")
             assert instance["tags"]["labfleet:owner"] == "inst"
             assert w.cloud.calls("RunInstances") == 1
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             assert w.cloud.instances() == []
             w.check()
 

@@ -33,12 +33,12 @@ async def up(w: BugWorld, **over: Any) -> None:
     await rule_on(w, **over)
     made = w.machine()
     await w.worker(machine={**made, "cml": {**made["cml"], "enableTelemetry": True}})
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
 
 
 def kept_by(w: BugWorld, word: str) -> Callable[[], bool]:
     """Tell whether this signal keeps the worker."""
-    return lambda: word in w.w().status.idle.signals
+    return lambda: word in w.get_worker().status.idle.signals
 
 
 def their_lab(w: BugWorld) -> None:
@@ -59,13 +59,13 @@ def test_25_a_worker_that_was_started_again_is_not_stopped_for_its_past(
             await up(w, snoozeMinutes=0)
             if who == "a person":
                 await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             stops = w.cloud.calls("StopInstances")
             await rule_on(w, snoozeMinutes=snooze)
-            await w.pass_(7200)
+            await w.let_pass(7200)
             await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
-            since = w.w().status.ready_since
+            await w.until(w.in_phase("w1", "READY"))
+            since = w.get_worker().status.ready_since
             assert since is not None
             await w.until(lambda: w.cloud.calls("StopInstances") > stops)
             assert w.clock.now() - since >= max(TIMEOUT, timedelta(minutes=snooze))
@@ -80,11 +80,11 @@ def test_25_a_worker_that_came_back_by_itself_has_a_new_clock_too() -> None:
     async def story() -> None:
         async with bugs() as w:
             await up(w)
-            await w.pass_(900)
-            w.cloud.hand("stop", w.w().status.ec2.instance_id or "")
-            await w.until(w.is_("w1", "FAILED"))
-            await w.until(w.is_("w1", "READY"))
-            since = w.w().status.ready_since
+            await w.let_pass(900)
+            w.cloud.hand("stop", w.get_worker().status.ec2.instance_id or "")
+            await w.until(w.in_phase("w1", "FAILED"))
+            await w.until(w.in_phase("w1", "READY"))
+            since = w.get_worker().status.ready_since
             assert since is not None
             await w.until(lambda: w.cloud.calls("StopInstances") == 1)
             assert w.clock.now() - since >= TIMEOUT
@@ -145,16 +145,16 @@ def test_26_what_cannot_be_known_keeps_a_worker(what: str) -> None:
         async with bugs() as w:
             await up(w)
             await UNKNOWN[what](w)
-            await w.pass_(3600)
+            await w.let_pass(3600)
             assert w.phase("w1") == "READY"
-            assert w.w().status.idle.signals
+            assert w.get_worker().status.idle.signals
             assert w.cloud.calls("StopInstances") == 0
             w.secrets.values["PASSWORD"] = "right"
             w.hosts.failing, w.hosts.declined = set(), False
             w.hosts.cut.clear()
             w.cloud.ask("DELETE", "rules")
             w.cloud.config(cloudwatch={"absent": [], "late": 0.0})
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 
     play(story)
@@ -169,7 +169,7 @@ def test_26_a_worker_that_takes_its_licence_is_in_set_up() -> None:
             await up(w, timeoutMinutes=5, warnMinutes=0)
             assert w.cloud.calls("StopInstances") == 0
             assert "DRAINING" not in w.phases["w1"]
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 
     play(story)
@@ -183,19 +183,19 @@ def test_27_a_lab_that_starts_between_the_check_and_the_stop_keeps_its_machine()
             await up(w)
 
             def at_the_second_look(_: str) -> None:
-                if parking.cordoned(w.w()) and not w.hosts.of("w1").labs:
+                if parking.cordoned(w.get_worker()) and not w.hosts.of("w1").labs:
                     their_lab(w)
 
             w.hosts.at_nodes = at_the_second_look
             await w.until(kept_by(w, "nodes"))
-            assert not w.w().spec.cordoned
-            await w.pass_(3600)
+            assert not w.get_worker().spec.cordoned
+            await w.let_pass(3600)
             assert w.phase("w1") == "READY"
             assert "DRAINING" not in w.phases["w1"]
             assert w.cloud.calls("StopInstances") == 0
             w.hosts.at_nodes = None
             w.hosts.of("w1").labs.clear()
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 
     play(story)
@@ -215,10 +215,10 @@ def test_27_a_lab_that_starts_after_the_last_check_takes_the_stop_back() -> None
 
             w.cache.on_change(Worker, strike)  # type: ignore[arg-type]
             await w.until(lambda: "DRAINING" in w.phases["w1"])
-            await w.until(w.is_("w1", "READY"))
-            await w.pass_(3600)
+            await w.until(w.in_phase("w1", "READY"))
+            await w.let_pass(3600)
             assert w.cloud.calls("StopInstances") == 0
-            assert w.w().status.idle.auto_resumes == 1
+            assert w.get_worker().status.idle.auto_resumes == 1
             w.check()
 
     play(story)
@@ -234,15 +234,17 @@ def test_29_traffic_is_bytes_a_second_and_nothing_else(each_way: float, busy: bo
             await up(w)
             [found] = w.cloud.instances("w1")
             w.cloud.hand("load", found["id"], network_in=each_way, network_out=each_way)
-            await w.pass_(2 * 3600)
+            await w.let_pass(2 * 3600)
             assert (w.cloud.calls("StopInstances") == 0) is busy
             if busy:
                 assert kept_by(w, "network")()
-                [told] = [each for each in w.w().status.idle.evidence if each.name == "network"]
+                [told] = [
+                    each for each in w.get_worker().status.idle.evidence if each.name == "network"
+                ]
                 assert told.value.endswith(" kB/s")
                 assert 1200 <= float(told.value.split()[0]) <= 1400
                 w.cloud.hand("load", found["id"], network_in=0.0, network_out=0.0)
-                await w.until(w.is_("w1", "STOPPED"))
+                await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 
     play(story)

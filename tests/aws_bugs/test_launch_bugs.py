@@ -53,7 +53,7 @@ def launched(w: BugWorld, name: str = "w1") -> Callable[[], bool]:
 def one_machine(w: BugWorld, name: str = "w1") -> None:
     """Hold that a worker has one machine, ever, and that the record knows it."""
     [found] = w.cloud.instances(name)
-    assert w.w(name).status.ec2.instance_id == found["id"]
+    assert w.get_worker(name).status.ec2.instance_id == found["id"]
     assert w.cloud.ask("GET", "summary")["instances_total"] == 1
     w.check()
 
@@ -69,7 +69,7 @@ def test_1_five_restarts_launch_one_instance(nth: int, mode: str) -> None:
             lives_end_at(w, nth, mode, lives=5)
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", *SEEN))
+            await w.until(w.in_phase("w1", *SEEN))
             one_machine(w)
 
     play(story)
@@ -85,9 +85,9 @@ def test_1_a_reply_that_is_lost_and_five_kills_launch_one_instance() -> None:
             await w.start()
             await w.worker()
             for _ in range(5):
-                await w.pass_(9)
+                await w.let_pass(9)
                 await w.start()
-            await w.until(w.is_("w1", *SEEN))
+            await w.until(w.in_phase("w1", *SEEN))
             assert len(set(asked(w, "ClientToken"))) == 1
             one_machine(w)
 
@@ -104,7 +104,7 @@ def test_2_a_lost_reply_is_asked_for_again_with_the_same_token(fault: str) -> No
             w.cloud.rule(fault, action="RunInstances", times=2)
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", *SEEN))
+            await w.until(w.in_phase("w1", *SEEN))
             assert len(set(asked(w, "ClientToken"))) == 1
             assert len({form["InstanceType"] for form in w.witness.launches}) == 1
             one_machine(w)
@@ -124,9 +124,9 @@ def test_3_a_token_whose_machine_was_ended_is_left_for_a_new_attempt() -> None:
             await w.until(lambda: bool(w.cloud.instances("w1")))
             [first] = w.cloud.instances("w1")
             w.cloud.hand("terminate", first["id"])
-            await w.pass_(60)
+            await w.let_pass(60)
             w.cloud.config(lags={"instance": 0.0})
-            await w.until(w.is_("w1", *SEEN))
+            await w.until(w.in_phase("w1", *SEEN))
             [second] = w.cloud.instances("w1")
             assert second["token"] != first["token"]
             assert second["tags"]["labfleet:attempt"] == "2"
@@ -144,15 +144,15 @@ def test_3_a_worker_whose_machine_was_ended_is_provisioned_anew_with_a_new_token
         async with bugs() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             [first] = w.cloud.instances("w1")
             w.cloud.hand("terminate", first["id"])
-            await w.until(w.is_("w1", "FAILED"))
-            await w.pass_(1200)
+            await w.until(w.in_phase("w1", "FAILED"))
+            await w.let_pass(1200)
             assert w.cloud.calls("RunInstances") == 1
             await w.desire("w1", "Stopped")
             await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             assert len(set(asked(w, "ClientToken"))) == 2
             w.check()
 
@@ -167,7 +167,7 @@ def test_4_a_no_in_one_zone_is_asked_in_the_next_under_another_token() -> None:
             w.cloud.config(stock={"m5zn.metal": 0, "m5.metal/us-east-1a": 0})
             await w.start()
             await w.worker(machine=w.machine(instanceTypes=TYPES))
-            await w.until(w.is_("w1", *SEEN))
+            await w.until(w.in_phase("w1", *SEEN))
             tokens = asked(w, "ClientToken")
             assert len(tokens) == len(set(tokens)) > 1
             refused = {each.error for each in w.cloud.sky.journal.entries if each.error}
@@ -197,11 +197,11 @@ def test_4_a_lost_launch_is_found_in_its_zone_before_another_zone_is_tried(
             await w.until(lambda: bool(w.cloud.instances("w2")))
             if restart:
                 await w.start()
-            await w.until(w.is_("w1", *SEEN))
+            await w.until(w.in_phase("w1", *SEEN))
             [first], [second] = w.cloud.instances("w1"), w.cloud.instances("w2")
             assert first["zone"] == "us-east-1a" != second["zone"]
             assert w.cloud.ask("GET", "summary")["instances_total"] == 2
-            await w.until(w.is_("w2", *SEEN))
+            await w.until(w.in_phase("w2", *SEEN))
             w.check()
 
     play(story)
@@ -218,9 +218,9 @@ def test_5_a_machine_that_is_not_visible_yet_is_waited_for(lag: float) -> None:
             await w.worker()
             await w.until(launched(w))
             for _ in range(int(lag) + 60):
-                await process.reconcile("worker", w.w().key)
+                await process.reconcile("worker", w.get_worker().key)
                 await w.clock.sleep(1.0)
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             assert "FAILED" not in w.phases["w1"]
             assert w.cloud.calls("TerminateInstances") == 0
             one_machine(w)
@@ -254,11 +254,11 @@ def test_6_a_machine_whose_worker_is_forgotten_is_found_by_its_owner_tag() -> No
         async with bugs() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             [kept] = w.cloud.instances("w1")
             tags = {**kept["tags"], "labfleet:worker": "lost", "labfleet:worker-uid": "lost"}
             leaked = w.cloud.stray(tags)
-            await w.pass_(200)
+            await w.let_pass(200)
             assert len(w.cloud.instances()) == 2
             await w.until(lambda: not w.cloud.instances("lost"))
             assert [each["id"] for each in w.cloud.instances()] == [kept["id"]]
@@ -277,10 +277,10 @@ def test_8_a_machine_that_was_ended_outside_lets_its_worker_go(visible: bool) ->
         async with bugs() as w:
             process = await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             process.kill()
             w.cloud.hand("terminate", w.cloud.instances("w1")[0]["id"])
-            await w.pass_(900 if visible else 7200)
+            await w.let_pass(900 if visible else 7200)
             await w.desire("w1", "Terminated")
             await w.delete("Worker", "w1")
             await w.start()
@@ -303,11 +303,11 @@ def test_9_tags_come_with_the_launch_and_not_found_is_asked_again() -> None:
             [found] = w.cloud.instances("w1")
             assert found["tags"]["labfleet:owner"] == "inst"
             assert w.cloud.calls("CreateTags") == 0
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             assert w.cloud.instances("w1")[0]["tags"]["team"] == "blue"
             refused = [each.error for each in w.cloud.sky.journal.entries if "Tags" in each.action]
             assert "InvalidInstanceID.NotFound" in refused
-            assert conditions.is_true(w.w().status.conditions, "TagsApplied")
+            assert conditions.is_true(w.get_worker().status.conditions, "TagsApplied")
             assert "FAILED" not in w.phases["w1"]
             one_machine(w)
 
@@ -324,7 +324,7 @@ def test_9_a_machine_without_visible_tags_is_ended_when_they_show() -> None:
             await w.worker()
             await w.until(launched(w))
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             assert w.cloud.instances() == []
             assert w.cloud.calls("TerminateInstances") == 1
             w.check()

@@ -26,8 +26,8 @@ async def up(w: BugWorld, name: str = "w1", **spec: Any) -> str:
     if w.process is None:
         await w.start()
     await w.worker(name, **spec)
-    await w.until(w.is_(name, "READY"))
-    return str(w.w(name).status.ec2.instance_id)
+    await w.until(w.in_phase(name, "READY"))
+    return str(w.get_worker(name).status.ec2.instance_id)
 
 
 # --- 39: licences ------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_39_a_licence_goes_back_before_its_machine_does(way: str, why: str) -> N
             kept = await up(w)
             if way == "stopped before":
                 await w.desire("w1", "Stopped")
-                await w.until(w.is_("w1", "STOPPED"))
+                await w.until(w.in_phase("w1", "STOPPED"))
             if way == "deleted":
                 await w.delete("Worker", "w1")
             else:
@@ -90,7 +90,7 @@ def test_39_a_licence_goes_back_before_its_machine_does(way: str, why: str) -> N
                 await struck(w, lambda: REFUSED[why](w))
             else:
                 REFUSED[why](w)
-            await w.pass_(300)
+            await w.let_pass(300)
             assert [each["id"] for each in w.cloud.instances()] == [kept] or why.startswith("nodes")
             _heal(w)
             await w.until(lambda: w.phase("w1") in {None, "TERMINATED"})
@@ -110,10 +110,10 @@ def test_39_a_licence_that_cannot_go_back_is_a_leak_on_record(why: str) -> None:
             kept = await up(w)
             REFUSED[why](w)
             await w.desire("w1", "Terminated")
-            await w.pass_(500)
+            await w.let_pass(500)
             assert len(w.cloud.instances()) == 1
-            await w.until(w.is_("w1", "TERMINATED"))
-            assert conditions.is_true(w.w().status.conditions, "LicenceLeaked")
+            await w.until(w.in_phase("w1", "TERMINATED"))
+            assert conditions.is_true(w.get_worker().status.conditions, "LicenceLeaked")
             await w.delete("Worker", "w1")
             await w.until(lambda: w.phase("w1") is None)
             [leak] = w.cache.all(Leak)
@@ -199,9 +199,9 @@ def test_40_a_worker_with_more_tags_than_ec2_takes_serves_and_says_so() -> None:
             await w.start()
             machine = w.machine(tags={f"template{each}": "x" for each in range(30)})
             await w.worker("w1", machine=machine, tags={f"own{each}": "x" for each in range(30)})
-            await w.until(w.is_("w1", "READY"))
-            await w.pass_(3600)
-            fact = conditions.find(w.w().status.conditions, "TagsApplied")
+            await w.until(w.in_phase("w1", "READY"))
+            await w.let_pass(3600)
+            fact = conditions.find(w.get_worker().status.conditions, "TagsApplied")
             assert fact is not None
             assert (fact.status, fact.reason) == ("False", "Refused")
             assert "TagLimitExceeded" in fact.message
@@ -230,7 +230,7 @@ def test_42_a_record_that_cannot_be_read_stops_nobody_else(restart: bool) -> Non
     async def story() -> None:
         async with bugs() as w:
             kept = await up(w)
-            good = w.w()
+            good = w.get_worker()
             await write(w, good, b'{"kind": "Worker", "spec": {"desired": "Perhaps"}}')
             if restart:
                 await w.start()
@@ -238,10 +238,10 @@ def test_42_a_record_that_cannot_be_read_stops_nobody_else(restart: bool) -> Non
             await w.definition()
             await w.session()
             await w.until(w.ended)
-            assert w.s().status.phase == "COMPLETED"
+            assert w.get_session().status.phase == "COMPLETED"
             [first] = w.cloud.instances("w1")
             w.cloud.stray({**first["tags"], "labfleet:worker-uid": "lost", "labfleet:worker": "x"})
-            await w.pass_(3600)
+            await w.let_pass(3600)
             region = w.cache.get(Region, "us-east-1", "default")
             assert region is not None
             assert "w1 cannot be read" in region.status.suspects[0].next
@@ -250,7 +250,7 @@ def test_42_a_record_that_cannot_be_read_stops_nobody_else(restart: bool) -> Non
             assert len(w.witness.launches) == 2
             await write(w, good, encode(good))
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             await w.until(lambda: not w.cloud.instances("x"))
             assert kept in {each["id"] for each in w.cloud.instances()}
             w.check()
@@ -280,8 +280,8 @@ def test_45_a_volume_ends_with_its_machine() -> None:
             assert len(volumes(w)) == 2
             await w.desire("w1", "Terminated")
             w.cloud.hand("terminate", other)
-            await w.until(w.is_("w1", "TERMINATED"))
-            await w.pass_(600)
+            await w.until(w.in_phase("w1", "TERMINATED"))
+            await w.let_pass(600)
             assert volumes(w) == set()
             w.check()
 
@@ -311,10 +311,10 @@ def test_45_volumes_and_addresses_of_ours_that_are_left_are_swept() -> None:
             theirs, nobodys = volume(**{"labfleet:owner": "others"}), volume(name="x")
             told = tagged("elastic-ip", **owner)
             address = console.allocate_address(TagSpecifications=told)["AllocationId"]
-            await w.pass_(200)
+            await w.let_pass(200)
             assert {left, kept, theirs, nobodys} <= volumes(w)
             await w.until(lambda: left not in volumes(w), hours=1)
-            await w.pass_(3600)
+            await w.let_pass(3600)
             assert {kept, theirs, nobodys} <= volumes(w)
             addresses = w.cloud.ask("GET", "state")["addresses"]
             assert address not in {each["id"] for each in addresses}

@@ -90,25 +90,25 @@ def test_11_a_look_that_fails_is_no_news_of_a_stop_or_an_end(fault: str) -> None
         async with bugs() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             believed_only_what_is_true(w)
             bad(w, fault, 3)
             await w.desire("w1", "Stopped")
-            await w.pass_(2 * MINUTE)
+            await w.let_pass(2 * MINUTE)
             assert w.cloud.instances("w1")[0]["state"] == "running"
             await w.until(lambda: w.cloud.instances("w1")[0]["state"] == "stopping")
             bad(w, fault, 15)
-            await w.pass_(14 * MINUTE)
+            await w.let_pass(14 * MINUTE)
             assert w.cloud.instances("w1")[0]["state"] == "stopped"
             assert w.phase("w1") == "STOPPING"
-            await w.until(w.is_("w1", "STOPPED"), hours=0.1)
+            await w.until(w.in_phase("w1", "STOPPED"), hours=0.1)
             await w.desire("w1", "Terminated")
             await w.until(lambda: w.cloud.calls("TerminateInstances") == 1)
             bad(w, fault, 15)
-            await w.pass_(14 * MINUTE)
+            await w.let_pass(14 * MINUTE)
             assert w.cloud.instances() == []
             assert w.phase("w1") == "TERMINATING_EC2"
-            await w.until(w.is_("w1", "TERMINATED"), hours=0.1)
+            await w.until(w.in_phase("w1", "TERMINATED"), hours=0.1)
             assert w.cloud.calls("StopInstances") == w.cloud.calls("TerminateInstances") == 1
             w.check(forced=list(w.cloud.sky.machines))  # a person asked, whatever runs there
 
@@ -139,22 +139,22 @@ def test_12_a_restart_that_sees_nothing_stops_and_ends_nothing() -> None:
                 await w.session(f"s{number}")
             await w.until(lambda: all(w.phase(f"s{n}") == "RUNNING" for n in range(4)))
             await w.worker("alone", machine=made)
-            await w.until(w.is_("alone", "READY"))
+            await w.until(w.in_phase("alone", "READY"))
             node = FakeNode("x", "x", (), up_at=w.hosts.now)
             w.hosts.of("alone").labs["x"] = FakeLab("x", "theirs", "", [node], wiped=False)
             begun, names = hazards(w), {each.name for each in w.cache.all(Worker)}
             bad(w, "internal", 10)
             w.hosts.cut = set(names)
             await w.start()
-            await w.pass_(30 * MINUTE)
+            await w.let_pass(30 * MINUTE)
             assert hazards(w) == begun
             w.hosts.cut = set()
             w.hosts.failing = {"system_stats", "activity", "licensing"}
             await w.start()
-            await w.pass_(30 * MINUTE)
+            await w.let_pass(30 * MINUTE)
             assert hazards(w) == begun
             w.hosts.failing = set()
-            await w.pass_(10 * MINUTE)
+            await w.let_pass(10 * MINUTE)
             assert {each.name for each in up(w)} == names
             assert not any("DRAINING" in w.phases[name] for name in names)
             assert all(w.phase(f"s{n}") == "RUNNING" for n in range(4))
@@ -170,14 +170,14 @@ def test_12_a_new_leader_collects_nothing_before_it_saw_all_and_then_little_at_o
         async with bugs() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             for number in range(9):
                 w.cloud.stray({"labfleet:owner": "inst", "labfleet:worker-uid": f"gone{number}"})
             bad(w, "throttle", 20)
             await w.start()
-            await w.pass_(20 * MINUTE)
+            await w.let_pass(20 * MINUTE)
             assert hazards(w) == 0
-            await w.pass_(4 * MINUTE)
+            await w.let_pass(4 * MINUTE)
             assert hazards(w) == 0
             ended: dict[int, int] = {}
             await w.until(lambda: w.cloud.calls("TerminateInstances") == 9)
@@ -207,7 +207,7 @@ def test_13_a_broken_worker_is_ended_once_by_its_id_and_its_neighbours_stay() ->
             w.hosts.cut.add(broken["tags"]["labfleet:worker"])
             await w.until(lambda: len(up(w)) == 3)
             first = {each["id"] for each in w.cloud.instances()} - {broken["id"]}
-            await w.pass_(60 * MINUTE)
+            await w.let_pass(60 * MINUTE)
             left = {each["id"] for each in w.cloud.instances()}
             assert left == first
             assert len(up(w)) == 3
@@ -233,7 +233,7 @@ def test_13_a_worker_ended_outside_is_replaced_once() -> None:
             w.cloud.hand("terminate", victim)
             await w.until(lambda: len(up(w)) < 3)
             await w.until(lambda: len(up(w)) == 3)
-            await w.pass_(60 * MINUTE)
+            await w.let_pass(60 * MINUTE)
             left = {each["id"] for each in w.cloud.instances()}
             assert set(others) < left
             assert len(left) == 3
@@ -254,7 +254,7 @@ def test_14_sixty_workers_share_their_lists_and_wait_out_a_small_bucket() -> Non
             for number in range(60):
                 await w.worker(f"w{number}", machine={**w.machine(), "limits": limits})
             await w.until(lambda: len(w.cloud.instances()) == 60)
-            await w.pass_(5 * MINUTE)
+            await w.let_pass(5 * MINUTE)
             worst: dict[str, int] = {}
             for (_, _, action, _, _), count in w.cloud.sky.journal.minutes.items():
                 worst[action] = max(worst.get(action, 0), count)

@@ -32,8 +32,8 @@ async def up(w: BugWorld, **spec: Any) -> str:
     """Bring a worker up and return its instance's id."""
     await w.start()
     await w.worker(**spec)
-    await w.until(w.is_("w1", "READY"))
-    return str(w.w().status.ec2.instance_id)
+    await w.until(w.in_phase("w1", "READY"))
+    return str(w.get_worker().status.ec2.instance_id)
 
 
 @pytest.mark.parametrize("takes", [10, 25])
@@ -47,11 +47,11 @@ def test_37_metal_takes_its_time_to_stop_and_to_start_again(takes: int) -> None:
             await up(w)
             await w.desire("w1", "Stopped")
             begun = w.clock.now()
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             assert minutes(w, begun) >= takes
             await w.desire("w1", "Ready")
             begun = w.clock.now()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             assert minutes(w, begun) >= takes
             assert "FAILED" not in w.phases["w1"]
             assert w.cloud.calls("StopInstances") == w.cloud.calls("StartInstances") == 1
@@ -72,12 +72,12 @@ def test_37_a_deadline_is_told_and_the_machine_watched_until_it_is_down(what: st
             end = {"stop": "STOPPED", "terminate": "TERMINATED"}[what]
             await w.desire("w1", end.title())
             await w.until(w.told("w1", f"{what.title()}Late"))
-            late = conditions.find(w.w().status.conditions, "Late")
+            late = conditions.find(w.get_worker().status.conditions, "Late")
             assert late is not None
             assert "instance is still" in late.message
-            assert conditions.is_true(w.w().status.conditions, "PhaseStuck")
+            assert conditions.is_true(w.get_worker().status.conditions, "PhaseStuck")
             assert w.phase("w1") not in {end, "FAILED"}
-            await w.until(w.is_("w1", end))
+            await w.until(w.in_phase("w1", end))
             assert "FAILED" not in w.phases["w1"]
             asked = [each for each in w.cloud.sky.journal.entries if each.source == "api"]
             done = [
@@ -97,14 +97,14 @@ def test_37_a_machine_that_is_stuck_in_stopping_is_watched_for_hours() -> None:
             kept = await up(w)
             w.cloud.config(stuck_stopping=True)
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPING"))
-            await w.pass_(2 * 3600)
+            await w.until(w.in_phase("w1", "STOPPING"))
+            await w.let_pass(2 * 3600)
             assert w.phase("w1") == "STOPPING"
-            assert conditions.is_true(w.w().status.conditions, "Late")
+            assert conditions.is_true(w.get_worker().status.conditions, "Late")
             assert w.cloud.calls("StopInstances") == 1
             w.cloud.hand("unstick", kept)
-            await w.until(w.is_("w1", "STOPPED"), hours=0.1)
-            assert not conditions.is_true(w.w().status.conditions, "Late")
+            await w.until(w.in_phase("w1", "STOPPED"), hours=0.1)
+            assert not conditions.is_true(w.get_worker().status.conditions, "Late")
             w.check()
 
     play(story)
@@ -118,7 +118,7 @@ def test_38_an_image_that_boots_for_25_minutes_comes_up_in_its_own_limit() -> No
             w.hosts.boot = 25 * MINUTE
             await w.start()
             await w.worker(machine=limited(w, boot=1800))
-            await w.until(w.is_("w1", "READY", "FAILED"))
+            await w.until(w.in_phase("w1", "READY", "FAILED"))
             assert w.phase("w1") == "READY"
             assert w.cloud.calls("RunInstances") == 1
             w.check()
@@ -134,12 +134,12 @@ def test_38_a_boot_over_its_limit_is_told_and_its_machine_kept_for_another_try()
             w.hosts.boot = 25 * MINUTE
             await w.start()
             await w.worker(machine=limited(w, boot=900))
-            await w.until(w.is_("w1", "FAILED"))
-            assert "not ready in time" in w.w().status.message
-            await w.pass_(1800)
+            await w.until(w.in_phase("w1", "FAILED"))
+            assert "not ready in time" in w.get_worker().status.message
+            await w.let_pass(1800)
             assert len(w.cloud.instances("w1")) == 1
             await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             assert w.cloud.calls("RunInstances") == 1
             assert w.cloud.calls("TerminateInstances") == 0
             w.check()
@@ -152,16 +152,19 @@ async def draining(w: BugWorld, *, runs: int = 10, **drain: Any) -> None:
     await up(w)
     await w.definition(defaultDurationMinutes=runs)
     await w.session()
-    await w.until(w.is_("s1", "RUNNING"))
+    await w.until(w.in_phase("s1", "RUNNING"))
     w.hosts.node_stop = 1e9
     await verbs.drain(w.parts, ADMIN, "w1", reason="maintenance", **drain)
-    await w.until(w.is_("w1", "DRAINING"))
+    await w.until(w.in_phase("w1", "DRAINING"))
 
 
 def blockers(w: BugWorld) -> list[str]:
     """Return why the worker is not empty, one line each, with what helps."""
-    sessions = [w.s()]
-    return [f"{each.name}: {each.why}: {each.help}" for each in drain_blockers.of(w.w(), sessions)]
+    sessions = [w.get_session()]
+    return [
+        f"{each.name}: {each.why}: {each.help}"
+        for each in drain_blockers.of(w.get_worker(), sessions)
+    ]
 
 
 def test_41_a_drain_says_what_it_waits_for_and_when_it_is_late() -> None:
@@ -173,13 +176,13 @@ def test_41_a_drain_says_what_it_waits_for_and_when_it_is_late() -> None:
             [line] = blockers(w)
             assert "runs until its time is over" in line
             assert "labfleet cancel session/s1" in line
-            await w.pass_(40 * MINUTE)
+            await w.let_pass(40 * MINUTE)
             [line] = blockers(w)
             assert "labfleet explain session/s1" in line
-            drained = conditions.find(w.w().status.conditions, "Drained")
+            drained = conditions.find(w.get_worker().status.conditions, "Drained")
             assert drained is not None
             assert (drained.status, drained.reason) == ("False", "Late")
-            assert conditions.is_true(w.w().status.conditions, "PhaseStuck")
+            assert conditions.is_true(w.get_worker().status.conditions, "PhaseStuck")
             assert w.phase("w1") == "DRAINING"
             w.check()
 
@@ -197,21 +200,23 @@ def test_41_a_person_extends_cancels_or_forces_a_drain(choice: str) -> None:
             if choice == "extend":
                 later = w.clock.now() + timedelta(hours=2)
                 await verbs.change_drain(w.parts, ADMIN, "w1", "default", deadline=later)
-                await w.pass_(30 * MINUTE)
-                drained = conditions.find(w.w().status.conditions, "Drained")
+                await w.let_pass(30 * MINUTE)
+                drained = conditions.find(w.get_worker().status.conditions, "Drained")
                 assert drained is not None
                 assert drained.reason == "SessionsRunning"
-                assert not conditions.is_true(w.w().status.conditions, "PhaseStuck")
+                assert not conditions.is_true(w.get_worker().status.conditions, "PhaseStuck")
             elif choice == "cancel":
                 await verbs.cancel_drain(w.parts, ADMIN, "w1", "default")
-                await w.until(w.is_("w1", "ACTIVE"))
+                await w.until(w.in_phase("w1", "ACTIVE"))
                 assert blockers(w) == []
                 assert w.phase("s1") == "RUNNING"
             else:
                 w.hosts.node_stop = 15.0
                 await verbs.change_drain(w.parts, ADMIN, "w1", "default", force=True)
                 await w.until(w.ended, hours=0.5)
-                await w.until(lambda: conditions.is_true(w.w().status.conditions, "Drained"))
+                await w.until(
+                    lambda: conditions.is_true(w.get_worker().status.conditions, "Drained")
+                )
             w.check()
 
     play(story)
@@ -227,8 +232,8 @@ def test_41_a_worker_that_is_to_end_ends_though_its_lab_cannot_be_stopped() -> N
             node = FakeNode("x", "x", (), up_at=w.hosts.now)
             w.hosts.of("w1").labs["x"] = FakeLab("x", "theirs", "", [node], wiped=False)
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"))
-            assert conditions.is_true(w.w().status.conditions, "LicenceLeaked")
+            await w.until(w.in_phase("w1", "TERMINATED"))
+            assert conditions.is_true(w.get_worker().status.conditions, "LicenceLeaked")
             w.check(forced=[kept])  # a person asked for its end, whatever runs there
 
     play(story)
@@ -245,16 +250,16 @@ def test_44_no_capacity_is_asked_for_a_few_times_in_an_hour(zones: int) -> None:
             machine = w.machine(subnetIds=subnets)
             await w.start()
             await w.worker(machine={**machine, "limits": {"launch": 7200}})
-            await w.pass_(50 * MINUTE)
+            await w.let_pass(50 * MINUTE)
             entries = [
                 each for each in w.cloud.sky.journal.entries if each.action == "RunInstances"
             ]
             assert len(entries) <= 10 * zones
             tokens = [each.token for each in entries]
             assert len(tokens) == len(set(tokens))
-            assert "no capacity" in str(w.w().status.conditions)
+            assert "no capacity" in str(w.get_worker().status.conditions)
             w.cloud.config(stock={"m5zn.metal": 5})
-            await w.until(w.is_("w1", "READY"), hours=1.5)
+            await w.until(w.in_phase("w1", "READY"), hours=1.5)
             w.check()
 
     play(story)
@@ -267,17 +272,17 @@ def test_44_a_start_without_capacity_is_asked_for_a_few_times_in_an_hour() -> No
         async with bugs() as w:
             await up(w)
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             w.cloud.config(stock={"m5zn.metal": 0})
             await w.desire("w1", "Ready")
-            await w.pass_(50 * MINUTE)
+            await w.let_pass(50 * MINUTE)
             assert 2 <= w.cloud.calls("StartInstances") <= 15
             assert w.phase("w1") == "STARTING"
-            held = conditions.find(w.w().status.conditions, "EC2Started")
+            held = conditions.find(w.get_worker().status.conditions, "EC2Started")
             assert held is not None
             assert (held.status, held.reason) == ("False", "OutOfCapacity")
             w.cloud.config(stock={"m5zn.metal": 5})
-            await w.until(w.is_("w1", "READY"), hours=1.5)
+            await w.until(w.in_phase("w1", "READY"), hours=1.5)
             assert w.cloud.calls("RunInstances") == 1
             w.check()
 

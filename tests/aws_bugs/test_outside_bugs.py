@@ -32,8 +32,8 @@ async def up(w: BugWorld, name: str = "w1", **spec: Any) -> str:
     if w.process is None:
         await w.start()
     await w.worker(name, **spec)
-    await w.until(w.is_(name, "READY", "ACTIVE"))
-    return str(w.w(name).status.ec2.instance_id)
+    await w.until(w.in_phase(name, "READY", "ACTIVE"))
+    return str(w.get_worker(name).status.ec2.instance_id)
 
 
 def ours(w: BugWorld, instance: str, *, worker: str, uid: str) -> str:
@@ -73,7 +73,7 @@ def test_28_a_machine_whose_record_comes_late_is_no_orphan(when: str) -> None:
         async with bugs() as w:
             kept = await up(w)
             found = ours(w, kept, worker="late", uid="late")
-            await w.pass_(200)
+            await w.let_pass(200)
             if when == "in the grace":
                 await adopt(w, found)
             else:
@@ -85,7 +85,7 @@ def test_28_a_machine_whose_record_comes_late_is_no_orphan(when: str) -> None:
                     return await described(region, instance)
 
                 w.compute.describe = describe  # type: ignore[method-assign]
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert w.cache.get(Worker, "late", "default") is not None
             assert alive(w, found)
             assert ended(w) == []
@@ -103,7 +103,7 @@ def test_28_a_true_orphan_goes_whatever_it_is_called(named: str) -> None:
             kept = await up(w)
             found = ours(w, kept, worker=named, uid="forgotten")
             await w.until(lambda: not alive(w, found), hours=1)
-            await w.pass_(1200)
+            await w.let_pass(1200)
             assert ended(w) == [found]
             assert alive(w, kept)
             w.check()
@@ -120,7 +120,7 @@ def test_28_a_list_that_fails_ends_nothing_and_one_that_works_does(fault: str) -
             kept = await up(w)
             w.cloud.rule(fault, action="DescribeInstances")
             found = ours(w, kept, worker="nobody", uid="forgotten")
-            await w.pass_(2 * 3600)
+            await w.let_pass(2 * 3600)
             assert alive(w, found)
             assert alive(w, kept)
             assert w.phase("w1") == "READY"
@@ -149,25 +149,25 @@ def test_31_a_refused_access_ends_nothing_and_is_told(what: str) -> None:
         async with bugs() as w:
             kept = await up(w)
             found = ours(w, kept, worker="nobody", uid="forgotten")
-            await w.pass_(60)
+            await w.let_pass(60)
             DENIED[what](w)
             await w.worker("w2")
-            await w.pass_(300)
+            await w.let_pass(300)
             await w.desire("w1", "Stopped")
-            await w.pass_(3000)
+            await w.let_pass(3000)
             assert alive(w, found)
             assert "FAILED" not in w.phases["w1"]
             assert "TERMINATED" not in w.phases["w1"]
-            assert any(word in str(w.w("w2").status.conditions) for word in CODES)
+            assert any(word in str(w.get_worker("w2").status.conditions) for word in CODES)
             region = w.cache.get(Region, "us-east-1", "default")
             assert region is not None
             assert any(word in region.status.waits for word in CODES)
             w.cloud.ask("DELETE", "rules")
             w.cloud.config(clock_offset=0.0, credentials={})
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             await w.until(lambda: not alive(w, found), hours=1)
             await w.desire("w2", "Ready")
-            await w.until(w.is_("w2", "READY"))
+            await w.until(w.in_phase("w2", "READY"))
             w.check(forced=[kept])  # a person asked for its stop, an hour before it was taken
 
     play(story)
@@ -182,11 +182,11 @@ def test_31_an_end_that_is_not_allowed_is_never_called_an_end() -> None:
             found = ours(w, kept, worker="nobody", uid="forgotten")
             w.cloud.rule("unauthorized", action="TerminateInstances")
             await w.desire("w1", "Terminated")
-            await w.pass_(2 * 3600)
+            await w.let_pass(2 * 3600)
             assert alive(w, kept)
             assert alive(w, found)
             assert w.phase("w1") == "TERMINATING_EC2"
-            assert "UnauthorizedOperation" in w.w().status.message
+            assert "UnauthorizedOperation" in w.get_worker().status.message
             await w.until(
                 lambda: "try failed: terminate_instances: Unauth" in suspected(w), hours=1
             )
@@ -195,7 +195,7 @@ def test_31_an_end_that_is_not_allowed_is_never_called_an_end() -> None:
             assert (region.status.ended, region.status.deeds) == (0, ())
             assert w.cloud.calls("TerminateInstances") <= 60
             w.cloud.ask("DELETE", "rules")
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             await w.until(lambda: not alive(w, found), hours=1)
             region = w.cache.get(Region, "us-east-1", "default")
             assert region is not None
@@ -211,9 +211,9 @@ def test_32_a_worker_is_reached_at_the_address_of_this_boot() -> None:
     async def story() -> None:
         async with bugs() as w:
             await up(w)
-            before = w.w().status
+            before = w.get_worker().status
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             asked: list[str] = []
             at = w.hosts.at
 
@@ -223,15 +223,15 @@ def test_32_a_worker_is_reached_at_the_address_of_this_boot() -> None:
 
             w.hosts.at = noted  # type: ignore[method-assign]
             await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
-            after = w.w().status
+            await w.until(w.in_phase("w1", "READY"))
+            after = w.get_worker().status
             assert set(asked) == {f"{after.cml.url} {after.cml.boot}"}
             [found] = w.cloud.instances("w1")
             assert found["public_ip"] == after.ec2.public_ip != before.ec2.public_ip
             assert after.cml.url is not None
             assert found["public_ip"] in after.cml.url
             assert after.cml.boot != before.cml.boot
-            await w.until(lambda: w.w().status.health == "Healthy")
+            await w.until(lambda: w.get_worker().status.health == "Healthy")
             w.check()
 
     play(story)
@@ -243,14 +243,14 @@ def test_32_an_address_that_changes_behind_our_back_is_followed() -> None:
     async def story() -> None:
         async with bugs() as w:
             kept = await up(w)
-            before = w.w().status.ec2.public_ip
+            before = w.get_worker().status.ec2.public_ip
             w.cloud.hand("stop", kept)
-            await w.pass_(600)
+            await w.let_pass(600)
             w.cloud.hand("start", kept)
-            await w.until(w.is_("w1", "READY"))
-            await w.until(lambda: w.w().status.health == "Healthy")
+            await w.until(w.in_phase("w1", "READY"))
+            await w.until(lambda: w.get_worker().status.health == "Healthy")
             [found] = w.cloud.instances("w1")
-            assert w.w().status.ec2.public_ip == found["public_ip"] != before
+            assert w.get_worker().status.ec2.public_ip == found["public_ip"] != before
             w.check()
 
     play(story)
@@ -265,10 +265,10 @@ def test_33_a_machine_that_was_ended_is_gone_within_a_round(slow: bool) -> None:
             kept = await up(w)
             w.cloud.config(times={"metal": {"terminating": 600.0 if slow else 1.0}})
             w.cloud.hand("terminate", kept)
-            await w.pass_(60)
+            await w.let_pass(60)
             assert w.phase("w1") == "FAILED"
-            assert not conditions.is_true(w.w().status.conditions, "AcceptingLabs")
-            await w.pass_(2 * 3600)
+            assert not conditions.is_true(w.get_worker().status.conditions, "AcceptingLabs")
+            await w.let_pass(2 * 3600)
             assert w.phase("w1") == "FAILED"
             assert w.phases["w1"][-1] == "FAILED"
             assert w.cloud.calls("RunInstances") == 1
@@ -285,16 +285,16 @@ def test_34_what_ran_on_a_machine_that_was_ended_says_so() -> None:
             await up(w)
             await w.definition()
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
-            w.cloud.hand("terminate", w.w().status.ec2.instance_id or "")
-            await w.until(w.is_("w1", "FAILED"), hours=0.1)
-            await w.until(w.is_("s1", "FAILED"), hours=0.5)
-            fact = conditions.find(w.w().status.conditions, "ExternalChange")
+            await w.until(w.in_phase("s1", "RUNNING"))
+            w.cloud.hand("terminate", w.get_worker().status.ec2.instance_id or "")
+            await w.until(w.in_phase("w1", "FAILED"), hours=0.1)
+            await w.until(w.in_phase("s1", "FAILED"), hours=0.5)
+            fact = conditions.find(w.get_worker().status.conditions, "ExternalChange")
             assert fact is not None
             assert (fact.status, fact.reason) == ("True", "Terminated")
             assert "CloudTrail names who" in fact.message
-            assert "w1 is FAILED" in str(w.s().status)
-            assert w.s().status.reservation is None
+            assert "w1 is FAILED" in str(w.get_session().status)
+            assert w.get_session().status.reservation is None
             w.check()
 
     play(story)
@@ -310,12 +310,12 @@ def test_34_a_session_that_has_not_begun_goes_to_another_worker() -> None:
             w.hosts.node_boot = 300.0
             await w.definition()
             await w.session()
-            await w.until(lambda: w.s().status.phase in {"INSTANTIATING", "INSTANTIATED"})
-            lost = w.s().status.worker
+            await w.until(lambda: w.get_session().status.phase in {"INSTANTIATING", "INSTANTIATED"})
+            lost = w.get_session().status.worker
             assert lost is not None
-            w.cloud.hand("terminate", w.w(lost).status.ec2.instance_id or "")
-            await w.until(w.is_("s1", "RUNNING"))
-            assert w.s().status.worker not in {None, lost}
+            w.cloud.hand("terminate", w.get_worker(lost).status.ec2.instance_id or "")
+            await w.until(w.in_phase("s1", "RUNNING"))
+            assert w.get_session().status.worker not in {None, lost}
             w.check()
 
     play(story)
@@ -328,12 +328,12 @@ def test_34_a_machine_that_was_stopped_outside_is_no_end() -> None:
         async with bugs() as w:
             kept = await up(w)
             w.cloud.hand("stop", kept)
-            await w.until(w.is_("w1", "FAILED"), hours=0.1)
-            fact = conditions.find(w.w().status.conditions, "ExternalChange")
+            await w.until(w.in_phase("w1", "FAILED"), hours=0.1)
+            fact = conditions.find(w.get_worker().status.conditions, "ExternalChange")
             assert fact is not None
             assert (fact.status, fact.reason) == ("True", "Stopped")
-            assert not conditions.is_true(w.w().status.conditions, "LicenceLeaked")
-            await w.until(w.is_("w1", "READY"))
+            assert not conditions.is_true(w.get_worker().status.conditions, "LicenceLeaked")
+            await w.until(w.in_phase("w1", "READY"))
             assert alive(w, kept)
             w.check()
 
@@ -353,7 +353,7 @@ def test_35_a_tool_that_ends_the_fleet_each_day_does_not_get_a_new_one_each_time
                 await w.until(lambda: serving(w) == 10, hours=6)
                 launched = w.cloud.calls("RunInstances")
                 w.cloud.hand("terminate", *(each["id"] for each in w.cloud.instances()))
-                await w.pass_(2 * 3600)
+                await w.let_pass(2 * 3600)
                 pool = w.cache.get(Pool, "p1", "default")
                 assert pool is not None
                 assert pool.spec.paused

@@ -39,19 +39,19 @@ def test_46_two_installations_with_equal_names_leave_each_other_alone() -> None:
                 await w.worker("w1")
             await a.until(lambda: ready(a) == ready(b) == 3)
             assert len(owned(a)) == len(owned(b)) == 3
-            ours = a.w("w1").status.ec2.instance_id
+            ours = a.get_worker("w1").status.ec2.instance_id
             [first] = [each for each in a.cloud.instances("w1") if each["id"] == ours]
             lost = a.cloud.stray({**first["tags"], "labfleet:worker-uid": "lost"})
             assert b.process is not None
             b.process.kill()  # nobody there looks after what is theirs meanwhile
             await a.until(lambda: lost not in owned(a), hours=1)
-            await a.pass_(3600)
+            await a.let_pass(3600)
             assert len(owned(b)) == 3
             await b.start()
-            await b.pass_(1200)
+            await b.let_pass(1200)
             await a.desire("w1", "Terminated")
-            await a.until(a.is_("w1", "TERMINATED"))
-            await a.pass_(600)
+            await a.until(a.in_phase("w1", "TERMINATED"))
+            await a.let_pass(600)
             assert (len(owned(a)), len(owned(b))) == (2, 3)
             assert ready(b) == 3
             a.check()
@@ -67,20 +67,20 @@ def test_46_what_another_installation_owns_cannot_be_adopted() -> None:
         async with bugs() as a, bugs(beside=a) as b:
             await a.start()
             await a.worker("w1")
-            await a.until(a.is_("w1", "READY"))
+            await a.until(a.in_phase("w1", "READY"))
             [theirs] = owned(a)
             await b.start()
             origin = {"kind": "imported", "instanceId": theirs, "region": "us-east-1"}
             spec = {"machine": b.machine(), "origin": {**origin, "managed": True}}
             await b.make("Worker", "w1", spec)
-            await b.pass_(600)
-            fact = conditions.find(b.w("w1").status.conditions, "Adopted")
+            await b.let_pass(600)
+            fact = conditions.find(b.get_worker("w1").status.conditions, "Adopted")
             assert fact is not None
             assert (fact.status, fact.reason) == ("False", "OwnedByAnother")
             with pytest.raises(Refused):
                 await b.desire("w1", "Terminated")
             await b.delete("Worker", "w1")
-            await b.pass_(3600)
+            await b.let_pass(3600)
             assert owned(a) == [theirs]
             assert a.phase("w1") == "READY"
             a.check()
@@ -99,7 +99,7 @@ def test_47_of_two_replicas_one_scales() -> None:
             assert not any(each.leadership.held for each in second.elections.values())
             first.kill()
             await w.until(lambda: second.leads, hours=0.1)
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert w.cloud.calls("RunInstances") == len(owned(w)) == 3
             w.check()
 
@@ -117,7 +117,7 @@ def test_47_a_leader_that_stood_still_past_its_lease_does_nothing_twice(
     async def story() -> None:
         async with bugs() as w, two(w) as (first, second):
             w.cloud.config(lags={"instance": 5.0}, times={"metal": {"pending": 60.0}})
-            await w.pass_(30)
+            await w.let_pass(30)
             first.freeze_at = nth + first.changes
             if believes:
                 first.believe()
@@ -125,7 +125,7 @@ def test_47_a_leader_that_stood_still_past_its_lease_does_nothing_twice(
             await w.until(lambda: not first.awake.is_set(), hours=0.2)
             await w.until(lambda: ready(w) == 2)
             await w.until(first.awake.is_set)
-            await w.pass_(600)
+            await w.let_pass(600)
             assert [str(each.status.phase) for each in w.cache.all(Worker)] == ["READY"] * 2
             assert len(owned(w)) == 2
             total: Any = w.cloud.ask("GET", "summary")["instances_total"]
@@ -134,7 +134,7 @@ def test_47_a_leader_that_stood_still_past_its_lease_does_nothing_twice(
             if believes:  # it goes on as if it led, beside the one who does
                 first.outcomes.clear()
                 await w.worker("w9")
-                await w.until(w.is_("w9", "READY"))
+                await w.until(w.in_phase("w9", "READY"))
                 assert "fenced" in {outcome for _, _, outcome, _ in first.outcomes}
                 assert len(owned(w)) == 3
             w.check()
@@ -153,15 +153,15 @@ def test_47_a_leader_that_stood_still_ends_a_worker_in_order_or_not_at_all(
     async def story() -> None:
         async with bugs() as w, two(w) as (first, second):
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             first.freeze_at = nth + first.changes
             if believes:
                 first.believe()
             await w.desire("w1", "Terminated")
             await w.until(lambda: not first.awake.is_set(), hours=0.2)
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             await w.until(first.awake.is_set)
-            await w.pass_(600)
+            await w.let_pass(600)
             assert second.leads
             assert w.phase("w1") == "TERMINATED"
             assert owned(w) == []

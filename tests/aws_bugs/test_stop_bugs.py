@@ -50,7 +50,7 @@ def test_7_a_pool_launches_nothing_for_the_worker_that_it_stopped() -> None:
             less = {"spec": {"scaling": {**scaling, "minWorkers": 1}}}
             await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", less, namespace="default")
             await w.until(lambda: phases(w) == ["READY", "STOPPED"])
-            await w.pass_(2 * 3600)
+            await w.let_pass(2 * 3600)
             assert phases(w) == ["READY", "STOPPED"]
             assert w.cloud.calls("RunInstances") == 2
             assert w.cloud.calls("StopInstances") == 1
@@ -69,14 +69,14 @@ def test_15_a_worker_that_takes_twenty_minutes_to_stop_is_asked_once(lag: float)
             w.cloud.config(times={"metal": {"stopping": 1200.0}}, lags={"state": lag})
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPING"))
+            await w.until(w.in_phase("w1", "STOPPING"))
             begun = w.clock.now()
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             assert w.clock.now() - begun >= timedelta(minutes=19)
             assert w.cloud.calls("StopInstances") == 1
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert w.cloud.calls("StopInstances") == 1
             w.check()
 
@@ -92,10 +92,10 @@ def test_15_an_idle_worker_that_stops_slowly_is_asked_once() -> None:
             await w.start()
             await rule_on(w)
             await w.worker(machine=watched(w))
-            await w.until(w.is_("w1", "STOPPED"))
-            await w.pass_(1800)
+            await w.until(w.in_phase("w1", "STOPPED"))
+            await w.let_pass(1800)
             assert w.cloud.calls("StopInstances") == 1
-            assert w.w().status.idle.auto_pauses == 1
+            assert w.get_worker().status.idle.auto_pauses == 1
             w.check()
 
     play(story)
@@ -109,18 +109,18 @@ def test_15_an_idle_stop_that_ec2_takes_late_is_checked_again() -> None:
             await w.start()
             await rule_on(w)
             await w.worker(machine=watched(w))
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             now = w.witness.now
             w.cloud.rule("throttle", action="StopInstances", since=now, until=now + 3600)
-            await w.until(w.is_("w1", "STOPPING"))
-            await w.pass_(60)
+            await w.until(w.in_phase("w1", "STOPPING"))
+            await w.let_pass(60)
             node = FakeNode("x", "x", (), up_at=w.hosts.now)
             w.hosts.of("w1").labs["theirs"] = FakeLab("theirs", "theirs", "", [node], wiped=False)
-            await w.pass_(7200)
+            await w.let_pass(7200)
             assert w.cloud.instances("w1")[0]["state"] == "running"
-            assert "nodes run again" in w.w().status.message
+            assert "nodes run again" in w.get_worker().status.message
             del w.hosts.of("w1").labs["theirs"]
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 
     play(story)
@@ -134,16 +134,16 @@ def test_23_a_running_lab_keeps_its_worker_though_nobody_is_there() -> None:
             await w.start()
             await rule_on(w)
             await w.worker(machine=watched(w))
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             node = FakeNode("x", "x", (), up_at=w.hosts.now)
             w.hosts.of("w1").labs["theirs"] = FakeLab("theirs", "theirs", "", [node], wiped=False)
             w.hosts.cpu = 1.0
-            await w.pass_(2 * 3600)
+            await w.let_pass(2 * 3600)
             assert w.phase("w1") == "READY"
-            assert "nodes" in w.w().status.idle.signals
+            assert "nodes" in w.get_worker().status.idle.signals
             assert w.cloud.calls("StopInstances") == 0
             del w.hosts.of("w1").labs["theirs"]
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 
     play(story)
@@ -158,9 +158,9 @@ def test_24_a_worker_that_boots_longer_than_the_idle_time_is_not_stopped_for_it(
             await w.start()
             await rule_on(w, timeoutMinutes=5, warnMinutes=0)
             await w.worker(machine=watched(w))
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             assert w.cloud.calls("StopInstances") == 0
-            ready = w.w().status.ready_since
+            ready = w.get_worker().status.ready_since
             assert ready is not None
             await w.until(lambda: w.cloud.calls("StopInstances") == 1)
             assert w.clock.now() - ready >= timedelta(minutes=5)

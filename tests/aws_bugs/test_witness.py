@@ -14,12 +14,12 @@ def test_the_witness_sees_a_stop_of_a_busy_machine_and_an_end_with_a_licence() -
         async with bugs() as w:
             process = await w.start()
             await w.worker("w1")
-            await w.until(w.is_("w1", "READY"))
-            name = w.w().status.ec2.instance_id
+            await w.until(w.in_phase("w1", "READY"))
+            name = w.get_worker().status.ec2.instance_id
             lab = FakeLab("x", "theirs", "", [FakeNode("x", "x", (), up_at=w.hosts.now)])
             w.hosts.of("w1").labs["x"] = lab
             process.kill()
-            await w.pass_(300)
+            await w.let_pass(300)
             w.check()
             await w.compute.stop("us-east-1", name)
             found = {each["invariant"] for each in w.cloud.violations(**w.facts())}

@@ -59,6 +59,7 @@ def test_programs_get_their_own_arguments(argv):
 
 def test_a_program_that_is_not_installed_is_told(monkeypatch, capsys):
     """A missing extra is a sentence, not a trace."""
+    # private _MODULES: an installation without the optional package
     monkeypatch.setitem(entry._MODULES, "aws-simulator", "no_such_module.main")
     assert entry.start("aws-simulator", []) == 1
     assert "(no_such_module): pip install 'labfleet'" in capsys.readouterr().err

@@ -146,6 +146,7 @@ async def test_a_udp_port_answers(topo):
 def test_other_programs_start_one_in_a_line():
     """The context manager starts a process, says where it is, and ends it."""
     with running(version="2.8", rules=["refusal_status=409"]) as cml:
+        # private _create_unverified_context: the standard library has no public name for it
         trust = ssl._create_unverified_context()
         with urllib.request.urlopen(f"{cml.url}/api/v0/system_information", context=trust) as reply:
             assert json.loads(reply.read())["version"].startswith("2.8.")

@@ -74,9 +74,11 @@ async def test_idle_connections_broken(place: Place, store: s.Store) -> None:
 
 async def test_notified(place: Place, store: s.Store) -> None:
     """A commit of another process wakes a watcher that does not poll."""
+    # private _db: the connections are broken from inside, as a server would
     database: Any = store._db  # type: ignore[attr-defined]
     database.poll = None
     async with asyncio.timeout(10), place.opened() as other, asyncio.TaskGroup() as group:
+        # private _listener, _socket: when the listener is connected again is not told outside
         while database._listener._socket < 0:
             await asyncio.sleep(0.01)
         waiting = group.create_task(store.changed(0, seconds=60))
@@ -122,6 +124,7 @@ async def test_full_disk(place: Place, store: s.Store) -> None:
 async def test_lock_past_patience(place: Place, store: s.Store) -> None:
     """A counter row that stays locked is Temporary and nothing happened."""
     database: Any = store._db  # type: ignore[attr-defined]
+    # private _writer: a time-out of the database that no setting reaches
     database._writer.connected().execute("SET lock_timeout = '30ms'")
     with psycopg.connect(place.url) as blocker:
         blocker.execute("SELECT revision FROM meta FOR UPDATE")

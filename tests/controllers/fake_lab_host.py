@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fake_compute import FakeCompute, Machine
+from scripted_ec2 import ScriptedEc2, Thing
 
 from labfleet.interfaces.lab_host import (
     HostAddress,
@@ -77,7 +77,7 @@ class Server:
 class FakeLabHosts:
     """All servers. Seconds are fleet time."""
 
-    def __init__(self, compute: FakeCompute, expect: Callable[..., Any], lab: ExpectLab) -> None:
+    def __init__(self, compute: ScriptedEc2, expect: Callable[..., Any], lab: ExpectLab) -> None:
         self.compute = compute
         self.expect = expect
         self.expect_lab = lab
@@ -122,7 +122,7 @@ class FakeLabHosts:
     def now(self) -> float:
         return self.compute.now
 
-    def server(self, machine: Machine) -> Server:
+    def server(self, machine: Thing) -> Server:
         """Return the server on a machine; what ran before this boot stands still."""
         made = self.servers.setdefault(machine.id, Server(machine.request.worker))
         boot = str(machine.launched)
@@ -178,7 +178,7 @@ class FakeLabHost:
 
     # --- the server ----------------------------------------------------------------------
 
-    def _stage(self) -> tuple[str, Machine | None]:
+    def _stage(self) -> tuple[str, Thing | None]:
         machine = self.hosts.compute.at(self.host)
         if machine is None or machine.request.worker in self.hosts.cut:
             return "unreachable", None

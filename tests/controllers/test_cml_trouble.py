@@ -22,14 +22,14 @@ from labfleet.resources.telemetry import Room
 
 
 def fact(w: World, name: str, worker: str = "w1") -> tuple[str, str]:
-    found = conditions.find(w.w(worker).status.conditions, name)
+    found = conditions.find(w.get_worker(worker).status.conditions, name)
     return ("", "") if found is None else (found.status, found.reason)
 
 
 async def up(w: World, **spec: Any) -> None:
     await w.start()
     await w.worker(**spec)
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
 
 
 def context(w: World) -> Any:
@@ -41,12 +41,12 @@ async def waits_then_runs(w: World, word: str, mend: Any) -> None:
     """A session waits for this reason, and runs once the trouble is mended."""
     await w.definition()
     await w.session()
-    await w.until(lambda: w.s().status.decision is not None)
-    await w.pass_(120)
-    assert w.s().status.phase == "PENDING"
-    assert w.s().status.decision.rejected_by_reason == {word: 1}
+    await w.until(lambda: w.get_session().status.decision is not None)
+    await w.let_pass(120)
+    assert w.get_session().status.phase == "PENDING"
+    assert w.get_session().status.decision.rejected_by_reason == {word: 1}
     mend()
-    await w.until(w.is_("s1", "RUNNING"))
+    await w.until(w.in_phase("s1", "RUNNING"))
     w.check()
 
 
@@ -61,14 +61,14 @@ def test_f33_a_dead_controller_service_quarantines_the_worker() -> None:
             await up(w)
             await w.definition("old")
             await w.session("s0", definition="old", slot={"end": w_end(w)})
-            await w.until(w.is_("s0", "RUNNING"))
+            await w.until(w.in_phase("s0", "RUNNING"))
             w.hosts.core_connected = False
             await w.until(lambda: fact(w, "CmlHealthy") == ("False", "ControllerDown"))
             assert fact(w, "AcceptingLabs")[0] == "False"
             await waits_then_runs(
                 w, "ControllerDown", lambda: setattr(w.hosts, "core_connected", True)
             )
-            assert w.s("s0").status.phase == "RUNNING"
+            assert w.get_session("s0").status.phase == "RUNNING"
 
     play(story)
 
@@ -133,7 +133,7 @@ def test_one_failing_call_keeps_what_the_others_told() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            before = w.w().status.capacity
+            before = w.get_worker().status.capacity
             w.hosts.failing = {"system_stats"}
             await w.until(lambda: fact(w, "TelemetryComplete") == ("False", "Partial"))
             sample = context(w).samples.newest("w1")
@@ -141,14 +141,17 @@ def test_one_failing_call_keeps_what_the_others_told() -> None:
             assert "system_stats" in sample.gaps["stats"]
             assert sample.health is not None
             assert sample.licence is not None
-            assert w.w().status.capacity == before
-            assert (w.w().status.health, w.w().status.phase) == ("Healthy", "READY")
+            assert w.get_worker().status.capacity == before
+            assert (w.get_worker().status.health, w.get_worker().status.phase) == (
+                "Healthy",
+                "READY",
+            )
             w.hosts.failing = {"system_stats", "system_health", "licensing"}
-            await w.until(lambda: w.w().status.health == "Unreachable")
-            assert w.w().status.licence.licensed
+            await w.until(lambda: w.get_worker().status.health == "Unreachable")
+            assert w.get_worker().status.licence.licensed
             w.hosts.failing = set()
             await w.until(lambda: fact(w, "TelemetryComplete") == ("True", "Complete"))
-            assert w.w().status.health == "Healthy"
+            assert w.get_worker().status.health == "Healthy"
 
     play(story)
 
@@ -159,13 +162,13 @@ def test_a_sample_is_no_event() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            await w.pass_(120)
+            await w.let_pass(120)
             before = await w.events("Worker", "w1")
-            await w.pass_(HOUR)
+            await w.let_pass(HOUR)
             assert await w.events("Worker", "w1") == before
             assert len(context(w).samples.recent("w1", 100)) == 20
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
 
     play(story)
 
@@ -176,11 +179,11 @@ def test_orphans_shrink_the_worker() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            before = w.w().status.capacity
+            before = w.get_worker().status.capacity
             assert before is not None
             w.hosts.orphans = 4
             await w.until(lambda: fact(w, "OrphansOnHost") == ("True", "Orphans"))
-            now = w.w().status.capacity
+            now = w.get_worker().status.capacity
             assert now is not None
             assert now.cpu_milli == before.cpu_milli - 4000
             assert now.memory_mib == before.memory_mib - 4 * 2048
@@ -196,13 +199,13 @@ def test_telemetry_is_set_once_per_boot() -> None:
             machine = {**MACHINE, "cml": {**MACHINE["cml"], "enableTelemetry": True}}
             await up(w, machine=machine)
             await w.until(lambda: fact(w, "TelemetrySet") == ("True", "Set"))
-            await w.pass_(600)
+            await w.let_pass(600)
             assert w.hosts.calls.count("telemetry w1 True") == 1
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
-            await w.pass_(120)
+            await w.until(w.in_phase("w1", "READY"))
+            await w.let_pass(120)
             assert w.hosts.calls.count("telemetry w1 True") == 2
             w.check()
 
@@ -220,17 +223,17 @@ def test_the_younger_of_two_with_one_product_uuid_hosts_nothing() -> None:
             w.hosts.identity = "0c1e7a7e"
             await up(w)
             await w.worker("w2")
-            await w.until(w.is_("w2", "READY_UNLICENSED"))
+            await w.until(w.in_phase("w2", "READY_UNLICENSED"))
             assert fact(w, "DuplicateIdentity", "w2") == ("True", "SameProductUuid")
-            await w.pass_(120)
-            assert w.w("w2").status.phase == "READY_UNLICENSED"
+            await w.let_pass(120)
+            assert w.get_worker("w2").status.phase == "READY_UNLICENSED"
             assert fact(w, "AcceptingLabs", "w2")[0] == "False"
             assert fact(w, "DuplicateIdentity", "w1") == ("", "")
             assert "register w2" not in w.hosts.calls
             await w.desire("w2", "Terminated")
-            await w.until(w.is_("w2", "TERMINATED"))
+            await w.until(w.in_phase("w2", "TERMINATED"))
             assert "deregister w2" not in w.hosts.calls
-            assert w.w().status.phase == "READY"
+            assert w.get_worker().status.phase == "READY"
             w.check()
 
     play(story)
@@ -245,7 +248,7 @@ def test_an_expiring_licence_is_renewed_and_told() -> None:
             w.hosts.expires = ends.strftime("%Y-%m-%d %H:%M:%S")
             await up(w)
             await w.until(lambda: fact(w, "LicenceExpiring") == ("True", "Soon"))
-            await w.pass_(HOUR)
+            await w.let_pass(HOUR)
             assert w.hosts.calls.count("renew w1") == 1
             w.check()
 
@@ -261,7 +264,7 @@ def test_tags_that_an_import_lost_are_written_back() -> None:
             await w.definition()
             w.hosts.lose_tags = 1
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             assert sum(call.startswith("tags ") for call in w.hosts.calls) == 2
             [lab] = w.hosts.of("w1").labs.values()
             assert all(node.tags for node in lab.nodes)

@@ -75,19 +75,19 @@ def test_a_machine_that_we_changed_is_asked_for_by_id_until_the_next_list() -> N
                 return listed
 
             w.compute.list_owned = slow  # type: ignore[method-assign]
-            machine = w.compute.foreign(tags={"labfleet:worker": "u"})
-            await asyncio.sleep(w.compute.pending)
+            machine = w.cloud.foreign(tags={"labfleet:owner": "inst"})
+            await asyncio.sleep(30)
             inventory = Inventory(w.compute, w.clock)
             async with asyncio.TaskGroup() as group:
                 group.create_task(inventory.all("us-east-1"))
                 await asyncio.sleep(0.5)
-                w.compute.halt(machine)
+                w.compute.stop_outside(machine)
                 inventory.forget("us-east-1", machine.id)
             found = await inventory.find("us-east-1", machine.id)
             assert found is not None
             assert found.state == "stopping"
             assert len(calls) == 1
-            await asyncio.sleep(w.compute.stopping)
+            await asyncio.sleep(60)
             found = await inventory.find("us-east-1", machine.id)
             assert found is not None
             assert found.state == "stopped"
@@ -109,7 +109,7 @@ def test_what_has_ended_is_asked_for_once() -> None:
                 return await real(region, instance_id)
 
             w.compute.describe = counted  # type: ignore[method-assign,assignment]
-            machine = w.compute.foreign()
+            machine = w.cloud.foreign()
             w.compute.end(machine)
             inventory = Inventory(w.compute, w.clock)
             for _ in range(20):
@@ -127,7 +127,7 @@ def test_what_ec2_took_is_not_unseen_by_a_list_that_lags() -> None:
 
     async def story() -> None:
         async with world() as w:
-            machine = w.compute.foreign()
+            machine = w.cloud.foreign()
             await asyncio.sleep(600)
             inventory = Inventory(w.compute, w.clock)
 
@@ -209,14 +209,17 @@ def test_checks_and_plans_come_into_the_workers_status() -> None:
         async with world() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
-            assert w.w().status.ec2.system_check == "ok"
-            name = w.w().status.ec2.instance_id or ""
+            await w.until(w.in_phase("w1", "READY"))
+            assert w.get_worker().status.ec2.system_check == "ok"
+            name = w.get_worker().status.ec2.instance_id or ""
             plan = ScheduledEvent(code="instance-retirement")
-            w.compute.shown_checks = {name: Checks(name, "ok", "impaired", (plan,))}
-            await w.pass_(120)
-            assert w.w().status.ec2.instance_check == "impaired"
-            assert [each.code for each in w.w().status.ec2.events] == ["instance-retirement"]
+            machine = w.cloud.things[name]
+            machine.instance_check, machine.events = "impaired", (plan,)
+            await w.let_pass(120)
+            assert w.get_worker().status.ec2.instance_check == "impaired"
+            assert [each.code for each in w.get_worker().status.ec2.events] == [
+                "instance-retirement"
+            ]
 
     play(story)
 
@@ -229,16 +232,16 @@ def test_a_failing_call_backs_off_although_it_is_written_down() -> None:
             process = await w.start()
             await w.worker()
             await w.definition()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             w.strike = lambda name, _: "no-before" if name == "import_lab" else None
             await w.session()
-            await w.until(w.is_("s1", "INSTANTIATING"))
+            await w.until(w.in_phase("s1", "INSTANTIATING"))
             before = len(process.outcomes)
-            await w.pass_(300)
+            await w.let_pass(300)
             tries = [each for each in process.outcomes[before:] if each[0] == "session"]
             assert 4 <= len(tries) <= 14
             w.strike = None
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             w.check()
 
     play(story)

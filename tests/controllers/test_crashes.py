@@ -22,21 +22,21 @@ Life = Callable[[World], Awaitable[None]]
 async def worker_life(w: World) -> None:
     """Up to READY, stopped, started, ended."""
     await w.worker()
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
     await w.desire("w1", "Stopped")
-    await w.until(w.is_("w1", "STOPPED"))
+    await w.until(w.in_phase("w1", "STOPPED"))
     await w.desire("w1", "Ready")
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
     await w.desire("w1", "Terminated")
-    await w.until(w.is_("w1", "TERMINATED"))
+    await w.until(w.in_phase("w1", "TERMINATED"))
 
 
 async def session_life(w: World) -> None:
     """A session from its request to its end on a worker that is there."""
     await w.definition(defaultDurationMinutes=2)
     await w.session()
-    await w.until(w.is_("s1", "COMPLETED"))
-    assert w.s().status.ended_at is not None
+    await w.until(w.in_phase("s1", "COMPLETED"))
+    assert w.get_session().status.ended_at is not None
 
 
 async def strike_everywhere(life: Life, mode: str, before: Life | None = None) -> int:
@@ -62,7 +62,7 @@ async def strike_everywhere(life: Life, mode: str, before: Life | None = None) -
                 w.strike = None
                 if before is not None:
                     await w.desire("w1", "Terminated")
-                    await w.until(w.is_("w1", "TERMINATED"))
+                    await w.until(w.in_phase("w1", "TERMINATED"))
                 await w.check_empty()
             except AssertionError as problem:
                 raise AssertionError(f"{mode} at call {number} ({struck}): {problem}") from problem
@@ -72,7 +72,7 @@ async def strike_everywhere(life: Life, mode: str, before: Life | None = None) -
 
 async def ready_worker(w: World) -> None:
     await w.worker()
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
 
 
 @pytest.mark.parametrize("mode", MODES)

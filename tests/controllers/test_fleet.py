@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_compute import Machine
+from scripted_ec2 import orphan
 from virtual_time import play
 from world import ADMIN, MACHINE, Process, World, later, world
 
@@ -39,7 +39,7 @@ async def ready(w: World, **how: Any) -> Process:
     process = await w.start(**how)
     await w.worker()
     await w.definition()
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
     return process
 
 
@@ -55,19 +55,19 @@ def test_a_binding_takes_session_ports_and_ledger_in_one_commit() -> None:
             await w.session()
             await w.until(w.told("s1", "worker='w1'"))
             rows = await w.store.ports("default/w1")
-            assert {row.owner for row in rows} == {w.s().metadata.uid}
+            assert {row.owner for row in rows} == {w.get_session().metadata.uid}
             assert [row.number for row in rows] == [2000, 2001]
             [bound] = [
                 event
-                for event in await w.store.events_of(w.s().key)
+                for event in await w.store.events_of(w.get_session().key)
                 if b'"SCHEDULED"' in event.doc and event.actor == "scheduler"
             ]
             from labfleet.service.core import ledger_rows
 
-            row = ledger_rows.of(w.w().key)
+            row = ledger_rows.of(w.get_worker().key)
             with pytest.raises(errors.Conflict):
                 await process.parts.objects.save(
-                    w.w(),
+                    w.get_worker(),
                     cause=process.parts.cause(ADMIN, "x"),
                     preconditions=(ledger_rows.untouched(row, bound.revision - 1),),
                 )
@@ -85,10 +85,12 @@ def test_urgent_sessions_go_first_then_the_older_ones() -> None:
             await w.definition("big", **big())
             for name, priority in (("old", 0), ("new", 0), ("urgent", 5)):
                 await w.session(name, definition="big", priority=priority)
-                await w.pass_(2)
+                await w.let_pass(2)
             await verbs.cordon(w.parts, ADMIN, "w1", "default", closed=False)
             await w.until(w.ended, hours=4)
-            begun = {name: w.s(name).status.started_at for name in ("old", "new", "urgent")}
+            begun = {
+                name: w.get_session(name).status.started_at for name in ("old", "new", "urgent")
+            }
             assert sorted(begun, key=lambda name: begun[name]) == ["urgent", "old", "new"]
             w.check()
 
@@ -110,9 +112,9 @@ def test_a_large_request_does_not_hold_up_small_ones() -> None:
                 await w.session(f"s{number}")
             await w.until(lambda: all(w.phase(f"s{n}") == "RUNNING" for n in range(9)))
             assert w.phase("never") == "FAILED"
-            assert w.s("never").status.decision.reason == "NeverFits"
+            assert w.get_session("never").status.decision.reason == "NeverFits"
             assert w.phase("waits") == "PENDING"
-            assert "short" in w.s("waits").status.message
+            assert "short" in w.get_session("waits").status.message
             await w.until(w.ended)
             assert w.phase("waits") == "COMPLETED"
             w.check()
@@ -131,13 +133,13 @@ def test_a_later_slot_that_can_never_fit_is_refused_today() -> None:
             await w.session("never", definition="never", slot=slot)
             await w.session("fits", slot=slot)
             await w.until(lambda: w.phase("never") == "FAILED", hours=1)
-            await w.until(lambda: w.s("fits").status.decision is not None, hours=1)
-            assert w.s("never").status.decision.reason == "NeverFits"
+            await w.until(lambda: w.get_session("fits").status.decision is not None, hours=1)
+            assert w.get_session("never").status.decision.reason == "NeverFits"
             assert w.phase("fits") == "PENDING"
-            assert w.s("fits").status.decision.reason == "SlotAhead"
-            revision = w.s("fits").revision
-            await w.pass_(60)
-            assert w.s("fits").revision == revision
+            assert w.get_session("fits").status.decision.reason == "SlotAhead"
+            revision = w.get_session("fits").revision
+            await w.let_pass(60)
+            assert w.get_session("fits").revision == revision
             await w.until(lambda: w.phase("fits") == "RUNNING", hours=12)
             await w.until(w.ended, hours=14)
             w.check()
@@ -159,7 +161,7 @@ def test_a_head_of_hundreds_that_waits_does_not_hide_the_rest(
             for number in range(12):
                 await w.session(f"a{number}", definition="half", priority=1)
             await w.session("last")
-            await w.until(w.is_("last", "RUNNING"), hours=0.5)
+            await w.until(w.in_phase("last", "RUNNING"), hours=0.5)
             w.check()
 
     play(story)
@@ -173,9 +175,9 @@ def test_a_decision_is_recorded_only_when_it_changes() -> None:
             await w.start()
             await w.definition()
             await w.session()
-            await w.until(lambda: w.s().status.decision is not None)
+            await w.until(lambda: w.get_session().status.decision is not None)
             before = await w.events("Session", "s1")
-            await w.pass_(3600)
+            await w.let_pass(3600)
             assert await w.events("Session", "s1") == before
 
     play(story)
@@ -188,15 +190,15 @@ def test_ports_seen_on_a_server_are_not_given_out() -> None:
         async with world() as w:
             await ready(w)
             theirs = w.hosts.edit("w1", "serial:2000", "vnc:2002")
-            await w.until(lambda: w.w().status.foreign_ports == ("tcp/2000", "tcp/2002"))
+            await w.until(lambda: w.get_worker().status.foreign_ports == ("tcp/2000", "tcp/2002"))
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
-            assert [port.number for port in w.s().status.ports] == [2001, 2003]
+            await w.until(w.in_phase("s1", "RUNNING"))
+            assert [port.number for port in w.get_session().status.ports] == [2001, 2003]
             del w.hosts.of("w1").labs[theirs.id]
-            await w.until(lambda: w.w().status.foreign_ports == ())
+            await w.until(lambda: w.get_worker().status.foreign_ports == ())
             await w.session("s2")
-            await w.until(w.is_("s2", "RUNNING"))
-            assert [port.number for port in w.s("s2").status.ports] == [2000, 2002]
+            await w.until(w.in_phase("s2", "RUNNING"))
+            assert [port.number for port in w.get_session("s2").status.ports] == [2000, 2002]
             w.check()
 
     play(story)
@@ -209,21 +211,21 @@ def test_a_lost_race_for_a_worker_waits_for_the_next_cycle() -> None:
         async with world() as w:
             process = await ready(w, run=("worker", "session"))
             await w.session()
-            await w.until(lambda: process.cache.get(Session, "s1") is not None)
+            await w.until(lambda: process.cache.get(Session, "s1", "default") is not None)
             done = []
 
             def race(name: str, _: int) -> str | None:
                 if name == "commit" and not done:
                     done.append(name)
-                    w.store_now(touch(w.w()))
+                    w.store_now(touch(w.get_worker()))
                 return None
 
             w.strike = race
             await process.reconcile("scheduler", assembly.SCHEDULER)
             assert w.phase("s1") == "PENDING"
-            await w.pass_(2)
+            await w.let_pass(2)
             await process.reconcile("scheduler", assembly.SCHEDULER)
-            await w.until(lambda: w.s().status.worker == "w1")
+            await w.until(lambda: w.get_session().status.worker == "w1")
             w.check()
 
     play(story)
@@ -255,7 +257,7 @@ def test_a_pool_keeps_its_minimum_and_replaces_what_failed() -> None:
             first, second = "lab-worker-default-001", "lab-worker-default-002"
             await w.until(lambda: w.phase(first) == w.phase(second) == "READY")
             w.compute.end(w.compute.alive(first)[0])
-            await w.until(w.is_("lab-worker-default-003", "READY"))
+            await w.until(w.in_phase("lab-worker-default-003", "READY"))
             await w.until(lambda: w.phase(first) is None)
             assert len(w.compute.alive()) == 2
             w.check()
@@ -282,7 +284,7 @@ def test_a_pool_grows_for_waiting_sessions_to_its_maximum_and_shrinks_when_empty
                 await w.session(f"t{number}", definition="fits")
             while not w.ended():
                 peak.append(len(w.compute.alive()))
-                await w.pass_(30)
+                await w.let_pass(30)
             assert {w.phase(f"t{n}") for n in range(4)} == {"COMPLETED"}
             assert max(peak) == 2
             await w.until(lambda: w.cache.all(Worker) == ())
@@ -301,13 +303,13 @@ def test_a_draining_worker_is_neither_capacity_nor_a_gap() -> None:
             await w.start()
             await w.pool(scaling={"minWorkers": 1, "maxWorkers": 5})
             await w.definition(defaultDurationMinutes=120)
-            await w.until(w.is_("lab-worker-default-001", "READY"))
+            await w.until(w.in_phase("lab-worker-default-001", "READY"))
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             await w.pool("p2", scaling={"minWorkers": 0, "maxWorkers": 5}, track="other")
             await w.desire("lab-worker-default-001", "Terminated")
-            await w.until(w.is_("lab-worker-default-002", "READY"))
-            await w.pass_(1200)
+            await w.until(w.in_phase("lab-worker-default-002", "READY"))
+            await w.let_pass(1200)
             assert w.phase("lab-worker-default-001") == "DRAINING"
             assert len(w.cache.all(Worker)) == 2
 
@@ -328,7 +330,7 @@ def test_a_pool_that_is_deleted_makes_no_more_workers() -> None:
             )
             await w.until(lambda: w.cache.all(Pool) == ())
             assert w.cache.all(Worker) == ()
-            await w.pass_(600)
+            await w.let_pass(600)
             await w.check_empty()
             assert w.phases.keys() - {f"s{n}" for n in range(20)} == {"lab-worker-default-001"}
 
@@ -359,15 +361,15 @@ def test_a_ready_pool_leaves_the_cordons_of_another_alone() -> None:
             await w.pool(scaling={"minWorkers": 1})
             await w.pool("p2", scaling={"minWorkers": 1}, namePrefix="other")
             name = "other-default-001"
-            await w.until(w.is_(name, "READY"))
+            await w.until(w.in_phase(name, "READY"))
             await desired(w, "p2", "Draining")
-            await w.until(lambda: w.w(name).spec.cordoned)
-            before = w.w(name).metadata.generation
-            await w.pass_(600)
-            assert w.w(name).spec.cordoned
-            assert w.w(name).metadata.generation == before
+            await w.until(lambda: w.get_worker(name).spec.cordoned)
+            before = w.get_worker(name).metadata.generation
+            await w.let_pass(600)
+            assert w.get_worker(name).spec.cordoned
+            assert w.get_worker(name).metadata.generation == before
             await desired(w, "p2", "Ready")
-            await w.until(lambda: not w.w(name).spec.cordoned)
+            await w.until(lambda: not w.get_worker(name).spec.cordoned)
 
     play(story)
 
@@ -463,7 +465,7 @@ def test_a_session_placed_between_look_and_retirement_wins() -> None:
                     break
                 gone = await w.parts.objects.get(Session, f"s{number}", "default")
                 await w.status(gone, reservation=None)
-                await w.pass_(2)
+                await w.let_pass(2)
             assert (won, number) == (1000, 999)
             await process.reconcile("pool", POOL)
             found = await w.parts.objects.get(Worker, "w1", "default")
@@ -480,7 +482,7 @@ def binding(w: World, name: str) -> Any:
     from labfleet.resources.amounts import Amounts, Reservation
     from labfleet.service.core import ledger_rows
 
-    session = w.s(name)
+    session = w.get_session(name)
     now = w.clock.now()
     held = Reservation(holder="w1", amounts=Amounts(labs=1), start=now)
     status = msgspec.structs.replace(session.status, worker="w1", reservation=held)
@@ -493,28 +495,6 @@ def binding(w: World, name: str) -> Any:
 # --- garbage and upkeep ------------------------------------------------------------------
 
 
-def orphan(w: World, *, keep: bool = False) -> Machine:
-    """Put a machine there that carries our tag and belongs to nobody."""
-    [known] = w.compute.alive("w1")
-    machine = Machine(
-        "i-orphan",
-        msgspec_free(known),
-        w.compute.now,
-        [(w.compute.now, "running")],
-        w.compute.now,
-        "127.8.8.8",
-        {"orphan": "yes", "labfleet:worker": "nobody", **({"keep": ""} if keep else {})},
-    )
-    w.compute.machines[machine.id] = machine
-    return machine
-
-
-def msgspec_free(known: Machine) -> Any:
-    from dataclasses import replace
-
-    return replace(known.request, worker="orphan", worker_uid="nobody")
-
-
 @pytest.mark.parametrize("keep", [False, True])
 def test_an_orphan_is_ended_only_at_the_second_look(keep: bool) -> None:
     """A machine of ours without a worker goes after its grace; one tagged keep never does."""
@@ -522,11 +502,11 @@ def test_an_orphan_is_ended_only_at_the_second_look(keep: bool) -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            made = orphan(w, keep=keep)
-            await w.pass_(240)
-            assert made.state(w.compute.now) == "running"
-            await w.pass_(600)
-            assert made.state(w.compute.now) == ("running" if keep else "terminated")
+            made = orphan(w, **({"keep": ""} if keep else {}))
+            await w.let_pass(240)
+            assert made.state == "running"
+            await w.let_pass(600)
+            assert made.state == ("running" if keep else "terminated")
             assert w.phase("w1") == "READY"
             w.check()
 
@@ -539,10 +519,7 @@ def test_an_orphan_that_cannot_be_ended_does_not_save_the_next() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            orphan(w)
-            second = orphan(w)
-            second.id = "i-second"
-            w.compute.machines["i-second"] = second
+            second = orphan(w, "i-second")
             stuck = orphan(w)
             real = w.compute.terminate
 
@@ -552,9 +529,9 @@ def test_an_orphan_that_cannot_be_ended_does_not_save_the_next() -> None:
                 await real(region, instance_id)
 
             w.compute.terminate = terminate  # type: ignore[method-assign]
-            await w.pass_(900)
-            assert second.state(w.compute.now) == "terminated"
-            assert stuck.state(w.compute.now) == "running"
+            await w.let_pass(900)
+            assert second.state == "terminated"
+            assert stuck.state == "running"
 
     play(story)
 
@@ -566,9 +543,9 @@ def test_a_machine_of_an_open_launch_is_no_orphan() -> None:
         async with world() as w:
             await w.start()
             w.strike = lambda name, _: "lost-after" if name == "launch" else None
-            w.compute.lag = 0.0
+            w.compute.show_after(0.0)
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             assert [call for call in w.compute.calls if call.startswith("terminate")] == []
 
     play(story)
@@ -583,16 +560,16 @@ def test_old_records_go_after_their_retention() -> None:
             await w.session()
             await w.until(w.ended)
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             for task in process.tasks[1:]:
                 task.cancel()
             await w.clock.sleep(29 * 86400)
             await process.reconcile("upkeep", assembly.UPKEEP)
-            await w.pass_(4)
+            await w.let_pass(4)
             assert w.phase("s1") == "COMPLETED"
             await w.clock.sleep(2 * 86400)
             await process.reconcile("upkeep", assembly.UPKEEP)
-            await w.pass_(4)
+            await w.let_pass(4)
             assert w.phase("s1") is None
             assert w.phase("w1") is None
             assert w.cache.all(Simulation) == ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_compute import Machine
+from scripted_ec2 import Thing
 from virtual_time import play
 from world import ADMIN, MACHINE, World, world
 
@@ -29,7 +29,7 @@ async def looking(w: World, *, regions: tuple[str, ...] = (REGION,)) -> None:
     await w.make("Template", "metal", {"machine": MACHINE})
     wanted = {"enabled": True, "template": "metal", "regions": list(regions)}
     await w.make("Settings", "fleet", {"discovery": wanted})
-    w.compute.shown_images = [Image("ami-cml", "CML-2.9", None)]
+    w.cloud.images = [Image("ami-cml", "CML-2.9", None)]
     await w.start()
 
 
@@ -49,8 +49,8 @@ def acts(w: World) -> list[str]:
     return [each for each in w.compute.calls if each.split()[0] in ACTS]
 
 
-async def by_hand(w: World, **tags: str) -> Machine:
-    return w.compute.foreign("ami-cml", tags=tags)
+async def by_hand(w: World, **tags: str) -> Thing:
+    return w.cloud.foreign("ami-cml", tags=tags)
 
 
 def test_a_found_instance_is_observed_and_nothing_is_done_to_it() -> None:
@@ -67,17 +67,17 @@ def test_a_found_instance_is_observed_and_nothing_is_done_to_it() -> None:
             assert fact(w, "lab-1", "Adopted") == ("False", "NotAdopted")
             await w.definition()
             await w.session()
-            await w.pass_(600)
+            await w.let_pass(600)
             assert w.phase("s1") == "PENDING"
-            w.compute.halt(made)
+            w.compute.stop_outside(made)
             await w.until(lambda: w.phase("lab-1") == "STOPPED")
-            await w.pass_(600)
+            await w.let_pass(600)
             assert w.phase("lab-1") == "STOPPED"
             await objects.delete(w.parts, ADMIN, KINDS["Worker"], "lab-1", "default")
-            await w.pass_(900)
+            await w.let_pass(900)
             assert w.phase("lab-1") is None
             assert acts(w) == []
-            assert made.state(w.compute.now) == "stopped"
+            assert made.state == "stopped"
 
     play(story)
 
@@ -90,7 +90,7 @@ def test_a_deregistered_image_loses_nobody_and_its_later_machines_are_found() ->
             await looking(w)
             await by_hand(w, Name="lab-1")
             await w.until(lambda: w.phase("lab-1") == "READY_UNLICENSED")
-            w.compute.shown_images = []
+            w.cloud.images = []
             await by_hand(w, Name="lab-2")
             await w.until(lambda: w.phase("lab-2") == "READY_UNLICENSED")
             assert w.phase("lab-1") == "READY_UNLICENSED"
@@ -114,7 +114,7 @@ def test_a_region_that_fails_stops_no_other_and_is_told() -> None:
             w.compute.images = images  # type: ignore[method-assign]
             await by_hand(w, Name="lab-1")
             await w.until(lambda: w.phase("lab-1") is not None)
-            await w.pass_(300)
+            await w.let_pass(300)
             failed = w.cache.get(Region, "eu-west-1", "default")
             assert failed is not None
             assert "AuthFailure" in failed.status.scan.last_error
@@ -133,12 +133,12 @@ def test_another_installations_machines_are_reported_and_left_alone() -> None:
         async with world() as w:
             await looking(w)
             theirs = await by_hand(w, **{"labfleet:owner": "them"})
-            await w.pass_(1200)
+            await w.let_pass(1200)
             assert not w.cache.all(Worker)
             told = w.cache.get(Region, REGION, "default")
             assert told is not None
             assert told.status.scan.foreign_ids == (theirs.id,)
-            assert theirs.state(w.compute.now) == "running"
+            assert theirs.state == "running"
 
     play(story)
 
@@ -164,14 +164,14 @@ def test_adopting_claims_once_and_then_it_is_ours(strike: str | None) -> None:
             await adoption.adopt(w.parts, ADMIN, "lab-1", "default")
             await w.until(lambda: w.phase("lab-1") == "READY")
             assert fact(w, "lab-1", "Adopted") == ("True", "Claimed")
-            assert made.tags["labfleet:owner"] == "us"
+            assert made.tags["labfleet:owner"] == "inst"
             assert FINALIZER_INSTANCE in get(w, "lab-1").metadata.finalizers
             await w.definition()
             await w.session()
             await w.until(w.ended)
             await w.desire("lab-1", "Terminated")
             await w.until(lambda: w.phase("lab-1") == "TERMINATED")
-            assert made.state(w.compute.now) == "terminated"
+            assert made.state == "terminated"
 
     play(story)
 
@@ -194,12 +194,12 @@ def test_a_claim_that_another_owner_refuses_is_told_and_not_hammered() -> None:
 
             w.compute.claim = claim  # type: ignore[method-assign]
             await adoption.adopt(w.parts, ADMIN, "lab-1", "default")
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert fact(w, "lab-1", "Adopted") == ("False", "OwnedByAnother")
             assert len(asked) == 1
             assert get(w, "lab-1").metadata.finalizers == ()
             await adoption.adopt(w.parts, ADMIN, "lab-1", "default")
-            await w.pass_(300)
+            await w.let_pass(300)
             assert len(asked) == 2
             assert acts(w) == []
 
@@ -230,8 +230,8 @@ def test_an_external_server_hosts_drains_and_is_let_go() -> None:
         async with world() as w:
             await w.start()
             other = await by_hand(w)
-            await w.pass_(1000)
-            url = f"https://{other.address}"
+            await w.let_pass(1000)
+            url = f"https://{other.public_ip}"
             await w.make("Template", "metal", {"machine": MACHINE})
             made = await adoption.adopt_server(
                 w.parts, ADMIN, url, template="metal", name="lab-9", namespace="default"
@@ -249,6 +249,6 @@ def test_an_external_server_hosts_drains_and_is_let_go() -> None:
             assert worker.status.licence.leak is None
             assert conditions.find(worker.status.conditions, "Licensed").reason == "Returned"  # type: ignore[union-attr]
             assert acts(w) == []
-            assert other.state(w.compute.now) == "running"
+            assert other.state == "running"
 
     play(story)

@@ -5,11 +5,11 @@ The numbered cases are rows of facts/aws-bugs.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from typing import Any
 
 import pytest
-from fake_compute import Machine
+from scripted_ec2 import Thing, orphan
 from virtual_time import play
 from world import ADMIN, Process, World, world
 
@@ -27,17 +27,8 @@ REGION = "us-east-1"
 async def ready(w: World) -> Process:
     process = await w.start()
     await w.worker()
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
     return process
-
-
-def orphan(w: World, name: str = "i-orphan", **tags: str) -> Machine:
-    """Put a machine there that carries our tag and belongs to nobody."""
-    made = w.compute.foreign(tags={"labfleet:owner": "us", "labfleet:worker": "nobody", **tags})
-    del w.compute.machines[made.id]
-    made = replace(made, id=name, tags={**made.tags, "orphan": "yes"})
-    w.compute.machines[name] = made
-    return made
 
 
 async def settings(w: World, **sections: Any) -> None:
@@ -50,8 +41,8 @@ async def settings(w: World, **sections: Any) -> None:
         )
 
 
-def alive(w: World, machine: Machine) -> bool:
-    return machine.state(w.compute.now) in {"pending", "running"}
+def alive(w: World, machine: Thing) -> bool:
+    return machine.state in {"pending", "running"}
 
 
 def seen(w: World) -> Region | None:
@@ -65,13 +56,13 @@ def test_an_end_is_in_the_log_with_who_and_why() -> None:
         async with world() as w:
             await ready(w)
             made = orphan(w)
-            await w.pass_(200)
+            await w.let_pass(200)
             told = seen(w)
             assert told is not None
             assert [each.id for each in told.status.suspects] == ["i-orphan"]
             shown = regions.garbage(w.parts, ADMIN).suspects
             assert shown[0].suspect.next == "ended after its grace and a last look"
-            await w.pass_(600)
+            await w.let_pass(600)
             assert not alive(w, made)
             events = await objects.events(w.parts, ADMIN, KINDS["Region"], REGION, "default")
             deeds = [each for each in events if "terminates i-orphan" in each.reason]
@@ -101,7 +92,7 @@ def test_what_the_settings_forbid_is_not_done(sections: dict[str, Any]) -> None:
             await ready(w)
             await settings(w, **sections)
             made = orphan(w, **{"hands-off": "please"})
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert alive(w, made)
             if "enabled" not in sections.get("garbage", {}):
                 [shown] = regions.garbage(w.parts, ADMIN).suspects
@@ -134,7 +125,7 @@ def test_who_says_stop_during_the_last_look_is_heard(sections: dict[str, Any]) -
                 return found
 
             w.compute.describe = describe  # type: ignore[method-assign]
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert said
             assert all(alive(w, each) for each in made)
 
@@ -159,13 +150,13 @@ def test_nothing_ends_before_every_region_was_listed() -> None:
             w.compute.leftovers = leftovers  # type: ignore[method-assign]
             await settings(w, discovery={"enabled": True, "regions": [REGION, "eu-west-1"]})
             await w.start()
-            await w.pass_(3000)
+            await w.let_pass(3000)
             assert alive(w, made)
             shown = regions.garbage(w.parts, ADMIN)
             assert "eu-west-1" in shown.suspects[0].suspect.next
             assert "slow down" in shown.waits["eu-west-1"]
             down = False
-            await w.pass_(900)
+            await w.let_pass(900)
             assert not alive(w, made)
 
     play(story)
@@ -178,20 +169,20 @@ def test_a_failed_list_judges_nothing_and_is_no_empty_list() -> None:
         async with world() as w:
             await ready(w)
             made = orphan(w)
-            await w.pass_(200)
+            await w.let_pass(200)
 
             async def leftovers(region: str) -> tuple[Leftover, ...]:
                 raise errors.Temporary("internal error")
 
             real, w.compute.leftovers = w.compute.leftovers, leftovers  # type: ignore[method-assign]
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert alive(w, made)
             told = seen(w)
             assert told is not None
             assert "internal error" in told.status.waits
             assert [each.id for each in told.status.suspects] == ["i-orphan"]
             w.compute.leftovers = real  # type: ignore[method-assign]
-            await w.pass_(400)
+            await w.let_pass(400)
             assert not alive(w, made)
 
     play(story)
@@ -212,7 +203,7 @@ def test_the_last_look_saves_what_was_adopted_meanwhile() -> None:
                 return await real(region, instance_id)
 
             w.compute.describe = describe  # type: ignore[method-assign]
-            await w.pass_(900)
+            await w.let_pass(900)
             assert alive(w, made)
             assert "keep" in made.tags
 
@@ -226,15 +217,15 @@ def test_many_orphans_end_a_few_a_round_and_others_never() -> None:
         async with world() as w:
             await ready(w)
             many = [orphan(w, f"i-orphan{n}") for n in range(12)]
-            theirs = w.compute.foreign(tags={"labfleet:owner": "them"})
-            stranger = w.compute.foreign()
+            theirs = w.cloud.foreign(tags={"labfleet:owner": "them"})
+            stranger = w.cloud.foreign()
             ended = 0
             for _ in range(12):
-                await w.pass_(120)
+                await w.let_pass(120)
                 now = sum(not alive(w, each) for each in many)
                 assert now - ended <= 5
                 ended = now
-            await w.pass_(1200)
+            await w.let_pass(1200)
             assert not any(alive(w, each) for each in many)
             assert alive(w, theirs)
             assert alive(w, stranger)
@@ -250,13 +241,13 @@ def test_volumes_and_addresses_are_swept_when_wanted() -> None:
         async with world() as w:
             await ready(w)
             await settings(w, garbage={"sweepAddresses": False})
-            w.compute.waste = [
-                Leftover("volume", REGION, "vol-1", None, {"labfleet:owner": "us"}),
-                Leftover("volume", REGION, "vol-2", None, {"labfleet:owner": "us", "keep": ""}),
-                Leftover("address", REGION, "eipalloc-1", None, {"labfleet:owner": "us"}),
+            w.cloud.waste = [
+                Leftover("volume", REGION, "vol-1", None, {"labfleet:owner": "inst"}),
+                Leftover("volume", REGION, "vol-2", None, {"labfleet:owner": "inst", "keep": ""}),
+                Leftover("address", REGION, "eipalloc-1", None, {"labfleet:owner": "inst"}),
             ]
-            await w.pass_(900)
-            assert [each.id for each in w.compute.waste] == ["vol-2", "eipalloc-1"]
+            await w.let_pass(900)
+            assert [each.id for each in w.cloud.waste] == ["vol-2", "eipalloc-1"]
             told = seen(w)
             assert told is not None
             assert [(each.kind, each.id) for each in told.status.deeds] == [("volume", "vol-1")]
@@ -270,12 +261,9 @@ def test_an_absent_instance_is_not_believed_while_its_cml_answers() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            hidden = w.compute.alive("w1")[0].id
-            real = w.compute._visible
-            w.compute._visible = lambda: [  # type: ignore[method-assign]
-                each for each in real() if each.id != hidden
-            ]
-            await w.pass_(900)
+            [hidden] = w.compute.alive("w1")
+            hidden.visible = math.inf
+            await w.let_pass(900)
             assert w.phase("w1") == "READY"
             worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
@@ -283,8 +271,8 @@ def test_an_absent_instance_is_not_believed_while_its_cml_answers() -> None:
             [shown] = regions.garbage(w.parts, ADMIN).suspects
             assert shown.suspect.kind == "worker"
             assert "CML answers" in shown.suspect.next
-            w.compute._visible = real  # type: ignore[method-assign]
-            await w.pass_(120)
+            hidden.visible = 0.0
+            await w.let_pass(120)
             worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
             assert worker.status.ec2.absent_since is None

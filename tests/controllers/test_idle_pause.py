@@ -17,13 +17,14 @@ def test_a_pause_while_an_old_worker_is_looked_at_holds_its_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The stop of a worker that is too old waits, whenever the pause came."""
+    # private _caught_up: the defence is taken out to show that the test needs it
     before = IdleController._caught_up
 
     async def story() -> None:
         async with world() as w:
             await ready(w, enabled=False, maxAgeHours=1)
             lab = foreign_lab(w)
-            await w.until(w.is_("w1", "DRAINING"))
+            await w.until(w.in_phase("w1", "DRAINING"))
 
             async def caught_up(self: Any) -> None:
                 await settings_verbs.pause(w.parts, ADMIN, reason="to look at something")
@@ -31,8 +32,8 @@ def test_a_pause_while_an_old_worker_is_looked_at_holds_its_stop(
 
             monkeypatch.setattr(IdleController, "_caught_up", caught_up)
             w.hosts.of("w1").labs.pop(lab.id)
-            await w.pass_(1800)
-            assert w.w().spec.desired == "Ready"
+            await w.let_pass(1800)
+            assert w.get_worker().spec.desired == "Ready"
             assert w.phase("w1") == "DRAINING"
 
     play(story)

@@ -45,7 +45,7 @@ async def ready(w: World, **over: Any) -> Process:
     await rule_on(w, **over)
     await w.worker(machine=SEEN)
     await w.definition()
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
     return process
 
 
@@ -54,7 +54,7 @@ def stops(w: World) -> int:
 
 
 def kept_by(w: World, name: str = "w1") -> tuple[str, ...]:
-    return w.w(name).status.idle.signals
+    return w.get_worker(name).status.idle.signals
 
 
 def foreign_lab(w: World, worker: str = "w1", nodes: int = 1) -> FakeLab:
@@ -75,22 +75,22 @@ def test_an_unused_worker_is_warned_of_and_stopped_once() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            since = w.w().status.ready_since
-            await w.until(lambda: w.w().status.idle.warned_at is not None)
-            assert conditions.is_true(w.w().status.conditions, "IdleWarning")
-            warned = w.w().status.idle.warned_at
-            w.compute.stopping = 1200.0
-            await w.until(w.is_("w1", "STOPPED"))
-            idle = w.w().status.idle
+            since = w.get_worker().status.ready_since
+            await w.until(lambda: w.get_worker().status.idle.warned_at is not None)
+            assert conditions.is_true(w.get_worker().status.conditions, "IdleWarning")
+            warned = w.get_worker().status.idle.warned_at
+            w.cloud.stop_range = (1200.0, 1200.0)
+            await w.until(w.in_phase("w1", "STOPPED"))
+            idle = w.get_worker().status.idle
             assert idle.last_paused_at - warned >= timedelta(minutes=2)
             assert idle.last_paused_at - since >= timedelta(minutes=20)
             assert (idle.auto_pauses, idle.last_paused_reason) == (1, "idle_timeout")
-            assert parking.auto_stopped(w.w())
-            assert not w.w().spec.cordoned
+            assert parking.auto_stopped(w.get_worker())
+            assert not w.get_worker().spec.cordoned
             assert stops(w) == 1
-            reasons = [each.reason for each in await w.store.events_of(w.w().key)]
+            reasons = [each.reason for each in await w.store.events_of(w.get_worker().key)]
             assert any(each.startswith("IdleWarning: ") for each in reasons)
-            await w.pass_(7200)
+            await w.let_pass(7200)
             assert (stops(w), w.phase("w1")) == (1, "STOPPED")
             w.check()
 
@@ -111,7 +111,7 @@ def test_case_7_a_pool_keeps_its_minimum_and_launches_nothing_for_what_was_stopp
             body = msgspec.structs.replace(pool.spec.scaling, min_workers=1)
             await respec(w, pool, scaling=body)
             await w.until(lambda: sum(e.status.phase == "STOPPED" for e in all_(w)) == 2)
-            await w.pass_(7200)
+            await w.let_pass(7200)
             phases = sorted(str(each.status.phase) for each in all_(w))
             assert phases == ["READY", "STOPPED", "STOPPED"]
             assert sum(call.startswith("launch") for call in w.compute.calls) == 3
@@ -140,11 +140,11 @@ def test_case_48_a_stopped_worker_is_started_before_a_new_one_is_launched() -> N
             await respec(w, pool, scaling=body)
             await w.until(lambda: all(each.status.phase == "STOPPED" for each in all_(w)))
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             assert len(all_(w)) == 2
             assert sum(call.startswith("launch") for call in w.compute.calls) == 2
             assert sum(call.startswith("start ") for call in w.compute.calls) == 1
-            back = w.w(w.s().status.worker)
+            back = w.get_worker(w.get_session().status.worker)
             assert back.status.idle.auto_resumes == 1
             assert not parking.auto_stopped(back)
             w.check()
@@ -158,10 +158,10 @@ def test_a_worker_without_a_pool_is_started_for_a_session_that_waits() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
-            assert w.w().status.idle.auto_resumes == 1
+            await w.until(w.in_phase("s1", "RUNNING"))
+            assert w.get_worker().status.idle.auto_resumes == 1
             w.check()
 
     play(story)
@@ -174,13 +174,13 @@ def test_case_23_a_lab_that_is_not_ours_keeps_its_worker_though_cpu_is_low() -> 
         async with world() as w:
             await ready(w)
             lab = foreign_lab(w)
-            await w.pass_(3 * 3600)
+            await w.let_pass(3 * 3600)
             assert w.phase("w1") == "READY"
             assert {"nodes", "console"} <= set(kept_by(w))
             w.hosts.of("w1").labs.pop(lab.id)
             gone = w.clock.now()
-            await w.until(w.is_("w1", "STOPPED"))
-            assert w.w().status.idle.last_paused_at - gone >= timedelta(minutes=19)
+            await w.until(w.in_phase("w1", "STOPPED"))
+            assert w.get_worker().status.idle.last_paused_at - gone >= timedelta(minutes=19)
             w.check()
 
     play(story)
@@ -194,7 +194,7 @@ def test_case_23_high_cpu_keeps_a_worker_and_low_cpu_alone_never_stops_it() -> N
             await ready(w)
             w.hosts.cpu = 70.0
             await w.until(told(w, "cpu"))
-            await w.pass_(7200)
+            await w.let_pass(7200)
             assert w.phase("w1") == "READY"
             w.check()
 
@@ -208,9 +208,9 @@ def test_case_24_the_clock_starts_when_the_worker_is_ready_not_at_its_launch() -
         async with world() as w:
             w.hosts.boot = 900.0
             await ready(w, timeoutMinutes=5)
-            up = w.w().status.ready_since
-            await w.until(w.is_("w1", "STOPPED"))
-            assert w.w().status.idle.last_paused_at - up >= timedelta(minutes=5)
+            up = w.get_worker().status.ready_since
+            await w.until(w.in_phase("w1", "STOPPED"))
+            assert w.get_worker().status.idle.last_paused_at - up >= timedelta(minutes=5)
             assert w.phases["w1"].count("READY") == 1
             w.check()
 
@@ -223,14 +223,14 @@ def test_case_25_a_worker_started_again_has_a_new_clock_and_is_left_alone() -> N
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             await rule_on(w, snoozeMinutes=45)
-            await w.pass_(7200)
+            await w.let_pass(7200)
             await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
-            up = w.w().status.ready_since
-            await w.until(w.is_("w1", "STOPPED"))
-            idle = w.w().status.idle
+            await w.until(w.in_phase("w1", "READY"))
+            up = w.get_worker().status.ready_since
+            await w.until(w.in_phase("w1", "STOPPED"))
+            idle = w.get_worker().status.idle
             assert idle.last_paused_at - up >= timedelta(minutes=45)
             assert (idle.manual_resumes, idle.auto_pauses) == (1, 2)
             assert idle.last_resumed_at is not None
@@ -247,16 +247,16 @@ def test_case_26_what_cannot_be_read_keeps_the_worker() -> None:
             await ready(w)
             for failing in ({"activity"}, {"system_stats"}, {"activity", "system_stats"}):
                 w.hosts.failing = failing
-                await w.pass_(7200)
+                await w.let_pass(7200)
                 assert w.phase("w1") == "READY"
                 word = "telemetry" if failing == {"activity"} else "nodes"
                 assert word in kept_by(w)
             w.hosts.failing = set()
-            await w.until(lambda: w.w().status.idle.warned_at is not None)
-            told_at = w.w().status.idle.warned_at + timedelta(minutes=2)
-            warning = conditions.find(w.w().status.conditions, "IdleWarning")
+            await w.until(lambda: w.get_worker().status.idle.warned_at is not None)
+            told_at = w.get_worker().status.idle.warned_at + timedelta(minutes=2)
+            warning = conditions.find(w.get_worker().status.conditions, "IdleWarning")
             assert f"stopped at {told_at:%Y-%m-%d %H:%M}Z" in warning.message  # never in the past
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 
     play(story)
@@ -270,16 +270,16 @@ def test_case_26_an_unreachable_server_a_maintenance_and_declined_telemetry_keep
             await ready(w)
             w.hosts.declined = True
             await w.until(told(w, "telemetry"))
-            await w.pass_(3600)
+            await w.let_pass(3600)
             w.hosts.declined = False
             w.hosts.maintenance = True
             await w.until(told(w, "health"))
-            await w.pass_(3600)
+            await w.let_pass(3600)
             w.hosts.maintenance = False
             w.hosts.cut.add("w1")
-            await w.pass_(3600)
+            await w.let_pass(3600)
             assert w.phase("w1") == "READY"
-            assert w.w().status.idle.auto_pauses == 0
+            assert w.get_worker().status.idle.auto_pauses == 0
             w.check()
 
     play(story)
@@ -294,7 +294,7 @@ def test_case_26_licensing_is_no_idleness() -> None:
             await w.start()
             await rule_on(w, timeoutMinutes=5)
             await w.worker(machine=SEEN)
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             assert "DRAINING" not in w.phases["w1"]
 
     play(story)
@@ -306,28 +306,28 @@ def test_case_27_a_lab_started_between_check_and_stop_takes_the_stop_back() -> N
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            await w.until(lambda: w.w().status.idle.warned_at is not None)
+            await w.until(lambda: w.get_worker().status.idle.warned_at is not None)
             cordons: list[bool] = []
 
             def between(_: str) -> None:
-                cordons.append(parking.cordoned(w.w()))
+                cordons.append(parking.cordoned(w.get_worker()))
                 if cordons[-1]:
                     foreign_lab(w)
 
             def before_the_second_look(call: str) -> None:
-                if parking.cordoned(w.w()) and "foreign" not in w.hosts.of("w1").labs:
+                if parking.cordoned(w.get_worker()) and "foreign" not in w.hosts.of("w1").labs:
                     foreign_lab(w)
 
             w.hosts.at_nodes = before_the_second_look
             w.hosts.at_activity = between
             await w.until(told(w, "nodes"))
-            await w.pass_(3600)
+            await w.let_pass(3600)
             assert any(cordons)
             assert w.phase("w1") == "READY"
-            assert not w.w().spec.cordoned
-            assert not parking.cordoned(w.w())
+            assert not w.get_worker().spec.cordoned
+            assert not parking.cordoned(w.get_worker())
             assert stops(w) == 0
-            assert w.w().status.idle.warned_at is None
+            assert w.get_worker().status.idle.warned_at is None
             w.check()
 
     play(story)
@@ -341,10 +341,10 @@ def test_case_27_a_lab_started_after_the_last_look_is_seen_before_the_machine_st
             await ready(w)
             w.cache.on_change(Worker, lambda old, new: strike(w, new))
             await w.until(lambda: "DRAINING" in w.phases["w1"])
-            await w.until(w.is_("w1", "READY"))
-            await w.pass_(3600)
+            await w.until(w.in_phase("w1", "READY"))
+            await w.let_pass(3600)
             assert stops(w) == 0
-            assert w.w().status.idle.auto_resumes == 1
+            assert w.get_worker().status.idle.auto_resumes == 1
             w.check()
 
     play(story)
@@ -363,12 +363,13 @@ def test_case_27_a_session_placed_meanwhile_wins() -> None:
     async def story() -> None:
         async with world() as w:
             process = await ready(w)
-            await w.until(lambda: w.w().status.idle.warned_at is not None)
+            await w.until(lambda: w.get_worker().status.idle.warned_at is not None)
             controller = rule.IdleController(process.contexts["worker-controller"])
-            guard = controller._guard(w.w())
+            # private _guard, _ask: a pause that comes between these two steps, which run in one go
+            guard = controller._guard(w.get_worker())
             await w.session()
             await w.until(w.told("s1", "worker='w1'"))
-            worker = process.cache.get(Worker, "w1")
+            worker = process.cache.get(Worker, "w1", "default")
             try:
                 await controller._ask(worker, w.clock.now(), "idle_timeout", "late", guard)
             except errors.Conflict:
@@ -388,10 +389,10 @@ def test_sessions_of_our_own_keep_the_worker_and_their_end_starts_the_clock() ->
             await ready(w, timeoutMinutes=5, warnMinutes=0)
             await w.session(slot={"start": later(w, 1), "end": later(w, 90)})
             await w.until(w.ended)
-            ended = w.s().status.ended_at
+            ended = w.get_session().status.ended_at
             assert w.phase("s1") == "COMPLETED"
-            await w.until(w.is_("w1", "STOPPED"))
-            assert w.w().status.idle.last_paused_at - ended >= timedelta(minutes=5)
+            await w.until(w.in_phase("w1", "STOPPED"))
+            assert w.get_worker().status.idle.last_paused_at - ended >= timedelta(minutes=5)
             w.check()
 
     play(story)
@@ -404,7 +405,7 @@ def test_a_session_that_begins_soon_keeps_the_worker() -> None:
         async with world() as w:
             await ready(w, timeoutMinutes=30, soonMinutes=60)
             await w.session(slot={"start": later(w, 75), "end": later(w, 100)})
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             assert "STOPPED" not in w.phases["w1"]
             w.check()
 
@@ -420,11 +421,11 @@ def test_people_s_events_put_the_stop_off_and_our_own_do_not() -> None:
             did = w.hosts.events.setdefault("w1", [])
             did.append(ActivityEvent(category="start_lab", at=w.clock.now(), user=OURS))
             did.append(ActivityEvent(category="weather", at=w.clock.now(), user=PERSON))
-            await w.pass_(15 * 60)
+            await w.let_pass(15 * 60)
             last = w.clock.now()
             did.append(ActivityEvent(category="user_activity", at=last, user=PERSON))
-            await w.until(w.is_("w1", "STOPPED"))
-            idle = w.w().status.idle
+            await w.until(w.in_phase("w1", "STOPPED"))
+            idle = w.get_worker().status.idle
             assert idle.last_paused_at - last >= timedelta(minutes=20)
             assert idle.last_activity_at == last
             assert [each.category for each in idle.recent] == ["user_activity"]
@@ -440,17 +441,17 @@ def test_switches_and_pause_stop_the_rule() -> None:
         async with world() as w:
             await ready(w)
             await settings_verbs.pause(w.parts, ADMIN, reason="audit")
-            await w.pass_(7200)
+            await w.let_pass(7200)
             assert "paused" in kept_by(w)
             await settings_verbs.resume(w.parts, ADMIN)
-            await respec(w, w.w(), idle_detection=False)
-            await w.pass_(7200)
+            await respec(w, w.get_worker(), idle_detection=False)
+            await w.let_pass(7200)
             assert "worker_switch" in kept_by(w)
-            await respec(w, w.w(), idle_detection=True)
+            await respec(w, w.get_worker(), idle_detection=True)
             await rule_on(w, enabled=False)
-            await w.pass_(7200)
+            await w.let_pass(7200)
             assert w.phase("w1") == "READY"
-            assert w.w().status.idle.auto_pauses == 0
+            assert w.get_worker().status.idle.auto_pauses == 0
             w.check()
 
     play(story)
@@ -462,13 +463,13 @@ def test_a_pause_holds_a_parked_worker_too() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             await settings_verbs.pause(w.parts, ADMIN)
             await w.session()
-            await w.pass_(3600)
+            await w.let_pass(3600)
             assert w.phase("w1") == "STOPPED"
             await settings_verbs.resume(w.parts, ADMIN)
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
 
     play(story)
 
@@ -479,11 +480,11 @@ def test_a_stop_by_people_outweighs_the_rule_s() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             await verbs.desire(w.parts, ADMIN, "w1", "default", desired="Stopped")
-            await w.until(lambda: w.w().status.idle.manual_pauses == 1)
+            await w.until(lambda: w.get_worker().status.idle.manual_pauses == 1)
             await w.session()
-            await w.pass_(3600)
+            await w.let_pass(3600)
             assert (w.phase("w1"), w.phase("s1") == "RUNNING") == ("STOPPED", False)
 
     play(story)
@@ -498,19 +499,19 @@ def test_a_worker_that_is_too_old_is_drained_and_stopped_only_when_empty() -> No
             await rule_on(w, enabled=False, maxAgeHours=1)
             await w.worker(machine=SEEN)
             await w.definition()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             await w.session(slot={"start": later(w, 5), "end": later(w, 120)})
             lab = foreign_lab(w)
-            await w.until(w.is_("w1", "DRAINING"))
-            assert "max age" in w.w().spec.drain.reason
+            await w.until(w.in_phase("w1", "DRAINING"))
+            assert "max age" in w.get_worker().spec.drain.reason
             await w.until(w.ended)
             assert w.phase("s1") == "COMPLETED"
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert w.phase("w1") == "DRAINING"
             w.hosts.of("w1").labs.pop(lab.id)
-            await w.until(w.is_("w1", "STOPPED"))
-            assert w.w().spec.drain is None
-            assert w.w().status.idle.last_paused_reason == "max_age"
+            await w.until(w.in_phase("w1", "STOPPED"))
+            assert w.get_worker().spec.drain is None
+            assert w.get_worker().status.idle.last_paused_reason == "max_age"
             w.check()
 
     play(story)
@@ -523,11 +524,11 @@ def test_a_worker_that_fails_while_the_rule_drains_it_is_let_go() -> None:
         async with world() as w:
             await ready(w, enabled=False, maxAgeHours=1)
             await w.session(slot={"start": later(w, 5), "end": later(w, 120)})
-            await w.until(w.is_("w1", "DRAINING"))
+            await w.until(w.in_phase("w1", "DRAINING"))
             w.compute.end(w.compute.alive("w1")[0], "Server.InternalError")
-            await w.until(w.is_("w1", "FAILED"))
-            await w.until(lambda: w.w().spec.drain is None)
-            await w.pass_(1800)
+            await w.until(w.in_phase("w1", "FAILED"))
+            await w.until(lambda: w.get_worker().spec.drain is None)
+            await w.let_pass(1800)
             assert w.phase("w1") == "FAILED"
 
     play(story)
@@ -559,14 +560,16 @@ def test_a_process_that_dies_between_cordon_and_stop_leaves_no_cordon_behind() -
     async def story() -> None:
         async with world() as w:
             process = await ready(w)
-            w.hosts.at_nodes = lambda _: process.kill() if parking.cordoned(w.w()) else None
+            w.hosts.at_nodes = lambda _: (
+                process.kill() if parking.cordoned(w.get_worker()) else None
+            )
             await w.until(lambda: process.dead)
-            assert parking.cordoned(w.w())
+            assert parking.cordoned(w.get_worker())
             w.hosts.at_nodes = None
             foreign_lab(w)
             await w.start()
-            await w.until(lambda: not w.w().spec.cordoned)
-            await w.pass_(600)
+            await w.until(lambda: not w.get_worker().spec.cordoned)
+            await w.let_pass(600)
             assert w.phase("w1") == "READY"
             w.check()
 
@@ -580,11 +583,11 @@ def test_a_worker_that_people_cordoned_stays_cordoned() -> None:
         async with world() as w:
             await ready(w)
             await verbs.cordon(w.parts, ADMIN, "w1", "default")
-            await w.until(w.is_("w1", "STOPPED"))
-            assert w.w().spec.cordoned
+            await w.until(w.in_phase("w1", "STOPPED"))
+            assert w.get_worker().spec.cordoned
             await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
-            assert w.w().spec.cordoned
+            await w.until(w.in_phase("w1", "READY"))
+            assert w.get_worker().spec.cordoned
 
     play(story)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from scripted_ec2 import MACHINE_CPUS, NO_ROOM
 from virtual_time import START, play
 from world import World, world
 
@@ -20,7 +21,7 @@ async def up(w: World) -> None:
     """Start the fleet and wait until its worker is ready."""
     await w.start()
     await w.worker()
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
 
 
 def test_a_full_fleet_of_workers_asks_each_place_once_in_a_while() -> None:
@@ -28,15 +29,17 @@ def test_a_full_fleet_of_workers_asks_each_place_once_in_a_while() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.compute.stock = {(t, s): 0 for t in ("m1", "m2") for s in ("sub-a", "sub-b")}
+            w.cloud.stock = {(t, s): 0 for t in ("m1", "m2") for s in ("sub-a", "sub-b")}
             await w.start()
             for number in range(8):
                 await w.worker(f"w{number}")
-            await w.pass_(170)
+            await w.let_pass(170)
             launches = [each for each in w.compute.calls if each.startswith("launch")]
             assert len(launches) <= 4 * 2
             for number in range(8):
-                found = conditions.find(w.w(f"w{number}").status.conditions, "EC2Provisioned")
+                found = conditions.find(
+                    w.get_worker(f"w{number}").status.conditions, "EC2Provisioned"
+                )
                 assert found is not None
                 assert found.reason == "OutOfCapacity"
                 assert "asked again at" in found.message
@@ -49,18 +52,18 @@ def test_a_limit_stops_all_workers_of_a_template_with_one_question() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.compute.quota = 0
+            w.cloud.quota = 0
             await w.start()
             for number in range(8):
                 await w.worker(f"w{number}")
-            await w.pass_(240)
+            await w.let_pass(240)
             launches = [each for each in w.compute.calls if each.startswith("launch")]
             assert len(launches) <= 4
             told = [
-                conditions.find(w.w(f"w{number}").status.conditions, "EC2Provisioned")
+                conditions.find(w.get_worker(f"w{number}").status.conditions, "EC2Provisioned")
                 for number in range(8)
             ]
-            assert all(each is not None and each.reason == "QuotaExceeded" for each in told)
+            assert all(each is not None and each.reason == "VcpuLimitExceeded" for each in told)
 
     play(story)
 
@@ -72,25 +75,25 @@ def test_a_start_without_room_waits_for_its_own_machine() -> None:
         async with world() as w:
             await up(w)
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
-            w.compute.no_start = errors.OutOfCapacity("none", reason="InsufficientInstanceCapacity")
+            await w.until(w.in_phase("w1", "STOPPED"))
+            w.cloud.refusals["StartInstances"] = NO_ROOM
             before = list(w.compute.machines)
             await w.desire("w1", "Ready")
-            await w.pass_(1700)
+            await w.let_pass(1700)
             starts = [each for each in w.compute.calls if each.startswith("start")]
             assert 3 <= len(starts) <= 7
-            found = conditions.find(w.w().status.conditions, "EC2Started")
+            found = conditions.find(w.get_worker().status.conditions, "EC2Started")
             assert found is not None
             assert (found.status, found.reason) == ("False", "OutOfCapacity")
             assert "asked again at" in found.message
-            assert w.w().status.phase != "FAILED"
+            assert w.get_worker().status.phase != "FAILED"
             await w.worker("w2")
-            await w.until(w.is_("w2", "READY"))
-            w.compute.no_start = None
-            await w.until(w.is_("w1", "READY"), hours=1.0)
+            await w.until(w.in_phase("w2", "READY"))
+            w.cloud.refusals.clear()
+            await w.until(w.in_phase("w1", "READY"), hours=1.0)
             assert list(w.compute.machines)[: len(before)] == before
-            assert w.w().status.ec2.instance_id == before[0]
-            assert conditions.find(w.w().status.conditions, "EC2Started") is None
+            assert w.get_worker().status.ec2.instance_id == before[0]
+            assert conditions.find(w.get_worker().status.conditions, "EC2Started") is None
             w.check()
 
     play(story)
@@ -102,13 +105,13 @@ def test_every_start_gives_a_new_address_and_a_new_trust() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            before = w.w().status
+            before = w.get_worker().status
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
-            assert w.w().status.ec2.public_ip is None
+            await w.until(w.in_phase("w1", "STOPPED"))
+            assert w.get_worker().status.ec2.public_ip is None
             await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
-            after = w.w().status
+            await w.until(w.in_phase("w1", "READY"))
+            after = w.get_worker().status
             assert after.ec2.instance_id == before.ec2.instance_id
             assert after.ec2.public_ip not in {None, before.ec2.public_ip}
             assert after.cml.url == f"https://{after.ec2.public_ip}:443"
@@ -126,15 +129,15 @@ def test_a_virtual_machine_without_nesting_takes_no_labs_and_says_why() -> None:
         async with world() as w:
             w.hosts.kvm = False
             await up(w)
-            found = conditions.find(w.w().status.conditions, "AcceptingLabs")
+            found = conditions.find(w.get_worker().status.conditions, "AcceptingLabs")
             assert found is not None
             assert found.status == "False"
             assert "no compute has KVM" in found.message
             await w.definition()
             await w.session()
-            await w.pass_(300)
-            assert w.s().status.worker is None
-            decision = w.s().status.decision
+            await w.let_pass(300)
+            assert w.get_session().status.worker is None
+            decision = w.get_session().status.decision
             assert decision is not None
             assert "KvmMissing" in decision.rejected_by_reason
 
@@ -146,13 +149,13 @@ def test_a_pool_says_what_its_workers_wait_for() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.compute.quota = 0
+            w.cloud.quota = 0
             await w.start()
             await w.pool(scaling={"policy": "NEED_BASED", "minWorkers": 2, "maxWorkers": 2})
             await w.parts.fresh()
             await w.until(lambda: "2 without a machine" in w.cache.all(Pool)[0].status.message)
             assert "an account limit in" in w.cache.all(Pool)[0].status.message
-            w.compute.quota = None
+            w.cloud.quota = 100 * MACHINE_CPUS
             await w.until(lambda: w.cache.all(Pool)[0].status.ready == 2)
             await w.until(lambda: "machine" not in w.cache.all(Pool)[0].status.message)
 
@@ -174,11 +177,11 @@ def test_a_token_bound_to_another_request_is_looked_up_and_then_left() -> None:
 
             w.compute.launch = launch  # type: ignore[method-assign]
             await up(w)
-            assert w.w().status.attempt == 2
+            assert w.get_worker().status.attempt == 2
             assert len(bound) == 1
             assert len(w.compute.machines) == 1
             machine = next(iter(w.compute.machines.values()))
-            made = timedelta(seconds=machine.made) - timedelta(seconds=1000)
+            made = timedelta(seconds=machine.launched) - timedelta(seconds=1000)
             assert START + made - bound[0] >= timedelta(minutes=10)
             w.check()
 
@@ -199,12 +202,12 @@ def test_a_place_that_others_found_full_is_not_insisted_on() -> None:
                 return await real(request)
 
             w.compute.launch = launch  # type: ignore[method-assign]
-            w.compute.stock = {("m1", "sub-a"): 0}
+            w.cloud.stock = {("m1", "sub-a"): 0}
             await w.start()
             await w.worker("w1")
             await w.until(lambda: bool(calls))
             await w.worker("w2")
-            await w.until(lambda: w.is_("w1", "READY")() and w.is_("w2", "READY")())
+            await w.until(lambda: w.in_phase("w1", "READY")() and w.in_phase("w2", "READY")())
             mine = [each for each in calls if each[0] == "w1"]
             assert [each[1] for each in mine] == ["sub-a", "sub-b"]
             assert mine[0][2] != mine[1][2]

@@ -33,11 +33,11 @@ def test_a_leak_outlives_its_worker() -> None:
         async with world() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
             w.compute.end(w.compute.alive("w1")[0])
-            await w.until(w.is_("w1", "FAILED"))
+            await w.until(w.in_phase("w1", "FAILED"))
             await w.delete("Worker", "w1")
             await w.until(lambda: w.phase("w1") is None)
             [leak] = w.cache.all(Leak)
@@ -60,16 +60,16 @@ def test_each_machine_that_a_worker_loses_is_a_leak_of_its_own() -> None:
             await w.worker()
             lost = []
             for _ in range(2):
-                await w.until(w.is_("w1", "READY"))
-                assert not w.w().status.licence.leak
-                lost.append(w.w().status.ec2.instance_id)
+                await w.until(w.in_phase("w1", "READY"))
+                assert not w.get_worker().status.licence.leak
+                lost.append(w.get_worker().status.ec2.instance_id)
                 w.compute.end(w.compute.alive("w1")[0])
-                await w.until(w.is_("w1", "FAILED"))
+                await w.until(w.in_phase("w1", "FAILED"))
                 await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             assert sorted(each.spec.instance_id for each in w.cache.all(Leak)) == sorted(lost)
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             assert len(w.cache.all(Leak)) == 2
 
     play(story)
@@ -82,10 +82,10 @@ def test_nothing_that_was_true_of_a_lost_machine_is_said_of_the_next() -> None:
         async with world() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
-            assert conditions.is_true(w.w().status.conditions, "Licensed")
+            await w.until(w.in_phase("w1", "READY"))
+            assert conditions.is_true(w.get_worker().status.conditions, "Licensed")
             w.compute.end(w.compute.alive("w1")[0])
-            await w.until(w.is_("w1", "FAILED"))
+            await w.until(w.in_phase("w1", "FAILED"))
             said: list[WorkerStatus] = []
 
             def note(_: Worker | None, new: Worker | None) -> None:
@@ -94,7 +94,7 @@ def test_nothing_that_was_true_of_a_lost_machine_is_said_of_the_next() -> None:
 
             w.cache.on_change(Worker, note)
             await w.desire("w1", "Ready")
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             facts = [(each.type, each.status) for each in said[0].conditions]
             assert facts == [("AcceptingLabs", "False"), ("Failed", "False")]
             differ = {
@@ -114,7 +114,7 @@ def test_a_doubt_is_a_leak_until_it_is_cleared() -> None:
         async with world() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             seen: list[bool] = []
             w.cache.on_change(Leak, lambda _, new: seen.append(new is not None))
             struck: list[str] = []
@@ -127,7 +127,7 @@ def test_a_doubt_is_a_leak_until_it_is_cleared() -> None:
 
             w.strike = once
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             assert struck
             assert not w.cache.all(Leak)
             assert seen in ([], [True, False])
@@ -145,7 +145,7 @@ def test_a_tool_that_keeps_ending_machines_pauses_the_pool() -> None:
             await w.until(lambda: len(alive(w)) == 3, hours=4)
             for machine in w.compute.alive():
                 w.compute.end(machine, "Client.UserInitiatedShutdown")
-            await w.pass_(1200)
+            await w.let_pass(1200)
             pool = w.cache.get(Pool, "p1", "default")
             assert pool is not None
             assert pool.spec.paused
@@ -154,7 +154,7 @@ def test_a_tool_that_keeps_ending_machines_pauses_the_pool() -> None:
             assert (fact.status, fact.reason) == ("True", "MassTermination")
             assert "labfleet resume" in fact.message
             launched = len(w.compute.machines)
-            await w.pass_(7200)
+            await w.let_pass(7200)
             assert len(w.compute.machines) == launched
             await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", paused=False)
             await w.until(lambda: len(alive(w)) == 3, hours=4)
@@ -188,7 +188,7 @@ def test_a_template_whose_workers_never_come_up_pauses_the_pool() -> None:
             assert "LicenceRefused" in fact.message
             launched = len(w.compute.machines)
             assert launched == 5
-            await w.pass_(7200)
+            await w.let_pass(7200)
             assert len(w.compute.machines) == launched
             w.secrets.values["TOKEN"] = "good"
             await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", paused=False)
@@ -206,7 +206,7 @@ def test_one_ended_machine_is_just_replaced() -> None:
             await w.pool(scaling={"minWorkers": 2, "cooldownUpSeconds": 0})
             await w.until(lambda: len(alive(w)) == 2, hours=4)
             w.compute.end(w.compute.alive()[0])
-            await w.pass_(300)
+            await w.let_pass(300)
             await w.until(lambda: len(alive(w)) == 2, hours=4)
             pool = w.cache.get(Pool, "p1", "default")
             assert pool is not None

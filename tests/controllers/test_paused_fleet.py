@@ -40,7 +40,7 @@ def test_a_paused_pool_makes_no_worker_until_it_is_resumed() -> None:
             await settings_verbs.pause(w.parts, ADMIN, reason="network work")
             await w.start()
             await w.pool(scaling={"minWorkers": 1})
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert workers(w) == []
             assert "network work" in pool(w).status.message
             assert "0 of at least 1 workers" in pool(w).status.message
@@ -64,7 +64,7 @@ def test_a_pause_survives_a_restart() -> None:
             await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", reason="firmware")
             await set_minimum(w, 2)
             await w.start()
-            await w.pass_(900)
+            await w.let_pass(900)
             assert workers(w) == []
             assert "firmware" in pool(w).status.message
 
@@ -82,7 +82,7 @@ def test_workers_on_their_way_and_running_ones_go_on() -> None:
             await settings_verbs.pause(w.parts, ADMIN)
             await w.until(lambda: workers(w)[0].status.phase is WorkerPhase.READY)
             await w.status(workers(w)[0], phase=WorkerPhase.FAILED, message="broken by hand")
-            await w.pass_(120)
+            await w.let_pass(120)
             assert len(workers(w)) == 1
             assert workers(w)[0].spec.desired == "Ready"
 
@@ -113,13 +113,13 @@ def test_a_forced_drain_waits_for_the_resume() -> None:
             await w.start()
             await w.worker()
             await w.definition(defaultDurationMinutes=240)
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             await settings_verbs.pause(w.parts, ADMIN, reason="exam")
             deadline = w.clock.now() + timedelta(minutes=2)
             await verbs.drain(w.parts, ADMIN, "w1", "default", deadline=deadline, force=True)
-            await w.pass_(900)
+            await w.let_pass(900)
             assert w.phase("s1") == "RUNNING"
             await settings_verbs.resume(w.parts, ADMIN)
             await w.until(lambda: w.phase("s1") == "FAILED", hours=0.5)
@@ -135,7 +135,7 @@ def test_a_pause_that_comes_between_decision_and_commit_wins(of_pool: bool) -> N
         async with world() as w:
             process = await w.start(run=[])
             await w.pool(scaling={"minWorkers": 1})
-            await w.until(lambda: process.cache.get(Pool, "p1") is not None)
+            await w.until(lambda: process.cache.get(Pool, "p1", "default") is not None)
             slipped: list[str] = []
 
             def race(name: str, _: int) -> str | None:
@@ -149,7 +149,7 @@ def test_a_pause_that_comes_between_decision_and_commit_wins(of_pool: bool) -> N
                 await process.reconcile("pool", Key("Pool", "default", "p1"))
             w.strike = None
             assert slipped == ["commit"]
-            await w.pass_(5)
+            await w.let_pass(5)
             assert workers(w) == []
             await process.reconcile("pool", Key("Pool", "default", "p1"))
             assert workers(w) == []

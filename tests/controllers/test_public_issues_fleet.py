@@ -28,7 +28,7 @@ async def ready(w: World) -> None:
     await w.start()
     await w.worker()
     await w.definition()
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
 
 
 async def f1(w: World) -> None:
@@ -47,7 +47,7 @@ async def f12(w: World) -> None:
     await w.session()
     await w.until(lambda: bool(w.hosts.labs_left()))
     w.strike = None
-    await w.until(w.is_("s1", "RUNNING"))
+    await w.until(w.in_phase("s1", "RUNNING"))
     assert len(w.hosts.labs_left()) == 1
 
 
@@ -57,7 +57,7 @@ async def f13(w: World) -> None:
     await w.session()
     await w.until(lambda: bool(w.hosts.labs_left()))
     w.hosts.of("w1").labs.clear()
-    await w.until(w.is_("s1", "RUNNING", "FAILED"))
+    await w.until(w.in_phase("s1", "RUNNING", "FAILED"))
     assert w.phase("s1") == "RUNNING"
 
 
@@ -65,7 +65,7 @@ async def f17(w: World) -> None:
     """A new lab, DEFINED_ON_CORE and never STOPPED, is started."""
     await ready(w)
     await w.session()
-    await w.until(w.is_("s1", "RUNNING", "FAILED"))
+    await w.until(w.in_phase("s1", "RUNNING", "FAILED"))
     assert w.phase("s1") == "RUNNING"
 
 
@@ -83,10 +83,10 @@ async def f25(w: World) -> None:
     """A lab that somebody removed ends its session with that reason and frees its ports."""
     await ready(w)
     await w.session()
-    await w.until(w.is_("s1", "RUNNING"))
+    await w.until(w.in_phase("s1", "RUNNING"))
     w.hosts.of("w1").labs.clear()
     await w.until(w.ended)
-    assert (w.phase("s1"), w.s().status.reason) == ("FAILED", "LabDeletedOutside")
+    assert (w.phase("s1"), w.get_session().status.reason) == ("FAILED", "LabDeletedOutside")
     assert await w.store.ports() == ()
 
 
@@ -95,7 +95,7 @@ async def f32(w: World) -> None:
     await ready(w)
     w.hosts.node_boot = 240.0
     await w.session()
-    await w.until(w.is_("s1", "RUNNING", "STOPPING"))
+    await w.until(w.in_phase("s1", "RUNNING", "STOPPING"))
     assert w.phase("s1") == "RUNNING"
 
 
@@ -105,9 +105,9 @@ async def f34(w: World) -> None:
     made = await w.session()
     theirs = w.hosts.edit("w1")
     theirs.title = look.lab_title(made)
-    await w.until(w.is_("s1", "RUNNING"))
-    assert w.s().status.lab is not None
-    assert w.s().status.lab.id != theirs.id
+    await w.until(w.in_phase("s1", "RUNNING"))
+    assert w.get_session().status.lab is not None
+    assert w.get_session().status.lab.id != theirs.id
     await w.until(w.ended)
     assert list(w.hosts.of("w1").labs) == [theirs.id]
 
@@ -118,10 +118,10 @@ async def f40(w: World) -> None:
     w.hosts.silent = set(range(2000, 2010))
     await w.session()
     await w.until(w.told("s1", "r1_serial (tcp 2000)"))
-    await w.pass_(60)
+    await w.let_pass(60)
     assert w.phase("s1") == "INSTANTIATING"
     w.hosts.silent = set()
-    await w.until(w.is_("s1", "RUNNING"))
+    await w.until(w.in_phase("s1", "RUNNING"))
 
 
 # --- the same without the right behaviour ----------------------------------------------------
@@ -149,6 +149,7 @@ def off12(patch: Patch) -> None:
 
 def off13(patch: Patch) -> None:
     """Believe the record of a lab that was imported."""
+    # private _find: the public fault is put back in the place of the look
     real = look.Look._find
 
     async def recorded(self: Any, session: Any, host: Any) -> tuple[Lab | None, tuple[str, ...]]:
@@ -163,6 +164,7 @@ def off13(patch: Patch) -> None:
 
 def off17(patch: Patch) -> None:
     """Start what is STOPPED only."""
+    # private _booting, _finish, _HANDLERS: the public fault is put back in the place of the rule
     real = lifecycle._booting
 
     def booting(draft: Draft, lab: Any) -> Step:

@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from virtual_time import LoopClock, play
+from virtual_time import play
 
 from labfleet.adapters.aws import compute, inline
 from labfleet.adapters.aws.clients import Credentials
 from labfleet.adapters.aws.runner import InlineRunner
 from labfleet.controllers.worker.inventory import Inventory
+from labfleet.rehearsal.time.dice import Clock
 
 WORKERS = 1000
 REGION = "eu-west-1"
@@ -51,7 +52,7 @@ def test_a_thousand_workers_keep_under_a_tenth_of_the_bucket() -> None:
             before_send=account(),
             runner=InlineRunner(),
         )
-        inventory = Inventory(ec2, LoopClock())
+        inventory = Inventory(ec2, Clock())
 
         async def looked_at(number: int) -> None:
             await asyncio.sleep(15 * number / WORKERS)

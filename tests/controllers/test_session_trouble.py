@@ -25,7 +25,7 @@ async def ready(w: World, **definition: Any) -> None:
     await w.start()
     await w.worker()
     await w.definition(**definition)
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
 
 
 async def reach(w: World, phase: str) -> None:
@@ -43,7 +43,7 @@ async def reach(w: World, phase: str) -> None:
         w.hosts.hang_observe = phase == "COLLECTING"
         w.hosts.node_stop = 300.0 if phase == "STOPPING" else 15.0
         await w.session()
-    await w.until(w.is_("s1", phase))
+    await w.until(w.in_phase("s1", phase))
 
 
 async def nothing_left(w: World) -> None:
@@ -51,8 +51,8 @@ async def nothing_left(w: World) -> None:
     await w.until(w.ended)
     await w.until(lambda: w.hosts.labs_left() == [])
     assert await w.store.ports() == ()
-    assert w.s().status.reservation is None
-    assert w.s().metadata.finalizers == ()
+    assert w.get_session().status.reservation is None
+    assert w.get_session().metadata.finalizers == ()
     w.check()
 
 
@@ -71,7 +71,7 @@ def test_a_session_is_cancelled_in_every_phase(phase: str) -> None:
             await nothing_left(w)
             if phase not in {"COLLECTING", "STOPPING"}:
                 assert w.phase("s1") == "CANCELLED"
-                assert "enough" in w.s().status.message
+                assert "enough" in w.get_session().status.message
 
     play(story)
 
@@ -87,7 +87,7 @@ def test_a_deleted_session_goes_only_after_its_lab(phase: str) -> None:
             await w.delete("Session", "s1")
             while w.phase("s1") is not None:
                 w.hosts.hang_observe = False
-                await w.pass_(2)
+                await w.let_pass(2)
             assert w.hosts.labs_left() == []
             assert await w.store.ports() == ()
             w.check()
@@ -104,16 +104,16 @@ def test_a_worker_lost_in_any_phase_ends_or_moves_the_session(phase: str) -> Non
             await ready(w)
             await reach(w, phase)
             w.compute.end(w.compute.alive("w1")[0])
-            await w.until(w.is_("w1", "FAILED"))
+            await w.until(w.in_phase("w1", "FAILED"))
             w.hosts.hang_observe = False
             await w.worker("w2")
             await w.until(w.ended)
             moved = phase in {"PENDING", "SCHEDULED", "INSTANTIATING", "READY"}
             if moved:
                 assert w.phase("s1") == "COMPLETED"
-                assert w.s().status.worker == "w2"
+                assert w.get_session().status.worker == "w2"
             elif phase == "RUNNING":
-                assert (w.phase("s1"), w.s().status.reason) == ("FAILED", "WorkerLost")
+                assert (w.phase("s1"), w.get_session().status.reason) == ("FAILED", "WorkerLost")
             await w.until(lambda: w.hosts.labs_left() == [])
             assert await w.store.ports() == ()
             w.check()
@@ -130,9 +130,9 @@ def test_a_worker_out_of_reach_holds_the_end_until_it_is_back(phase: str) -> Non
             await ready(w)
             await reach(w, phase)
             w.hosts.cut.add("w1")
-            await w.pass_(60)
+            await w.let_pass(60)
             await verbs.cancel(w.parts, ADMIN, "s1", "default")
-            await w.pass_(1800)
+            await w.let_pass(1800)
             assert w.phase("s1") == "STOPPING"
             assert len(await w.store.ports()) == 2
             w.hosts.cut.clear()
@@ -149,12 +149,16 @@ def test_a_lab_deleted_outside_is_noticed(phase: str) -> None:
         async with world() as w:
             await ready(w)
             await reach(w, phase)
-            await w.until(lambda: w.s().status.lab is not None and bool(w.s().status.lab.id))
+            await w.until(
+                lambda: (
+                    w.get_session().status.lab is not None and bool(w.get_session().status.lab.id)
+                )
+            )
             w.hosts.of("w1").labs.clear()
             w.hosts.hang_observe = False
             await w.until(w.ended)
             if phase in {"READY", "RUNNING"}:
-                assert w.s().status.reason == "LabDeletedOutside"
+                assert w.get_session().status.reason == "LabDeletedOutside"
             await nothing_left(w)
 
     play(story)
@@ -180,7 +184,7 @@ def test_an_import_of_unknown_outcome_is_found_by_its_marker(mode: str) -> None:
 
             w.strike = strike
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             assert w.hosts.labs_made == 1
             await nothing_left(w)
 
@@ -198,48 +202,36 @@ def test_of_two_labs_with_one_marker_one_is_kept(started: bool) -> None:
             await w.session()
             await w.until(lambda: w.hosts.labs_made == 1)
             w.strike = None
-            assert w.s().status.lab.id is None
+            assert w.get_session().status.lab.id is None
             server = w.hosts.of("w1")
             [first] = server.labs.values()
             twin = FakeLab("z9", first.title, first.notes, [FakeNode("z", "r1", ())])
             if started:
                 twin.wiped, twin.nodes[0].up_at = False, w.hosts.now
             server.labs[twin.id] = twin
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             assert list(server.labs) == [first.id]
             await nothing_left(w)
 
     play(story)
 
 
-def test_a_topology_that_cml_refuses_fails_with_its_words() -> None:
-    """A refused import ends in FAILED with CML's text and without a second try."""
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [("import", "node definition xyz is unknown"), ("start", "image is missing")],
+)
+def test_what_cml_refuses_fails_with_its_words_and_leaves_no_lab(call: str, words: str) -> None:
+    """A refused import or start ends in FAILED with CML's text; neither is tried again."""
 
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            w.hosts.refuse["import"] = "node definition xyz is unknown"
+            w.hosts.refuse[call] = words
             await w.session()
             await w.until(w.ended)
             assert w.phase("s1") == "FAILED"
-            assert "xyz is unknown" in w.s().status.message
-            assert sum(call.startswith("import") for call in w.hosts.calls) == 1
-            await nothing_left(w)
-
-    play(story)
-
-
-def test_a_start_that_cml_refuses_fails_with_its_words_and_removes_the_lab() -> None:
-    """A refused start ends in FAILED and leaves no lab."""
-
-    async def story() -> None:
-        async with world() as w:
-            await ready(w)
-            w.hosts.refuse["start"] = "image is missing"
-            await w.session()
-            await w.until(w.ended)
-            assert w.phase("s1") == "FAILED"
-            assert "image is missing" in w.s().status.message
+            assert words in w.get_session().status.message
+            assert sum(each.startswith(call) for each in w.hosts.calls) == 1
             await nothing_left(w)
 
     play(story)
@@ -254,7 +246,7 @@ def test_a_server_without_room_is_tried_gently_until_the_budget_is_over() -> Non
             w.hosts.full = True
             await w.session()
             await w.until(w.ended)
-            assert w.s().status.reason == "BootTimeout"
+            assert w.get_session().status.reason == "BootTimeout"
             assert await w.events("Session", "s1") < 60
             await nothing_left(w)
 
@@ -273,12 +265,12 @@ def test_a_lab_whose_ports_do_not_answer_is_not_ready() -> None:
             w.hosts.silent = set(range(2000, 2010))
             await w.session()
             await w.until(w.told("s1", "do not answer yet"))
-            await w.pass_(60)
+            await w.let_pass(60)
             assert w.phase("s1") == "INSTANTIATING"
-            assert "r1_serial (tcp 2000)" in w.s().status.message
+            assert "r1_serial (tcp 2000)" in w.get_session().status.message
             w.hosts.silent = set()
-            await w.until(w.is_("s1", "RUNNING"))
-            assert w.s().status.ready_at is not None
+            await w.until(w.in_phase("s1", "RUNNING"))
+            assert w.get_session().status.ready_at is not None
 
     play(story)
 
@@ -292,8 +284,8 @@ def test_a_lab_that_never_boots_fails_in_its_budget() -> None:
             w.hosts.node_boot = 1e6
             await w.session()
             await w.until(w.ended, hours=0.5)
-            assert w.s().status.reason == "BootTimeout"
-            assert "0 of 2 nodes" in w.s().status.message
+            assert w.get_session().status.reason == "BootTimeout"
+            assert "0 of 2 nodes" in w.get_session().status.message
             await nothing_left(w)
 
     play(story)
@@ -308,14 +300,14 @@ def test_sixty_starts_in_one_minute_time_none_out() -> None:
             await w.start()
             await w.worker(machine=crowd)
             await w.definition()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             w.hosts.node_boot = 400.0
             for number in range(20):
                 await w.session(f"s{number}")
             await w.until(lambda: all(w.phase(f"s{n}") == "INSTANTIATING" for n in range(20)))
             at = w.hosts.now
             await w.until(lambda: len(w.hosts.labs_left()) == 20)
-            await w.pass_(10)
+            await w.let_pass(10)
             for number, lab in enumerate(w.hosts.of("w1").labs.values()):
                 for node in lab.nodes:
                     node.up_at = at + 60.0 * (number + 1)
@@ -333,13 +325,13 @@ def test_a_session_ends_when_its_extended_end_has_come() -> None:
         async with world() as w:
             await ready(w)
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
-            before = w.s().status.end
+            await w.until(w.in_phase("s1", "RUNNING"))
+            before = w.get_session().status.end
             await verbs.extend(w.parts, ADMIN, "s1", "default", by=timedelta(minutes=20))
-            await w.pass_(11 * 60)
+            await w.let_pass(11 * 60)
             assert w.phase("s1") == "RUNNING"
             await w.until(w.ended)
-            assert w.s().status.ended_at - before >= timedelta(minutes=20)
+            assert w.get_session().status.ended_at - before >= timedelta(minutes=20)
             assert w.phase("s1") == "COMPLETED"
             await nothing_left(w)
 
@@ -356,7 +348,7 @@ def test_a_session_that_is_never_placed_expires_with_the_reason() -> None:
             await w.session(slot={"start": later(w, 1), "end": later(w, 60)})
             await w.until(w.ended)
             assert w.phase("s1") == "EXPIRED"
-            assert "no worker" in w.s().status.message
+            assert "no worker" in w.get_session().status.message
 
     play(story)
 
@@ -372,8 +364,8 @@ def test_an_observation_that_hangs_blocks_no_teardown() -> None:
             await ready(w)
             w.hosts.hang_observe = True
             await w.session()
-            await w.until(w.is_("s1", "COMPLETED"))
-            found = conditions.find(w.s().status.conditions, "Collected")
+            await w.until(w.in_phase("s1", "COMPLETED"))
+            found = conditions.find(w.get_session().status.conditions, "Collected")
             assert (found.status, found.reason) == ("False", "NotObserved")
             assert "no answer" in found.message
             await nothing_left(w)
@@ -388,14 +380,14 @@ def test_an_observation_on_demand_changes_no_phase() -> None:
         async with world() as w:
             await ready(w)
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             await verbs.observe(w.parts, ADMIN, "s1", "default")
-            await w.until(lambda: w.s().status.observation_count == 1)
+            await w.until(lambda: w.get_session().status.observation_count == 1)
             assert w.phase("s1") == "RUNNING"
-            assert w.s().status.observe_handled == w.s().spec.observe_requested
-            assert w.s().status.observed_ports == {"r1_serial": 2000, "r2_serial": 2001}
+            assert w.get_session().status.observe_handled == w.get_session().spec.observe_requested
+            assert w.get_session().status.observed_ports == {"r1_serial": 2000, "r2_serial": 2001}
             await w.until(w.ended)
-            assert w.s().status.observation_count == 2
+            assert w.get_session().status.observation_count == 2
 
     play(story)
 
@@ -412,7 +404,7 @@ def test_a_lab_is_wiped_only_when_its_nodes_stand_still() -> None:
             w.hosts.early_stop = True
             w.hosts.node_stop = 120.0
             await w.session()
-            await w.until(w.is_("s1", "COMPLETED"))
+            await w.until(w.in_phase("s1", "COMPLETED"))
             await nothing_left(w)
 
     play(story)
@@ -427,7 +419,7 @@ def test_the_lab_carries_title_marker_and_the_given_ports() -> None:
             await w.session("x" * 60)
             await w.until(lambda: w.hosts.labs_left() != [])
             [lab] = w.hosts.of("w1").labs.values()
-            session = w.s("x" * 60)
+            session = w.get_session("x" * 60)
             assert lab.marker == session.metadata.uid
             assert len(lab.title) <= 64
             assert [node.tags for node in lab.nodes] == [("serial:2000",), ("serial:2001",)]
@@ -450,8 +442,8 @@ def test_a_session_waits_for_an_effect_of_a_worker_out_of_reach_no_longer_than_i
             await w.until(lambda: w.hosts.labs_made == 1)
             w.hosts.cut.add("w1")
             await verbs.cancel(w.parts, ADMIN, "s1", "default")
-            await w.until(w.is_("s1", "STOPPING"), hours=0.05)
-            assert w.s().status.phase not in TERMINAL
+            await w.until(w.in_phase("s1", "STOPPING"), hours=0.05)
+            assert w.get_session().status.phase not in TERMINAL
             w.hosts.cut.clear()
             w.strike = None
             await nothing_left(w)

@@ -34,14 +34,16 @@ def test_what_a_person_tags_is_on_the_instance_and_what_they_drop_is_not() -> No
         async with world() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             on_instance(w)["theirs"] = "yes"
             await tagged(w, team="a", cost="1")
             await w.until(lambda: on_instance(w).get("team") == "a")
-            await w.until(lambda: conditions.is_true(w.w().status.conditions, "TagsApplied"))
-            assert w.w().status.ec2.tags == ("cost", "team")
+            await w.until(
+                lambda: conditions.is_true(w.get_worker().status.conditions, "TagsApplied")
+            )
+            assert w.get_worker().status.ec2.tags == ("cost", "team")
             before = len(w.compute.calls)
-            await w.pass_(300)
+            await w.let_pass(300)
             assert len(w.compute.calls) == before, "nothing to do, nothing done"
             on_instance(w)["team"] = "by hand"
             await w.until(lambda: on_instance(w)["team"] == "a")
@@ -49,10 +51,10 @@ def test_what_a_person_tags_is_on_the_instance_and_what_they_drop_is_not() -> No
             await w.until(lambda: "cost" not in on_instance(w))
             await tagged(w, team=None)
             await w.until(lambda: "team" not in on_instance(w))
-            await w.pass_(60)
+            await w.let_pass(60)
             assert on_instance(w)["theirs"] == "yes"
-            assert w.w().status.ec2.tags == ()
-            assert conditions.find(w.w().status.conditions, "TagsApplied") is None
+            assert w.get_worker().status.ec2.tags == ()
+            assert conditions.find(w.get_worker().status.conditions, "TagsApplied") is None
             w.check()
 
     play(story)
@@ -65,11 +67,11 @@ def test_keys_are_written_down_before_they_are_set() -> None:
         async with world() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             real, known = w.compute.set_tags, []
 
             async def lost(region: str, instance_id: str, tags: Any) -> None:
-                known.append(w.w().status.ec2.tags)
+                known.append(w.get_worker().status.ec2.tags)
                 await real(region, instance_id, tags)
                 raise errors.Ambiguous("no answer")
 
@@ -91,20 +93,20 @@ def test_tags_that_aws_refuses_are_told_and_hold_nothing_up() -> None:
         async with world() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
 
             async def denied(region: str, instance_id: str, tags: Any) -> None:
                 raise errors.Denied("not authorised", reason="UnauthorizedOperation")
 
             w.compute.set_tags = denied  # type: ignore[method-assign]
             await tagged(w, team="a")
-            await w.pass_(120)
-            found = conditions.find(w.w().status.conditions, "TagsApplied")
+            await w.let_pass(120)
+            found = conditions.find(w.get_worker().status.conditions, "TagsApplied")
             assert found is not None
             assert (found.status, found.reason) == ("False", "Refused")
             assert "UnauthorizedOperation" in found.message
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
 
     play(story)
 
@@ -133,12 +135,12 @@ def test_a_boot_that_fails_keeps_its_console_once() -> None:
             w.hosts.boot = 10_000.0
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "FAILED"))
-            await w.until(lambda: bool(w.w().status.console))
-            head, _, text = w.w().status.console.partition("\n")
-            assert head.startswith(f"[{w.w().status.ec2.instance_id}@")
+            await w.until(w.in_phase("w1", "FAILED"))
+            await w.until(lambda: bool(w.get_worker().status.console))
+            head, _, text = w.get_worker().status.console.partition("\n")
+            assert head.startswith(f"[{w.get_worker().status.ec2.instance_id}@")
             assert text == "panic: no disk\npassword: ***"
-            await w.pass_(600)
+            await w.let_pass(600)
             assert w.compute.calls.count("console_output") == 1
 
     play(story)

@@ -13,17 +13,17 @@ def test_a_worker_is_launched_booted_licensed_and_ended() -> None:
         async with world() as w:
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "READY"))
-            assert w.w().status.licence.node_capacity == 200
-            assert w.w().status.capacity.nodes == 200
+            await w.until(w.in_phase("w1", "READY"))
+            assert w.get_worker().status.licence.node_capacity == 200
+            assert w.get_worker().status.capacity.nodes == 200
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             await w.check_empty()
             assert w.phases["w1"] == [
                 "PENDING", "PROVISIONING_EC2", "EC2_READY", "STARTING", "LICENSING", "READY",
                 "DRAINING", "UNLICENSING", "STOPPING", "TERMINATING_EC2", "TERMINATED",
             ]  # fmt: skip
-            assert w.w().metadata.finalizers == ()
+            assert w.get_worker().metadata.finalizers == ()
 
     play(story)
 
@@ -37,15 +37,15 @@ def test_a_session_is_placed_run_observed_and_taken_down() -> None:
             await w.worker()
             await w.definition()
             await w.session()
-            await w.until(w.is_("s1", "COMPLETED"))
+            await w.until(w.in_phase("s1", "COMPLETED"))
             assert w.phases["s1"] == [
                 "PENDING", "SCHEDULED", "INSTANTIATING", "READY", "RUNNING", "COLLECTING",
                 "STOPPING", "COMPLETED",
             ]  # fmt: skip
-            assert w.s().status.observation_count == 1
-            assert w.s().status.observed_resources.actual_node_count == 2
+            assert w.get_session().status.observation_count == 1
+            assert w.get_session().status.observed_resources.actual_node_count == 2
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             await w.check_empty()
 
     play(story)

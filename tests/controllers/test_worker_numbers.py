@@ -9,7 +9,7 @@ from virtual_time import play
 from world import ADMIN, HOUR, World, world
 
 from labfleet.controllers.series import KEY
-from labfleet.interfaces.compute import Checks, MetricPoint
+from labfleet.interfaces.compute import MetricPoint
 from labfleet.interfaces.store import SeriesRow
 from labfleet.kernel import errors
 from labfleet.resources import conditions, series
@@ -21,11 +21,11 @@ from labfleet.service.reads import telemetry
 async def up(w: World) -> None:
     await w.start()
     await w.worker()
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
 
 
 def fact(w: World, name: str) -> str:
-    found = conditions.find(w.w().status.conditions, name)
+    found = conditions.find(w.get_worker().status.conditions, name)
     return "" if found is None else f"{found.status} {found.reason}"
 
 
@@ -45,14 +45,14 @@ def test_an_impaired_instance_degrades_and_recovers_without_harm() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            machine = w.w().status.ec2.instance_id or ""
+            machine = w.get_worker().status.ec2.instance_id or ""
             await w.until(lambda: fact(w, "InstanceChecksPassed") == "True Passed")
-            w.compute.shown_checks[machine] = Checks(machine, "impaired", "ok")
-            await w.until(lambda: w.w().status.health == "Degraded")
+            w.cloud.things[machine].system_check = "impaired"
+            await w.until(lambda: w.get_worker().status.health == "Degraded")
             assert fact(w, "InstanceChecksPassed") == "False Impaired"
             assert w.phase("w1") == "READY"
-            del w.compute.shown_checks[machine]
-            await w.until(lambda: w.w().status.health == "Healthy")
+            w.cloud.things[machine].system_check = "ok"
+            await w.until(lambda: w.get_worker().status.health == "Healthy")
             w.check()
 
     play(story)
@@ -64,17 +64,17 @@ def test_a_session_that_would_overlap_a_retirement_stays_away() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            machine = w.w().status.ec2.instance_id or ""
+            machine = w.get_worker().status.ec2.instance_id or ""
             at = w.clock.now() + timedelta(hours=1)
             event = ScheduledEvent(code="instance-retirement", not_before=at)
-            w.compute.shown_checks[machine] = Checks(machine, "ok", "ok", (event,))
+            w.cloud.things[machine].events = (event,)
             await w.until(lambda: fact(w, "ScheduledEvent") == "True InstanceRetirement")
             await w.definition("short")
             await w.definition("long", defaultDurationMinutes=120)
             await w.session("s1", definition="short")
             await w.session("s2", definition="long")
-            await w.until(w.is_("s1", "RUNNING"))
-            decision = w.s("s2").status.decision
+            await w.until(w.in_phase("s1", "RUNNING"))
+            decision = w.get_session("s2").status.decision
             assert decision is not None
             assert decision.rejected_by_reason == {"ScheduledEvent": 1}
 
@@ -87,10 +87,10 @@ def test_an_ec2_that_cannot_be_asked_makes_no_server_silent() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            w.compute.down = errors.Throttled("RequestLimitExceeded")
-            await w.pass_(900)
+            w.cloud.refusals["any"] = errors.Throttled("RequestLimitExceeded")
+            await w.let_pass(900)
             assert fact(w, "Silent") == "False Answering"
-            assert w.w().status.health == "Healthy"
+            assert w.get_worker().status.health == "Healthy"
             w.check()
 
     play(story)
@@ -102,11 +102,11 @@ def test_cloudwatch_is_asked_only_when_switched_on_and_stands_in_for_a_dead_serv
     async def story() -> None:
         async with world() as w:
             await up(w)
-            await w.pass_(400)
+            await w.let_pass(400)
             assert samples(w).points("w1") == ()
-            machine = w.w().status.ec2.instance_id or ""
+            machine = w.get_worker().status.ec2.instance_id or ""
             end = series.bucket_start(w.clock.now(), 300) + timedelta(hours=1)
-            w.compute.points[machine] = tuple(
+            w.cloud.points[machine] = tuple(
                 MetricPoint(end - timedelta(seconds=300 * n), 97.0, 3e6, 6e6)
                 for n in reversed(range(24))
             )
@@ -130,10 +130,10 @@ def test_a_threshold_changed_at_run_time_acts_at_the_next_sample() -> None:
         async with world() as w:
             await up(w)
             w.hosts.cpu = 50.0
-            await w.pass_(120)
+            await w.let_pass(120)
             assert fact(w, "CpuHigh") == "False BelowThreshold"
             await set_(w, "thresholds", cpuPercent=40, cpuEasedPercent=30)
-            await w.pass_(45)
+            await w.let_pass(45)
             assert fact(w, "CpuHigh") == "True OverThreshold"
             w.hosts.cpu = 10.0
             await w.until(lambda: fact(w, "CpuHigh") == "False BelowThreshold")
@@ -147,16 +147,16 @@ def test_numbers_are_kept_by_the_minute_without_an_event_and_survive_a_restart()
     async def story() -> None:
         async with world() as w:
             await up(w)
-            await w.pass_(120)
+            await w.let_pass(120)
             before = await w.events("Worker", "w1")
             began = w.clock.now()
-            await w.pass_(HOUR / 2)
+            await w.let_pass(HOUR / 2)
             assert await w.events("Worker", "w1") == before
             rows = await w.store.series("default/w1", 60, began)
             assert 28 <= len(rows) <= 31
             assert series.unpack(rows[5].data)["cpu"].mean == 1.0
             await w.start()
-            await w.pass_(HOUR / 4)
+            await w.let_pass(HOUR / 4)
             assert len(await w.store.series("default/w1", 60, began)) >= len(rows) + 13
             hour = await w.store.series("default/w1", 3600, began - timedelta(hours=1))
             assert sum(series.unpack(each.data)["cpu"].count for each in hour) >= 80
@@ -174,17 +174,17 @@ def test_series_go_with_their_worker() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            await w.pass_(180)
+            await w.let_pass(180)
             assert await w.store.series_workers() == ("default/w1",)
             other = (await w.store.series("default/w1", 60, w.clock.now() - timedelta(hours=1)))[0]
             await w.store.merge_series([SeriesRow("default/ghost", 60, other.at, other.data)])
             assert w.process is not None
             await w.process.reconcile("series", KEY)
-            await w.pass_(700)
+            await w.let_pass(700)
             assert await w.store.series_workers() == ("default/w1",)
             await w.delete("Worker", "w1")
             await w.until(lambda: w.cache.get(Worker, "w1", "default") is None)
-            await w.pass_(60)
+            await w.let_pass(60)
             assert await w.store.series_workers() == ()
             assert samples(w).workers() == ()
 
@@ -204,9 +204,9 @@ def test_a_store_in_trouble_costs_no_number() -> None:
                 raise errors.Temporary("disk trouble")
 
             w.store.merge_series = failing  # type: ignore[method-assign]
-            await w.pass_(150)
+            await w.let_pass(150)
             w.store.merge_series = real  # type: ignore[method-assign]
-            await w.pass_(240)
+            await w.let_pass(240)
             assert len(await w.store.series("default/w1", 60, began)) >= 5
 
     play(story)
@@ -218,13 +218,13 @@ def test_moved_numbers_are_a_bounded_feed() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            await w.pass_(120)
+            await w.let_pass(120)
             feed = samples(w)
             start = feed.last_change
-            await w.pass_(600)
+            await w.let_pass(600)
             assert feed.changes(start) == ()
             w.hosts.cpu = 60.0
-            await w.pass_(60)
+            await w.let_pass(60)
             (change,) = feed.changes(start)
             assert (change.worker, change.moved, change.values["cpu"]) == ("w1", ("cpu",), 60.0)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from scripted_ec2 import MACHINE_CPUS
 from virtual_time import play
 from world import ADMIN, MACHINE, World, world
 
@@ -30,12 +31,12 @@ def machine(**parts: Any) -> dict[str, Any]:
 async def up(w: World, **spec: Any) -> None:
     await w.start()
     await w.worker(**spec)
-    await w.until(w.is_("w1", "READY"))
+    await w.until(w.in_phase("w1", "READY"))
 
 
 async def ended(w: World) -> None:
     await w.desire("w1", "Terminated")
-    await w.until(w.is_("w1", "TERMINATED"))
+    await w.until(w.in_phase("w1", "TERMINATED"))
 
 
 # --- launching ---------------------------------------------------------------------------
@@ -46,11 +47,11 @@ def test_a_full_zone_is_left_for_the_next_zone_and_type_with_a_new_attempt() -> 
 
     async def story() -> None:
         async with world() as w:
-            w.compute.stock = {("m1", "sub-a"): 0, ("m1", "sub-b"): 0, ("m2", "sub-a"): 0}
+            w.cloud.stock = {("m1", "sub-a"): 0, ("m1", "sub-b"): 0, ("m2", "sub-a"): 0}
             await up(w)
-            assert w.w().status.attempt == 4
-            assert w.w().status.ec2.instance_type == "m2"
-            assert len(w.compute.tokens) == 1
+            assert w.get_worker().status.attempt == 4
+            assert w.get_worker().status.ec2.instance_type == "m2"
+            assert len(w.cloud.tokens) == 1
             w.check()
 
     play(story)
@@ -61,13 +62,13 @@ def test_a_round_of_noes_backs_off_and_ends_at_the_limit() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.compute.stock = {(t, s): 0 for t in ("m1", "m2") for s in ("sub-a", "sub-b")}
+            w.cloud.stock = {(t, s): 0 for t in ("m1", "m2") for s in ("sub-a", "sub-b")}
             await w.start()
             await w.worker()
             begun = w.clock.now()
-            await w.until(w.is_("w1", "FAILED"))
+            await w.until(w.in_phase("w1", "FAILED"))
             assert w.clock.now() - begun < timedelta(seconds=1800 + 130)
-            assert "no capacity: m1 in sub-a" in w.w().status.message
+            assert "no capacity: m1 in sub-a" in w.get_worker().status.message
             assert await w.events("Worker", "w1") < 500
             await ended(w)
             await w.check_empty()
@@ -84,12 +85,12 @@ def test_a_launch_that_never_starts_fails_at_its_limit(problem: errors.LabfleetE
 
     async def story() -> None:
         async with world() as w:
-            w.compute.down = problem
+            w.cloud.refusals["any"] = problem
             await w.start()
             await w.worker()
             await w.until(w.told("w1", "EC2Provisioned"))
-            await w.until(w.is_("w1", "FAILED"), hours=1.2)
-            assert problem.message in w.w().status.message
+            await w.until(w.in_phase("w1", "FAILED"), hours=1.2)
+            assert problem.message in w.get_worker().status.message
             assert await w.events("Worker", "w1") < 120
             assert w.compute.machines == {}
 
@@ -105,7 +106,7 @@ def test_a_lease_too_short_for_any_call_launches_nothing_and_writes_little() -> 
             leader = process.leaders["worker-controller"]
             leader.remaining = lambda: 5.0  # type: ignore[method-assign]
             await w.worker()
-            await w.until(w.is_("w1", "FAILED"), hours=1.0)
+            await w.until(w.in_phase("w1", "FAILED"), hours=1.0)
             assert w.compute.calls == []
             assert await w.events("Worker", "w1") < 120
 
@@ -117,15 +118,15 @@ def test_a_quota_is_tried_until_somebody_raises_it() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.compute.quota = 0
+            w.cloud.quota = 0
             await w.start()
             await w.worker()
-            await w.pass_(300)
-            found = conditions.find(w.w().status.conditions, "EC2Provisioned")
+            await w.let_pass(300)
+            found = conditions.find(w.get_worker().status.conditions, "EC2Provisioned")
             assert found is not None
-            assert found.reason == "QuotaExceeded"
-            w.compute.quota = 5
-            await w.until(w.is_("w1", "READY"))
+            assert found.reason == "VcpuLimitExceeded"
+            w.cloud.quota = 5 * MACHINE_CPUS
+            await w.until(w.in_phase("w1", "READY"))
             w.check()
 
     play(story)
@@ -138,14 +139,14 @@ def test_an_invalid_template_fails_at_once(wrong: str) -> None:
     async def story() -> None:
         async with world() as w:
             if wrong == "image":
-                w.compute.known_images = set()
-            w.compute.invalid = "the subnet does not exist"
+                w.cloud.refusals["DescribeImages"] = errors.Invalid("no image ami-1")
+            w.cloud.refusals["RunInstances"] = errors.Invalid("the subnet does not exist")
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "FAILED"), hours=0.05)
+            await w.until(w.in_phase("w1", "FAILED"), hours=0.05)
             text = "no image ami-1" if wrong == "image" else "the subnet does not exist"
-            assert text in w.w().status.message
-            assert w.w().status.effect is None
+            assert text in w.get_worker().status.message
+            assert w.get_worker().status.effect is None
 
     play(story)
 
@@ -155,7 +156,7 @@ def test_a_launched_machine_may_be_invisible_for_a_while() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.compute.lag = 50.0
+            w.compute.show_after(50.0)
             await up(w)
             assert "FAILED" not in w.phases["w1"]
             assert len(w.compute.machines) == 1
@@ -168,7 +169,7 @@ def test_a_lost_reply_with_lag_still_gives_one_machine() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.compute.lag = 40.0
+            w.compute.show_after(40.0)
             w.strike = lambda name, _: "lost-after" if name == "launch" else None
             await up(w)
             assert len(w.compute.machines) == 1
@@ -199,14 +200,15 @@ def test_a_token_whose_machine_has_ended_is_not_used_again() -> None:
     async def story() -> None:
         async with world() as w:
             await w.start()
-            w.compute.lag = 50.0
+            w.compute.show_after(50.0)
             w.strike = lambda name, _: "lost-after" if name == "launch" else None
             await w.worker()
             await w.until(lambda: bool(w.compute.machines))
-            w.strike, w.compute.lag = None, 0.0
+            w.strike = None
+            w.compute.show_after(0.0)
             w.compute.end(w.compute.alive("w1")[0])
-            await w.until(w.is_("w1", "READY"))
-            assert w.w().status.attempt == 2
+            await w.until(w.in_phase("w1", "READY"))
+            assert w.get_worker().status.attempt == 2
             assert len(w.compute.alive()) == 1
 
     play(story)
@@ -249,9 +251,9 @@ def test_a_login_that_cannot_be_made_is_told_and_ends_at_the_limit(how: str) -> 
             await w.start()
             await w.worker()
             await w.until(w.told("w1", "LoginRefused"))
-            await w.until(w.is_("w1", "FAILED"))
+            await w.until(w.in_phase("w1", "FAILED"))
             text = "PASSWORD is not set" if how == "missing" else "wrong password"
-            assert text in w.w().status.message
+            assert text in w.get_worker().status.message
             await ended(w)
             await w.check_empty()
 
@@ -270,9 +272,9 @@ def test_a_bad_licence_token_fails_with_the_reason(how: str) -> None:
                 w.secrets.values["TOKEN"] = "bad"
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "FAILED"), hours=0.2)
+            await w.until(w.in_phase("w1", "FAILED"), hours=0.2)
             text = "TOKEN is not set" if how == "missing" else "the token is invalid"
-            assert text in w.w().status.message
+            assert text in w.get_worker().status.message
             await ended(w)
             await w.check_empty()
 
@@ -287,8 +289,8 @@ def test_a_licence_that_never_complies_times_out() -> None:
             w.hosts.never_compliant = True
             await w.start()
             await w.worker()
-            await w.until(w.is_("w1", "FAILED"))
-            assert "not licensed in time" in w.w().status.message
+            await w.until(w.in_phase("w1", "FAILED"))
+            assert "not licensed in time" in w.get_worker().status.message
             await ended(w)
             await w.check_empty()
 
@@ -302,7 +304,7 @@ def test_expansion_nodes_that_are_not_granted_do_not_block() -> None:
         async with world() as w:
             w.hosts.extra_limit = 30
             await up(w)
-            assert w.w().status.capacity.nodes == 50
+            assert w.get_worker().status.capacity.nodes == 50
             assert sum(call.startswith("register") for call in w.hosts.calls) < 130
             await ended(w)
             await w.check_empty()
@@ -322,9 +324,9 @@ def test_nodes_that_run_are_stopped_before_the_licence_goes_back() -> None:
             for node in w.hosts.edit("w1", "serial:5041").nodes:
                 node.up_at = w.hosts.now
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "TERMINATED"), hours=0.3)
+            await w.until(w.in_phase("w1", "TERMINATED"), hours=0.3)
             assert "stop " in w.hosts.calls
-            assert w.w().status.licence.leak is None
+            assert w.get_worker().status.licence.leak is None
             w.check()
             assert w.hosts.licences_left() == []
 
@@ -339,8 +341,8 @@ def test_a_cloud_that_was_not_told_is_a_recorded_leak() -> None:
             await up(w)
             w.hosts.cloud_told = False
             await ended(w)
-            assert "202" in (w.w().status.licence.leak or "")
-            assert conditions.is_true(w.w().status.conditions, "LicenceLeaked")
+            assert "202" in (w.get_worker().status.licence.leak or "")
+            assert conditions.is_true(w.get_worker().status.conditions, "LicenceLeaked")
 
     play(story)
 
@@ -355,7 +357,7 @@ def test_a_server_out_of_reach_leaks_its_licence_after_the_limit() -> None:
             begun = w.clock.now()
             await ended(w)
             assert w.clock.now() - begun >= timedelta(seconds=600)
-            assert w.w().status.licence.leak
+            assert w.get_worker().status.licence.leak
             assert w.compute.alive() == []
 
     play(story)
@@ -373,8 +375,8 @@ def test_a_lost_deregistration_is_a_doubt_that_a_later_answer_takes_back(when: s
             await w.desire("w1", "Terminated")
             await w.until(lambda: w.process is not first)
             w.strike = None
-            await w.until(w.is_("w1", "TERMINATED"))
-            found = conditions.find(w.w().status.conditions, "LicenceLeaked")
+            await w.until(w.in_phase("w1", "TERMINATED"))
+            found = conditions.find(w.get_worker().status.conditions, "LicenceLeaked")
             assert (found and found.status) == ("Unknown" if when == "after" else None)
             await w.check_empty()
 
@@ -401,9 +403,9 @@ def test_each_desire_is_reached_from_each_live_phase(phase: str, desired: str) -
                 await w.worker()
             await reach(w, phase)
             await w.desire("w1", desired)
-            await w.until(w.is_("w1", desired.upper()))
+            await w.until(w.in_phase("w1", desired.upper()))
             if desired == "Stopped":
-                assert [each.state(w.compute.now) for each in w.compute.alive()] == ["stopped"]
+                assert [each.state for each in w.compute.alive()] == ["stopped"]
                 await ended(w)
             await w.check_empty()
 
@@ -417,13 +419,13 @@ async def reach(w: World, phase: str) -> None:
     elif phase in {"ACTIVE", "DRAINING"}:
         await w.definition()
         await w.session()
-        await w.until(w.is_("w1", "ACTIVE"))
+        await w.until(w.in_phase("w1", "ACTIVE"))
         if phase == "DRAINING":
             await verbs.drain(w.parts, ADMIN, "w1", "default")
     elif phase in {"UNLICENSING", "STOPPING", "STOPPED"}:
-        await w.until(w.is_("w1", "READY"))
+        await w.until(w.in_phase("w1", "READY"))
         await w.desire("w1", "Stopped")
-    await w.until(w.is_("w1", phase))
+    await w.until(w.in_phase("w1", phase))
     w.secrets.values["TOKEN"] = "good"
 
 
@@ -438,13 +440,15 @@ def test_a_drain_waits_for_the_session_and_is_then_done() -> None:
             await up(w)
             await w.definition()
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             await w.desire("w1", "Terminated")
-            await w.until(w.is_("w1", "DRAINING"))
-            await w.until(lambda: not conditions.is_true(w.w().status.conditions, "Drained"))
-            await w.until(w.is_("w1", "UNLICENSING", "STOPPING", "TERMINATING_EC2"))
+            await w.until(w.in_phase("w1", "DRAINING"))
+            await w.until(
+                lambda: not conditions.is_true(w.get_worker().status.conditions, "Drained")
+            )
+            await w.until(w.in_phase("w1", "UNLICENSING", "STOPPING", "TERMINATING_EC2"))
             assert w.phase("s1") == "COMPLETED"
-            await w.until(w.is_("w1", "TERMINATED"))
+            await w.until(w.in_phase("w1", "TERMINATED"))
             await w.check_empty()
 
     play(story)
@@ -457,12 +461,12 @@ def test_a_drain_that_is_taken_back_opens_the_worker_again() -> None:
         async with world() as w:
             await up(w)
             await verbs.drain(w.parts, ADMIN, "w1", "default")
-            await w.until(w.is_("w1", "DRAINING"))
+            await w.until(w.in_phase("w1", "DRAINING"))
             await verbs.cancel_drain(w.parts, ADMIN, "w1", "default")
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             await w.definition()
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             w.check()
 
     play(story)
@@ -477,19 +481,19 @@ def test_only_a_forced_drain_ends_sessions_at_its_deadline(force: bool) -> None:
             await up(w)
             await w.definition(defaultDurationMinutes=120)
             await w.session()
-            await w.until(w.is_("s1", "RUNNING"))
+            await w.until(w.in_phase("s1", "RUNNING"))
             deadline = w.clock.now() + timedelta(minutes=5)
             await verbs.drain(w.parts, ADMIN, "w1", "default", deadline=deadline, force=force)
-            await w.pass_(240)
+            await w.let_pass(240)
             assert w.phase("s1") == "RUNNING"
-            await w.pass_(300)
+            await w.let_pass(300)
             if force:
                 assert w.phase("s1") == "FAILED"
-                assert w.s().status.reason == "Drained"
+                assert w.get_session().status.reason == "Drained"
                 assert w.hosts.labs_left() == []
             else:
                 assert w.phase("s1") == "RUNNING"
-                found = conditions.find(w.w().status.conditions, "Drained")
+                found = conditions.find(w.get_worker().status.conditions, "Drained")
                 assert found is not None
                 assert found.reason == "Late"
             w.check()
@@ -503,9 +507,9 @@ def test_a_machine_stopped_from_outside_is_started_again() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            w.compute.halt(w.compute.alive("w1")[0])
-            await w.until(w.is_("w1", "FAILED"))
-            await w.until(w.is_("w1", "READY"))
+            w.compute.stop_outside(w.compute.alive("w1")[0])
+            await w.until(w.in_phase("w1", "FAILED"))
+            await w.until(w.in_phase("w1", "READY"))
             assert len(w.compute.machines) == 1
             await ended(w)
             await w.check_empty()
@@ -520,9 +524,9 @@ def test_a_machine_ended_from_outside_is_recorded_with_its_licence_leak() -> Non
         async with world() as w:
             await up(w)
             w.compute.end(w.compute.alive("w1")[0])
-            await w.until(w.is_("w1", "FAILED"))
-            assert "SpotInstanceTermination" in w.w().status.message
-            assert w.w().status.licence.leak
+            await w.until(w.in_phase("w1", "FAILED"))
+            assert "SpotInstanceTermination" in w.get_worker().status.message
+            assert w.get_worker().status.licence.leak
             await ended(w)
             w.check()
 
@@ -535,11 +539,11 @@ def test_an_unreachable_region_ends_nothing() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            w.compute.down = errors.Temporary("503")
-            await w.pass_(3600)
+            w.cloud.refusals["any"] = errors.Temporary("503")
+            await w.let_pass(3600)
             assert w.phase("w1") == "READY"
-            w.compute.down = None
-            await w.pass_(120)
+            w.cloud.refusals.clear()
+            await w.let_pass(120)
             assert w.phases["w1"][-1] == "READY"
 
     play(story)
@@ -552,12 +556,12 @@ def test_a_gone_machine_in_an_action_is_looked_into_at_once() -> None:
         async with world() as w:
             await up(w)
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPING"))
+            await w.until(w.in_phase("w1", "STOPPING"))
             w.compute.machines.clear()
             begun = w.clock.now()
-            await w.until(w.is_("w1", "FAILED"))
+            await w.until(w.in_phase("w1", "FAILED"))
             assert w.clock.now() - begun < timedelta(seconds=120)
-            assert msgspec.to_builtins(w.w().status)["effect"] is None
+            assert msgspec.to_builtins(w.get_worker().status)["effect"] is None
 
     play(story)
 
@@ -569,11 +573,11 @@ def test_a_stop_that_people_asked_for_is_looked_at_once_more() -> None:
         async with world() as w:
             await w.start()
             await w.worker("w1")
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             lab = w.hosts.edit("w1")
             lab.nodes[0].up_at = w.clock.monotonic()
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
             told = await w.store.events_of(Key("Worker", "default", "w1"))
             assert any("nodes ran that are no session's" in each.reason for each in told)
 
@@ -587,9 +591,9 @@ def test_a_silent_server_does_not_hold_up_a_stop_that_people_asked_for() -> None
         async with world() as w:
             await w.start()
             await w.worker("w1")
-            await w.until(w.is_("w1", "READY"))
+            await w.until(w.in_phase("w1", "READY"))
             w.hosts.cut.add("w1")
             await w.desire("w1", "Stopped")
-            await w.until(w.is_("w1", "STOPPED"))
+            await w.until(w.in_phase("w1", "STOPPED"))
 
     play(story)

@@ -7,13 +7,15 @@ own controllers, queues, time-outs and sleeps run unchanged, always in the same 
 from __future__ import annotations
 
 import asyncio
-import random
 import selectors
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
+from labfleet.rehearsal.time.dice import EPOCH
+
+START = EPOCH + timedelta(seconds=1000)
+"""The instant at which the loop begins."""
 
 
 class _Jump(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
@@ -48,36 +50,6 @@ def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a coroutine function to its end in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(story())
-
-
-class LoopClock:
-    """Fleet time = the loop's time x rate, from one fixed instant."""
-
-    def __init__(self, rate: float = 1.0) -> None:
-        self.rate = rate
-
-    def now(self) -> datetime:
-        return START + timedelta(seconds=self.monotonic() - 1000.0 * self.rate)
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time() * self.rate
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self.rate)
-
-
-class Dice:
-    """Seeded numbers, split by name."""
-
-    def __init__(self, seed: str = "0") -> None:
-        self._seed = seed
-        self._random = random.Random(seed)
-
-    def random(self) -> float:
-        return self._random.random()
-
-    def stream(self, name: str) -> Dice:
-        return Dice(f"{self._seed}/{name}")
 
 
 class Ids:

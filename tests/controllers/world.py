@@ -1,4 +1,4 @@
-"""A whole installation in virtual time: real store, engine, controllers; fake EC2 and CML.
+"""A whole installation in virtual time: real store, engine, controllers; EC2 is the rehearsal's.
 
 `World` holds what outlives a process: the database, the machines, the servers, and a reader of
 its own. A `Process` is one life of the program; `kill` ends it as `kill -9` does. Each call of
@@ -16,9 +16,9 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from fake_compute import FakeCompute
 from fake_lab_host import FakeLabHosts, FakeProbe
-from virtual_time import Dice, Ids, LoopClock
+from scripted_ec2 import ScriptedEc2
+from virtual_time import Ids
 
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
@@ -33,6 +33,7 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.rehearsal.time.dice import Clock, Dice
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, SecretRef
 from labfleet.resources.session import TERMINAL, Session
@@ -162,6 +163,7 @@ class Process:
                 made = maker.labs(context)
             self.controllers |= {each.name: each for each in made}
         for name, controller in self.controllers.items():
+            # private _concurrency: fewer workers a controller cost fewer turns of the loop
             controller._concurrency = min(controller._concurrency, 4)  # for the sake of speed
             if run is None or name in run:
                 self._spawn(controller.run())
@@ -188,6 +190,7 @@ class Process:
 
     async def reconcile(self, name: str, key: Key) -> Any:
         """Run one reconcile by hand, beside the controller's queue."""
+        # private _reconcile: one reconcile at a moment that the queue would not choose
         return await self.controllers[name]._reconcile(key)
 
     def _spawn(self, work: Any) -> None:
@@ -239,12 +242,13 @@ class World:
 
     installation = "inst"
 
-    def __init__(self, clock: LoopClock, store: stores.Store, ids: Ids) -> None:
+    def __init__(self, clock: Clock, store: stores.Store, ids: Ids) -> None:
         self.clock = clock
         self.store = store
         self.ids = ids
         self.dice = Dice("world")
-        self.compute = FakeCompute(clock, self.expect)
+        self.compute = ScriptedEc2(clock, self.installation, self.expect)
+        self.cloud = self.compute.cloud
         self.hosts = FakeLabHosts(self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
@@ -319,7 +323,7 @@ class World:
                 raise AssertionError(f"not within {hours} h: {self.story()}")
             await self._on()
 
-    async def pass_(self, seconds: float) -> None:
+    async def let_pass(self, seconds: float) -> None:
         """Let this many fleet seconds pass."""
         end = self.clock.monotonic() + seconds
         while self.clock.monotonic() < end:
@@ -348,7 +352,8 @@ class World:
         found = self.cache.get(Worker, name, "default") or self.cache.get(Session, name, "default")
         return None if found is None else str(found.status.phase)
 
-    def is_(self, name: str, *phases: str) -> Callable[[], bool]:
+    def in_phase(self, name: str, *phases: str) -> Callable[[], bool]:
+        """Return a question for `until`: is it in one of these phases?"""
         return lambda: self.phase(name) in phases
 
     def told(self, name: str, text: str) -> Callable[[], bool]:
@@ -367,12 +372,14 @@ class World:
         all_ = self.cache.all(Session)
         return bool(all_) and all(each.status.phase in TERMINAL for each in all_)
 
-    def w(self, name: str = "w1") -> Worker:
+    def get_worker(self, name: str = "w1") -> Worker:
+        """Return a worker that is there."""
         found = self.cache.get(Worker, name, "default")
         assert found is not None
         return found
 
-    def s(self, name: str = "s1") -> Session:
+    def get_session(self, name: str = "s1") -> Session:
+        """Return a session that is there."""
         found = self.cache.get(Session, name, "default")
         assert found is not None
         return found
@@ -449,7 +456,7 @@ def _edges(old: Any) -> frozenset[Any]:
 @asynccontextmanager
 async def world(rate: float = 1.0) -> AsyncIterator[World]:
     """Open an installation with nothing in it and nobody running it."""
-    clock, ids = LoopClock(rate), Ids()
+    clock, ids = Clock(rate=rate), Ids()
     store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
     made = World(clock, store, ids)
     reader = Process(made)

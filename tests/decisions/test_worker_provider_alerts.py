@@ -235,6 +235,7 @@ def test_every_word_that_closes_a_worker_has_its_sentence() -> None:
     words = {*worker_phases.QUARANTINE, "DuplicateIdentity", "MaintenanceMode", "DiskAlmostFull"}
     facts = conditions.put((), "Adopted", "False", "NotAdopted", now=START)
     words |= {worker_phases.closed_word(facts), "ScheduledEvent"}
+    # private _SAYS, _STAGE: tables that must name every word, also one no test meets
     assert words <= placement._SAYS.keys()
     assert words <= placement._STAGE.keys()
 

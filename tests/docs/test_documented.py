@@ -52,6 +52,7 @@ def test_the_pages_are_what_the_code_says(reference: ModuleType) -> None:
 
 def test_every_setting_says_what_it_is(reference: ModuleType) -> None:
     """Each setting has its sentence in the docstring of Settings."""
+    # private _setting_lines: the generator's rows are compared with the settings
     told = dict(reference._setting_lines())
     missing = [each.name for each in msgspec.structs.fields(Settings) if not told.get(each.name)]
     assert not missing, missing

@@ -96,6 +96,7 @@ def check(words: list[str]) -> None:
     """Resolve command and options as the command line does, and run nothing."""
     root.programs = PROGRAMS
     context = root.make_context("labfleet", list(words), obj=ground.real())
+    # private _protected_args: click keeps the name of a subcommand nowhere else
     rest = [*context._protected_args, *context.args]
     name, command, rest = root.resolve_command(context, rest)
     assert command is not None

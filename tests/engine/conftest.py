@@ -13,4 +13,5 @@ def _closed_stores() -> Iterator[None]:
     """Close the databases without a loop, because the one they were opened in is gone."""
     yield
     while engine_fakes.OPENED:
+        # private _db: the loop it was opened in is gone, so its own close cannot run
         engine_fakes.OPENED.pop()._db.close()

@@ -1,83 +1,25 @@
-"""A clock that is moved by hand, dice, ids, observers and stores with bad days."""
+"""Ids, observers and stores with bad days; the clock moved by hand and dice are passed on."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from hand_clock import START, HandClock, pump
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.rehearsal.time.dice import Dice
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster, ClusterSpec
 from labfleet.resources.meta import Key, Metadata
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline
 
+__all__ = ["Dice", "HandClock", "pump"]
 OPENED: list[Any] = []
-START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
-
-
-async def pump(turns: int = 40) -> None:
-    """Let every task go on until it waits for something."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
-
-
-class HandClock:
-    """Time that moves only by `advance`; serves as fleet clock and as machine time."""
-
-    def __init__(self, rate: float = 1.0) -> None:
-        self.rate = rate
-        self._time = 0.0
-        self._order = 0
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-
-    def now(self) -> datetime:
-        return START + timedelta(seconds=self._time)
-
-    def monotonic(self) -> float:
-        return self._time
-
-    async def sleep(self, seconds: float) -> None:
-        if seconds <= 0:
-            await asyncio.sleep(0)
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._order += 1
-        heapq.heappush(self._sleepers, (self._time + seconds, self._order, future))
-        await future
-
-    async def advance(self, seconds: float) -> None:
-        """Wake each sleeper at its own time, in order, then stand at the end."""
-        end = self._time + seconds
-        await pump()
-        while self._sleepers and self._sleepers[0][0] <= end:
-            due, _, future = heapq.heappop(self._sleepers)
-            if not future.done():
-                self._time = max(self._time, due)
-                future.set_result(None)
-                await pump()
-        self._time = end
-        await pump()
-
-
-class Dice:
-    """Seeded numbers, split by name."""
-
-    def __init__(self, seed: str = "0") -> None:
-        self._seed = seed
-        self._random = random.Random(seed)
-
-    def random(self) -> float:
-        return self._random.random()
-
-    def stream(self, name: str) -> Dice:
-        return Dice(f"{self._seed}/{name}")
 
 
 @dataclass

@@ -23,7 +23,7 @@ class Stand:
         self, reconcile: Callable[[Key], Awaitable[Done | Again]], rate: float = 1.0, **options
     ) -> None:
         self.clock = HandClock(rate)
-        self.queue = KeyQueue(self.clock, Dice())
+        self.queue = KeyQueue(self.clock, Dice("0"))
         self.observer = Reconciled()
         self.controller = Controller(
             "test",

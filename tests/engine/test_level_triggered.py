@@ -24,7 +24,7 @@ class Fleet:
         self.store, self.clock = store, clock
         self.objects = Objects(store)
         self.cache = Cache(store, ["Cluster"])
-        self.queue = KeyQueue(clock, Dice(), limit=limit)
+        self.queue = KeyQueue(clock, Dice("0"), limit=limit)
         self.cache.on_change(
             Cluster, lambda old, new: self.queue.add((new or old).key, priority=EVENT)
         )

@@ -16,7 +16,7 @@ from labfleet.resources.meta import Key
 
 def make(clock: HandClock | None = None, **options: int) -> tuple[KeyQueue, HandClock]:
     clock = clock or HandClock()
-    return KeyQueue(clock, Dice(), **options), clock
+    return KeyQueue(clock, Dice("0"), **options), clock
 
 
 async def take(queue: KeyQueue) -> Key | None:
@@ -305,6 +305,7 @@ async def test_merging_for_ever_stays_small() -> None:
     queue, _ = make()
     for number in range(10_000):
         queue.add(key("a"), after=20_000 - number)
+    # private _delayed, _ready: a leak of forgotten entries shows in no answer
     assert len(queue._delayed) + len(queue._ready) < 200
 
 

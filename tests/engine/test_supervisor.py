@@ -88,7 +88,7 @@ class Stand:
         self.clock, self.switch, self.seen = HandClock(), Switch(), Seen()
         self.supervisor = Supervisor(
             roles,
-            rng=Dice(),
+            rng=Dice("0"),
             leadership=self.switch,
             observer=self.seen,
             machine=self.clock.monotonic,

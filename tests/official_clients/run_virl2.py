@@ -358,6 +358,8 @@ def listener(client):
     lab.create_node("old", "alpine")
     client.start_event_listening()
     try:
+        # private _connected, _nodes, _label: the official client has no public way to look without
+        # asking the server
         until(lambda: client.event_listener._connected, "not connected")
         time.sleep(0.5)
         url = f"{client.url}"

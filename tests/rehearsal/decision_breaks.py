@@ -51,6 +51,7 @@ def borrow_a_lease(patch: Patch) -> None:
         own = self._fence if self.held else None
         return None if own is None else stores.Fence("scheduler", own.token)
 
+    # private _Term, _HANDLERS: the product is broken at exactly this step
     patch.setattr(election._Term, "fence", property(fence))
 
 

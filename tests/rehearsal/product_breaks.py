@@ -78,6 +78,8 @@ def come_too_early(patch: Patch) -> None:
 
 def free_ports_early(patch: Patch) -> None:
     """Give a session's ports back when its teardown begins, not when its lab is gone."""
+    # private _record, _HANDLERS, _finish, _RULES, _save, _workers: the product is broken at
+    # exactly this step
     before = SessionController._record
 
     async def record(self: Any, session: Any, step: Any, effect: Any = None) -> Any:

@@ -23,6 +23,7 @@ from labfleet.resources.worker import FINALIZER_LICENCE, WorkerPhase
 def stop_the_impaired(patch: Patch) -> None:
     """Stop a machine whose check is impaired, as if that would mend it."""
     for phase in (WorkerPhase.READY, WorkerPhase.ACTIVE):
+        # private _RULES, _terminate, _end: the product is broken at exactly this step
         before = worker._RULES[phase]
 
         def rule(draft: Any, before: Any = before) -> Any:

@@ -81,6 +81,7 @@ def _machine(stage: Stage, worker: str, state: str = "running") -> Thing:
         ),
         "us",
     )  # fmt: skip
+    # private _set: a state at once, without the minutes that lead to it
     stage.cloud._set(thing, state)  # type: ignore[arg-type]
     return thing
 

@@ -247,6 +247,7 @@ def test_a_lab_comes_up_by_the_newest_size_of_its_worker() -> None:
         invariants = Stage(loop, 1, Plan()).invariants
         for revision, since, nodes in ((3, 0.0, 40), (7, 500.0, 5)):
             size = Amounts(nodes=nodes)
+            # private _capacities, _newest: what the checker remembers of sizes, fed without a run
             invariants._capacities.setdefault("w1", []).append((revision, since, size))
         for at in (600.0, 900.0):
             future = loop.create_future()

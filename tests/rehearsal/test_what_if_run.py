@@ -191,6 +191,7 @@ def test_a_play_that_broke_a_rule_counts_up_to_there(tmp_path: Path) -> None:
         await run.whole()
 
     loop.run(case.seed, whole)
+    # private _answer: the reading of runs, without playing them
     found = what_if._answer(runs[0], [], 0.0)
     assert found.virtual_hours == pytest.approx(1.0)
     assert 0 < found.figures.worker_hours <= 1.0

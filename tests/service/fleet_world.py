@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+from hand_clock import START, HandClock
 
 from labfleet.controllers import assembly
 from labfleet.engine.cache import Cache
@@ -23,7 +23,7 @@ from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline
 
-START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
+__all__ = ["START"]
 TOPOLOGY = """
 lab: {title: two, version: 0.1.0}
 nodes:
@@ -35,25 +35,6 @@ MACHINE: dict[str, Any] = {
     "aws": {"amiId": "ami-1"},
     "cml": {"adminPassword": {"env": "CML_PASSWORD"}},
 }
-
-
-class HandClock:
-    """Fleet time that moves when a test says so."""
-
-    rate = 1.0
-
-    def __init__(self) -> None:
-        self.at = START
-
-    def now(self) -> datetime:
-        return self.at
-
-    def monotonic(self) -> float:
-        return (self.at - START).total_seconds()
-
-    async def sleep(self, seconds: float) -> None:
-        self.at += timedelta(seconds=seconds)
-        await asyncio.sleep(0)
 
 
 @dataclass
@@ -126,7 +107,7 @@ class World:
 @asynccontextmanager
 async def world() -> AsyncIterator[World]:
     """Open an installation; its cache follows the log until the end."""
-    clock, ids = HandClock(), CountingIds()
+    clock, ids = HandClock(sleep_moves=True), CountingIds()
     store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
     cache = Cache(store)
     assembly.prepare(cache)

@@ -112,7 +112,7 @@ async def test_wrong_expired_and_revoked_tokens_are_unauthenticated(world: World
         with pytest.raises(errors.Denied) as caught:
             await book.authenticate(text)
         assert caught.value.reason == "Unauthenticated"
-    world.clock.at = until
+    world.clock.instant = until
     with pytest.raises(errors.Denied, match="expired"):
         await book.authenticate(made.text)
     await book.revoke(ADMIN.principal, kept.row.id)

@@ -62,9 +62,9 @@ async def test_a_forgotten_approval_expires_after_its_duration_and_grace(world: 
     await world.make("Cluster", "default", {"capacity": {"cpu": 2, "memory": "10Gi"}})
     made = await ask(world)
     await world.parts.fresh()
-    world.clock.at += timedelta(seconds=60) + admission.GRACE - timedelta(seconds=1)
+    world.clock.instant += timedelta(seconds=60) + admission.GRACE - timedelta(seconds=1)
     assert await admission.expire(world.parts, ADMIN) == 0
-    world.clock.at += timedelta(seconds=1)
+    world.clock.instant += timedelta(seconds=1)
     assert await admission.expire(world.parts, ADMIN) == 1
     await world.parts.fresh()
     assert await admission.expire(world.parts, ADMIN) == 0

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # also in a process of its own
+from hand_clock import START, HandClock
 
 from labfleet.interfaces import store as s
 from labfleet.resources.meta import Key
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline, Threads
-
-START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 
 
 @dataclass
@@ -31,21 +32,9 @@ class CountedIds:
         return "t" * 43
 
 
-@dataclass
-class SetClock:
-    """A clock that stands until it is set."""
-
-    instant: datetime = START
-
-    def now(self) -> datetime:
-        return self.instant
-
-    def monotonic(self) -> float:
-        return (self.instant - START).total_seconds()
-
-    async def sleep(self, seconds: float) -> None:
-        self.instant += timedelta(seconds=seconds)
-        await asyncio.sleep(0)
+def set_clock() -> HandClock:
+    """Return a clock that stands until it is set, or somebody sleeps."""
+    return HandClock(sleep_moves=True)
 
 
 @dataclass
@@ -56,7 +45,7 @@ class Place:
     url: str
     folder: Path
     empty: Callable[[], str]
-    clock: SetClock = field(default_factory=SetClock)
+    clock: HandClock = field(default_factory=set_clock)
     ids: CountedIds = field(default_factory=CountedIds)
 
     async def open(self, url: str | None = None) -> s.Store:

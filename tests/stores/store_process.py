@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from datetime import timedelta
 
-from store_places import START, CountedIds, SetClock
+from store_places import START, CountedIds, HandClock, set_clock
 
 from labfleet.interfaces import store as s
 from labfleet.kernel import errors
@@ -32,7 +32,7 @@ RUN = timedelta(seconds=60)
 class Process:
     """One process: its clock, its dice, the lease it believes to hold."""
 
-    def __init__(self, store: s.Store, clock: SetClock, number: int) -> None:
+    def __init__(self, store: s.Store, clock: HandClock, number: int) -> None:
         self.store, self.clock = store, clock
         self.me = f"p{number}"
         self.dice = random.Random(number)
@@ -170,7 +170,7 @@ class Process:
 
 async def main() -> None:
     url, number = sys.argv[1], int(sys.argv[2])
-    clock = SetClock()
+    clock = set_clock()
     store = await open_store(url, runner=Threads(readers=1), ids=CountedIds(), clock=clock)
     process = Process(store, clock, number)
     print("ready", flush=True)

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from store_places import CountedIds, SetClock, commit, key, put
+from store_places import CountedIds, commit, key, put, set_clock
 
 from labfleet.interfaces import store as s
 from labfleet.kernel import errors
@@ -24,7 +24,7 @@ from labfleet.stores.statements import Migration, migrations, pending, schema
 
 def opened(path: Path, *, patience: float = 15.0) -> tuple[FleetStore, sqlite.SqliteDatabase]:
     database = sqlite.SqliteDatabase(str(path), epoch="e1", readers=0, patience=patience)
-    return FleetStore(database, Inline(), SetClock(), head=0), database
+    return FleetStore(database, Inline(), set_clock(), head=0), database
 
 
 @pytest.mark.asyncio
@@ -32,6 +32,7 @@ async def test_full_disk(tmp_path: Path) -> None:
     """A full disk is OutOfCapacity, nothing is half done, and the store goes on with space."""
     store, database = opened(tmp_path / "store.db")
     await store.commit(commit(put("w1", bytes(1000))))
+    # private _writer, _transaction: limits and pragmas of the connection that no setting reaches
     database._writer.execute("PRAGMA max_page_count=41")
     results = await asyncio.gather(
         *(store.commit(commit(put(f"big{n}", bytes(40_000)))) for n in range(9)),
@@ -72,7 +73,7 @@ async def test_locked_past_patience(tmp_path: Path) -> None:
 async def test_locked_for_a_moment(tmp_path: Path) -> None:
     """A lock that goes away within the patience is never seen by a client."""
     url = f"sqlite:///{tmp_path}/store.db"
-    store = await open_store(url, runner=Threads(), ids=CountedIds(), clock=SetClock())
+    store = await open_store(url, runner=Threads(), ids=CountedIds(), clock=set_clock())
     blocker = sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)
     blocker.execute("BEGIN IMMEDIATE")
     timer = threading.Timer(0.05, lambda: blocker.execute("ROLLBACK"))
@@ -143,7 +144,7 @@ async def test_newer_schema(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     runner = Inline()
     with pytest.raises(errors.Permanent, match=r"schema 9999 .* newer labfleet") as caught:
-        await open_store(url, runner=runner, ids=CountedIds(), clock=SetClock())
+        await open_store(url, runner=runner, ids=CountedIds(), clock=set_clock())
     assert caught.value.reason == "SchemaTooNew"
 
 
@@ -166,7 +167,7 @@ async def test_no_store(tmp_path: Path) -> None:
                 f"sqlite:///{tmp_path}/{path}",
                 runner=Inline(),
                 ids=CountedIds(),
-                clock=SetClock(),
+                clock=set_clock(),
             )
         assert caught.value.reason == reason
 
@@ -183,12 +184,12 @@ def test_failed_sync_is_ambiguous() -> None:
 WRITER = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[2])
-from store_places import CountedIds, SetClock, commit, put
+from store_places import CountedIds, commit, put, set_clock
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 
 async def main():
-    store = await open_store(sys.argv[1], runner=Threads(), ids=CountedIds(), clock=SetClock())
+    store = await open_store(sys.argv[1], runner=Threads(), ids=CountedIds(), clock=set_clock())
     for n in range(10_000):
         await store.commit(commit(put("a", b"%d" % n), put("b", b"%d" % n)))
         print(n, flush=True)
@@ -212,7 +213,7 @@ async def test_killed_writer(tmp_path: Path) -> None:
     told = max([told, *map(int, child.stdout.read().split(b"\n")[:-1])])
     child.stdout.close()
     child.wait()
-    store = await open_store(url, runner=Threads(), ids=CountedIds(), clock=SetClock())
+    store = await open_store(url, runner=Threads(), ids=CountedIds(), clock=set_clock())
     page = await store.list("Worker")
     numbers = {int(item.doc) for item in page.items}
     assert len(page.items) == 2

@@ -6,6 +6,8 @@ Import directions are the contracts' (pyproject.toml, lint-imports); spelling is
 from __future__ import annotations
 
 import ast
+import functools
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -28,6 +30,9 @@ FUNCTION_LINES = 60
 WRITTEN = (".py", ".js", ".ts", ".mjs", ".css", ".html", ".sql", ".sh", "Makefile")
 LONG_FILES: dict[str, str] = {}
 SHOWN = 30
+
+PRIVATE = re.compile(r"_[A-Za-z]\w*")
+REASON = re.compile(r"\s*# private (?P<names>_\w+(, _\w+)*): \S.{9}")
 
 BANNED_WORDS = {"utils", "helpers", "common", "manager", "handler", "dto", "mapper"}
 WORDS_ALLOWED: dict[str, str] = {}
@@ -237,6 +242,54 @@ def asserts(node: Function, others: set[str]) -> bool:
             if name in others or name in {"raises", "warns", "fail"} or name.startswith("assert"):
                 return True
     return False
+
+
+def test_private_names_are_touched_for_a_reason() -> None:
+    """A test file says why at the first use of each name with an underscore that is not its own.
+
+    The reason is a comment above that use: `# private _name, _other: reason`.
+    """
+    silent = [
+        f"{module.path}:{line} {name}"
+        for module in trials()
+        for name, line in touched(module).items()
+        if not any(name in said and at < line for at, said in reasons(module))
+    ]
+    assert not silent, listed(silent)
+
+
+def test_reasons_for_private_names_are_still_needed() -> None:
+    """No such comment outlives the use that it was made for."""
+    stale = [
+        f"{module.path}:{at} {name}"
+        for module in trials()
+        for at, said in reasons(module)
+        for name in said
+        if touched(module).get(name, 0) <= at
+    ]
+    assert not stale, listed(stale)
+
+
+@functools.cache
+def touched(module: Module) -> dict[str, int]:
+    """Return the private names of others that a file touches, with the first line of each."""
+    found: dict[str, int] = {}
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.Attribute) or not PRIVATE.fullmatch(node.attr):
+            continue
+        if ast.unparse(node.value) not in {"self", "cls", "super()"}:
+            found[node.attr] = min(node.lineno, found.get(node.attr, node.lineno))
+    return found
+
+
+def reasons(module: Module) -> list[tuple[int, set[str]]]:
+    """Return the lines that give a reason, with the names that each speaks of."""
+    found = []
+    for number, line in enumerate(module.text.splitlines(), start=1):
+        told = REASON.match(line)
+        if told is not None:
+            found.append((number, set(told["names"].split(", "))))
+    return found
 
 
 def test_blind_catches_are_known() -> None:

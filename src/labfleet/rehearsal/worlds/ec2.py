@@ -105,6 +105,8 @@ class Cloud:
 
     A new instance shows after `shown_after` seconds; None draws it. `images`, `waste` (volumes
     and addresses attached to nothing) and `points` (CloudWatch) are what a story puts there.
+    A test may also script what EC2 refuses: `refusals` are by action ("any" for all of them),
+    `stock` is how many machines of a type are left in a subnet (without an entry: enough).
     """
 
     loop: Loop
@@ -114,6 +116,7 @@ class Cloud:
     quota: int = 100_000
     built: Callable[[LaunchRequest], Hardware] = field(default=lambda _: Hardware())
     launch_range: tuple[float, float] = (10.0, 90.0)
+    start_range: tuple[float, float] = (10.0, 120.0)
     stop_range: tuple[float, float] = (20.0, 180.0)
     shown_after: float | None = None
     things: dict[str, Thing] = field(default_factory=dict)
@@ -126,6 +129,8 @@ class Cloud:
     images: list[Image] = field(default_factory=lambda: [CML_IMAGE])
     waste: list[Leftover] = field(default_factory=list)
     points: dict[str, tuple[MetricPoint, ...]] = field(default_factory=dict)
+    refusals: dict[str, errors.LabfleetError] = field(default_factory=dict)
+    stock: dict[tuple[str, str], int] = field(default_factory=dict)
     _world: contextvars.Context = field(default_factory=contextvars.Context)
 
     # --- requests ----------------------------------------------------------------------
@@ -149,6 +154,9 @@ class Cloud:
             self.overdrawn[action] = self.overdrawn.get(action, 0) + 1
             raise errors.Throttled(f"{action}: RequestLimitExceeded")
         bucket.level -= 1
+        refusal = self.refusals.get(action) or self.refusals.get("any")
+        if refusal is not None:
+            raise refusal
 
     def launch(self, request: LaunchRequest, owner: str) -> Thing:
         """Start one instance, or give the token's one again."""
@@ -164,11 +172,14 @@ class Cloud:
             if not thing.live:
                 raise errors.Gone("token of the dead", reason="IdempotentInstanceTerminated")
             return thing
-        if self.luck.holds("no_stock", zone):
+        place = (request.instance_type, zone)
+        if self.luck.holds("no_stock", zone) or self.stock.get(place, 1) <= 0:
             raise errors.OutOfCapacity(f"no {request.instance_type} in {zone}",
                                        reason="InsufficientInstanceCapacity")  # fmt: skip
         self._within_quota(request.instance_type)
         thing = self._made(request, zone, owner)
+        if place in self.stock:
+            self.stock[place] -= 1
         self.tokens[key] = thing.id
         self._tell("launched", thing, "us")
         return thing
@@ -313,7 +324,7 @@ class Cloud:
         self._within_quota(thing.request.instance_type)
         self._set(thing, "pending")
         thing.launched = self.loop.time()
-        self._later(self._slow(10.0, 120.0), thing, self._runs)
+        self._later(self._slow(*self.start_range), thing, self._runs)
 
     def begin_stop(self, thing: Thing, who: str) -> None:
         """Begin to stop an instance; its server is off at once."""
