@@ -154,7 +154,7 @@ async def draining(w: BugWorld, *, runs: int = 10, **drain: Any) -> None:
     await w.session()
     await w.until(w.in_phase("s1", "RUNNING"))
     w.hosts.node_stop = 1e9
-    await verbs.drain(w.parts, ADMIN, "w1", reason="maintenance", **drain)
+    await verbs.drain(w.parts, ADMIN, "w1", "default", reason="maintenance", **drain)
     await w.until(w.in_phase("w1", "DRAINING"))
 
 

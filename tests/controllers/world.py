@@ -400,7 +400,7 @@ class World:
 
     def check(self) -> None:
         """Hold everything seen against the rules that always hold."""
-        assert self.wrong + self.hosts.wrong == []
+        assert self.wrong + self.hosts.wrong == [], self.wrong + self.hosts.wrong
         assert self.compute.twins == [], "two machines for one worker"
 
     async def check_empty(self) -> None:
@@ -425,7 +425,7 @@ class World:
         for item in page.items:
             if item.uid == marker:
                 effect = KINDS["Session"].type, item
-                stored = await self.parts.objects.get(*(effect[0], item.key.name))
+                stored = await self.parts.objects.get(*(effect[0], item.key.name, "default"))
                 held = None if stored is None else stored.status.effect
                 if held is not None and held.kind == kind:
                     return
