@@ -192,6 +192,22 @@ async def test_the_mark_tells_that_the_server_is_away(screen: Screen) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_phone_shows_the_page_in_its_width(screen: Screen) -> None:
+    """Tables scroll in their frames; what only screen readers see made the page twice as wide."""
+    await screen.browser.world.definition()
+    await screen.browser.world.session("s1")
+    tab = await screen.signed_in()
+    await tab.call(
+        "Emulation.setDeviceMetricsOverride",
+        width=390, height=844, deviceScaleFactor=1, mobile=True,
+    )  # fmt: skip
+    for path in ("/", "/sessions/s1", "/logout"):
+        await tab.go(screen.url + path)
+        await tab.until("document.getElementById('mark').dataset.state === 'live'")
+        assert await tab.run("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.asyncio
 async def test_the_theme_is_kept(screen: Screen) -> None:
     """A chosen theme holds over a reload, without a flash of the other one."""
     tab = await screen.signed_in()
