@@ -78,4 +78,4 @@ agreement: setup
 	$(BIN)/python -m benchmarks.agreement $(ARGS)
 
 clean:
-	rm -rf $(VENV) var .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) node_modules var .mypy_cache .ruff_cache .import_linter_cache

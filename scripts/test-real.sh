@@ -17,8 +17,6 @@ say() { echo "== $*"; }
 
 # --- Debian packages ----------------------------------------------------------------------------
 
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
-
 missing_packages() {
   compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql
   # A browser is large: only when some test asks for one.
@@ -31,14 +29,7 @@ install_packages() {
   local packages
   mapfile -t packages < <(missing_packages)
   [ "${#packages[@]}" = 0 ] && return
-  say "installing ${packages[*]}"
-  export DEBIAN_FRONTEND=noninteractive
-  as_root apt-get update -qq
-  # Debian's package would start a server of its own on install; the tests start private ones.
-  as_root mkdir -p /etc/postgresql-common/createcluster.d
-  echo 'create_main_cluster = false' |
-    as_root tee /etc/postgresql-common/createcluster.d/labfleet.conf >/dev/null
-  as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+  bash scripts/debian-packages.sh "${packages[@]}"
 }
 
 # --- Python environments ------------------------------------------------------------------------

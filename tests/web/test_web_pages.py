@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import urljoin
 
 import msgspec
 import pytest
@@ -250,14 +251,40 @@ async def test_pages_are_only_read(browser: Browser) -> None:
 @pytest.mark.asyncio
 async def test_static_files_are_a_closed_list(browser: Browser) -> None:
     """A file is kept for ever under its version; no path leads out of the list."""
-    page = await browser.page("/login", role="user")
-    script = next(str(each["src"]) for each in page.all("script") if "src" in each)
-    reply = await browser.get(script, None)
-    assert reply.status == 200
-    assert "immutable" in reply.headers["cache-control"]
-    assert (await browser.get("/static/app.js", None)).headers["cache-control"] == "no-cache"
+    page = await browser.page("/", role="user")
+    named = [str(each["src"]) for each in page.all("script") if "src" in each]
+    named += [str(each["href"]) for each in page.all("link")]
+    assert len(named) > 3
+    for address in named:
+        reply = await browser.get(address, None)
+        assert reply.status == 200
+        assert "immutable" in reply.headers["cache-control"]
+    for path in ("/static/app.js", "/static/app.css", "/static/app.css?v=other"):
+        assert (await browser.get(path, None)).headers["cache-control"] == "no-cache"
     for path in ("/static/../words.py", "/static/..%2fwords.py", "/static/", "/static/base.html"):
         assert (await browser.get(path, None)).status == 404
+
+
+@pytest.mark.asyncio
+async def test_scripts_of_two_versions_never_meet(browser: Browser) -> None:
+    """What a script imports has the page's version in its address; another version is not there."""
+    page = await browser.page("/")
+    entry = next(str(each["src"]) for each in page.all("script") if "src" in each)
+    loaded = {str(each["href"]) for each in page.all("link") if each["rel"] == "modulepreload"}
+    reached: set[str] = set()
+    waiting = [entry]
+    while waiting:
+        address = waiting.pop()
+        reached.add(address)
+        text = plain(await browser.get(address, None))
+        imported = re.findall(r'(?:from |await import\()"([^"]+)"', text)
+        waiting += {urljoin(address, name) for name in imported} - reached
+    assert reached == loaded
+    files = {each.name for each in (Path(pages.__file__).parent / "static").glob("*.js")}
+    assert {each.rpartition("/")[2] for each in reached} == files
+    folder = entry.split("/")[2]
+    other = entry.replace(folder, "0" * len(folder))
+    assert (await browser.get(other, None)).status == 404
 
 
 def test_every_colour_of_text_can_be_read() -> None:

@@ -142,7 +142,7 @@ def server(plain: Installed) -> Iterator[dict[str, Any]]:
 
 def test_a_server_of_the_plain_wheel_works(plain: Installed, server: dict[str, Any]) -> None:
     """Pages, static files, API, command line and backup work, and SIGTERM ends it with 0."""
-    for path, content in (("/login", "text/html"), ("/static/app.js", "javascript")):
+    for path, content in (("/login", "text/html"), ("/static/live.js", "javascript")):
         with urllib.request.urlopen(server["url"] + path, timeout=10) as answer:
             assert (answer.status, content in answer.headers["Content-Type"]) == (200, True)
     asked = {"LABFLEET_URL": server["url"], "LABFLEET_TOKEN_FILE": "token"}

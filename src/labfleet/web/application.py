@@ -59,11 +59,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One static file, read once. `version` stands in its address, so it may be kept for ever."""
+    """One static file, read once. `address` changes with it: from there it may be kept for ever."""
 
     body: bytes = field(repr=False)
     media_type: str
-    version: str
+    address: str
 
 
 def build(parts: Parts, tokens: Tokens) -> App:
@@ -86,8 +86,11 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        versions = {name: f"/static/{name}?v={file.version}" for name, file in self._files.items()}
-        self._jinja.globals.update(static=versions, words=words.as_json(), WORDS=words)
+        static = {path.rpartition("/")[2]: file.address for path, file in self._files.items()}
+        scripts = [address for name, address in static.items() if name.endswith(".js")]
+        self._jinja.globals.update(
+            static=static, scripts=scripts, words=words.as_json(), WORDS=words
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -185,8 +188,9 @@ class Pages:
         file = self._files.get(scope["path"].removeprefix("/static/"))
         if file is None:
             raise errors.Gone("There is no such file.")
-        asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("v", [""])[-1]
-        kept = b"public, max-age=31536000, immutable" if asked == file.version else b"no-cache"
+        query = scope.get("query_string", b"").decode("latin-1")
+        asked = scope["path"] + (f"?{query}" if query else "")
+        kept = b"public, max-age=31536000, immutable" if asked == file.address else b"no-cache"
         return Answer(200, file.body, file.media_type, ((b"cache-control", kept),))
 
     def _trouble(self, scope: Scope, error: errors.LabfleetError) -> Answer:
@@ -257,11 +261,25 @@ async def _form(scope: Scope, receive: Receive) -> dict[str, str]:
 
 
 def _files() -> dict[str, File]:
-    """Return the static files by name: these and no others, so that no path leads elsewhere."""
+    """Return the static files by path: these and no others, so that no path leads elsewhere.
+
+    Scripts import each other by `./name.js`. So the version in their address is that of all scripts,
+    as a folder: what a script imports is of its own version. Another version's folder is not there,
+    and a page never runs scripts of two (of two servers, while one of them is replaced).
+    """
+    paths = [each for each in sorted((_HERE / "static").iterdir()) if each.suffix in _TYPES]
+    bodies = {each: each.read_bytes() for each in paths}
+    folder = _version(b"".join(bodies[each] for each in paths if each.suffix == ".js"))
     found: dict[str, File] = {}
-    for path in sorted((_HERE / "static").iterdir()):
-        if path.suffix in _TYPES:
-            body = path.read_bytes()
-            version = hashlib.sha256(body).hexdigest()[:12]
-            found[path.name] = File(body, _TYPES[path.suffix], version)
+    for path, body in bodies.items():
+        script = path.suffix == ".js"
+        kept = f"{folder}/{path.name}" if script else f"{path.name}?v={_version(body)}"
+        file = File(body, _TYPES[path.suffix], f"/static/{kept}")
+        found[path.name] = file
+        if script:
+            found[kept] = file
     return found
+
+
+def _version(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:12]

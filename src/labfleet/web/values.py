@@ -1,6 +1,6 @@
 """Turns one value of an object into one cell: text, link, state, relative time or load bar.
 
-Pure. Escaping is Jinja's; nothing here makes HTML. `static/app.js` draws the same cells.
+Pure. Escaping is Jinja's; nothing here makes HTML. `static/cells.js` draws the same.
 """
 
 from __future__ import annotations

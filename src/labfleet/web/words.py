@@ -1,6 +1,6 @@
 """What the pages call things: columns, and a word, a shape and a tone for every state.
 
-One table for both sides: Jinja renders the first rows from it and the script gets it as JSON
+One table for both sides: Jinja renders the first rows from it and the scripts get it as JSON
 (`as_json`), so that a row looks the same whoever drew it.
 """
 

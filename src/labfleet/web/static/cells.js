@@ -1,0 +1,145 @@
+// The cells of the tables. They look as templates/cells.html draws them: the page that the server
+// made and the page that changed by itself are the same.
+
+import { timeNode } from "./clock.js";
+import { drawing, element, link } from "./dom.js";
+import { address } from "./rows.js";
+import { WORDS, sectionOf, stateOf } from "./words.js";
+
+/** @typedef {import("./rows.js").Row} Row */
+/** @typedef {import("./rows.js").Value} Value */
+/** @typedef {import("./words.js").Column} Column */
+/**
+ * What is held of a worker or cluster, and by how many.
+ * @typedef {{live: number, held: Record<string, number>}} Use
+ */
+/**
+ * What a cell shows: equal text needs no new node. Without `make` the text is all there is.
+ * @typedef {{text: string, make?: () => HTMLElement}} Cell
+ */
+
+/**
+ * Make the node of a state: a shape and a word, never colour alone.
+ * @param {string} kind
+ * @param {string} phase
+ * @returns {HTMLElement}
+ */
+export function stateNode(kind, phase) {
+  const found = stateOf(kind, phase);
+  const shape = element("i", "", found.shape);
+  shape.setAttribute("aria-hidden", "true");
+  return element("span", `state ${found.tone}`, shape, ` ${phase}`);
+}
+
+/**
+ * Write a number with one digit after the point, or none when that is 0.
+ * @param {number} value
+ * @returns {string}
+ */
+function number(value) {
+  return value.toFixed(1).replace(/\.0$/, "");
+}
+
+/**
+ * Make the bar of what is held.
+ * @param {string} name of the amount
+ * @param {number} held
+ * @param {number} capacity
+ * @returns {HTMLElement}
+ */
+function loadNode(name, held, capacity) {
+  const unit = WORDS.units[name] ?? 1;
+  const percent = capacity === 0 ? 0 : Math.min(100, Math.floor((held * 100) / capacity));
+  const picture = drawing("svg", {
+    viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true",
+  });
+  picture.append(drawing("rect", { width: String(percent), height: "10" }));
+  const rising = percent >= 90 ? "warn" : "good";
+  const text = ` ${number(held / unit)} of ${number(capacity / unit)}`;
+  return element("span", `load ${held > capacity ? "bad" : rising}`, picture, text);
+}
+
+/**
+ * Make what stands where there is no value: a word, or unknown with its reason.
+ * @param {Column} column
+ * @returns {HTMLElement}
+ */
+function absentNode(column) {
+  if (!column.absent.startsWith("unknown")) return element("span", "absent", column.absent);
+  const why = column.absent.split(": ")[1];
+  if (!why) return element("span", "unknown", "unknown");
+  const made = element("span", "unknown", "unknown", " ", element("small", "", why));
+  made.title = column.absent;
+  return made;
+}
+
+/**
+ * The reason within a sentence that begins with what is needed.
+ * @param {string} sentence
+ * @returns {string}
+ */
+function gist(sentence) {
+  const at = sentence.indexOf("; ");
+  return at > 0 && sentence.startsWith("needs ") ? sentence.slice(at + 2) : sentence;
+}
+
+/**
+ * @param {Row} row
+ * @param {Column} column
+ * @param {Use | undefined} use
+ * @returns {Cell}
+ */
+function loadCell(row, column, use) {
+  const capacity = row.capacity?.[column.path];
+  if (capacity === undefined) return { text: "unknown", make: () => absentNode(column) };
+  const held = use?.held[column.path] ?? 0;
+  return { text: `${held} ${capacity}`, make: () => loadNode(column.path, held, capacity) };
+}
+
+/**
+ * @param {Row} row
+ * @param {string} show
+ * @param {Value} value
+ * @returns {Cell}
+ */
+function valueCell(row, show, value) {
+  const text = String(value);
+  switch (show) {
+    case "time":
+      return { text, make: () => timeNode(text) };
+    case "state":
+      return { text, make: () => stateNode(row.kind, text) };
+    case "health":
+      return { text, make: () => stateNode("Health", text) };
+    case "flag":
+      return { text: WORDS.flags[value ? "true" : "false"] };
+    case "why":
+      return { text: gist(text) };
+    default:
+      return { text };
+  }
+}
+
+/**
+ * Return the cell of a row in a column.
+ * @param {Row} row
+ * @param {Column} column
+ * @param {Value | null} value of the row in that column
+ * @param {Use | undefined} use what others hold of the row's object
+ * @returns {Cell}
+ */
+export function cellOf(row, column, value, use) {
+  const [show = "", plural = ""] = column.show.split(":");
+  if (show === "name") {
+    const href = address(sectionOf(row.kind).plural, row.name, row.namespace);
+    return { text: row.name, make: () => link(href, row.name) };
+  }
+  if (show === "live") return { text: String(use?.live ?? 0) };
+  if (show === "load") return loadCell(row, column, use);
+  if (value === null) return { text: "", make: () => absentNode(column) };
+  if (show === "link") {
+    const name = String(value);
+    return { text: name, make: () => link(address(plural, name, row.namespace), name) };
+  }
+  return valueCell(row, show, value);
+}

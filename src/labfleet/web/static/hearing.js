@@ -1,0 +1,73 @@
+// Turns what the stream says into messages for the tabs: whole states, and changes in small heaps.
+
+import { isPausing } from "./pauses.js";
+import { address, rowOf } from "./rows.js";
+import { share } from "./tabs.js";
+import { PACE, WORDS } from "./words.js";
+
+/** @typedef {import("./rows.js").ApiObject} ApiObject */
+/** @typedef {import("./rows.js").Row} Row */
+/** @typedef {import("./messages.js").Change} Change */
+/**
+ * A piece of a whole state.
+ * @typedef {{first: boolean, last: boolean, items: ApiObject[]}} Snapshot
+ */
+/**
+ * A change of one object.
+ * @typedef {object} Told
+ * @property {ApiObject} object
+ * @property {number} revision
+ * @property {string} at
+ * @property {string} reason
+ * @property {string} actor
+ */
+
+/** @type {Row[]} the whole state that is arriving */
+let incoming = [];
+/** @type {Change[]} */
+const queued = [];
+let sending = 0;
+
+/**
+ * Take in one event of the stream.
+ * @param {string} name
+ * @param {any} data a Snapshot or a Told, as the name says; others are left alone
+ */
+export function hear(name, data) {
+  if (name === "resync") incoming = []; // the server sends the whole state anew
+  else if (name === "snapshot") hearSnapshot(data);
+  else if (name in WORDS.changes) hearChange(name, data);
+}
+
+/** @param {Snapshot} data */
+function hearSnapshot(data) {
+  if (data.first) incoming = [];
+  for (const object of data.items) {
+    const row = rowOf(object);
+    if (row) incoming.push(row);
+  }
+  if (data.last) share({ all: incoming });
+}
+
+/**
+ * @param {string} name
+ * @param {Told} data
+ */
+function hearChange(name, { object, revision, at, reason, actor }) {
+  const { kind, metadata, status } = object;
+  queued.push({
+    row: rowOf(object),
+    gone: name === "DELETED",
+    pausing: isPausing(object),
+    event: {
+      key: String(revision), at, what: WORDS.changes[name] ?? name, kind, name: metadata.name,
+      phase: status.phase ?? null,
+      href: address(WORDS.followed[kind] ?? "", metadata.name, metadata.namespace),
+      reason, actor,
+    },
+  });
+  sending ||= setTimeout(() => {
+    sending = 0;
+    share({ changes: queued.splice(0) });
+  }, PACE / 2);
+}

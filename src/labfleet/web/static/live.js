@@ -1,0 +1,19 @@
+// The live page of somebody who is signed in: its clock runs, its tables follow the server's
+// stream. No script decides anything: words, states and columns come from the server (words.py).
+
+import { readClock, tick } from "./clock.js";
+import { keepConnected } from "./connection.js";
+import { showMark } from "./mark.js";
+import { adoptTables } from "./tables.js";
+import { tellLeaving } from "./tabs.js";
+
+const SECOND = 1000;
+const CLOCK = 60 * SECOND;
+
+adoptTables();
+tick();
+setInterval(() => { tick(); showMark(); }, SECOND);
+setInterval(readClock, CLOCK);
+readClock();
+document.getElementById("leave")?.addEventListener("submit", tellLeaving);
+keepConnected();

@@ -1,0 +1,60 @@
+// What the tab that holds the connection tells the others, and itself; and what each does then.
+
+import { reloadDetail } from "./detail.js";
+import { putEvent, putRow, replaceAll } from "./fleet.js";
+import { setMark } from "./mark.js";
+import { reloadPauses } from "./pauses.js";
+import { drawnEvents, touch } from "./tables.js";
+import { KINDS } from "./words.js";
+
+/** @typedef {import("./rows.js").Row} Row */
+/** @typedef {import("./fleet.js").FleetEvent} FleetEvent */
+/**
+ * One change of one object.
+ * @typedef {object} Change
+ * @property {Row | null} row null when its kind has no table
+ * @property {boolean} gone
+ * @property {boolean} pausing the banner may have changed
+ * @property {FleetEvent} event
+ */
+/**
+ * One message between tabs.
+ * @typedef {object} Message
+ * @property {boolean} [hello] a tab is new and wants to know all
+ * @property {boolean} [leave] somebody signs out
+ * @property {import("./mark.js").Connection} [state]
+ * @property {boolean} [heard] the server was heard just now
+ * @property {Row[]} [all] a whole state
+ * @property {Change[]} [changes]
+ */
+
+/** Signing out takes a moment; a page loaded before it has ended would still be signed in. */
+const LEAVING = 300;
+
+/**
+ * Do what a message says.
+ * @param {Message} message
+ */
+export function take(message) {
+  if (message.state) setMark(message.state, message.heard);
+  if (message.leave) setTimeout(() => location.reload(), LEAVING);
+  if (message.all) {
+    replaceAll(message.all, drawnEvents());
+    for (const kind of [...KINDS, "Event"]) touch(kind);
+    reloadDetail(null);
+    reloadPauses();
+  }
+  for (const each of message.changes ?? []) change(each);
+}
+
+/** @param {Change} change */
+function change({ row, gone, event, pausing }) {
+  if (row && putRow(row, gone)) {
+    touch(row.kind);
+    if (row.kind === "Session") touch("Worker");
+    if (row.kind === "Simulation") touch("Cluster");
+    reloadDetail(row.key);
+  }
+  if (pausing) reloadPauses();
+  if (putEvent(event)) touch("Event");
+}
