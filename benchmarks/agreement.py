@@ -29,11 +29,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from labfleet.app.demo import cast as casts
-from labfleet.app.demo.play import TERMINAL, Plan, Play
-from labfleet.rehearsal import asking
+from labfleet.app.demo.play import TERMINAL, DemoPlan, Play
+from labfleet.rehearsal import plan_command
 from labfleet.rehearsal.plans import demand, plan
 from labfleet.rehearsal.figures import tally
-from labfleet.rehearsal.plans.demand import Wish
+from labfleet.rehearsal.plans.demand import PlannedSession
 from labfleet.rehearsal.plans.plan import Exam, Generated
 from labfleet.rehearsal.whatif.what_if import play
 
@@ -92,7 +92,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def record(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Play a day against the real server; return from when to when it was."""
     stage = Play(
-        Plan(folder=folder.resolve(), speed=options.speed, port=0, labs=None, copies=1, minutes=60,
+        DemoPlan(folder=folder.resolve(), speed=options.speed, port=0, labs=None, copies=1, minutes=60,
              maximum=options.workers, kills=0, seed=options.seed, patience=600.0),
         lambda _: None,
     )  # fmt: skip
@@ -192,7 +192,7 @@ class _Day:
                     steps.append(Step(act.at, self._actor(wish.name, act)))
         return steps
 
-    def _sender(self, wish: Wish) -> Callable[[], None]:
+    def _sender(self, wish: PlannedSession) -> Callable[[], None]:
         def send() -> None:
             epoch = self._instant(0.0)
             spec = demand.spec(wish, epoch)
@@ -260,7 +260,7 @@ def compare(folder: Path, told: dict[str, Any], options: argparse.Namespace) -> 
         },
     })  # fmt: skip
     (folder / "plan.yaml").write_text(text)
-    cases, real = asking.cases_of(plan.load(folder / "plan.yaml"), folder)
+    cases, real = plan_command.cases_of(plan.load(folder / "plan.yaml"), folder)
     if real is None:
         raise AssertionError("the plan names a recording")
     there = tally.figures(real.tally, real.crowd.seconds)

@@ -101,7 +101,7 @@ async def _filled(
     # Callers' objects lie scattered, as those of real ones do; the order made is not theirs.
     scattered = random.Random(7).sample(range(count), count)
     revisions = [0] * count
-    turns = [0] * 1000
+    locks = [0] * 1000
 
     async def write(number: int) -> None:
         key = keys[number]
@@ -124,8 +124,8 @@ async def _filled(
 
         async def operation(caller: int) -> None:
             # Every caller has objects of its own, so that no compare-and-set is lost.
-            turns[caller] = (turns[caller] + 1) % share
-            await write(scattered[caller * share + turns[caller]])
+            locks[caller] = (locks[caller] + 1) % share
+            await write(scattered[caller * share + locks[caller]])
 
         return operation
 

@@ -156,13 +156,15 @@ async def serve(folder: str, ec2: str, file: str, port: int, poll: int) -> None:
     ]
     for first in range(0, len(made), 200):
         await system.parts.objects.save(*made[first : first + 200], cause=cause)
-    ground = Supervisor(
+    environment = Supervisor(
         [*system.feeds, *system.elections], rng=outside.rng, observer=system.watcher
     )
     gc.collect()
     before = memory()
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(each.run()) for each in (ground, *system.supervisors.values())]
+        tasks = [
+            group.create_task(each.run()) for each in (environment, *system.supervisors.values())
+        ]
         tasks.append(group.create_task(figures.lag()))
         await system.cache.ready()
         print(json.dumps({"ready": len(made)}), flush=True)

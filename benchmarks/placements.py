@@ -52,15 +52,15 @@ def measure(plan: Plan) -> dict[str, Any]:
     return {"rows": rows, "peers": others, "ratios": ratios, "targets": TARGETS}
 
 
-def _amounts(dice: random.Random) -> list[Amounts]:
+def _amounts(rng: random.Random) -> list[Amounts]:
     return [
         Amounts(
-            cpu_milli=dice.choice((2000, 4000, 8000, 12000)),
-            memory_mib=dice.choice((4096, 8192, 16384, 32768)),
-            storage_mib=dice.choice((5, 10, 20)) * 1024,
-            nodes=dice.randint(2, 20),
+            cpu_milli=rng.choice((2000, 4000, 8000, 12000)),
+            memory_mib=rng.choice((4096, 8192, 16384, 32768)),
+            storage_mib=rng.choice((5, 10, 20)) * 1024,
+            nodes=rng.randint(2, 20),
             labs=1,
-            ports=dice.randint(2, 30),
+            ports=rng.randint(2, 30),
         )
         for _ in range(SHAPES)
     ]
@@ -68,24 +68,24 @@ def _amounts(dice: random.Random) -> list[Amounts]:
 
 def _fleet(count: int) -> dict[str, placement.Candidate]:
     """Return workers of four sizes, 30 to 80 % booked; a tenth is not open."""
-    dice = random.Random(1)
+    rng = random.Random(1)
     made = {}
     for number in range(count):
-        cores = dice.choice((48, 64, 96, 128))
-        share = dice.uniform(0.3, 0.8)
+        cores = rng.choice((48, 64, 96, 128))
+        share = rng.uniform(0.3, 0.8)
         capacity = Amounts(
             cpu_milli=cores * 1000, memory_mib=cores * 4096, storage_mib=1_000_000,
             nodes=320, labs=20, ports=6000,
         )  # fmt: skip
         each = Amounts(
             cpu_milli=int(cores * 250 * share), memory_mib=int(cores * 1024 * share),
-            storage_mib=50_000, nodes=dice.randint(2, 40), labs=1, ports=dice.randint(2, 60),
+            storage_mib=50_000, nodes=rng.randint(2, 40), labs=1, ports=rng.randint(2, 60),
         )  # fmt: skip
         held = tuple(
             Reservation(holder="w", amounts=each, start=NOW, end=NOW + timedelta(hours=4))
             for _ in range(4)
         )
-        phase = WorkerPhase.READY if dice.random() < 0.9 else WorkerPhase.STOPPING
+        phase = WorkerPhase.READY if rng.random() < 0.9 else WorkerPhase.STOPPING
         name = f"worker-{number:06d}"
         made[name] = placement.Candidate(
             name=name, phase=phase, health=Health.HEALTHY, licensed=True, product="CML_Enterprise",
@@ -99,7 +99,7 @@ class _Board:
 
     def __init__(self, count: int) -> None:
         self._candidates = _fleet(count)
-        self._dice = random.Random(5)
+        self._rng = random.Random(5)
         self._requests = [
             placement.PlacementRequest(amounts=each, start=NOW, end=NOW + timedelta(hours=2))
             for each in _amounts(random.Random(2))
@@ -108,7 +108,7 @@ class _Board:
         self._limit = count // 2 + 10
 
     def place(self) -> None:
-        request = self._dice.choice(self._requests)
+        request = self._rng.choice(self._requests)
         chosen = placement.place(request, list(self._candidates.values()), now=NOW).chosen
         if chosen is not None:
             before = self._candidates[chosen]
@@ -123,7 +123,7 @@ class _Board:
     def _release(self) -> None:
         if not self._live:
             return
-        place = self._dice.randrange(len(self._live))
+        place = self._rng.randrange(len(self._live))
         self._live[place], self._live[-1] = self._live[-1], self._live[place]
         name, old = self._live.pop()
         before = self._candidates[name]
@@ -155,13 +155,13 @@ class _Bare:
             )
             for each in _fleet(count).values() if each.real is not None
         ]  # fmt: skip
-        self._dice = random.Random(5)
+        self._rng = random.Random(5)
         self._wanted = [ledger.vector(each) for each in _amounts(random.Random(2))]
         self._live: list[tuple[int, tuple[int, ...]]] = []
         self._limit = count // 2 + 10
 
     def place(self) -> None:
-        wanted = self._dice.choice(self._wanted)
+        wanted = self._rng.choice(self._wanted)
         cpu, memory, storage, nodes, labs, ports, network = wanted
         best, chosen = -1.0, -1
         for number, each in enumerate(self._rows):
@@ -181,7 +181,7 @@ class _Bare:
             self._book(chosen, wanted, 1)
             self._live.append((chosen, wanted))
         if self._live and (len(self._live) > self._limit or chosen < 0):
-            place = self._dice.randrange(len(self._live))
+            place = self._rng.randrange(len(self._live))
             self._live[place], self._live[-1] = self._live[-1], self._live[place]
             self._book(*self._live.pop(), -1)
 

@@ -15,7 +15,7 @@ from labfleet.app.system import SystemClock, SystemIds
 from labfleet.engine.cache import Cache
 from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import Tokens
 
 
@@ -24,7 +24,7 @@ class Wired:
     """The application, what it stands on, and an admin's token."""
 
     app: Front
-    parts: Parts
+    services: ServiceContext
     ring: Ring
     token: str
 
@@ -35,12 +35,12 @@ async def wired(url: str) -> AsyncIterator[Wired]:
     clock, ids = SystemClock(), SystemIds()
     async with samples.opened(url) as store:
         cache, ring = Cache(store), Ring(store)
-        parts = Parts(objects=Objects(store), cache=cache, clock=clock, ids=ids)
+        services = ServiceContext(objects=Objects(store), cache=cache, clock=clock, ids=ids)
         tokens = Tokens(store, clock, ids)
         made = await tokens.first()
         assert made is not None
         app = application.build(
-            parts, tokens, ring, readiness=dict, metrics=lambda: (b"", "text/plain")
+            services, tokens, ring, readiness=dict, metrics=lambda: (b"", "text/plain")
         )
         async with asyncio.TaskGroup() as group:
             feeds = [group.create_task(Feed(store, each, clock).run()) for each in (cache, ring)]
@@ -48,7 +48,7 @@ async def wired(url: str) -> AsyncIterator[Wired]:
             while not ring.ready:
                 await asyncio.sleep(0.001)
             try:
-                yield Wired(app, parts, ring, made.text)
+                yield Wired(app, services, ring, made.text)
             finally:
                 for feed in feeds:
                     feed.cancel()

@@ -171,7 +171,7 @@ def _paragraph(thing: Any) -> list[str]:
 
 
 def _aliases() -> str:
-    """Return the section of the seeds' environment variables."""
+    """Return the section of the compatible environment variables."""
     rows = [("variable", "default or example there", "what it sets here")]
     rows += [
         (f"`{each.variable}`", f"`{each.there}`", aliases.told(each)) for each in aliases.TABLE

@@ -1,6 +1,6 @@
 """The clock of tests without a loop in virtual time: the rehearsal's, moved by hand.
 
-Tests that play hours run in a virtual loop and take `rehearsal.time.dice.Clock` as it is.
+Tests that play hours run in a virtual loop and take `rehearsal.time.virtual_host.Clock` as it is.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import asyncio
 import heapq
 from datetime import datetime, timedelta
 
-from labfleet.rehearsal.time.dice import EPOCH, Clock
+from labfleet.rehearsal.time.virtual_host import EPOCH, VirtualClock
 
 START = EPOCH + timedelta(hours=9)
 
 
-class HandClock(Clock):
+class HandClock(VirtualClock):
     """Time that stands until a test moves it; serves as fleet clock and as machine time.
 
     Who sleeps waits for `advance`; with `sleep_moves`, a sleep itself moves the time.
@@ -62,7 +62,7 @@ class HandClock(Clock):
         await pump()
 
 
-async def pump(turns: int = 40) -> None:
+async def pump(locks: int = 40) -> None:
     """Let every task go on until it waits for something."""
-    for _ in range(turns):
+    for _ in range(locks):
         await asyncio.sleep(0)

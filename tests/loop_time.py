@@ -22,7 +22,7 @@ async def seen(holds: Callable[[], object]) -> None:
         await asyncio.sleep(0.001)
 
 
-async def turns(count: int = 100) -> None:
+async def locks(count: int = 100) -> None:
     """Let whatever is due be done, and what follows from it."""
     for _ in range(count):
         await asyncio.sleep(0)

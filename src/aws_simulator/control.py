@@ -1,4 +1,4 @@
-"""The control endpoint `/_control`: settings, rules, journal, state, and the hand from outside.
+"""The control endpoint `/_control`: settings, rules, journal, state, and the acts from outside.
 
 `/_fake` is its older name. JSON in and out; an objection is 400 with `{"error": ...}`. Paths and
 bodies are listed in ROUTES and described in docs/reference/aws-simulator.md.
@@ -13,10 +13,10 @@ from urllib.parse import parse_qs
 from moto.ec2.exceptions import EC2ClientError
 from moto.moto_api._internal import mock_random
 
-from aws_simulator import faults, hand, images, invariants, views
+from aws_simulator import faults, images, invariants, outside_acts, views
 from aws_simulator.calls import Environ, Refusal, Reply, json_reply
 from aws_simulator.snapshots import Snapshots
-from aws_simulator.world import Deed, World
+from aws_simulator.world import OutsideAct, World
 
 BODY_LIMIT = 16 << 20
 PAGE = 1000
@@ -127,7 +127,7 @@ class Control:
         """Do something from the console, now or `after` seconds; returns the true states."""
         verb, ids = body["verb"], list(body["ids"])
         fields = {key: value for key, value in body.items() if key not in ("verb", "ids", "at")}
-        hand.check(verb, fields)
+        outside_acts.check(verb, fields)
         self.world.settle()
         with self.world.lock:
             unknown = [item for item in ids if item not in self.world.instances]
@@ -139,7 +139,7 @@ class Control:
                 if at > now:
                     self.world.plan(at, item, verb, {**fields, "at": at})
                 else:
-                    hand.perform(self.world, Deed(now, 0, item, verb, fields))
+                    outside_acts.perform(self.world, OutsideAct(now, 0, item, verb, fields))
         self.world.settle()
         with self.world.lock:
             return {item: self.world.machines[item].state for item in ids}
@@ -164,7 +164,7 @@ class Control:
     def reset(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
         """Begin anew: no instances, no rules, an empty journal; returns the new image and nets.
 
-        With `seed` the dice and the ids begin anew too; with `config` true the defaults come back.
+        With `seed` the random numbers and the ids begin anew too; with `config` true the defaults come back.
         """
         servers = list(self.world.machines)
         if self.world.cml is not None:
@@ -177,14 +177,14 @@ class Control:
         return self.after_reset()
 
     def seed(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
-        """Seed the dice of faults, jitter and ids."""
+        """Seed the random numbers of faults, jitter and ids."""
         with self.world.lock:
             self._reseed(int(body["seed"]))
         return {"seed": int(body["seed"])}
 
     def _reseed(self, seed: int) -> None:
         self.world.seed = seed
-        self.world.dice.seed(seed)
+        self.world.rng.seed(seed)
         mock_random.seed(seed)
 
     def snapshot(self, body: dict[str, Any], _query: dict[str, str]) -> Any:

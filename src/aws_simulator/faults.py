@@ -1,7 +1,7 @@
 """Fault rules: which request goes wrong, how, how often. Nothing goes wrong without a rule.
 
 Rules are ordered and the first that matches and fires wins. Probability comes from the seeded
-dice that are passed in; delays are real seconds, because they are network time.
+random numbers that are passed in; delays are real seconds, because they are network time.
 """
 
 import dataclasses
@@ -120,7 +120,7 @@ def parse_rule(data: dict[str, Any], number: int) -> Rule:
 
 def choose(
     rules: list[Rule],
-    dice: random.Random,
+    rng: random.Random,
     *,
     service: str,
     action: str,
@@ -136,7 +136,7 @@ def choose(
         if rule.skip > 0:
             rule.skip -= 1
             continue
-        if rule.p >= 1.0 or dice.random() < rule.p:
+        if rule.p >= 1.0 or rng.random() < rule.p:
             rule.fired += 1
             return rule
     return None

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 
 from aws_simulator.calls import Refusal
 from aws_simulator.clock import naive
-from aws_simulator.seen import Seen
+from aws_simulator.seen import ShownInstance
 
 VALUES_LIMIT = 200
 LENGTH_LIMIT = 255
-Reader = Callable[[Seen], Iterable[str]]
+Reader = Callable[[ShownInstance], Iterable[str]]
 Filter = tuple[Reader, Callable[[str], bool]]
 
 
@@ -27,7 +27,7 @@ def _one(name: str) -> Reader:
     return lambda seen: (str(getattr(seen.instance, name) or ""),)
 
 
-def _of(found: Callable[[Seen], object]) -> Reader:
+def _of(found: Callable[[ShownInstance], object]) -> Reader:
     return lambda seen: (str(found(seen) or ""),)
 
 
@@ -219,6 +219,6 @@ def _pattern(value: str) -> re.Pattern[str]:
     return re.compile("".join(kept), re.DOTALL)
 
 
-def passes(seen: Seen, filters: list[Filter]) -> bool:
+def passes(seen: ShownInstance, filters: list[Filter]) -> bool:
     """Tell whether an instance passes every filter."""
     return all(any(fits(text) for text in reader(seen)) for reader, fits in filters)

@@ -95,7 +95,7 @@ class Gate:
         with self.world.lock:
             rule = faults.choose(
                 self.world.rules,
-                self.world.dice,
+                self.world.rng,
                 service=call.service,
                 action=call.action,
                 region=call.region,

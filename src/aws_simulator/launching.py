@@ -11,7 +11,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 from moto.ec2.models.instances import Instance
 
-from aws_simulator import addresses, hand
+from aws_simulator import addresses, outside_acts
 from aws_simulator.active import ORIGINALS, world
 from aws_simulator.seen import NO_TOKEN
 from aws_simulator.world import Launch
@@ -76,7 +76,7 @@ def fated(instances: list[Any]) -> None:
     if rule is not None and rule.fault == "fate":
         for instance in instances:
             code = rule.code if "." in rule.code else ""
-            hand.give_fate(world(), instance, rule.fate, code)
+            outside_acts.give_fate(world(), instance, rule.fate, code)
 
 
 def _launch(  # noqa: PLR0917 - moto's own arguments

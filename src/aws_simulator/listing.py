@@ -10,7 +10,7 @@ from typing import Any
 
 from aws_simulator import filters, writer
 from aws_simulator.calls import Call, Refusal, Reply
-from aws_simulator.seen import Seen, see
+from aws_simulator.seen import ShownInstance, see
 from aws_simulator.world import World
 
 PAGE = 1000
@@ -46,14 +46,14 @@ def _reply(action: str, inner: str, token: str | None) -> Reply:
 
 def _page(
     world: World, call: Call, backend: Any, chosen: list[filters.Filter]
-) -> tuple[list[Seen], str | None]:
+) -> tuple[list[ShownInstance], str | None]:
     size, after = _bounds(call)
     now = world.clock.now()
     found = _named(world, call, backend, now) if call.instance_ids else _all(world, backend, now)
     rule = world.request.rule
     if rule is not None and rule.fault == "empty_page":
         return [], _token(after)
-    page: list[Seen] = []
+    page: list[ShownInstance] = []
     for seen in found:
         if seen.machine.number <= after or not filters.passes(seen, chosen):
             continue
@@ -92,7 +92,7 @@ def _number(token: str | None) -> int:
 
 def _all(
     world: World, backend: Any, now: float, wanted: frozenset[str] | None = None
-) -> list[Seen]:
+) -> list[ShownInstance]:
     action = world.request.action
     found = [
         see(world, instance, reservation.id, now)
@@ -105,7 +105,7 @@ def _all(
     return found
 
 
-def _named(world: World, call: Call, backend: Any, now: float) -> list[Seen]:
+def _named(world: World, call: Call, backend: Any, now: float) -> list[ShownInstance]:
     wanted = frozenset(call.instance_ids)
     found = _all(world, backend, now, wanted)
     lost = sorted(wanted - {seen.instance.id for seen in found})
@@ -118,12 +118,12 @@ def _named(world: World, call: Call, backend: Any, now: float) -> list[Seen]:
     return found
 
 
-def _unsteady(world: World, page: list[Seen]) -> list[Seen]:
+def _unsteady(world: World, page: list[ShownInstance]) -> list[ShownInstance]:
     """Leave out what this page happens to miss, and mix the order when that is switched on."""
     flap = world.config.lags.flap
     if flap:
-        page = [seen for seen in page if world.dice.random() >= flap]
+        page = [seen for seen in page if world.rng.random() >= flap]
     if world.config.shuffled:
         page = list(page)
-        world.dice.shuffle(page)
+        world.rng.shuffle(page)
     return page

@@ -198,7 +198,7 @@ def _bins(here: World, stat: Stat, start: float, end: float) -> Iterator[tuple[f
             for moment in range(int(at), int(at + period), step)
             if moment + step <= published
             and _ran(machine, moment, moment + step)
-            and (not config.gaps or _dice(here, stat, moment, "gap") >= config.gaps)
+            and (not config.gaps or _rng(here, stat, moment, "gap") >= config.gaps)
         ]
         if values:
             yield at, values
@@ -220,11 +220,11 @@ def _sample(here: World, machine: Machine, stat: Stat, at: float, step: int) -> 
     set_load = machine.load(at + step - 1)
     level = float(set_load.get(kind, IDLE[kind]))
     if kind not in set_load:
-        level *= 1 + NOISE * (2 * _dice(here, stat, at, "level") - 1)
+        level *= 1 + NOISE * (2 * _rng(here, stat, at, "level") - 1)
     return round(min(level, 100.0) if kind == "cpu" else level * step, 3)
 
 
-def _dice(here: World, stat: Stat, at: float, what: str) -> float:
+def _rng(here: World, stat: Stat, at: float, what: str) -> float:
     """Return a number in [0, 1) that depends on nothing but its arguments and the seed."""
     text = f"{here.seed}/{stat.instance_id}/{stat.metric}/{int(at)}/{what}"
     return zlib.crc32(text.encode()) / 2**32

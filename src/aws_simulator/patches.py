@@ -24,7 +24,7 @@ from moto.ec2.models.subnets import Subnet
 from moto.ec2.models.tags import TagBackend
 from moto.ec2.responses import instances as responses_instances
 
-from aws_simulator import addresses, hand, launching, metrics
+from aws_simulator import addresses, launching, metrics, outside_acts
 from aws_simulator.active import ORIGINALS, activate, machine_of, world
 from aws_simulator.machine import CODES, IllegalStateError
 from aws_simulator.seen import shown_tags
@@ -130,7 +130,7 @@ def install(new: World) -> None:
     activate(new)
     new.settled = settled
     new.sizes = launching.sizes
-    new.perform = functools.partial(hand.perform, new)
+    new.perform = functools.partial(outside_acts.perform, new)
 
 
 def settled(instance: Any, step: str, facts: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ NO_TOKEN = "ABCDE"  # noqa: S105 - moto's value for a request without a client t
 
 
 @dataclasses.dataclass(slots=True)
-class Seen:
+class ShownInstance:
     """An instance, its machine, and what eventual consistency lets through."""
 
     instance: Any
@@ -72,7 +72,7 @@ def shown_tags(world: World, machine: Machine, true: dict[str, str], now: float)
     return true
 
 
-def see(world: World, instance: Any, reservation: str, now: float) -> Seen:
+def see(world: World, instance: Any, reservation: str, now: float) -> ShownInstance:
     """Return an instance as the API shows it now."""
     machine = world.machines[instance.id]
     lags = world.config.lags
@@ -80,7 +80,7 @@ def see(world: World, instance: Any, reservation: str, now: float) -> Seen:
         name for name, seconds in lags.fields.items() if now - machine.launched < seconds
     )
     initial = world.config.times_for(instance.instance_type).status
-    return Seen(
+    return ShownInstance(
         instance=instance,
         machine=machine,
         reservation=reservation,

@@ -1,4 +1,4 @@
-"""Keeps the whole simulated state under a name and puts it back: world, moto's EC2, the dice.
+"""Keeps the whole simulated state under a name and puts it back: world, moto's EC2, the random numbers.
 
 In memory only. The CML simulator's servers are no part of it, and a call that is under way is not
 waited for. A snapshot may be restored many times.
@@ -42,7 +42,7 @@ class Snapshots:
         now = world.clock.now()
         whole = {
             "now": now,
-            "dice": world.dice.getstate(),
+            "dice": world.rng.getstate(),
             "ids": mock_random.getstate(),
             "world": {field: getattr(world, field) for field in WORLD},
             "backends": {place: vars(backend) for place, backend in _backends().items()},
@@ -70,7 +70,7 @@ class Snapshots:
             else:
                 vars(backend).clear()
                 vars(backend).update(state)
-        world.dice.setstate(whole["dice"])
+        world.rng.setstate(whole["dice"])
         mock_random.setstate(whole["ids"])
         world.clock.jump(whole["now"])
         world.disturb()

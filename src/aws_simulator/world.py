@@ -1,4 +1,4 @@
-"""The world behind the API: clock, dice, configuration, machines, tokens and the journal.
+"""The world behind the API: clock, random numbers, configuration, machines, tokens and the journal.
 
 One lock guards it. CML control calls are made outside the lock, with the machine marked busy, so
 that a slow peer delays one instance only. It holds no moto code: `patches` hooks moto in.
@@ -36,7 +36,7 @@ class Launch:
 
 
 @dataclasses.dataclass(order=True)
-class Deed:
+class OutsideAct:
     """Something an outside hand, or AWS itself, does at a simulated time."""
 
     at: float
@@ -73,12 +73,12 @@ class World:
         self.cml = cml
         self.seed = seed
         self.config = Config()
-        self.dice = random.Random(seed)  # noqa: S311 - faults need a seed, not secrecy
+        self.rng = random.Random(seed)  # noqa: S311 - faults need a seed, not secrecy
         self.lock = threading.RLock()
         self.local = threading.local()
         self.closing = threading.Event()
         self.settled: Hook = lambda _instance, _state, _facts: None
-        self.perform: Callable[[Deed], None] = lambda _deed: None
+        self.perform: Callable[[OutsideAct], None] = lambda _deed: None
         self.sizes: Callable[[Any], dict[str, Any]] = lambda _instance: {}
         self.clear()
 
@@ -92,7 +92,7 @@ class World:
         self.instances: dict[str, Any] = {}
         self.tokens: dict[tuple[str, str, str, str], Launch] = {}
         self.doubles: dict[str, None] = {}
-        self.agenda: list[Deed] = []
+        self.agenda: list[OutsideAct] = []
         self.numbers = 0
         self.notices: list[dict[str, Any]] = []
         self.wake_at = -math.inf
@@ -159,11 +159,11 @@ class World:
         if LASTING[what] in self.config.stuck:
             return math.inf
         jitter = self.config.jitter
-        return seconds * (1 + self.dice.uniform(-jitter, jitter)) if jitter else seconds
+        return seconds * (1 + self.rng.uniform(-jitter, jitter)) if jitter else seconds
 
     def plan(self, at: float, instance_id: str, verb: str, fields: dict[str, Any]) -> None:
         """Put a deed on the agenda; it is done as of its time by whoever settles next."""
-        heapq.heappush(self.agenda, Deed(at, self.next_number(), instance_id, verb, fields))
+        heapq.heappush(self.agenda, OutsideAct(at, self.next_number(), instance_id, verb, fields))
         self.disturb()
 
     def disturb(self) -> None:
@@ -217,7 +217,7 @@ class World:
         """Return the moment a step counts from; a step that asks the CML simulator counts now."""
         return min(now, machine.due) if self.cml is None else now
 
-    def _done(self, deed: Deed, now: float) -> list[tuple[float, int, str]]:
+    def _done(self, deed: OutsideAct, now: float) -> list[tuple[float, int, str]]:
         """Do a planned deed as of its time; return the step it makes due, if any."""
         machine = self.machines.get(deed.instance_id)
         if machine is None:

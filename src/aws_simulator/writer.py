@@ -12,7 +12,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from aws_simulator.clock import naive
 from aws_simulator.filters import flag, stamp
 from aws_simulator.machine import CHECKS
-from aws_simulator.seen import Seen
+from aws_simulator.seen import ShownInstance
 
 XMLNS = "http://ec2.amazonaws.com/doc/2016-11-15"
 ELEMENTS = {
@@ -37,7 +37,7 @@ def document(action: str, inner: str, token: str | None) -> bytes:
     ).encode()
 
 
-def instances(page: list[Seen]) -> str:
+def instances(page: list[ShownInstance]) -> str:
     """Return the reservations of a page; neighbours of one reservation share it."""
     out: list[str] = ["<reservationSet>"]
     last = ""
@@ -57,7 +57,7 @@ def instances(page: list[Seen]) -> str:
     return "".join(out)
 
 
-def _instance(seen: Seen) -> str:
+def _instance(seen: ShownInstance) -> str:
     item = seen.instance
     options = item.metadata_options
     fields: dict[str, Any] = {
@@ -104,7 +104,7 @@ def _instance(seen: Seen) -> str:
     return f"<item>{inner}</item>"
 
 
-def _optional(seen: Seen) -> dict[str, Any]:
+def _optional(seen: ShownInstance) -> dict[str, Any]:
     """Return the elements that only some instances have."""
     item, fields = seen.instance, dict[str, Any]()
     if item.key_name:
@@ -128,7 +128,7 @@ def _optional(seen: Seen) -> dict[str, Any]:
     return fields | ({"networkInterfaceSet": "", "groupSet": ""} if seen.gone else _network(seen))
 
 
-def cpu_options(seen: Seen) -> str:
+def cpu_options(seen: ShownInstance) -> str:
     """Return the CPU options: the type's cores and threads, and whether nesting is on."""
     facts = INSTANCE_TYPES.get(seen.instance.instance_type, {}).get("VCpuInfo", {})
     nested = "<nestedVirtualization>enabled</nestedVirtualization>" if seen.machine.nested else ""
@@ -138,7 +138,7 @@ def cpu_options(seen: Seen) -> str:
     )
 
 
-def _devices(seen: Seen) -> str:
+def _devices(seen: ShownInstance) -> str:
     if seen.gone:
         return ""
     return "".join(
@@ -150,7 +150,7 @@ def _devices(seen: Seen) -> str:
     )
 
 
-def _network(seen: Seen) -> dict[str, Any]:
+def _network(seen: ShownInstance) -> dict[str, Any]:
     item = seen.instance
     fields: dict[str, Any] = {
         "subnetId": item.subnet_id,
@@ -215,12 +215,12 @@ def _nic(nic: Any) -> str:
     )
 
 
-def statuses(page: list[Seen]) -> str:
+def statuses(page: list[ShownInstance]) -> str:
     """Return the status checks and scheduled events of a page."""
     return f"<instanceStatusSet>{''.join(_status(seen) for seen in page)}</instanceStatusSet>"
 
 
-def _status(seen: Seen) -> str:
+def _status(seen: ShownInstance) -> str:
     words = {"system": "systemStatus", "instance": "instanceStatus", "ebs": "attachedEbsStatus"}
     checks = "".join(
         f"<{words[which]}>{_check(seen, which)}</{words[which]}>"
@@ -242,7 +242,7 @@ def _status(seen: Seen) -> str:
     )
 
 
-def _check(seen: Seen, which: str) -> str:
+def _check(seen: ShownInstance, which: str) -> str:
     word = seen.checks[which]
     if word == "not-applicable":
         return f"<status>{word}</status>"

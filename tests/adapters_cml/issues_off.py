@@ -14,7 +14,7 @@ import pytest
 from labfleet.adapters.cml import (
     aiohttp_transport,
     breaker,
-    lanes,
+    concurrency_limits,
     licensing,
     observation,
     parsing,
@@ -152,7 +152,7 @@ def off21(patch: Patch) -> None:
     async def turn(_self: Any, _key: str) -> Any:
         yield
 
-    patch.setattr(lanes.Lanes, "turn", turn)
+    patch.setattr(concurrency_limits.ConcurrencyLimits, "turn", turn)
 
 
 def off24(patch: Patch) -> None:

@@ -26,8 +26,8 @@ from scripted_cml import (
 )
 
 from labfleet.adapters.cml import parsing
+from labfleet.adapters.cml.concurrency_limits import ConcurrencyLimits
 from labfleet.adapters.cml.hosts import CmlHosts
-from labfleet.adapters.cml.lanes import Lanes
 from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, Reply, ReplyLost
 from labfleet.interfaces.lab_host import LabHost, LabHosts
 from labfleet.kernel import errors
@@ -315,19 +315,19 @@ async def test_changes_of_one_lab_go_one_after_the_other():
             for lab in labs:
                 group.create_task(host.stop(lab))
         assert server.most == most
-        # private _lanes: a leak of forgotten entries shows in no answer
-        assert len(host._lanes) == 0
+        # private _limits_by_key: a leak of forgotten entries shows in no answer
+        assert len(host._limits_by_key) == 0
 
 
 @pytest.mark.asyncio
 async def test_waiting_for_a_turn_ends():
     """A caller behind a change that hangs gets Busy, and the lane is cleaned up."""
-    lanes = Lanes(patience=0.01)
-    async with lanes.turn(LAB):
+    limits_by_key = ConcurrencyLimits(patience=0.01)
+    async with limits_by_key.turn(LAB):
         with pytest.raises(errors.Temporary) as caught:
-            async with lanes.turn(LAB):
+            async with limits_by_key.turn(LAB):
                 pass
-    assert (caught.value.reason, len(lanes)) == ("Busy", 0)
+    assert (caught.value.reason, len(limits_by_key)) == ("Busy", 0)
 
 
 @pytest.mark.asyncio

@@ -1,4 +1,4 @@
-"""Telemetry of seed 003: the nested bodies of 2.9 become typed records, unknown stays unknown."""
+"""Telemetry of upstream 003: the nested bodies of 2.9 become typed records, unknown stays unknown."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ async def test_telemetry_of_the_simulator_has_no_gap():
         licence_ = await cml.host.licensing()
         assert (licence_.quota, licence_.started, licence_.node_capacity) == (5, 1, 5)
         assert not await cml.host.maintenance()
-        cml.server.weather = replace(cml.server.weather, null_health=True)
+        cml.server.server_conditions = replace(cml.server.server_conditions, null_health=True)
         health = await cml.host.system_health()
         assert next(iter(health.computes.values())).libvirt is None
         assert any(path.endswith(".libvirt") for path in health.gaps)

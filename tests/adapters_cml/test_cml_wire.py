@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import networks
 import pytest
 import uvloop
-from loop_time import leap, seen, turns
+from loop_time import leap, locks, seen
 from loopback_server import answer, identity, serving
 from scripted_cml import address
 
@@ -216,7 +216,7 @@ async def test_calls_over_the_bound_wait_their_turn_and_end_in_time():
         await seen(lambda: server.heads)
         second = group.create_task(lost(made, 300))
         third = group.create_task(lost(made, 5000))
-        await turns()
+        await locks()
         third.cancel()
         leap(400)
         await second

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import issues_off as off
 import networks
 import pytest
-from loop_time import leap, seen, turns
+from loop_time import leap, locks, seen
 from loopback_cml import LAB, World, world
 from scripted_cml import LAB as LAB_ID
 from scripted_cml import ScriptedCml, done, host_on, licence, ok, page, refused
@@ -93,7 +93,7 @@ async def f5(patch: Patch) -> None:
     del patch
     async with world() as cml:
         lab_id = await running(cml)
-        cml.server.weather = replace(cml.server.weather, ghosts=True)
+        cml.server.server_conditions = replace(cml.server.server_conditions, ghosts=True)
         seen = await cml.host.observe(lab_id)
         assert {each.label for each in seen.nodes} == {"PC", "SW"}
         assert not [gap for gap in seen.gaps if gap.startswith(("nodes", "interfaces"))]
@@ -305,13 +305,13 @@ async def after_deadlines(cml: World, call: Coroutine[Any, Any, T]) -> T:
     asked, asking = len(cml.server.journal), asyncio.create_task(call)
     await seen(lambda: len(cml.server.journal) > asked)
     leap(21)
-    await turns()
+    await locks()
     try:
         assert asking.done(), "it still waits"
         return await asking
     finally:
         asking.cancel()
-        await turns()
+        await locks()
 
 
 async def f38(patch: Patch) -> None:

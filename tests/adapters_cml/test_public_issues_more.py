@@ -1,4 +1,4 @@
-"""Public CML issues (facts/cml-issues.md) where the adapter and the rooms above it meet: F6 to F35.
+"""Public CML issues (facts/cml-issues.md) where the adapter and the packages above it meet: F6 to F35.
 
 As in test_public_issues.py: `fNN` is the claim and `offNN` takes the right behaviour away; then
 the claim must fail, and with the words that the table gives.
@@ -19,9 +19,9 @@ from scripted_cml import COMPUTE, NODE, ScriptedCml, host_on, ok
 
 from cml_simulator.core.profile import Rules
 from labfleet.adapters.cml import waiting
-from labfleet.controllers.session import look
+from labfleet.controllers.session import observer
 from labfleet.decisions.lifecycle.session import decide as lifecycle
-from labfleet.decisions.lifecycle.session.draft import Draft, Seen, Step
+from labfleet.decisions.lifecycle.session.draft import Draft, SessionObservation, Step
 from labfleet.kernel import errors
 from labfleet.resources import topology
 from labfleet.resources.definition import DefinitionSpec
@@ -44,7 +44,7 @@ class Line:
         self._cml = cml
         self._zero = cml.now
         parts = SimpleNamespace(cache=SimpleNamespace(by=lambda *_: ()))
-        self._look = look.Look(cast("Any", parts))
+        self._look = observer.SessionObserver(cast("Any", parts))
         self._worker = Worker(metadata=Metadata(name="w1"), spec=WorkerSpec())
         self.session = Session(
             metadata=Metadata(name="s1", uid="u-1"),
@@ -60,7 +60,7 @@ class Line:
     async def step(self, *, after: float = 0) -> Step:
         """Let seconds pass, look through the adapter, decide, and keep the new status."""
         self._cml.now += after
-        seen = Seen(boot_seconds=3600, lead_seconds=0, duration_seconds=3600)
+        seen = SessionObservation(boot_seconds=3600, lead_seconds=0, duration_seconds=3600)
         # private _lab: the look of the public fault needs the true one beneath
         sight = await self._look._lab(self.session, self._worker, self._cml.host, seen)
         now = BEGUN + timedelta(seconds=self._cml.now - self._zero)

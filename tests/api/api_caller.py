@@ -216,7 +216,7 @@ async def api(**ring_bounds: int) -> AsyncIterator[Api]:
         defects: list[BaseException] = []
         waiting: dict[str, str | None] = {"api": None}
         app = application.build(
-            world.parts,
+            world.services,
             tokens,
             ring,
             readiness=lambda: waiting,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from labfleet.api.core.endpoints import Shape
+from labfleet.api.core.endpoints import RouteDoc
 from labfleet.resources.kinds import KINDS
 
 
@@ -40,7 +40,7 @@ async def test_the_document_covers_every_route(api: Api):
     for route in inner.routes:
         path = re.sub(r"\{(\w+?)_?:str\}", r"{\1}", route.path)
         for handler in getattr(route, "route_handlers", ()):
-            if not isinstance(handler.opt.get("shape"), Shape):
+            if not isinstance(handler.opt.get("shape"), RouteDoc):
                 continue
             for method in handler.http_methods - {"OPTIONS"}:
                 operation = paths[path][method.lower()]

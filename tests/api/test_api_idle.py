@@ -1,4 +1,4 @@
-"""Idle detection by REST: the explained verdict, the switch, and the seeds' check."""
+"""Idle detection by REST: the explained verdict, the switch, and the compatible check."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ async def serving(api: Api, **idle: Any) -> Worker:
     """A worker that has been up and empty for five hours, the rule on."""
     world = api.world
     made = await world.make("Worker", "w", {"machine": MACHINE})
-    await settings_verbs.change(world.parts, ADMIN, {"idle.enabled": True})
+    await settings_verbs.change(world.services, ADMIN, {"idle.enabled": True})
     long = world.clock.now() - timedelta(hours=5)
     stored: Worker = await world.status(
         made, phase=WorkerPhase.READY, health=Health.HEALTHY, ready_since=long, empty_since=long,
         cml=CmlStatus(boot="i-1"), idle=IdleStatus(since=long, **idle),
     )  # fmt: skip
-    await world.parts.fresh()
+    await world.services.fresh()
     return stored
 
 
@@ -36,7 +36,7 @@ def measure(api: Api, nodes: int = 0) -> None:
     """Put a fresh sample into this process."""
     stats = SystemStats(running_nodes=nodes, cpu_percent=1.0)
     at = api.world.clock.now()
-    api.world.parts.samples.put(
+    api.world.services.samples.put(
         Sample(worker="w", at=at, boot="i-1", maintenance=False, stats=stats)
     )
 

@@ -18,17 +18,17 @@ async def test_kept_console_text_is_shown_with_its_boot(api: Api) -> None:
     """Nothing kept is an empty text with the reason; unknown workers are not found."""
     assert (await api.call("GET", PATH)).status == 404
     await api.world.make("Worker", "w", {"machine": MACHINE})
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     none = (await api.call("GET", PATH)).json
     assert none["text"] == ""
     assert "none is kept" in none["reason"]
-    parts = api.world.parts
-    worker = await parts.objects.get(Worker, "w", "default")
+    services = api.world.services
+    worker = await services.objects.get(Worker, "w", "default")
     console = "[i-1@2026-11-27 09:00:00+00:00 read 2026-11-27T09:30:00Z]\npanic\nhalted"
     status = msgspec.structs.replace(worker.status, console=console)
     stored = msgspec.structs.replace(worker, status=status)
-    await parts.objects.save(stored, cause=stores.Cause("tester", parts.clock.now()))
-    await parts.fresh()
+    await services.objects.save(stored, cause=stores.Cause("tester", services.clock.now()))
+    await services.fresh()
     assert (await api.call("GET", PATH)).json == {
         "worker": "w",
         "boot": "i-1@2026-11-27 09:00:00+00:00",

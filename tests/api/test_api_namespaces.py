@@ -14,7 +14,7 @@ from api_caller import api as opened
 from fleet_world import MACHINE, TOPOLOGY
 
 from labfleet.cli import main
-from labfleet.cli.kit import client, ground
+from labfleet.cli.kit import client, environment
 from labfleet.resources import conditions
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.telemetry import Sample
@@ -43,10 +43,10 @@ async def fill(api: Api) -> None:
         if busy:
             end = w.clock.now() + timedelta(hours=1)
             await w.status(session, phase=SessionPhase.RUNNING, worker="w1", end=end)
-        w.parts.samples.put(
+        w.services.samples.put(
             Sample(worker="w1", namespace=space, at=w.clock.now(), boot="b", labs_count=int(busy))
         )
-    await w.parts.fresh()
+    await w.services.fresh()
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def cli(
 
         # Private: the one place where a request becomes bytes on a socket.
         monkeypatch.setattr(client.Client, "_once", once)
-        base = ground.Ground(
+        base = environment.CommandEnvironment(
             env={"LABFLEET_URL": "http://127.0.0.1:1", "LABFLEET_TOKEN": token},
             home=tmp_path,
             now=api.world.clock.now,
@@ -93,7 +93,7 @@ async def test_the_command_line_acts_in_one_namespace(cli: Any) -> None:
     """`-n exam` reaches exam's objects alone, from apply to delete; without it default's."""
     async with opened() as api:
         await fill(api)
-        run, cache = await cli(api), api.world.parts.cache
+        run, cache = await cli(api), api.world.services.cache
         beside = [each.revision for each in cache.all(Worker) if each.namespace == "default"]
         assert "FAILED" in await run("get", "workers", "-n", "exam")
         assert "READY" in await run("get", "workers")
@@ -109,10 +109,10 @@ async def test_the_command_line_acts_in_one_namespace(cli: Any) -> None:
         await run("extend", "s1", "--by", "10m", "-n", "exam")
         await run("cancel", "s1", "-n", "exam", "--yes")
         await run("pause", "--pool", "main", "--reason", "t", "-n", "exam")
-        assert [each.namespace for each in api.world.parts.settings.pauses()] == ["exam"]
+        assert [each.namespace for each in api.world.services.settings.pauses()] == ["exam"]
         await run("resume", "--pool", "main", "-n", "exam")
         await run("delete", "session/s1", "-n", "exam", "--yes")
-        await api.world.parts.fresh()
+        await api.world.services.fresh()
         assert [each.namespace for each in cache.all(Session)] in (["default"], ["default", "exam"])
         assert cache.get(Session, "s1", "default").metadata.deletion_timestamp is None
         assert beside == [
@@ -143,7 +143,7 @@ async def test_lists_of_the_whole_fleet_tell_names_apart(cli: Any) -> None:
 
 @pytest.mark.asyncio
 async def test_the_streams_keep_namespaces_apart() -> None:
-    """Our stream shows one namespace when asked; the seeds' counts sessions on their own worker."""
+    """Our stream shows one namespace when asked; the compatible counts sessions on their own worker."""
     async with opened() as api:
         await fill(api)
         async with api.stream("/api/v1/events?kinds=workers&namespace=exam") as events:
@@ -154,7 +154,8 @@ async def test_the_streams_keep_namespaces_apart() -> None:
             await events.next()
             found = [(await events.next())[2] for _ in SPACES]
         uids = {
-            space: api.world.parts.cache.get(Worker, "w1", space).metadata.uid for space in SPACES
+            space: api.world.services.cache.get(Worker, "w1", space).metadata.uid
+            for space in SPACES
         }
         counted = {str(each["worker_id"]): each for each in found}
         assert set(counted) == set(uids.values())

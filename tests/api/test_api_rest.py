@@ -338,7 +338,7 @@ async def test_a_web_application_gets_what_is_not_the_apis(api: Api):
 
     token = await api.token("admin")
     app = application.build(
-        api.world.parts,
+        api.world.services,
         api.tokens,
         api.ring,
         readiness=dict,

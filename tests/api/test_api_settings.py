@@ -1,4 +1,4 @@
-"""Settings over HTTP: the seeds' routes in snake_case, the effective list, and the pauses."""
+"""Settings over HTTP: the compatible routes in snake_case, the effective list, and the pauses."""
 
 from __future__ import annotations
 

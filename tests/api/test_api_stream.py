@@ -14,7 +14,7 @@ from api_caller import api as opened
 from labfleet.api.streams import stream
 from labfleet.resources.kinds import KINDS
 from labfleet.service.core.access import Principal, Role
-from labfleet.service.core.parts import Caller
+from labfleet.service.core.service_context import Caller
 from labfleet.service.verbs import objects
 
 CALLER = Caller(Principal("t", Role.ADMIN, "ada"), "req-9")
@@ -42,7 +42,7 @@ async def test_the_head_goes_through_proxies(api: Api):
 async def test_first_the_state_then_every_change(api: Api):
     """A snapshot with its place, then ADDED, MODIFIED, DELETED with who, why and the id."""
     await cluster(api, "a")
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     async with api.stream("/api/v1/events?kinds=clusters") as events:
         name, place, data = await events.next()
         assert name == "snapshot"
@@ -56,10 +56,10 @@ async def test_first_the_state_then_every_change(api: Api):
         assert (data["actor"], data["requestId"]) == ("ada", "req-1")
         row = KINDS["Cluster"]
         await objects.patch(
-            api.world.parts, CALLER, row, "b", {"spec": {"cpuPercent": 3}}, namespace="default"
+            api.world.services, CALLER, row, "b", {"spec": {"cpuPercent": 3}}, namespace="default"
         )
         assert (await events.next())[0] == "MODIFIED"
-        await objects.delete(api.world.parts, CALLER, row, "b", "default")
+        await objects.delete(api.world.services, CALLER, row, "b", "default")
         name, _, data = await events.next()
         assert name == "DELETED"
         assert data["object"]["metadata"]["name"] == "b"
@@ -69,7 +69,7 @@ async def test_first_the_state_then_every_change(api: Api):
 async def test_a_client_resumes_after_its_last_event_id(api: Api):
     """T32: nothing twice, nothing lost, no snapshot; by header or by `since`."""
     await cluster(api, "a")
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     async with api.stream() as events:
         _, place, _ = await events.next()
     for n in range(200):
@@ -104,7 +104,7 @@ async def test_a_restarted_server_resumes_what_the_log_still_has(api: Api):
 async def test_a_place_that_is_lost_gets_resync_and_a_new_snapshot(api: Api, place: str):
     """Another epoch, garbage, and places that the log has not reached."""
     await cluster(api, "a")
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     epoch = (await api.world.store.head()).epoch
     async with api.stream(Last_Event_ID=place.format(epoch=epoch)) as events:
         name, _, data = await events.next()
@@ -121,7 +121,7 @@ async def test_a_place_behind_the_ring_gets_resync():
         first = str(await api.world.store.head())
         for n in range(30):
             await cluster(api, f"c{n}")
-        await api.world.parts.fresh()
+        await api.world.services.fresh()
         while api.ring.head.revision < (await api.world.store.head()).revision:
             await asyncio.sleep(0)
         async with api.stream(Last_Event_ID=first) as events:
@@ -140,7 +140,7 @@ async def test_a_slow_reader_drops_to_a_snapshot():
             for n in range(40):
                 await cluster(api, f"c{n:02d}")
                 await asyncio.sleep(0)
-            await api.world.parts.fresh()
+            await api.world.services.fresh()
             stall.set()
             names = []
             while "snapshot" not in names:
@@ -157,7 +157,7 @@ async def test_a_slow_reader_drops_to_a_snapshot():
 async def test_without_a_snapshot_only_changes_come(api: Api):
     """`snapshot=false` gives the place and then the changes."""
     await cluster(api, "a")
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     async with api.stream("/api/v1/events?snapshot=false") as events:
         await cluster(api, "b")
         assert (await events.next())[2]["object"]["metadata"]["name"] == "b"
@@ -168,7 +168,7 @@ async def test_filters_hold_for_snapshot_and_changes(api: Api):
     """Kinds, names and namespace; unknown kinds are refused."""
     await api.world.definition()
     await cluster(api, "a")
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     target = "/api/v1/events?kinds=cluster,Session&names=b,s&namespace=default"
     async with api.stream(target) as events:
         assert (await events.next())[2]["items"] == []
@@ -188,13 +188,13 @@ async def test_a_user_gets_its_own_sessions_and_nothing_else(api: Api):
     await api.world.definition()
     for owner in ("eve", "bob"):
         await api.world.session(owner, owner=owner)
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     async with api.stream(role="user", owner="eve") as events:
         _, _, data = await events.next()
         assert {each["metadata"]["name"] for each in data["items"]} == {"two", "eve"}
         await cluster(api, "a")
-        await objects.delete(api.world.parts, CALLER, KINDS["Session"], "bob", "default")
-        await objects.delete(api.world.parts, CALLER, KINDS["Session"], "eve", "default")
+        await objects.delete(api.world.services, CALLER, KINDS["Session"], "bob", "default")
+        await objects.delete(api.world.services, CALLER, KINDS["Session"], "eve", "default")
         name, _, data = await events.next()
         assert (name, data["object"]["metadata"]["name"]) == ("DELETED", "eve")
 
@@ -204,7 +204,7 @@ async def test_a_big_state_comes_in_parts(api: Api):
     """Only the first part begins and only the last one has the id."""
     for n in range(stream.SNAPSHOT_PART + 1):
         await cluster(api, f"c{n:03d}")
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     async with api.stream("/api/v1/events?kinds=Cluster") as events:
         one, two = await events.next(), await events.next()
         assert (one[2]["first"], one[2]["last"], one[1]) == (True, False, "")
@@ -279,9 +279,9 @@ async def test_each_event_is_encoded_once_for_all_clients(api: Api):
 
 @pytest.mark.asyncio
 async def test_the_status_stream_tells_simulations_and_clusters(api: Api):
-    """Seed 004's events: whole state on connect, again after a change."""
+    """Upstream 004's events: whole state on connect, again after a change."""
     await cluster(api, "default")
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     async with api.stream("/status-stream") as events:
         first = [(await events.next())[2] for _ in range(4)]
         assert [each["type"] for each in first] == [

@@ -1,4 +1,4 @@
-"""Telemetry by REST: our form and seed 003's names, with freshness and reasons."""
+"""Telemetry by REST: our form and upstream 003's names, with freshness and reasons."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SEED_KEYS = {
 }  # fmt: skip
 
 
-def measured(api: Api, **parts: Any) -> Sample:
+def measured(api: Api, **services: Any) -> Sample:
     room = Room(total=100, free=40, used=55)
     compute = ComputeStats(hostname="c", is_controller=True, cpu_count=48, allocated_memory_mib=6)
     given: dict[str, Any] = {
         "worker": "w",
-        "at": api.world.parts.clock.now(),
+        "at": api.world.services.clock.now(),
         "boot": "i-1",
         "version": "2.9.1",
         "stats": SystemStats(
@@ -61,19 +61,19 @@ def measured(api: Api, **parts: Any) -> Sample:
             features={"CML_ENT_BASE": Feature(name="base", in_use=1, max=1)},
         ),
     }  # fmt: skip
-    return Sample(**{**given, **parts})
+    return Sample(**{**given, **services})
 
 
 @pytest.mark.asyncio
 async def test_the_newest_sample_is_shown_with_age_units_and_reasons(api: Api) -> None:
     """Fresh, in stated units, each null with its reason."""
     await api.world.make("Worker", "w", {"machine": MACHINE})
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     path = "/api/v1/workers/w/telemetry"
     none = (await api.call("GET", path)).json
     assert (none["fresh"], none["sample"]) == (False, None)
     assert "no sample here" in none["reason"]
-    api.world.parts.samples.put(measured(api))
+    api.world.services.samples.put(measured(api))
     told = (await api.call("GET", path)).json
     assert (told["fresh"], told["sample"]["stats"]["cpuCount"]) == (True, 48)
     assert told["unknown"]["health.is_licensed"] == "the server does not tell"
@@ -84,8 +84,8 @@ async def test_the_newest_sample_is_shown_with_age_units_and_reasons(api: Api) -
         assert told["unknown"][path_of_null] == "the server does not tell"
     assert not {"stats.cpu_count", "version", "stats"} & told["unknown"].keys()
     assert told["units"]["cpuPercent"].startswith("percent")
-    old = api.world.parts.clock.now() - timedelta(minutes=10)
-    api.world.parts.samples.put(measured(api, at=old))
+    old = api.world.services.clock.now() - timedelta(minutes=10)
+    api.world.services.samples.put(measured(api, at=old))
     told = (await api.call("GET", path)).json
     assert (told["fresh"], told["ageSeconds"]) == (False, 600.0)
     assert (await api.call("GET", "/api/v1/workers/nobody/telemetry")).status == 404
@@ -95,10 +95,10 @@ async def test_the_newest_sample_is_shown_with_age_units_and_reasons(api: Api) -
 async def test_seed_003_gets_all_its_keys(api: Api) -> None:
     """All 16 keys of system_info, the health as CML names it, the licence by the right rule."""
     await api.world.make("Worker", "w", {"machine": MACHINE})
-    await api.world.parts.fresh()
+    await api.world.services.fresh()
     path = "/api/internal/workers/w/cml-data"
     assert (await api.call("GET", path, role="internal")).json["system_info"] is None
-    api.world.parts.samples.put(measured(api))
+    api.world.services.samples.put(measured(api))
     told = (await api.call("GET", path, role="internal")).json
     info = told["system_info"]
     assert set(info) == SEED_KEYS
@@ -116,8 +116,8 @@ async def test_seed_003_gets_all_its_keys(api: Api) -> None:
 async def test_a_part_that_failed_is_null_with_its_reason(api: Api) -> None:
     """One failing call leaves the others' data."""
     await api.world.make("Worker", "w", {"machine": MACHINE})
-    await api.world.parts.fresh()
-    api.world.parts.samples.put(measured(api, stats=None, gaps={"stats": "Temporary: 500"}))
+    await api.world.services.fresh()
+    api.world.services.samples.put(measured(api, stats=None, gaps={"stats": "Temporary: 500"}))
     told = (await api.call("GET", "/api/internal/workers/w/cml-data", role="internal")).json
     assert told["system_info"] is None
     assert told["unknown"]["stats"] == "Temporary: 500"
@@ -128,17 +128,17 @@ async def test_a_part_that_failed_is_null_with_its_reason(api: Api) -> None:
 async def test_numbers_carry_source_age_and_freshness(api: Api) -> None:
     """CloudWatch stands in when CML has nothing, and is named; unknown says why."""
     await api.world.make("Worker", "w", {"machine": MACHINE})
-    await api.world.parts.fresh()
-    now = api.world.parts.clock.now()
+    await api.world.services.fresh()
+    now = api.world.services.clock.now()
     path = "/api/v1/workers/w/telemetry"
     point = ProviderPoint(at=now - timedelta(minutes=6), seconds=300, cpu_percent=33.0)
-    api.world.parts.samples.put_points(Key("Worker", "default", "w"), [point])
+    api.world.services.samples.put_points(Key("Worker", "default", "w"), [point])
     told = (await api.call("GET", path)).json["numbers"]
     assert (told["cpu"]["value"], told["cpu"]["source"], told["cpu"]["fresh"]) == (
         33.0, "cloudwatch", True,
     )  # fmt: skip
     assert "no sample here" in told["memory"]["reason"]
-    api.world.parts.samples.put(measured(api))
+    api.world.services.samples.put(measured(api))
     told = (await api.call("GET", path)).json["numbers"]
     assert (told["cpu"]["source"], told["cpu"]["value"]) == ("cml", 0.5)
     assert (told["memory"]["value"], told["disk"]["value"]) == (55.0, 60.0)
@@ -152,14 +152,14 @@ async def test_numbers_carry_source_age_and_freshness(api: Api) -> None:
 async def test_series_are_bounded_and_odd_questions_refused(api: Api) -> None:
     """At most a thousand points whatever is asked; names, instants and workers are checked."""
     await api.world.make("Worker", "w", {"machine": MACHINE})
-    now = api.world.parts.clock.now()
+    now = api.world.services.clock.now()
     rows = [
         SeriesRow("default/w", tier.step, at, series.pack(series.single({"cpu": float(n % 100)})))
         for tier in series.TIERS
         for n in range(tier.slots)
         for at in [series.bucket_start(now - timedelta(seconds=n * tier.step), tier.step)]
     ]
-    await api.world.parts.objects.store.merge_series(rows)
+    await api.world.services.objects.store.merge_series(rows)
     path = "/api/v1/workers/w/series"
     for since, step in (("6h", 60), ("3d", 600), ("35d", 3600), ("1w", 3600)):
         told = (await api.call("GET", f"{path}?metric=cpu&since={since}")).json
@@ -179,13 +179,15 @@ async def test_series_are_bounded_and_odd_questions_refused(api: Api) -> None:
 async def test_raised_alerts_are_listed_and_explained_with_their_fix(api: Api) -> None:
     """The gravest first, with cause, command and fix, in the list and in explain."""
     made = await api.world.make("Worker", "w", {"machine": MACHINE})
-    now, facts = api.world.parts.clock.now(), ()
+    now, facts = api.world.services.clock.now(), ()
     for name in ("CpuHigh", "Silent", "MemoryHigh"):
         status = "False" if name == "MemoryHigh" else "True"
         facts = conditions.put(facts, name, status, "Because", f"{name} it is", now=now)
     status_ = msgspec.structs.replace(made.status, conditions=facts)
     cause = Cause("tester", now)
-    await api.world.parts.objects.save(msgspec.structs.replace(made, status=status_), cause=cause)
+    await api.world.services.objects.save(
+        msgspec.structs.replace(made, status=status_), cause=cause
+    )
     rows = (await api.call("GET", "/api/v1/fleet/alerts")).json["items"]
     assert [each["condition"] for each in rows] == ["Silent", "CpuHigh"]
     assert rows[1]["command"] == "labfleet top worker w --since 6h"
@@ -197,7 +199,7 @@ async def test_raised_alerts_are_listed_and_explained_with_their_fix(api: Api) -
 @pytest.mark.asyncio
 async def test_alerts_of_pools_regions_and_licences_stand_beside_the_workers(api: Api) -> None:
     """One list says what asks for somebody, and a leak is said once, by its record."""
-    now, cause = api.world.parts.clock.now(), Cause("tester", api.world.parts.clock.now())
+    now, cause = api.world.services.clock.now(), Cause("tester", api.world.services.clock.now())
 
     def fact(name: str, status: str) -> tuple[conditions.Condition, ...]:
         return conditions.put((), name, status, "Because", f"{name} it is", now=now)
@@ -212,7 +214,7 @@ async def test_alerts_of_pools_regions_and_licences_stand_beside_the_workers(api
         spec=RegionSpec(),
         status=RegionStatus(conditions=fact("Scanned", "False")),
     )
-    save = api.world.parts.objects.save
+    save = api.world.services.objects.save
     await save(msgspec.structs.replace(worker, status=lost), cause=cause)
     await save(leak, cause=cause)
     await save(region, cause=cause)
@@ -222,7 +224,7 @@ async def test_alerts_of_pools_regions_and_licences_stand_beside_the_workers(api
     assert told["leak/l-1"]["fix"].endswith("labfleet resolve leak/l-1")
     assert told["leak/l-1"]["worker"] is None
     older = msgspec.structs.replace(leak.spec, worker_uid="of one before")
-    stored = (await api.world.parts.objects.get(Leak, "l-1", "default")) or leak
+    stored = (await api.world.services.objects.get(Leak, "l-1", "default")) or leak
     await save(msgspec.structs.replace(stored, spec=older), cause=cause)
     rows = (await api.call("GET", "/api/v1/fleet/alerts")).json["items"]
     assert "worker/w" in {each["object"] for each in rows}
@@ -236,10 +238,10 @@ async def test_a_list_of_the_fleet_says_what_it_left_out(
     """Nobody takes the first thousand for all: each of the three lists counts the rest."""
     for name in ("w1", "w2", "w3"):
         made = await api.world.make("Worker", name, {"machine": MACHINE})
-        now = api.world.parts.clock.now()
+        now = api.world.services.clock.now()
         facts = conditions.put((), "Silent", "True", "Because", "it is", now=now)
         status = msgspec.structs.replace(made.status, conditions=facts)
-        save = api.world.parts.objects.save
+        save = api.world.services.objects.save
         await save(msgspec.structs.replace(made, status=status), cause=Cause("tester", now))
     monkeypatch.setattr(telemetry, "LISTED", 2)
     monkeypatch.setattr(idle, "LISTED", 2)

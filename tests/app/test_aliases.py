@@ -1,4 +1,4 @@
-"""The seeds' environment variables: each is read or explained, and none is forgotten."""
+"""The compatible environment variables: each is read or explained, and none is forgotten."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_VARIABLES = frozenset(_OTHERS.split())
 
 @pytest.fixture
 def named() -> set[str]:
-    """What seeds 001 and 002 write like a variable."""
+    """What upstream 001 and 002 write like a variable."""
     if not SEEDS.is_dir():
         pytest.skip(f"LOUD: no seeds in {SEEDS}; the list of variables is not compared")
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""The real clock, dice and secrets."""
+"""The real clock, random numbers and secrets."""
 
 from __future__ import annotations
 

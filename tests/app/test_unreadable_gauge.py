@@ -19,7 +19,7 @@ from labfleet.resources.meta import Key
 async def test_objects_that_cannot_be_read_are_counted_by_kind() -> None:
     """labfleet_unreadable_objects is 0 for each kind until a row of it is quarantined."""
     async with opened() as world:
-        metrics, cache = Metrics(), world.parts.cache
+        metrics, cache = Metrics(), world.services.cache
         add_gauges(metrics, cache, [])
 
         def of(kind: str) -> str:

@@ -53,7 +53,7 @@ class BugWorld(controllers.World):
         """Make a pool and, once, its template."""
         if not any(each.name == template for each in self.cache.all(Template)):
             await self.make("Template", template, {"machine": self.machine()})
-            await self.parts.fresh()
+            await self.services.fresh()
         return await self.make("Pool", name, {"template": template, **spec})
 
     def facts(self, **more: Any) -> dict[str, Any]:

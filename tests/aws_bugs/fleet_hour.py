@@ -54,12 +54,12 @@ async def hour(workers: int = 300, seed: int = 1) -> Told:
     began = time.process_time()
     async with bugs(seed=seed) as w:
         w.cloud.config(buckets="aws", jitter=0.3, shuffled=True)
-        weather(w)
+        server_conditions(w)
         await w.start()
         await w.make("Settings", "fleet", {"monitoring": {"cloudwatch": True}})
         machine = {"amiId": None, "amiNamePattern": "cisco-cml2.9*"}
         await w.make("Template", "metal", {"machine": w.machine(**machine)})
-        await w.parts.fresh()
+        await w.services.fresh()
         for number in range(workers):
             await w.make("Worker", f"w{number}", {"template": "metal"})
         loop = asyncio.get_running_loop()
@@ -98,7 +98,7 @@ START_SECONDS = 1000.0
 IMAGE = "cisco-cml2.9.1-lab"
 
 
-def weather(w: BugWorld) -> None:
+def server_conditions(w: BugWorld) -> None:
     """Let every kind of trouble that AWS itself makes come for a while."""
     begin = START.timestamp()
 
@@ -129,7 +129,7 @@ def weather(w: BugWorld) -> None:
 
 async def console(w: BugWorld, told: Told) -> None:
     """Play people at the console, another tool, and AWS itself."""
-    dice = w.dice.stream("console")
+    rng = w.rng.stream("console")
     verbs: list[tuple[str, dict[str, Any]]] = [
         ("stop", {}), ("terminate", {}), ("impair", {}), ("recover", {}),
         ("schedule", {"code": "instance-retirement"}), ("untag", {"keys": ["Name"]}),
@@ -139,15 +139,15 @@ async def console(w: BugWorld, told: Told) -> None:
     while at < 55 * MINUTE:
         await w.clock.sleep(max(0.0, START_SECONDS + at - w.clock.monotonic()))
         running = [each for each in w.cloud.instances() if each["state"] == "running"]
-        verb, fields = verbs[int(dice.random() * len(verbs))]
+        verb, fields = verbs[int(rng.random() * len(verbs))]
         if running:
-            chosen = running[int(dice.random() * len(running))]
+            chosen = running[int(rng.random() * len(running))]
             try:
                 w.cloud.hand(verb, chosen["id"], **fields)
             except AssertionError:
                 verb = f"{verb} refused"
             told.hands[verb] = told.hands.get(verb, 0) + 1
-        at += 20 + dice.random() * 40
+        at += 20 + rng.random() * 40
     w.cloud.config(zones_down=["us-east-1a"])
     await w.clock.sleep(2 * MINUTE)
     w.cloud.config(zones_down=[])
@@ -197,7 +197,7 @@ async def until(w: BugWorld, holds: Any, *, minutes: float) -> None:
 
 
 async def end(w: BugWorld) -> None:
-    """Let the weather clear, ask everything to go, and give it the time that metal takes."""
+    """Let the server conditions clear, ask everything to go, and give it the time that metal takes."""
     w.cloud.sky.rules.clear()
     w.cloud.config(zones_down=[], lags={"instance": 0.0, "tags": 0.0})
     for each in w.cache.all(Worker):

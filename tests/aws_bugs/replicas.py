@@ -26,7 +26,7 @@ from labfleet.engine.election import Election
 from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 
 LEASE = 30.0
 
@@ -55,11 +55,11 @@ class Replica(Process):
         store: Any = Gate(world.store, self)
         self.cache = Cache(store)
         assembly.prepare(self.cache)
-        self.parts = Parts(Objects(store), self.cache, world.clock, world.ids)
+        self.services = ServiceContext(Objects(store), self.cache, world.clock, world.ids)
         watched: Any = PatientStore(world.store, self)
         self._spawn(Feed(watched, self.cache, world.clock, relist=self.relist).run())
         await self.cache.ready()
-        maker = assembly.Assembly(world.dice, self.parts, self)
+        maker = assembly.Assembly(world.rng, self.services, self)
         for role in assembly.ROLES:
             election = Election(store, role, f"{self.name}/{role}", seconds=LEASE)
             self.elections[role] = election
@@ -75,7 +75,7 @@ class Replica(Process):
                 each._concurrency = min(each._concurrency, 4)  # for the sake of speed
             self.controllers |= {each.name: each for each in made}
             roles = [Role(each.name, each.run, leads=True, stop=each.stop) for each in made]
-            kept = Supervisor(roles, rng=world.dice, leadership=election.leadership)
+            kept = Supervisor(roles, rng=world.rng, leadership=election.leadership)
             self._spawn(election.run())
             self._spawn(kept.run())
 
@@ -85,7 +85,7 @@ class Replica(Process):
         hosts: Any = HostGate(world.hosts, self)
         return Context(
             installation=world.installation,
-            objects=self.parts.objects,
+            objects=self.services.objects,
             cache=self.cache,
             clock=world.clock,
             ids=world.ids,

@@ -24,7 +24,7 @@ async def rule_on(w: BugWorld, **over: Any) -> None:
     wanted = {
         "enabled": True, "timeoutMinutes": 20, "snoozeMinutes": 0, "warnMinutes": 2, **over,
     }  # fmt: skip
-    await settings_verbs.change(w.parts, ADMIN, {f"idle.{key}": wanted[key] for key in wanted})
+    await settings_verbs.change(w.services, ADMIN, {f"idle.{key}": wanted[key] for key in wanted})
 
 
 async def up(w: BugWorld, **over: Any) -> None:
@@ -99,17 +99,17 @@ async def _no_login(w: BugWorld) -> None:
 
 async def _no_metrics(w: BugWorld) -> None:
     w.cloud.config(cloudwatch={"absent": ["*"]})
-    await settings_verbs.change(w.parts, ADMIN, {"monitoring.cloudwatch": True})
+    await settings_verbs.change(w.services, ADMIN, {"monitoring.cloudwatch": True})
 
 
 async def _late_metrics(w: BugWorld) -> None:
     w.cloud.config(cloudwatch={"late": 7200.0})
-    await settings_verbs.change(w.parts, ADMIN, {"monitoring.cloudwatch": True})
+    await settings_verbs.change(w.services, ADMIN, {"monitoring.cloudwatch": True})
 
 
 async def _no_metrics_call(w: BugWorld) -> None:
     w.cloud.rule("throttling", service="monitoring", action="GetMetricData")
-    await settings_verbs.change(w.parts, ADMIN, {"monitoring.cloudwatch": True})
+    await settings_verbs.change(w.services, ADMIN, {"monitoring.cloudwatch": True})
 
 
 async def _failing(w: BugWorld, *calls: str) -> None:
@@ -230,7 +230,7 @@ def test_29_traffic_is_bytes_a_second_and_nothing_else(each_way: float, busy: bo
 
     async def story() -> None:
         async with bugs() as w:
-            await settings_verbs.change(w.parts, ADMIN, {"monitoring.cloudwatch": True})
+            await settings_verbs.change(w.services, ADMIN, {"monitoring.cloudwatch": True})
             await up(w)
             [found] = w.cloud.instances("w1")
             w.cloud.hand("load", found["id"], network_in=each_way, network_out=each_way)

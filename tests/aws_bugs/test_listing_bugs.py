@@ -121,7 +121,7 @@ def test_12_a_restart_that_sees_nothing_stops_and_ends_nothing() -> None:
     async def story() -> None:
         async with bugs() as w:
             await w.start()
-            await settings_verbs.change(w.parts, ADMIN, {
+            await settings_verbs.change(w.services, ADMIN, {
                 "idle.enabled": True, "idle.timeoutMinutes": 5, "idle.snoozeMinutes": 0,
                 "idle.warnMinutes": 0,
             })  # fmt: skip
@@ -132,7 +132,7 @@ def test_12_a_restart_that_sees_nothing_stops_and_ends_nothing() -> None:
                 "capacity": ROOM,
             }
             await w.make("Template", "metal", {"machine": made})
-            await w.parts.fresh()
+            await w.services.fresh()
             await w.definition(defaultDurationMinutes=600, maxDurationMinutes=700)
             await w.pool(scaling={"minWorkers": 0, "maxWorkers": 5})
             for number in range(4):

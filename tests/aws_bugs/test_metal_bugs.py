@@ -154,7 +154,7 @@ async def draining(w: BugWorld, *, runs: int = 10, **drain: Any) -> None:
     await w.session()
     await w.until(w.in_phase("s1", "RUNNING"))
     w.hosts.node_stop = 1e9
-    await verbs.drain(w.parts, ADMIN, "w1", "default", reason="maintenance", **drain)
+    await verbs.drain(w.services, ADMIN, "w1", "default", reason="maintenance", **drain)
     await w.until(w.in_phase("w1", "DRAINING"))
 
 
@@ -199,20 +199,20 @@ def test_41_a_person_extends_cancels_or_forces_a_drain(choice: str) -> None:
             await draining(w, runs=runs, deadline=w.clock.now() + timedelta(minutes=15))
             if choice == "extend":
                 later = w.clock.now() + timedelta(hours=2)
-                await verbs.change_drain(w.parts, ADMIN, "w1", "default", deadline=later)
+                await verbs.change_drain(w.services, ADMIN, "w1", "default", deadline=later)
                 await w.let_pass(30 * MINUTE)
                 drained = conditions.find(w.get_worker().status.conditions, "Drained")
                 assert drained is not None
                 assert drained.reason == "SessionsRunning"
                 assert not conditions.is_true(w.get_worker().status.conditions, "PhaseStuck")
             elif choice == "cancel":
-                await verbs.cancel_drain(w.parts, ADMIN, "w1", "default")
+                await verbs.cancel_drain(w.services, ADMIN, "w1", "default")
                 await w.until(w.in_phase("w1", "ACTIVE"))
                 assert blockers(w) == []
                 assert w.phase("s1") == "RUNNING"
             else:
                 w.hosts.node_stop = 15.0
-                await verbs.change_drain(w.parts, ADMIN, "w1", "default", force=True)
+                await verbs.change_drain(w.services, ADMIN, "w1", "default", force=True)
                 await w.until(w.ended, hours=0.5)
                 await w.until(
                     lambda: conditions.is_true(w.get_worker().status.conditions, "Drained")

@@ -363,7 +363,7 @@ def test_35_a_tool_that_ends_the_fleet_each_day_does_not_get_a_new_one_each_time
                 assert w.cloud.calls("RunInstances") - launched <= 3, day
                 lost = [each for each in w.cache.all(Worker) if each.status.phase == "FAILED"]
                 assert all("UserInitiated" in str(each.status.conditions) for each in lost)
-                await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", paused=False)
+                await settings_verbs.pause_pool(w.services, ADMIN, "p1", "default", paused=False)
             w.check()
 
     play(story)

@@ -11,7 +11,7 @@ from virtual_time import play
 
 from labfleet.resources import conditions
 from labfleet.resources.worker import Worker
-from labfleet.service.core.parts import Refused
+from labfleet.service.core.service_context import Refused
 
 
 def owned(w: BugWorld) -> list[str]:

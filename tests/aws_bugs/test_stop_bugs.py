@@ -21,7 +21,7 @@ async def rule_on(w: BugWorld, **over: Any) -> None:
     wanted = {
         "enabled": True, "timeoutMinutes": 20, "snoozeMinutes": 0, "warnMinutes": 2, **over,
     }  # fmt: skip
-    await settings_verbs.change(w.parts, ADMIN, {f"idle.{key}": wanted[key] for key in wanted})
+    await settings_verbs.change(w.services, ADMIN, {f"idle.{key}": wanted[key] for key in wanted})
 
 
 def watched(w: BugWorld) -> dict[str, Any]:
@@ -43,12 +43,12 @@ def test_7_a_pool_launches_nothing_for_the_worker_that_it_stopped() -> None:
             await w.start()
             await rule_on(w)
             await w.make("Template", "metal", {"machine": watched(w)})
-            await w.parts.fresh()
+            await w.services.fresh()
             scaling = {"minWorkers": 2, "maxWorkers": 2, "emptySeconds": 86_400}
             await w.pool(scaling=scaling)
             await w.until(lambda: phases(w) == ["READY", "READY"])
             less = {"spec": {"scaling": {**scaling, "minWorkers": 1}}}
-            await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", less, namespace="default")
+            await objects.patch(w.services, ADMIN, KINDS["Pool"], "p1", less, namespace="default")
             await w.until(lambda: phases(w) == ["READY", "STOPPED"])
             await w.let_pass(2 * 3600)
             assert phases(w) == ["READY", "STOPPED"]

@@ -58,7 +58,7 @@ class Witness:
 
     async def launch(self, request: Any) -> Any:
         """Note the token if the store holds it as an open launch now."""
-        stored = await self.world.parts.objects.get(Worker, request.worker, "default")
+        stored = await self.world.services.objects.get(Worker, request.worker, "default")
         effect = None if stored is None else stored.status.effect
         if effect is not None and effect.kind == "launch":
             self.intents.append(effect.parameters["token"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aws_simulator import control, faults, hand, invariants, journal, machine, settings
+from aws_simulator import control, faults, invariants, journal, machine, outside_acts, settings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "aws-simulator.md"
 WORDS = set(re.findall(r"`([A-Za-z_.*\-/]+)`", PAGE.read_text()))
@@ -21,9 +21,9 @@ def names(kind):
     "known",
     [
         {path for _, path in control.ROUTES},
-        set(hand.VERBS),
-        set(hand.EVENT_CODES),
-        set(hand.CHECK_WORDS),
+        set(outside_acts.VERBS),
+        set(outside_acts.EVENT_CODES),
+        set(outside_acts.CHECK_WORDS),
         faults.KINDS,
         names(faults.Rule) - {"fault", "id", "fired"},
         set(machine.FATES),

@@ -14,7 +14,7 @@ FAULTS = ("throttle", "drop_after", "drop_before", "truncated", "internal", "emp
 CALLERS, STEPS = 8, 30
 
 
-def launch(fake, client, token, dice):
+def launch(fake, client, token, rng):
     """Launch one instance with its owner tag."""
     reply = client.run_instances(
         ImageId=fake.image,
@@ -22,18 +22,18 @@ def launch(fake, client, token, dice):
         MinCount=1,
         MaxCount=1,
         ClientToken=token,
-        SubnetId=dice.choice(fake.subnets[:4]),
+        SubnetId=rng.choice(fake.subnets[:4]),
         TagSpecifications=[{"ResourceType": "instance", "Tags": [OWNER]}],
     )
     return reply["Instances"][0]["InstanceId"]
 
 
-def step(fake, client, ids, token, dice):
+def step(fake, client, ids, token, rng):
     """Do one thing of a caller's day."""
-    if not ids or dice.random() < 0.35:
-        ids.append(launch(fake, client, token, dice))
+    if not ids or rng.random() < 0.35:
+        ids.append(launch(fake, client, token, rng))
         return
-    one = dice.choice(ids)
+    one = rng.choice(ids)
     tags = [{"Key": "k", "Value": token}]
     deeds = (
         lambda: client.stop_instances(InstanceIds=[one]),
@@ -42,19 +42,19 @@ def step(fake, client, ids, token, dice):
         lambda: client.create_tags(Resources=[one], Tags=tags),
         lambda: client.describe_instances(Filters=[{"Name": "tag:k", "Values": ["*"]}]),
         lambda: client.describe_instance_status(IncludeAllInstances=True),
-        lambda: fake.hand(dice.choice(["stop", "impair", "interrupt", "fail"]), one),
+        lambda: fake.hand(rng.choice(["stop", "impair", "interrupt", "fail"]), one),
         lambda: fake.ask("POST", "snapshot", {"name": "s"}),
         lambda: fake.advance(20),
     )
-    dice.choice(deeds)()
+    rng.choice(deeds)()
 
 
 def day(fake, number):
     """Let one caller act; refusals and lost replies are part of it."""
-    dice, client, ids = random.Random(number), fake.client(attempts=2), []
+    rng, client, ids = random.Random(number), fake.client(attempts=2), []
     for count in range(STEPS):
         try:
-            step(fake, client, ids, f"{number}-{count}", dice)
+            step(fake, client, ids, f"{number}-{count}", rng)
         except (ClientError, BotoCoreError, ResponseParserError, ControlError):
             continue
 

@@ -15,11 +15,11 @@ def test_a_rule_matches_by_globs_and_counts_down():
     rules = [
         parse_rule({"fault": "capacity", "action": "Run*", "match": {"Sub*": "s-a"}, "times": 1}, 1)
     ]
-    dice = random.Random(1)
+    rng = random.Random(1)
 
     def fires(action, subnet):
         return (
-            choose(rules, dice, service="ec2", action=action, region="r", form={"SubnetId": subnet})
+            choose(rules, rng, service="ec2", action=action, region="r", form={"SubnetId": subnet})
             is not None
         )
 
@@ -33,10 +33,10 @@ def test_chances_follow_the_seed():
     """The same seed makes the same requests fail."""
 
     def run(seed):
-        dice = random.Random(seed)
+        rng = random.Random(seed)
         rules = [parse_rule({"fault": "throttle", "p": 0.3}, 1)]
         return [
-            choose(rules, dice, service="ec2", action="X", region="r", form={}) is not None
+            choose(rules, rng, service="ec2", action="X", region="r", form={}) is not None
             for _ in range(50)
         ]
 

@@ -43,7 +43,7 @@ def test_a_snapshot_brings_the_whole_state_back(fake, ec2, launch, state_of):
 
 
 def test_what_follows_a_restored_snapshot_is_the_same(fake, launch):
-    """The dice and the ids go back too: the next launch is the same launch again."""
+    """The random numbers and the ids go back too: the next launch is the same launch again."""
     fake.ask("POST", "snapshot", {"name": "x"})
     first = launch()
     fake.ask("POST", "restore", {"name": "x"})

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import pytest
 
 from labfleet.cli import main
-from labfleet.cli.kit import ground
+from labfleet.cli.kit import environment
 from labfleet.resources import kinds
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -51,7 +51,7 @@ class Stub:
     on_stream_end: Any = None
     paused: str = ""
 
-    def put(self, kind: str, name: str, **parts: Any) -> dict[str, Any]:
+    def put(self, kind: str, name: str, **services: Any) -> dict[str, Any]:
         """Keep an object as the server would."""
         self.revision += 1
         obj = {
@@ -61,14 +61,14 @@ class Stub:
                 "name": name,
                 "namespace": "default",
                 "uid": f"uid-{name}",
-                "labels": parts.pop("labels", {}),
+                "labels": services.pop("labels", {}),
                 "annotations": {},
                 "generation": 1,
                 "resourceVersion": str(self.revision),
                 "creationTimestamp": "2026-11-27T11:00:00Z",
             },
-            "spec": parts.pop("spec", {}),
-            "status": parts.pop("status", {}),
+            "spec": services.pop("spec", {}),
+            "status": services.pop("status", {}),
         }
         self.objects[(kind, name)] = obj
         return obj
@@ -134,7 +134,7 @@ class Stub:
             return 200, obj
         return 200, obj
 
-    def _tokens(self, ask: Seen, parts: list[str]) -> tuple[int, Any]:
+    def _tokens(self, ask: Seen, services: list[str]) -> tuple[int, Any]:
         row = {"id": "t1", "role": "user", "owner": "ada", "created": "2026-11-27T11:00:00Z",
                "expires": None, "revoked": None}  # fmt: skip
         if ask.method == "POST":
@@ -260,13 +260,13 @@ def run(stub, capsys, monkeypatch, tmp_path):
                 sleep(seconds)
 
         keys = iter(f"key-{number}" for number in range(1000))
-        base = ground.Ground(
+        base = environment.CommandEnvironment(
             env={"LABFLEET_URL": stub.url, "LABFLEET_TOKEN": TOKEN, **(env or {})},
             home=tmp_path / "home",
             now=lambda: NOW,
             monotonic=lambda: elapsed[0],
             sleep=rest,
-            dice=lambda: 0.5,
+            rng=lambda: 0.5,
             key=lambda: next(keys),
             terminal_in=lambda: tty,
             terminal_out=lambda: out_tty,

@@ -99,6 +99,7 @@ def test_the_extra_declares_what_is_looked_for():
     named = {
         re.split(r"[\[<>=]", each)[0] for each in project["optional-dependencies"]["simulators"]
     }
+    # private _OF_SIMULATORS: the table that the sentence is made of must name the whole extra
     assert {each for names in entry._OF_SIMULATORS.values() for each in names} == {
         each.replace("-", "_") for each in named
     }

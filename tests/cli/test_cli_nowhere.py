@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from labfleet.cli.kit import words
+from labfleet.cli.kit import human_units
 
 FULL = "/dev/full"
 
@@ -60,4 +60,4 @@ def test_an_address_that_is_none_is_a_usage_error(url: str):
 def test_a_span_longer_than_any_calendar_is_refused(text: str):
     """What no instant can be moved by is no duration."""
     with pytest.raises(ValueError, match="hundred years"):
-        words.duration(text)
+        human_units.duration(text)

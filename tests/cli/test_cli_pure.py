@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labfleet.cli.commands import waiting, watching
-from labfleet.cli.kit import exits, paths, sse, targets, words, yamltext
+from labfleet.cli.kit import exits, human_units, paths, sse, targets, yamltext
 from labfleet.resources import documents
 from labfleet.resources.kinds import KINDS
 
@@ -26,33 +26,33 @@ OBJ = {
 )
 def test_durations_carry_units(text, seconds):
     """A duration is a number with a unit, or several of them."""
-    assert words.duration(text) == seconds
+    assert human_units.duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "-5m", "5 m", "1e3s", "x"])
 def test_durations_without_unit_are_refused(text):
     """A bare number could mean two things and is refused."""
     with pytest.raises(ValueError, match="write 90s"):
-        words.duration(text)
+        human_units.duration(text)
 
 
 def test_instants_are_shown_absolute_and_relative():
     """A time says when it is and how far away."""
-    assert words.when("2026-11-27T12:25:00Z", NOW) == "2026-11-27 12:25:00Z (in 25m)"
-    assert words.when("2026-11-27T13:00:00+02:00", NOW) == "2026-11-27 11:00:00Z (1h ago)"
-    assert words.when(None, NOW) == "-"
+    assert human_units.when("2026-11-27T12:25:00Z", NOW) == "2026-11-27 12:25:00Z (in 25m)"
+    assert human_units.when("2026-11-27T13:00:00+02:00", NOW) == "2026-11-27 11:00:00Z (1h ago)"
+    assert human_units.when(None, NOW) == "-"
 
 
 def test_amounts_carry_their_units():
     """A number of a dimension never stands without its unit."""
-    assert words.amount("cpu_milli", 14000) == "14 CPU"
-    assert words.amount("memoryMib", 53248) == "52GiB memory"
-    assert words.amount("network_kbps", 100000) == "100 Mbit/s"
+    assert human_units.amount("cpu_milli", 14000) == "14 CPU"
+    assert human_units.amount("memoryMib", 53248) == "52GiB memory"
+    assert human_units.amount("network_kbps", 100000) == "100 Mbit/s"
 
 
 def test_cells_hold_no_control_characters():
     """A title of somebody cannot move the cursor or paint the terminal."""
-    assert "\x1b" not in words.plain("a\x1b[31mb")
+    assert "\x1b" not in human_units.plain("a\x1b[31mb")
 
 
 @pytest.mark.parametrize(

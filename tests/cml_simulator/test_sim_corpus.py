@@ -131,7 +131,7 @@ def test_labs_with_unknown_definitions_warn_or_are_refused(wide, box, labs):
     """Each unknown definition is named: as a warning, or in a 400, by the rule."""
     seen = 0
     for each in (wide, box):
-        each.server.shelf.removed |= {"iosv", "alpine", "ubuntu"}
+        each.server.definition_store.removed |= {"iosv", "alpine", "ubuntu"}
     for name, text in list(labs.items())[::4]:
         made = wide.import_text(text)
         unknown = [w for w in made["warnings"] or [] if w.startswith("Node definition")]

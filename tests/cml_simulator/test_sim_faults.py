@@ -128,7 +128,7 @@ async def test_journal_knows_every_request(wire):
 
 @pytest.mark.asyncio
 async def test_fleet_wide_rules_hit_every_server(wire):
-    """A rule without a server is the weather of all; it can be cleared."""
+    """A rule without a server is the server conditions of all; it can be cleared."""
     wire.box.control("POST", "/faults", {"kind": "502", "times": None}, want=201)
     assert (await wire.send("GET", "/authok"))[0]["status"] == 502
     assert wire.box.control("GET", "/faults")[0]["hits"] == 1

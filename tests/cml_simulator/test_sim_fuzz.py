@@ -12,8 +12,8 @@ from cml_simulator.core import fleet as fleets
 from cml_simulator.core import snapshots
 from cml_simulator.core.fleet import Fleet
 from cml_simulator.core.profile import RELEASES, Rules, release
-from cml_simulator.core.weather import Weather
-from cml_simulator.core.world import set_weather
+from cml_simulator.core.server_conditions import ServerConditions
+from cml_simulator.core.world import set_conditions
 from cml_simulator.routes import control, dispatch
 from cml_simulator.routes.web import Request
 
@@ -286,7 +286,7 @@ def test_every_page_reads_in_any_weather(data):
     minor = data.draw(st.sampled_from(list(RELEASES)))
     here = stage(minor)
     here.reset()
-    weather = Weather(
+    server_conditions = ServerConditions(
         ready=data.draw(st.sampled_from([None, False])),
         core_connected=data.draw(st.booleans()),
         compute_missing=data.draw(st.booleans()),
@@ -298,9 +298,9 @@ def test_every_page_reads_in_any_weather(data):
         ghosts=data.draw(st.booleans()),
         compliant=data.draw(st.booleans()),
     )
-    set_weather(here.server, weather, here.now)
+    set_conditions(here.server, server_conditions, here.now)
     # A skewed clock ages the token; what is asked here is how pages look.
-    set_weather(here.server, replace(weather, clock_skew=0.0), here.now)
+    set_conditions(here.server, replace(server_conditions, clock_skew=0.0), here.now)
     for route in dispatch.TABLES[minor].routes:
         if route.method == "GET":
             names = here.names()
@@ -310,7 +310,7 @@ def test_every_page_reads_in_any_weather(data):
             ]
             reply = here.send("GET", "/".join(parts))
             check(reply, (route.template, reply.body[:300]))
-    set_weather(here.server, Weather(), here.now)
+    set_conditions(here.server, ServerConditions(), here.now)
 
 
 @SMALL

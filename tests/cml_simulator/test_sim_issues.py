@@ -1,6 +1,6 @@
 """Issues of facts/cml-issues.md that a simulator can show: the wrong behaviour and the right.
 
-Where a server's fault is meant, it is off by default and a rule, a fault or the weather turns it on;
+Where a server's fault is meant, it is off by default and a rule, a fault or the server conditions turns it on;
 the test sees both. Client-side rows (F2 to F4, F8 to F11, F13, F15, F17, F20, F25, F29, F32, F34,
 F36, F37) belong to the adapter; F26 to F28, F30 and F43 to the cloud.
 """
@@ -12,7 +12,7 @@ import pytest
 from cml_simulator.core.profile import Machine, Rules, release
 
 
-def weather(box, **changes):
+def server_conditions(box, **changes):
     return box.control("PATCH", f"/servers/{box.server.id}/weather", changes)
 
 
@@ -45,7 +45,7 @@ def test_f1_converged_too_early(make_box, topo, early):
 def test_f5_ids_that_the_topology_lacks(box, topo, ghosts):
     """F5: states and statistics can name elements that the topology does not have."""
     lab = lab_of(box, topo({"id": "a"}))
-    weather(box, ghosts=ghosts)
+    server_conditions(box, ghosts=ghosts)
     known = {node["id"] for node in box.get(f"/labs/{lab}/topology")["nodes"]}
     seen = set(box.get(f"/labs/{lab}/lab_element_state")["nodes"])
     figures = set(box.get(f"/labs/{lab}/simulation_stats")["nodes"])
@@ -158,7 +158,7 @@ def test_f31_broken_yaml(make_box, status):
 
 def test_f33_a_dead_controller(box, topo):
     """F33: health says that the core is not connected; nothing starts."""
-    weather(box, core_connected=False)
+    server_conditions(box, core_connected=False)
     health = box.get("/system_health")
     assert (health["valid"], health["controller"]["core_connected"]) == (False, False)
     assert box.get("/system_information")["ready"] is False
@@ -261,7 +261,7 @@ def test_f45_a_full_disk(make_box, topo, full):
     node = next(iter(box.server.nodes))
     box.ask("PUT", f"/labs/{lab}/stop", want=204)
     box.clock.forward(5)
-    weather(box, disk_full=full)
+    server_conditions(box, disk_full=full)
     compute = next(iter(box.get("/system_health")["computes"].values()))
     assert compute["disk_overload"] is full
     assert box.send("PUT", f"/labs/{lab}/nodes/{node}/clone_image").status == (409 if full else 200)

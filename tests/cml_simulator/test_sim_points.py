@@ -13,7 +13,7 @@ from cml_simulator.core.profile import Machine, Rules
 MIB = 1024 * 1024
 
 
-def weather(box, **changes):
+def server_conditions(box, **changes):
     return box.control("PATCH", f"/servers/{box.server.id}/weather", changes)
 
 
@@ -117,12 +117,12 @@ def test_point_5_priority_of_2_10(make_box, topo):
     from cml_simulator.core.profile import release
 
     box = make_box(profile=release("2.10"))
-    weather(box, ready=False)
+    server_conditions(box, ready=False)
     lab = lab_of(box, topo(*({"id": f"n{n}"} for n in range(6))), start=False)
     last = list(box.server.nodes)[-1]
     box.ask("PATCH", f"/labs/{lab}/nodes/{last}", {"priority": 9})
     box.ask("PUT", f"/labs/{lab}/start", want=204)
-    weather(box, ready=None)
+    server_conditions(box, ready=None)
     assert last in box.server.active
 
 
@@ -147,7 +147,7 @@ def test_point_6_host_loss_disconnects(box, topo):
     lab = lab_of(box, topo({"id": "a", "tags": ["serial:5041"]}))
     box.clock.forward(100)
     assert len(box.control("GET", f"/servers/{box.server.id}")["open_ports"]) == 1
-    weather(box, compute_lost=True)
+    server_conditions(box, compute_lost=True)
     assert states(box, lab) == ["DISCONNECTED"]
     assert box.get(f"/labs/{lab}/check_if_converged") is False
     assert box.get("/system_information")["ready"] is False
@@ -158,7 +158,7 @@ def test_point_6_host_loss_disconnects(box, topo):
     box.ask("PUT", f"/labs/{lab}/stop", want=204)
     box.clock.forward(1000)
     assert states(box, lab) == ["DISCONNECTED"]
-    weather(box, compute_lost=False)
+    server_conditions(box, compute_lost=False)
     box.clock.forward(10)
     assert states(box, lab) == ["STOPPED"]
 
@@ -260,10 +260,10 @@ def test_point_8_expiry_and_renewal(box):
 def test_point_8_out_of_compliance(box):
     """Out of compliance, or beyond what was bought, the quota is the free one."""
     box.license()
-    weather(box, compliant=False)
+    server_conditions(box, compliant=False)
     assert box.get("/licensing")["authorization"]["status"] == "OUT_OF_COMPLIANCE"
     assert box.get("/diagnostics/licensing")["quota"] == 5
-    weather(box, compliant=True)
+    server_conditions(box, compliant=True)
     assert box.get("/diagnostics/licensing")["quota"] == 20
     box.control("PUT", f"/servers/{box.server.id}/licence_cloud", {"bought": 0})
     assert box.get("/licensing")["authorization"]["status"] == "OUT_OF_COMPLIANCE"
@@ -296,18 +296,18 @@ def test_point_8_reservation(box):
 
 def test_point_11_ready_false(box, topo):
     """ready=false: the API answers, nothing starts."""
-    weather(box, ready=False)
+    server_conditions(box, ready=False)
     assert box.get("/system_information")["ready"] is False
     lab = lab_of(box, topo({"id": "a"}))
     assert states(box, lab) == ["QUEUED"]
-    weather(box, ready=None)
+    server_conditions(box, ready=None)
     assert states(box, lab) == ["STARTED"]
 
 
 def test_point_11_orphans_keep_capacity(make_box, topo):
     """Orphans show in every counter and keep RAM and CPU."""
     box = make_box(machine=Machine(cpus=4, memory_bytes=8192 * MIB))
-    weather(box, orphans=3, orphan_ram=2048)
+    server_conditions(box, orphans=3, orphan_ram=2048)
     lab = lab_of(box, topo({"id": "a", "ram": 3000}))
     assert states(box, lab) == ["QUEUED"]
     info = box.get("/system_stats")["computes"][box.server.compute_id]["stats"]["dominfo"]
@@ -315,16 +315,16 @@ def test_point_11_orphans_keep_capacity(make_box, topo):
     assert box.get("/system/compute_hosts")[0]["node_counts"]["total_orphans"] == 3
     compute = box.get("/diagnostics/computes")[box.server.compute_id]
     assert len(compute["lld_consistency"]["orphaned_nodes"]) == 3
-    weather(box, orphans=0)
+    server_conditions(box, orphans=0)
     assert states(box, lab) == ["STARTED"]
 
 
 def test_point_11_missing_compute_and_null_health(box):
     """A compute can be absent from the figures, and health can be null."""
-    weather(box, compute_missing=True)
+    server_conditions(box, compute_missing=True)
     assert box.get("/system_stats")["computes"] == {}
     assert box.get("/system_health")["computes"] == {}
-    weather(box, compute_missing=False, null_health=True)
+    server_conditions(box, compute_missing=False, null_health=True)
     compute = box.get("/system_health")["computes"][box.server.compute_id]
     assert compute["kvm_vmx_enabled"] is None
     assert compute["lld_connected"] is True
@@ -336,7 +336,7 @@ def test_point_11_missing_compute_and_null_health(box):
 def test_point_11_clock_skew(box):
     """A wrong clock shows in stamps, tokens and the Date header, not in behaviour."""
     right = box.send("GET", "/authok").date
-    weather(box, clock_skew=-7200)
+    server_conditions(box, clock_skew=-7200)
     assert box.send("GET", "/system_information").date == right - 7200
     box.login()
     body = box.token.split(".")[1]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cml_simulator.core import patty
-from cml_simulator.core.ports import wish_of
+from cml_simulator.core import port_forwards
+from cml_simulator.core.ports import request_of
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from cml_simulator.core.ports import wish_of
 )
 def test_tags(tag, want):
     """Only well-formed tags inside the range ask for a port."""
-    wish = wish_of(tag, 2000, 7999)
+    wish = request_of(tag, 2000, 7999)
     found = wish and (wish.kind, wish.transport, wish.outer, wish.inner)
     assert found == want
 
@@ -42,7 +42,7 @@ def start(box, text):
 
 
 def opened(box):
-    return {(p.transport, p.outer) for p in patty.open_ports(box.server, box.now)[0]}
+    return {(p.transport, p.outer) for p in port_forwards.open_ports(box.server, box.now)[0]}
 
 
 def test_ports_open_at_the_next_poll_and_close_with_the_node(box, topo):
@@ -78,7 +78,7 @@ def test_first_come_wins_and_clashes_are_logged(box, topo):
     box.clock.forward(10)
     second = start(box, topo({"id": "b", "tags": ["serial:5041", "vnc:5042"]}))
     box.clock.forward(10)
-    ports, clashes = patty.open_ports(box.server, box.now)
+    ports, clashes = port_forwards.open_ports(box.server, box.now)
     loser = box.get(f"/labs/{second}/nodes")[0]
     assert {p.outer for p in ports} == {5041, 5042}
     assert [c.loser for c in clashes] == [loser]

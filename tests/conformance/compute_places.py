@@ -17,9 +17,9 @@ from labfleet.adapters.aws.clients import Clients, Credentials, Deadlines
 from labfleet.adapters.aws.compute import Ec2
 from labfleet.adapters.aws.runner import ThreadRunner
 from labfleet.interfaces.compute import Compute, LaunchRequest, Leftover, MetricPoint
-from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import EPOCH, Dice
+from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.rehearsal.worlds import cml, ec2, ec2_client, ec2_wire
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.machine import AwsSettings
@@ -103,17 +103,17 @@ class World:
     subnets = ("subnet-a", "subnet-b")
 
     def __init__(self, loop: loops.Loop, *, wired: bool) -> None:
-        luck = Luck(Plan(), Dice("luck"))
-        self.luck = luck
-        racks = cml.Racks(loop, Dice("racks"), luck)
-        self.cloud = ec2.Cloud(loop, Dice("cloud"), luck, racks, shown_after=0.0)
+        injector = FaultInjector(FaultPlan(), SeededRng("luck"))
+        self.injector = injector
+        cml_servers = cml.CmlServers(loop, SeededRng("racks"), injector)
+        self.cloud = ec2.Cloud(loop, SeededRng("cloud"), injector, cml_servers, shown_after=0.0)
         self.compute: Compute
         self.stranger: Compute
         if wired:
-            far = ec2_wire.Wires(loop, Dice("far"), luck, ec2_wire.Face(self.cloud))
+            far = ec2_wire.Wires(loop, SeededRng("far"), injector, ec2_wire.XmlEndpoint(self.cloud))
             self.compute, self.stranger = far.compute(OWNER), far.compute("another")
         else:
-            wire = Wire(loop, Dice("wire"), luck, ec2.MANNERS)
+            wire = Wire(loop, SeededRng("wire"), injector, ec2.CALL_PROFILE)
             self.compute = ec2_client.Ec2(self.cloud, wire, OWNER)
             self.stranger = ec2_client.Ec2(self.cloud, wire, "another")
 
@@ -121,10 +121,10 @@ class World:
         await asyncio.sleep(seconds)
 
     def no_stock(self, subnet: str) -> None:
-        self.luck.begin("no_stock", subnet)
+        self.injector.begin("no_stock", subnet)
 
     def no_quota(self) -> None:
-        self.luck.begin("quota_full", None)
+        self.injector.begin("quota_full", None)
 
     def hide_new(self, seconds: float) -> None:
         self.cloud.shown_after = seconds
@@ -133,11 +133,11 @@ class World:
         return self.cloud.foreign(self.image).id
 
     def impair(self, instance_id: str) -> None:
-        self.cloud.things[instance_id].instance_check = "impaired"
+        self.cloud.vms[instance_id].instance_check = "impaired"
 
     def retire(self, instance_id: str) -> None:
         event = ScheduledEvent(code="instance-retirement", description="The host is degraded")
-        self.cloud.things[instance_id].events = (event,)
+        self.cloud.vms[instance_id].events = (event,)
 
     async def spare(self, owner: str) -> str:
         name = f"vol-{len(self.cloud.waste):08x}"

@@ -19,10 +19,10 @@ from cml_simulator.core.world import Server
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.interfaces.lab_host import HostAddress, LabHost, LabHosts
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.people import people
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import SECRET, Dice
+from labfleet.rehearsal.time.virtual_host import SECRET, SeededRng
 from labfleet.rehearsal.worlds import cml, cml_wire
 from labfleet.rehearsal.worlds.wire import Wire
 
@@ -35,7 +35,7 @@ BOOTED = 900.0
 class Place:
     """One server, and one of the two ways to it."""
 
-    racks: cml.Racks
+    cml_servers: cml.CmlServers
     server: Server
     hosts: LabHosts
     address: HostAddress
@@ -68,18 +68,22 @@ def play(request: pytest.FixtureRequest) -> Play:
 
     def run(story: Story, *, after: float = BOOTED) -> None:
         async def main(loop: loops.Loop) -> None:
-            luck = Luck(Plan(), Dice("luck"))
-            racks = cml.Racks(loop, Dice("racks"), luck)
-            server = servers.create(racks.fleet)
-            ip = racks.boot(server.id, hangs=False)
+            injector = FaultInjector(FaultPlan(), SeededRng("luck"))
+            cml_servers = cml.CmlServers(loop, SeededRng("racks"), injector)
+            server = servers.create(cml_servers.fleet)
+            ip = cml_servers.boot(server.id, hangs=False)
             hosts: LabHosts
             if request.param == "wire":
-                hosts = CmlHosts(cml_wire.Door(loop, Dice("door"), luck, racks).connect)
+                hosts = CmlHosts(
+                    cml_wire.CmlNetwork(loop, SeededRng("door"), injector, cml_servers).connect
+                )
             else:
-                hosts = cml.DirectHosts(racks, Wire(loop, Dice("wire"), luck, cml.MANNERS))
+                hosts = cml.DirectHosts(
+                    cml_servers, Wire(loop, SeededRng("wire"), injector, cml.CALL_PROFILE)
+                )
             address = HostAddress("w1", f"https://{ip}:443", "boot-1", "admin", SECRET)
             await asyncio.sleep(after)
-            await story(Place(racks, server, hosts, address))
+            await story(Place(cml_servers, server, hosts, address))
             await hosts.close()
 
         loops.run(1, main)
@@ -108,7 +112,7 @@ def test_a_server_that_is_off_is_unreachable(play: Play) -> None:
     """Readiness says so, every verb raises Unreachable."""
 
     async def story(place: Place) -> None:
-        place.racks.stop(place.server.id)
+        place.cml_servers.stop(place.server.id)
         assert (await place.host.readiness()).stage == "unreachable"
         for call in (place.host.labs, place.host.system_stats, place.host.licensing):
             with pytest.raises(errors.Unreachable):
@@ -314,7 +318,7 @@ def test_a_licence_cloud_out_of_reach(play: Play) -> None:
         await place.licensed()
         place.server.licence.reachable = False
         assert await place.host.deregister() == "cloud_not_told"
-        assert place.server.config.identity.product_uuid in place.racks.fleet.cloud.held
+        assert place.server.config.identity.product_uuid in place.cml_servers.fleet.cloud.held
 
     play(story)
 
@@ -338,15 +342,17 @@ def test_both_ways_tell_the_same() -> None:
     told: list[list[Any]] = []
 
     async def main(loop: loops.Loop) -> None:
-        luck = Luck(Plan(), Dice("luck"))
-        racks = cml.Racks(loop, Dice("racks"), luck)
-        server = servers.create(racks.fleet)
-        ip = racks.boot(server.id, hangs=False)
+        injector = FaultInjector(FaultPlan(), SeededRng("luck"))
+        cml_servers = cml.CmlServers(loop, SeededRng("racks"), injector)
+        server = servers.create(cml_servers.fleet)
+        ip = cml_servers.boot(server.id, hangs=False)
         address = HostAddress("w1", f"https://{ip}:443", "boot-1", "admin", SECRET)
         await asyncio.sleep(BOOTED)
-        direct = cml.DirectHosts(racks, Wire(loop, Dice("wire"), luck, cml.MANNERS))
-        wire = CmlHosts(cml_wire.Door(loop, Dice("door"), luck, racks).connect)
-        place = Place(racks, server, wire, address)
+        direct = cml.DirectHosts(
+            cml_servers, Wire(loop, SeededRng("wire"), injector, cml.CALL_PROFILE)
+        )
+        wire = CmlHosts(cml_wire.CmlNetwork(loop, SeededRng("door"), injector, cml_servers).connect)
+        place = Place(cml_servers, server, wire, address)
         await place.licensed()
         lab = await place.lab(PORTED)
         await asyncio.sleep(300)

@@ -17,12 +17,12 @@ from typing import Any
 from labfleet.adapters.aws import launches
 from labfleet.interfaces.compute import Instance, LaunchRequest, Leftover, MetricPoint
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck, Plan
-from labfleet.rehearsal.time.dice import Dice
-from labfleet.rehearsal.worlds.cml import Racks
-from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan
+from labfleet.rehearsal.time.virtual_host import SeededRng
+from labfleet.rehearsal.worlds.cml import CmlServers
+from labfleet.rehearsal.worlds.ec2 import Cloud, FakeInstance
 from labfleet.rehearsal.worlds.ec2_client import Ec2
-from labfleet.rehearsal.worlds.wire import Manners, Wire
+from labfleet.rehearsal.worlds.wire import CallProfile, Wire
 
 Expect = Callable[[str, str], Awaitable[None]]
 MACHINE_CPUS = 48
@@ -36,11 +36,11 @@ NO_ROOM = errors.OutOfCapacity("none", reason="InsufficientInstanceCapacity")
 def quiet_cloud() -> Cloud:
     """Return an account where everything takes the same time each time."""
     loop: Any = asyncio.get_running_loop()
-    dice = Dice("account")
-    luck = Luck(Plan(), dice.stream("luck"))
-    racks = Racks(loop, dice.stream("racks"), luck)
+    rng = SeededRng("account")
+    injector = FaultInjector(FaultPlan(), rng.stream("luck"))
+    cml_servers = CmlServers(loop, rng.stream("racks"), injector)
     return Cloud(
-        loop, dice.stream("cloud"), luck, racks,
+        loop, rng.stream("cloud"), injector, cml_servers,
         launch_range=(30.0, 30.0), start_range=(30.0, 30.0), stop_range=(60.0, 60.0),
         shown_after=0.0,
     )  # fmt: skip
@@ -57,9 +57,9 @@ class ScriptedEc2(Ec2):
         self.twins: list[str] = []
         self.console = ""
         self.cloud.listeners.append(self._heard)
-        manners = Manners("EC2", low=0.0, high=0.0, patience=12.0, trouble="ambiguous")
-        loop, luck = self.cloud.loop, self.cloud.luck
-        super().__init__(self.cloud, Wire(loop, Dice("wire"), luck, manners), owner)
+        manners = CallProfile("EC2", low=0.0, high=0.0, patience=12.0, trouble="ambiguous")
+        loop, injector = self.cloud.loop, self.cloud.injector
+        super().__init__(self.cloud, Wire(loop, SeededRng("wire"), injector, manners), owner)
 
     # --- what a test looks at and does ---------------------------------------------------
 
@@ -69,11 +69,11 @@ class ScriptedEc2(Ec2):
         return float(self.clock.monotonic())
 
     @property
-    def machines(self) -> dict[str, Thing]:
+    def machines(self) -> dict[str, FakeInstance]:
         """Return every instance ever launched, by id."""
         return self.cloud.things
 
-    def alive(self, worker: str | None = None) -> list[Thing]:
+    def alive(self, worker: str | None = None) -> list[FakeInstance]:
         """Return the machines that have not ended, of one worker or all."""
         return [
             each
@@ -81,14 +81,14 @@ class ScriptedEc2(Ec2):
             if each.live and worker in {None, each.request.worker}
         ]
 
-    def at(self, address: str) -> Thing | None:
+    def at(self, address: str) -> FakeInstance | None:
         """Return the running machine that has this public address."""
         for each in self.machines.values():
             if each.public_ip == address and each.state == "running":
                 return each
         return None
 
-    def running_since(self, machine: Thing) -> float | None:
+    def running_since(self, machine: FakeInstance) -> float | None:
         """Return since when a machine runs."""
         return machine.since if machine.state == "running" else None
 
@@ -98,17 +98,17 @@ class ScriptedEc2(Ec2):
         for each in self.machines.values():
             each.visible = each.launched + seconds
 
-    def end(self, machine: Thing, reason: str = "Server.SpotInstanceTermination") -> None:
+    def end(self, machine: FakeInstance, reason: str = "Server.SpotInstanceTermination") -> None:
         """End a machine behind everybody's back, at once."""
         self.cloud.begin_end(machine, "outside", reason)
         machine.turn += 1  # whatever was still to become of it does not
         machine.state = "terminated"
 
-    def stop_outside(self, machine: Thing) -> None:
+    def stop_outside(self, machine: FakeInstance) -> None:
         """Stop a machine behind everybody's back."""
         self.cloud.begin_stop(machine, "outside")
 
-    def _heard(self, what: str, machine: Thing, who: str) -> None:
+    def _heard(self, what: str, machine: FakeInstance, who: str) -> None:
         del who
         if what == "launched":
             machine.console = self.console
@@ -171,10 +171,10 @@ class ScriptedEc2(Ec2):
         return await super().metrics(region, instance_ids, start, end, period)
 
 
-def orphan(w: Any, name: str = "i-orphan", *, worker: str = "nobody", **tags: str) -> Thing:
+def orphan(w: Any, name: str = "i-orphan", *, worker: str = "nobody", **tags: str) -> FakeInstance:
     """Put a machine there that carries our tags and belongs to nobody."""
     owned = {launches.OWNER: w.installation, launches.WORKER: worker, ORPHAN: "yes"}
-    made: Thing = w.cloud.foreign(tags={**owned, **tags})
+    made: FakeInstance = w.cloud.foreign(tags={**owned, **tags})
     del w.cloud.things[made.id]
     made.id = name
     w.cloud.things[name] = made

@@ -13,8 +13,8 @@ import pytest
 from virtual_time import play
 from world import HOUR, MACHINE, World, world
 
-from labfleet.controllers.session import look
-from labfleet.controllers.worker import look as worker_look
+from labfleet.controllers.session import observer
+from labfleet.controllers.worker import observer as worker_look
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import conditions
 from labfleet.resources.session import Session
@@ -192,7 +192,7 @@ def test_orphans_shrink_the_worker() -> None:
 
 
 def test_telemetry_is_set_once_per_boot() -> None:
-    """Seed 001's enable_telemetry reaches the server once, and again after a restart."""
+    """Upstream 001's enable_telemetry reaches the server once, and again after a restart."""
 
     async def story() -> None:
         async with world() as w:
@@ -332,7 +332,7 @@ ISSUES: dict[str, tuple[Callable[[], None], Any, str, Any]] = {
     "F45": (test_f45_a_full_disk_takes_no_new_labs,
             worker_phases, "closed_by", by_health_only),
     "F36": (test_f36_t46_sixty_sessions_in_one_minute_boot_in_turns_and_none_times_out,
-            look, "_at_once", lambda _worker: 1000),
+            observer, "_at_once", lambda _worker: 1000),
     "identity": (test_the_younger_of_two_with_one_product_uuid_hosts_nothing,
                  worker_look, "_older_twin", lambda *_: None),
 }  # fmt: skip

@@ -73,7 +73,7 @@ def test_a_found_instance_is_observed_and_nothing_is_done_to_it() -> None:
             await w.until(lambda: w.phase("lab-1") == "STOPPED")
             await w.let_pass(600)
             assert w.phase("lab-1") == "STOPPED"
-            await objects.delete(w.parts, ADMIN, KINDS["Worker"], "lab-1", "default")
+            await objects.delete(w.services, ADMIN, KINDS["Worker"], "lab-1", "default")
             await w.let_pass(900)
             assert w.phase("lab-1") is None
             assert acts(w) == []
@@ -161,7 +161,7 @@ def test_adopting_claims_once_and_then_it_is_ours(strike: str | None) -> None:
                 return None
 
             w.strike = once
-            await adoption.adopt(w.parts, ADMIN, "lab-1", "default")
+            await adoption.adopt(w.services, ADMIN, "lab-1", "default")
             await w.until(lambda: w.phase("lab-1") == "READY")
             assert fact(w, "lab-1", "Adopted") == ("True", "Claimed")
             assert made.tags["labfleet:owner"] == "inst"
@@ -193,12 +193,12 @@ def test_a_claim_that_another_owner_refuses_is_told_and_not_hammered() -> None:
                 await real(region, instance_id, worker, worker_uid)
 
             w.compute.claim = claim  # type: ignore[method-assign]
-            await adoption.adopt(w.parts, ADMIN, "lab-1", "default")
+            await adoption.adopt(w.services, ADMIN, "lab-1", "default")
             await w.let_pass(1800)
             assert fact(w, "lab-1", "Adopted") == ("False", "OwnedByAnother")
             assert len(asked) == 1
             assert get(w, "lab-1").metadata.finalizers == ()
-            await adoption.adopt(w.parts, ADMIN, "lab-1", "default")
+            await adoption.adopt(w.services, ADMIN, "lab-1", "default")
             await w.let_pass(300)
             assert len(asked) == 2
             assert acts(w) == []
@@ -234,7 +234,7 @@ def test_an_external_server_hosts_drains_and_is_let_go() -> None:
             url = f"https://{other.public_ip}"
             await w.make("Template", "metal", {"machine": MACHINE})
             made = await adoption.adopt_server(
-                w.parts, ADMIN, url, template="metal", name="lab-9", namespace="default"
+                w.services, ADMIN, url, template="metal", name="lab-9", namespace="default"
             )
             assert made.status.ec2.instance_id is None
             await w.until(lambda: w.phase("lab-9") == "READY")

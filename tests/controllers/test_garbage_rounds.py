@@ -32,12 +32,12 @@ async def ready(w: World) -> Process:
 
 
 async def settings(w: World, **sections: Any) -> None:
-    known = await w.parts.objects.get(KINDS["Settings"].type, "fleet", "default")
+    known = await w.services.objects.get(KINDS["Settings"].type, "fleet", "default")
     if known is None:
         await w.make("Settings", "fleet", sections)
     else:
         await objects.patch(
-            w.parts, ADMIN, KINDS["Settings"], "fleet", {"spec": sections}, namespace="default"
+            w.services, ADMIN, KINDS["Settings"], "fleet", {"spec": sections}, namespace="default"
         )
 
 
@@ -60,11 +60,11 @@ def test_an_end_is_in_the_log_with_who_and_why() -> None:
             told = seen(w)
             assert told is not None
             assert [each.id for each in told.status.suspects] == ["i-orphan"]
-            shown = regions.garbage(w.parts, ADMIN).suspects
+            shown = regions.garbage(w.services, ADMIN).suspects
             assert shown[0].suspect.next == "ended after its grace and a last look"
             await w.let_pass(600)
             assert not alive(w, made)
-            events = await objects.events(w.parts, ADMIN, KINDS["Region"], REGION, "default")
+            events = await objects.events(w.services, ADMIN, KINDS["Region"], REGION, "default")
             deeds = [each for each in events if "terminates i-orphan" in each.reason]
             assert [each.actor for each in deeds] == ["garbage"]
             told = seen(w)
@@ -95,7 +95,7 @@ def test_what_the_settings_forbid_is_not_done(sections: dict[str, Any]) -> None:
             await w.let_pass(1800)
             assert alive(w, made)
             if "enabled" not in sections.get("garbage", {}):
-                [shown] = regions.garbage(w.parts, ADMIN).suspects
+                [shown] = regions.garbage(w.services, ADMIN).suspects
                 assert shown.suspect.next.startswith("nothing")
                 assert shown.suspect.due is None
 
@@ -152,7 +152,7 @@ def test_nothing_ends_before_every_region_was_listed() -> None:
             await w.start()
             await w.let_pass(3000)
             assert alive(w, made)
-            shown = regions.garbage(w.parts, ADMIN)
+            shown = regions.garbage(w.services, ADMIN)
             assert "eu-west-1" in shown.suspects[0].suspect.next
             assert "slow down" in shown.waits["eu-west-1"]
             down = False
@@ -268,7 +268,7 @@ def test_an_absent_instance_is_not_believed_while_its_cml_answers() -> None:
             worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
             assert worker.status.ec2.absent_since is not None
-            [shown] = regions.garbage(w.parts, ADMIN).suspects
+            [shown] = regions.garbage(w.services, ADMIN).suspects
             assert shown.suspect.kind == "worker"
             assert "CML answers" in shown.suspect.next
             hidden.visible = 0.0
@@ -276,6 +276,6 @@ def test_an_absent_instance_is_not_believed_while_its_cml_answers() -> None:
             worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
             assert worker.status.ec2.absent_since is None
-            assert regions.garbage(w.parts, ADMIN).suspects == ()
+            assert regions.garbage(w.services, ADMIN).suspects == ()
 
     play(story)

@@ -27,7 +27,7 @@ def test_a_pause_while_an_old_worker_is_looked_at_holds_its_stop(
             await w.until(w.in_phase("w1", "DRAINING"))
 
             async def caught_up(self: Any) -> None:
-                await settings_verbs.pause(w.parts, ADMIN, reason="to look at something")
+                await settings_verbs.pause(w.services, ADMIN, reason="to look at something")
                 await before(self)
 
             monkeypatch.setattr(IdleController, "_caught_up", caught_up)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labfleet.controllers.worker.launch import PACES, turnstiles
+from labfleet.controllers.worker.launch import PACES, token_buckets
 from labfleet.rehearsal.worlds.ec2 import BUCKETS
 
 
@@ -12,13 +12,13 @@ from labfleet.rehearsal.worlds.ec2 import BUCKETS
 def test_changes_never_outrun_the_buckets_of_ec2(action: str) -> None:
     """Two hundred asked for at once stay inside the bucket of their action."""
     most, refill = BUCKETS[f"{'Run' if action == 'launch' else action.title()}Instances"]
-    turnstile, level, now = turnstiles()[action], most, 0.0
+    bucket, level, now = token_buckets()[action], most, 0.0
     for _ in range(200):
-        wait = turnstile.wait(now)
+        wait = bucket.wait(now)
         while wait:
             level = min(most, level + refill * wait)
             now += wait
-            wait = turnstile.wait(now)
+            wait = bucket.wait(now)
         level -= 1
         assert level >= -0.001
     assert now < 200
@@ -26,27 +26,27 @@ def test_changes_never_outrun_the_buckets_of_ec2(action: str) -> None:
 
 def test_a_few_launches_go_at_once() -> None:
     """A pool that grows by a handful notices nothing."""
-    turnstile = turnstiles()["launch"]
-    assert [turnstile.wait(0.0) for _ in range(4)] == [0.0] * 4
-    assert turnstile.wait(0.0) > 0
+    bucket = token_buckets()["launch"]
+    assert [bucket.wait(0.0) for _ in range(4)] == [0.0] * 4
+    assert bucket.wait(0.0) > 0
 
 
 def test_the_pace_gives_way_to_who_shares_the_bucket_and_comes_back() -> None:
     """At a tenth of EC2's bucket few calls are refused, and afterwards the pace is whole again."""
-    turnstile, level, now, refused = turnstiles()["launch"], 1.0, 0.0, 0
+    bucket, level, now, refused = token_buckets()["launch"], 1.0, 0.0, 0
     for _ in range(300):
-        wait = turnstile.wait(now)
+        wait = bucket.wait(now)
         while wait:
             level = min(1.0, level + 0.2 * wait)
             now += wait
-            wait = turnstile.wait(now)
+            wait = bucket.wait(now)
         if level >= 0.999:
             level -= 1
-            turnstile.passed()
+            bucket.passed()
         else:
             refused += 1
-            turnstile.throttled()
+            bucket.throttled()
     assert 0 < refused < 60
     for _ in range(60):
-        turnstile.passed()
-    assert turnstile.share == 1.0
+        bucket.passed()
+    assert bucket.share == 1.0

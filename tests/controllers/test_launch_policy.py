@@ -152,7 +152,7 @@ def test_a_pool_says_what_its_workers_wait_for() -> None:
             w.cloud.quota = 0
             await w.start()
             await w.pool(scaling={"policy": "NEED_BASED", "minWorkers": 2, "maxWorkers": 2})
-            await w.parts.fresh()
+            await w.services.fresh()
             await w.until(lambda: "2 without a machine" in w.cache.all(Pool)[0].status.message)
             assert "an account limit in" in w.cache.all(Pool)[0].status.message
             w.cloud.quota = 100 * MACHINE_CPUS

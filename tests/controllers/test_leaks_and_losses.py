@@ -156,7 +156,7 @@ def test_a_tool_that_keeps_ending_machines_pauses_the_pool() -> None:
             launched = len(w.compute.machines)
             await w.let_pass(7200)
             assert len(w.compute.machines) == launched
-            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", paused=False)
+            await settings_verbs.pause_pool(w.services, ADMIN, "p1", "default", paused=False)
             await w.until(lambda: len(alive(w)) == 3, hours=4)
             pool = w.cache.get(Pool, "p1", "default")
             assert pool is not None
@@ -191,7 +191,7 @@ def test_a_template_whose_workers_never_come_up_pauses_the_pool() -> None:
             await w.let_pass(7200)
             assert len(w.compute.machines) == launched
             w.secrets.values["TOKEN"] = "good"
-            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", paused=False)
+            await settings_verbs.pause_pool(w.services, ADMIN, "p1", "default", paused=False)
             await w.until(lambda: len(alive(w)) == 1, hours=4)
 
     play(story)

@@ -37,7 +37,7 @@ def test_a_paused_pool_makes_no_worker_until_it_is_resumed() -> None:
 
     async def story() -> None:
         async with world() as w:
-            await settings_verbs.pause(w.parts, ADMIN, reason="network work")
+            await settings_verbs.pause(w.services, ADMIN, reason="network work")
             await w.start()
             await w.pool(scaling={"minWorkers": 1})
             await w.let_pass(1800)
@@ -45,7 +45,7 @@ def test_a_paused_pool_makes_no_worker_until_it_is_resumed() -> None:
             assert "network work" in pool(w).status.message
             assert "0 of at least 1 workers" in pool(w).status.message
             assert conditions.is_true(pool(w).status.conditions, "Paused")
-            await settings_verbs.resume(w.parts, ADMIN)
+            await settings_verbs.resume(w.services, ADMIN)
             await w.until(lambda: len(workers(w)) == 1, hours=0.1)
             await w.until(
                 lambda: not conditions.is_true(pool(w).status.conditions, "Paused"), hours=0.1
@@ -61,7 +61,7 @@ def test_a_pause_survives_a_restart() -> None:
         async with world() as w:
             await w.start()
             await w.pool(scaling={"minWorkers": 0})
-            await settings_verbs.pause_pool(w.parts, ADMIN, "p1", "default", reason="firmware")
+            await settings_verbs.pause_pool(w.services, ADMIN, "p1", "default", reason="firmware")
             await set_minimum(w, 2)
             await w.start()
             await w.let_pass(900)
@@ -79,7 +79,7 @@ def test_workers_on_their_way_and_running_ones_go_on() -> None:
             await w.start()
             await w.pool(scaling={"minWorkers": 1})
             await w.until(lambda: len(workers(w)) == 1)
-            await settings_verbs.pause(w.parts, ADMIN)
+            await settings_verbs.pause(w.services, ADMIN)
             await w.until(lambda: workers(w)[0].status.phase is WorkerPhase.READY)
             await w.status(workers(w)[0], phase=WorkerPhase.FAILED, message="broken by hand")
             await w.let_pass(120)
@@ -97,7 +97,7 @@ def test_an_asked_end_of_a_pool_goes_on_while_paused() -> None:
             await w.start()
             await w.pool(scaling={"minWorkers": 1})
             await w.until(lambda: [each.status.phase for each in workers(w)] == ["READY"])
-            await settings_verbs.pause(w.parts, ADMIN)
+            await settings_verbs.pause(w.services, ADMIN)
             await w.delete("Pool", "p1")
             await w.until(lambda: not w.cache.all(Pool))
             assert not any(each.spec.desired == "Ready" for each in workers(w))
@@ -116,12 +116,12 @@ def test_a_forced_drain_waits_for_the_resume() -> None:
             await w.until(w.in_phase("w1", "READY"))
             await w.session()
             await w.until(w.in_phase("s1", "RUNNING"))
-            await settings_verbs.pause(w.parts, ADMIN, reason="exam")
+            await settings_verbs.pause(w.services, ADMIN, reason="exam")
             deadline = w.clock.now() + timedelta(minutes=2)
-            await verbs.drain(w.parts, ADMIN, "w1", "default", deadline=deadline, force=True)
+            await verbs.drain(w.services, ADMIN, "w1", "default", deadline=deadline, force=True)
             await w.let_pass(900)
             assert w.phase("s1") == "RUNNING"
-            await settings_verbs.resume(w.parts, ADMIN)
+            await settings_verbs.resume(w.services, ADMIN)
             await w.until(lambda: w.phase("s1") == "FAILED", hours=0.5)
 
     play(story)
@@ -172,5 +172,5 @@ def paused_by_others(w: World, *, of_pool: bool) -> stores.Commit:
 async def set_minimum(w: World, count: int) -> None:
     """Change the pool's minimum, as a person would."""
     body: dict[str, Any] = {"spec": {"scaling": {"minWorkers": count}}}
-    changed = await objects.patch(w.parts, ADMIN, KINDS["Pool"], "p1", body, namespace="default")
+    changed = await objects.patch(w.services, ADMIN, KINDS["Pool"], "p1", body, namespace="default")
     assert msgspec.to_builtins(changed)["spec"]["scaling"]["minWorkers"] == count

@@ -14,7 +14,7 @@ from scripted_ec2 import NO_ROOM
 from virtual_time import play
 from world import World, world
 
-from labfleet.controllers.worker import act, chores, look
+from labfleet.controllers.worker import act, housekeeping, observer
 from labfleet.decisions.lifecycle.worker import hosting as worker_hosting
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.kernel import errors
@@ -122,7 +122,7 @@ def off26(patch: Patch) -> None:
     async def nothing(_self: Any, worker: Worker, _machine: Any) -> Worker:
         return worker
 
-    patch.setattr(chores.Chores, "_evidence", nothing)
+    patch.setattr(housekeeping.Housekeeping, "_evidence", nothing)
 
 
 def off27(patch: Patch) -> None:
@@ -132,7 +132,7 @@ def off27(patch: Patch) -> None:
 
 def off28(patch: Patch) -> None:
     """Keep the first address for good."""
-    real, first = look.ec2_status, {}
+    real, first = observer.ec2_status, {}
 
     def remembered(found: Any) -> Any:
         made = real(found)
@@ -143,7 +143,7 @@ def off28(patch: Patch) -> None:
             public_ip=first.get(found.id), launch_time=made.launch_time,
         )  # fmt: skip
 
-    patch.setattr(look, "ec2_status", remembered)
+    patch.setattr(observer, "ec2_status", remembered)
 
 
 def off30(patch: Patch) -> None:
@@ -161,7 +161,7 @@ def off43(patch: Patch) -> None:
         try:
             return await real(self, worker, machine)
         except errors.LabfleetError:
-            return act.Outcome()
+            return act.ActionResult()
 
     patch.setattr(act.Actions, "_start", done)
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from virtual_time import play
 from world import World, world
 
-from labfleet.controllers.session import look
+from labfleet.controllers.session import observer
 from labfleet.decisions import demand
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session.draft import Draft, Step
@@ -104,7 +104,7 @@ async def f34(w: World) -> None:
     await ready(w)
     made = await w.session()
     theirs = w.hosts.edit("w1")
-    theirs.title = look.lab_title(made)
+    theirs.title = observer.lab_title(made)
     await w.until(w.in_phase("s1", "RUNNING"))
     assert w.get_session().status.lab is not None
     assert w.get_session().status.lab.id != theirs.id
@@ -134,7 +134,7 @@ def off1(patch: Patch) -> None:
         return True
 
     patch.setattr(FakeLabHost, "converged", yes)
-    patch.setattr(look, "ACTIVE_STATES", frozenset())
+    patch.setattr(observer, "ACTIVE_STATES", frozenset())
 
 
 def off12(patch: Patch) -> None:
@@ -144,13 +144,13 @@ def off12(patch: Patch) -> None:
         known = session.status.lab
         return (None if known is None or known.id is None else await host.lab(known.id)), ()
 
-    patch.setattr(look.Look, "_find", by_id)
+    patch.setattr(observer.SessionObserver, "_find", by_id)
 
 
 def off13(patch: Patch) -> None:
     """Believe the record of a lab that was imported."""
     # private _find: the public fault is put back in the place of the look
-    real = look.Look._find
+    real = observer.SessionObserver._find
 
     async def recorded(self: Any, session: Any, host: Any) -> tuple[Lab | None, tuple[str, ...]]:
         known = session.status.lab
@@ -159,7 +159,7 @@ def off13(patch: Patch) -> None:
             return found
         return Lab(known.id, known.title, "", "STARTED"), ()
 
-    patch.setattr(look.Look, "_find", recorded)
+    patch.setattr(observer.SessionObserver, "_find", recorded)
 
 
 def off17(patch: Patch) -> None:
@@ -194,17 +194,17 @@ def off25(patch: Patch) -> None:
 def off32(patch: Patch) -> None:
     """Give every lab two minutes."""
     patch.setattr(demand, "start_budget", lambda *_, **__: 120)
-    patch.setattr(look, "HEAD_START_SECONDS", 0)
+    patch.setattr(observer, "HEAD_START_SECONDS", 0)
 
 
 def off34(patch: Patch) -> None:
     """Know a lab by its title."""
 
     async def by_title(_self: Any, session: Any, host: Any) -> tuple[Lab | None, tuple[str, ...]]:
-        title = look.lab_title(session)
+        title = observer.lab_title(session)
         return next((each for each in await host.labs() if each.title == title), None), ()
 
-    patch.setattr(look.Look, "_find", by_title)
+    patch.setattr(observer.SessionObserver, "_find", by_title)
 
 
 def off40(patch: Patch) -> None:
@@ -213,7 +213,7 @@ def off40(patch: Patch) -> None:
     async def unseen(_self: Any, _session: Any, _worker: Any, seen: Any) -> Any:
         return replace(seen, ports_open=True)
 
-    patch.setattr(look.Look, "_probe", unseen)
+    patch.setattr(observer.SessionObserver, "_probe", unseen)
 
 
 Claim = Callable[[World], Awaitable[None]]

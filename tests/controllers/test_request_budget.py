@@ -15,7 +15,7 @@ from labfleet.adapters.aws import compute, inline
 from labfleet.adapters.aws.clients import Credentials
 from labfleet.adapters.aws.runner import InlineRunner
 from labfleet.controllers.worker.inventory import Inventory
-from labfleet.rehearsal.time.dice import Clock
+from labfleet.rehearsal.time.virtual_host import VirtualClock
 
 WORKERS = 1000
 REGION = "eu-west-1"
@@ -52,7 +52,7 @@ def test_a_thousand_workers_keep_under_a_tenth_of_the_bucket() -> None:
             before_send=account(),
             runner=InlineRunner(),
         )
-        inventory = Inventory(ec2, Clock())
+        inventory = Inventory(ec2, VirtualClock())
 
         async def looked_at(number: int) -> None:
             await asyncio.sleep(15 * number / WORKERS)

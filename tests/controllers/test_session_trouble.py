@@ -31,7 +31,7 @@ async def ready(w: World, **definition: Any) -> None:
 async def reach(w: World, phase: str) -> None:
     """Bring s1 into a phase on a worker that is READY."""
     if phase == "PENDING":
-        await verbs.cordon(w.parts, ADMIN, "w1", "default")
+        await verbs.cordon(w.services, ADMIN, "w1", "default")
     if phase == "SCHEDULED":
         w.hosts.cut.add("w1")
         slot = {"start": later(w, 30), "end": later(w, 60)}
@@ -67,7 +67,7 @@ def test_a_session_is_cancelled_in_every_phase(phase: str) -> None:
         async with world() as w:
             await ready(w)
             await reach(w, phase)
-            await verbs.cancel(w.parts, ADMIN, "s1", "default", reason="enough")
+            await verbs.cancel(w.services, ADMIN, "s1", "default", reason="enough")
             await nothing_left(w)
             if phase not in {"COLLECTING", "STOPPING"}:
                 assert w.phase("s1") == "CANCELLED"
@@ -131,7 +131,7 @@ def test_a_worker_out_of_reach_holds_the_end_until_it_is_back(phase: str) -> Non
             await reach(w, phase)
             w.hosts.cut.add("w1")
             await w.let_pass(60)
-            await verbs.cancel(w.parts, ADMIN, "s1", "default")
+            await verbs.cancel(w.services, ADMIN, "s1", "default")
             await w.let_pass(1800)
             assert w.phase("s1") == "STOPPING"
             assert len(await w.store.ports()) == 2
@@ -327,7 +327,7 @@ def test_a_session_ends_when_its_extended_end_has_come() -> None:
             await w.session()
             await w.until(w.in_phase("s1", "RUNNING"))
             before = w.get_session().status.end
-            await verbs.extend(w.parts, ADMIN, "s1", "default", by=timedelta(minutes=20))
+            await verbs.extend(w.services, ADMIN, "s1", "default", by=timedelta(minutes=20))
             await w.let_pass(11 * 60)
             assert w.phase("s1") == "RUNNING"
             await w.until(w.ended)
@@ -381,7 +381,7 @@ def test_an_observation_on_demand_changes_no_phase() -> None:
             await ready(w)
             await w.session()
             await w.until(w.in_phase("s1", "RUNNING"))
-            await verbs.observe(w.parts, ADMIN, "s1", "default")
+            await verbs.observe(w.services, ADMIN, "s1", "default")
             await w.until(lambda: w.get_session().status.observation_count == 1)
             assert w.phase("s1") == "RUNNING"
             assert w.get_session().status.observe_handled == w.get_session().spec.observe_requested
@@ -441,7 +441,7 @@ def test_a_session_waits_for_an_effect_of_a_worker_out_of_reach_no_longer_than_i
             await w.session()
             await w.until(lambda: w.hosts.labs_made == 1)
             w.hosts.cut.add("w1")
-            await verbs.cancel(w.parts, ADMIN, "s1", "default")
+            await verbs.cancel(w.services, ADMIN, "s1", "default")
             await w.until(w.in_phase("s1", "STOPPING"), hours=0.05)
             assert w.get_session().status.phase not in TERMINAL
             w.hosts.cut.clear()

@@ -22,7 +22,7 @@ from labfleet.kernel import errors
 from labfleet.resources.meta import Key
 from labfleet.resources.webhook import Webhook
 from labfleet.service.core.access import Principal, Role
-from labfleet.service.core.parts import Caller
+from labfleet.service.core.service_context import Caller
 from labfleet.service.verbs import lifecycle as verbs
 
 ADMIN = Caller(Principal("ada", Role.ADMIN, "ada"))
@@ -67,7 +67,7 @@ async def begun(w: World, **spec: Any) -> tuple[WebhookController, FakeDeliverie
     process = await w.start(run=())
     await w.make("Webhook", "h", {"url": "https://hooks.example.com/x", **spec})
     sender = FakeDeliveries()
-    made = WebhookController(process.contexts["scheduler"], sender, w.dice)
+    made = WebhookController(process.contexts["scheduler"], sender, w.rng)
     await rounds(w, made, 1)
     return made, sender
 
@@ -76,7 +76,7 @@ async def rounds(w: World, controller: WebhookController, count: int = 3) -> flo
     """Let the controller do some rounds; return when it wants to look again."""
     again = 0.0
     for _ in range(count):
-        await w.parts.fresh()
+        await w.services.fresh()
         done = await controller.reconcile(KEY)
         again = done.after if isinstance(done, Again) else -1.0
     return again
@@ -96,7 +96,7 @@ def test_events_arrive_in_order_as_cloudevents() -> None:
         async with world() as w:
             controller, sender = await begun(w)
             made = await w.worker("w1")
-            await verbs.cordon(w.parts, ADMIN, "w1", "default")
+            await verbs.cordon(w.services, ADMIN, "w1", "default")
             await w.status(made, phase="FAILED", summary="failed")
             await rounds(w, controller)
             assert sender.types() == ["worker.created", "worker.cordoned", "worker.status.updated"]
@@ -119,7 +119,7 @@ def test_only_what_was_subscribed_is_sent() -> None:
         async with world() as w:
             controller, sender = await begun(w, types=["worker.cordon*"])
             await w.worker("w1")
-            await verbs.cordon(w.parts, ADMIN, "w1", "default")
+            await verbs.cordon(w.services, ADMIN, "w1", "default")
             await rounds(w, controller, 6)
             assert sender.types() == ["worker.cordoned"]
 
@@ -180,14 +180,14 @@ def test_a_changed_url_is_tried_at_once() -> None:
             sender.answers = [500] * 6
             for _ in range(6):
                 await w.clock.sleep(await rounds(w, controller, 1))
-            fresh = await w.parts.objects.get(Webhook, "h", "default")
+            fresh = await w.services.objects.get(Webhook, "h", "default")
             assert fresh is not None
             spec = msgspec.structs.replace(fresh.spec, url="https://other.example.com/")
             metadata = msgspec.structs.replace(
                 fresh.metadata, generation=fresh.metadata.generation + 1
             )
             changed = msgspec.structs.replace(fresh, spec=spec, metadata=metadata)
-            await w.parts.objects.save(changed, cause=stores.Cause("ada", w.clock.now()))
+            await w.services.objects.save(changed, cause=stores.Cause("ada", w.clock.now()))
             await rounds(w, controller)
             assert sender.posts[-1][0] == "https://other.example.com/"
 
@@ -205,7 +205,7 @@ def test_a_new_process_repeats_and_loses_nothing() -> None:
                 await rounds(w, controller)
             again = FakeDeliveries()
             process = await w.start(run=())
-            reborn = WebhookController(process.contexts["scheduler"], again, w.dice)
+            reborn = WebhookController(process.contexts["scheduler"], again, w.rng)
             await w.worker("w4")
             await rounds(w, reborn, 4)
             names = [each[1]["subject"] for each in sender.posts + again.posts]
@@ -274,7 +274,7 @@ def test_another_webhook_of_the_same_name_hears_nothing_from_before_it() -> None
                 old.metadata, deletion_timestamp=w.clock.now(), finalizers=()
             )
             cause = stores.Cause("ada", w.clock.now())
-            await w.parts.objects.save(msgspec.structs.replace(old, metadata=gone), cause=cause)
+            await w.services.objects.save(msgspec.structs.replace(old, metadata=gone), cause=cause)
             await w.make("Webhook", "h", {"url": "https://other.example.com/"})
             sender.posts.clear()
             await rounds(w, controller, 1)
@@ -296,7 +296,7 @@ def test_a_leader_again_goes_on_where_the_other_one_stopped() -> None:
             status = msgspec.structs.replace(hook(w).status, cursor=str(await w.store.head()))
             await w.worker("w2")
             status = msgspec.structs.replace(status, cursor=str(await w.store.head()))
-            await w.parts.objects.save(
+            await w.services.objects.save(
                 msgspec.structs.replace(hook(w), status=status),
                 cause=stores.Cause("the other leader", w.clock.now()),
             )
@@ -316,7 +316,7 @@ def test_an_event_that_cannot_be_read_holds_up_nothing(monkeypatch: pytest.Monke
             controller, sender = await begun(w)
             for name in ("w1", "w2"):
                 await w.worker(name)
-            await w.parts.fresh()
+            await w.services.fresh()
             read = webhooks.kinds.decode
 
             def decode(kind: str, doc: bytes, revision: int) -> Any:

@@ -115,8 +115,8 @@ def test_cloudwatch_is_asked_only_when_switched_on_and_stands_in_for_a_dead_serv
             await w.until(lambda: fact(w, "CpuHigh") == "True OverThreshold")
             assert samples(w).points("w1")[-1].network_in_bytes_per_second == 10_000
             assert w.process is not None
-            w.process.parts.samples.put_points("w1", samples(w).points("w1"))
-            told = await telemetry.newest(w.process.parts, ADMIN, "w1", "default")
+            w.process.services.samples.put_points("w1", samples(w).points("w1"))
+            told = await telemetry.newest(w.process.services, ADMIN, "w1", "default")
             assert (told.numbers["cpu"].value, told.numbers["cpu"].source) == (97.0, "cloudwatch")
             assert told.numbers["memory"].value is None
 
@@ -160,7 +160,7 @@ def test_numbers_are_kept_by_the_minute_without_an_event_and_survive_a_restart()
             assert len(await w.store.series("default/w1", 60, began)) >= len(rows) + 13
             hour = await w.store.series("default/w1", 3600, began - timedelta(hours=1))
             assert sum(series.unpack(each.data)["cpu"].count for each in hour) >= 80
-            told = await reading.read(w.process.parts, ADMIN, "w1", "default", metrics="cpu,sessions",
+            told = await reading.read(w.process.services, ADMIN, "w1", "default", metrics="cpu,sessions",
                                       since="1h", step=600)  # type: ignore[union-attr]  # fmt: skip
             assert told.step == 600
             assert told.metrics["cpu"].points[-1].mean == 1.0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
-from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.time.virtual_host import EPOCH
 
 START = EPOCH + timedelta(seconds=1000)
 """The instant at which the loop begins."""

@@ -33,13 +33,13 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.time.dice import Clock, Dice
+from labfleet.rehearsal.time.virtual_host import SeededRng, VirtualClock
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, SecretRef
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core.access import Principal, Role
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
@@ -137,7 +137,7 @@ class Process:
     controllers: dict[str, Controller] = field(default_factory=dict)
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     cache: Any = None
-    parts: Any = None
+    services: Any = None
     contexts: dict[str, Context] = field(default_factory=dict)
     leaders: dict[str, AlwaysLeader] = field(default_factory=dict)
     outcomes: list[tuple[str, Key, str, str]] = field(default_factory=list)
@@ -148,11 +148,11 @@ class Process:
         store = Gate(world.store, self)
         self.cache = Cache(store)  # type: ignore[arg-type]
         assembly.prepare(self.cache)
-        self.parts = Parts(Objects(store), self.cache, world.clock, world.ids)  # type: ignore[arg-type]
+        self.services = ServiceContext(Objects(store), self.cache, world.clock, world.ids)  # type: ignore[arg-type]
         feed = Feed(PatientStore(world.store, self), self.cache, world.clock, relist=self.relist)  # type: ignore[arg-type]
         self._spawn(feed.run())
         await self.cache.ready()
-        maker = assembly.Assembly(world.dice, self.parts, self)
+        maker = assembly.Assembly(world.rng, self.services, self)
         for role in assembly.ROLES:
             context = self.contexts[role] = await self._context(role, store)
             if role == "scheduler":
@@ -175,7 +175,7 @@ class Process:
         leader = self.leaders[role] = AlwaysLeader(stores.Fence(role, lease.token))
         return Context(
             installation=world.installation,
-            objects=self.parts.objects,
+            objects=self.services.objects,
             cache=self.cache,
             clock=world.clock,
             ids=world.ids,
@@ -242,18 +242,18 @@ class World:
 
     installation = "inst"
 
-    def __init__(self, clock: Clock, store: stores.Store, ids: Ids) -> None:
+    def __init__(self, clock: VirtualClock, store: stores.Store, ids: Ids) -> None:
         self.clock = clock
         self.store = store
         self.ids = ids
-        self.dice = Dice("world")
+        self.rng = SeededRng("world")
         self.compute = ScriptedEc2(clock, self.installation, self.expect)
         self.cloud = self.compute.cloud
         self.hosts = FakeLabHosts(self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
         assembly.prepare(self.cache)
-        self.parts = Parts(Objects(store), self.cache, clock, ids)
+        self.services = ServiceContext(Objects(store), self.cache, clock, ids)
         self.crashed = asyncio.Event()
         self.strike: Strike | None = None
         self.strikes = 0
@@ -269,7 +269,7 @@ class World:
 
     async def make(self, kind: str, name: str, spec: dict[str, Any], **meta: Any) -> Any:
         body = {"metadata": {"name": name, **meta}, "spec": spec}
-        return await objects.create(self.parts, ADMIN, KINDS[kind], body)
+        return await objects.create(self.services, ADMIN, KINDS[kind], body)
 
     async def worker(self, name: str = "w1", **spec: Any) -> Any:
         return await self.make("Worker", name, {"machine": MACHINE, **spec})
@@ -282,24 +282,24 @@ class World:
         return await self.make("Session", name, {"definition": "two", **spec})
 
     async def pool(self, name: str = "p1", *, template: str = "metal", **spec: Any) -> Any:
-        if await self.parts.objects.get(KINDS["Template"].type, template, "default") is None:
+        if await self.services.objects.get(KINDS["Template"].type, template, "default") is None:
             await self.make("Template", template, {"machine": MACHINE})
         return await self.make("Pool", name, {"template": template, **spec})
 
     async def desire(self, name: str, desired: str) -> None:
-        await verbs.desire(self.parts, ADMIN, name, "default", desired=desired)  # type: ignore[arg-type]
+        await verbs.desire(self.services, ADMIN, name, "default", desired=desired)  # type: ignore[arg-type]
 
     async def delete(self, kind: str, name: str) -> None:
-        await objects.delete(self.parts, ADMIN, KINDS[kind], name, "default")
+        await objects.delete(self.services, ADMIN, KINDS[kind], name, "default")
 
     async def status(self, obj: Any, **changes: Any) -> Any:
         """Write status fields by hand, as somebody else would."""
-        fresh = await self.parts.objects.get(type(obj), obj.name, "default")
+        fresh = await self.services.objects.get(type(obj), obj.name, "default")
         new = msgspec.structs.replace(
             fresh, status=msgspec.structs.replace(fresh.status, **changes)
         )
         cause = stores.Cause("tester", self.clock.now())
-        return (await self.parts.objects.save(new, cause=cause))[1][0]
+        return (await self.services.objects.save(new, cause=cause))[1][0]
 
     def store_now(self, commit: stores.Commit) -> None:
         """Commit as somebody else, between two steps of a call that is under way."""
@@ -415,7 +415,7 @@ class World:
 
     async def expect(self, worker: str, kind: str) -> None:
         """Note a change at a worker that no open effect in the store stands for."""
-        stored = await self.parts.objects.get(Worker, worker, "default")
+        stored = await self.services.objects.get(Worker, worker, "default")
         effect = None if stored is None else stored.status.effect
         if effect is None or effect.kind != kind:
             self.wrong.append(f"{kind} of {worker} without an open effect: {effect}")
@@ -425,12 +425,12 @@ class World:
         for item in page.items:
             if item.uid == marker:
                 effect = KINDS["Session"].type, item
-                stored = await self.parts.objects.get(*(effect[0], item.key.name, "default"))
+                stored = await self.services.objects.get(*(effect[0], item.key.name, "default"))
                 held = None if stored is None else stored.status.effect
                 if held is not None and held.kind == kind:
                     return
         for item in (await self.store.list("Worker")).items:
-            stored = await self.parts.objects.get(Worker, item.key.name, "default")
+            stored = await self.services.objects.get(Worker, item.key.name, "default")
             held = None if stored is None else stored.status.effect
             if kind == "stop" and held is not None and held.kind == "stop_labs":
                 return
@@ -456,7 +456,7 @@ def _edges(old: Any) -> frozenset[Any]:
 @asynccontextmanager
 async def world(rate: float = 1.0) -> AsyncIterator[World]:
     """Open an installation with nothing in it and nobody running it."""
-    clock, ids = Clock(rate=rate), Ids()
+    clock, ids = VirtualClock(rate=rate), Ids()
     store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
     made = World(clock, store, ids)
     reader = Process(made)

@@ -60,7 +60,7 @@ class Line:
             self.samples.append(sample)
             told = {"stage": "ready", "samples": tuple(self.samples[-20:])}
         given_ = {"ec2": self.ec2, "thresholds": self.limits, **told, **seen}
-        step = lifecycle.decide(self.worker, lifecycle.Seen(**given_), self.now)
+        step = lifecycle.decide(self.worker, lifecycle.WorkerObservation(**given_), self.now)
         for name in LOAD:
             before, after = self._status(self.worker.status, name), self._status(step.status, name)
             if before != after:

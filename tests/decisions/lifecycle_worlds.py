@@ -49,7 +49,9 @@ def worker(status: WorkerStatus | None = None, **spec: Any) -> Worker:
     )
 
 
-def check_worker(before: Worker, seen: workers.Seen, step: workers.Step, now: datetime) -> None:
+def check_worker(
+    before: Worker, seen: workers.WorkerObservation, step: workers.Step, now: datetime
+) -> None:
     """What no step may ever do."""
     old, new = before.status, step.status
     assert new.phase is old.phase or new.phase in phases.edges(before, old.phase)
@@ -69,7 +71,7 @@ def check_worker(before: Worker, seen: workers.Seen, step: workers.Step, now: da
         assert new.licence.leak or seen.licence.registration != "IN_PROGRESS"
 
 
-def surely_gone(seen: workers.Seen, status: WorkerStatus, now: datetime) -> bool:
+def surely_gone(seen: workers.WorkerObservation, status: WorkerStatus, now: datetime) -> bool:
     if seen.ec2 is not None:
         return seen.ec2.state == "terminated"
     since = status.ec2.absent_since
@@ -98,7 +100,7 @@ class Cloud:
         booted = self.now - self.since >= timedelta(seconds=BOOT_SECONDS)
         return self.state == "running" and booted and not self.broken
 
-    def see(self) -> workers.Seen:
+    def see(self) -> workers.WorkerObservation:
         ec2 = None
         if self.state is not None and self.worker.status.ec2.instance_id is not None:
             known = self.state in {"running", "stopping"}
@@ -113,7 +115,7 @@ class Cloud:
             done = self.registration == "COMPLETED"
             licence = LicenceStatus(registration=self.registration, registered=done, licensed=done)
         token = self.worker.spec.machine is not None and self.worker.spec.machine.licence.token
-        return workers.Seen(
+        return workers.WorkerObservation(
             ec2=ec2,
             stage=stage,
             licence=licence,
@@ -217,7 +219,7 @@ def session(phase: SessionPhase = S.PENDING, **changes: Any) -> Session:
     )
 
 
-def check_session(before: Session, seen: sessions.Seen, step: sessions.Step) -> None:
+def check_session(before: Session, seen: sessions.SessionObservation, step: sessions.Step) -> None:
     """What no step may ever do."""
     old, new = before.status, step.status
     assert new.phase is old.phase or new.phase in session_phases.EDGES[old.phase]
@@ -251,11 +253,13 @@ class Server:
     trail: list[SessionPhase] = field(default_factory=list)
     releases: int = 0
 
-    def see(self) -> sessions.Seen:
+    def see(self) -> sessions.SessionObservation:
         if self.dead:
-            return sessions.Seen(host_lost=True, host_dead=True, host_detail="w1 ended")
+            return sessions.SessionObservation(
+                host_lost=True, host_dead=True, host_detail="w1 ended"
+            )
         if self.hangs:
-            return sessions.Seen(trouble="w1 does not answer")
+            return sessions.SessionObservation(trouble="w1 does not answer")
         settled = self.now - self.since >= timedelta(seconds=20)
         lab = None
         if self.state is not None:
@@ -263,7 +267,7 @@ class Server:
             lab = LabStatus(
                 title="t", marker="u-1", id="l-1", state=self.state, nodes=2, booted=booted
             )
-        return sessions.Seen(
+        return sessions.SessionObservation(
             looked=True,
             lab=lab,
             active=2 if self.state == "STARTED" else 0,

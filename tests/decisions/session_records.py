@@ -80,10 +80,10 @@ def sessions(draw: st.DrawFn) -> Session:
 
 
 @st.composite
-def sights(draw: st.DrawFn) -> lifecycle.Seen:
+def sights(draw: st.DrawFn) -> lifecycle.SessionObservation:
     """Any observation."""
     looked = draw(st.booleans())
-    return lifecycle.Seen(
+    return lifecycle.SessionObservation(
         host_lost=draw(st.booleans()),
         host_dead=draw(st.booleans()),
         host_leaving=draw(st.booleans()),

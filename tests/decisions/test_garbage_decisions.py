@@ -25,7 +25,7 @@ PLACES = [
 ]
 THINGS = st.lists(
     st.builds(
-        garbage.Thing,
+        garbage.SweepCandidate,
         st.sampled_from(PLACES),
         st.sampled_from(["owned", "kept", "ending", "suspect"]),
     ),
@@ -42,7 +42,7 @@ def machine(tags: dict[str, str], state: Any = "running") -> Instance:
 
 @given(THINGS, BEFORE, st.floats(2000, 4000), HOLDS, st.booleans(), st.sets(st.sampled_from("eu")))
 def test_only_old_suspects_of_regions_that_answered_are_due(
-    things: list[garbage.Thing],
+    things: list[garbage.SweepCandidate],
     before: dict[Any, float],
     now: float,
     hold: str | None,
@@ -69,7 +69,7 @@ def test_only_old_suspects_of_regions_that_answered_are_due(
 
 
 @given(THINGS, st.floats(0, 100))
-def test_nothing_is_due_at_first_sight(things: list[garbage.Thing], now: float) -> None:
+def test_nothing_is_due_at_first_sight(things: list[garbage.SweepCandidate], now: float) -> None:
     """A leader that has just begun suspects, and ends nothing until its own grace is over."""
     first = garbage.sweep(things, {}, now, RULES, listed={})
     assert first.due == ()
@@ -80,7 +80,7 @@ def test_nothing_is_due_at_first_sight(things: list[garbage.Thing], now: float) 
 
 def test_all_judged_empty_at_once_go_a_few_at_a_time() -> None:
     """Case 12: fifty suspects of fifty machines end three a round, and one of a small region."""
-    things = [garbage.Thing(("us", "instance", f"i-{n}"), "suspect") for n in range(50)]
+    things = [garbage.SweepCandidate(("us", "instance", f"i-{n}"), "suspect") for n in range(50)]
     old = {thing.place: 0.0 for thing in things}
     assert len(garbage.sweep(things, old, 999.0, RULES, listed={"us": 50}).due) == 3
     few = things[:4]

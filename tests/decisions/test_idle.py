@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labfleet.decisions import idle, parking
-from labfleet.decisions.idle import Facts, judge
+from labfleet.decisions.idle import IdleFacts, judge
 from labfleet.decisions.placement import Candidate, PlacementRequest
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.fleet_settings import Idle
@@ -49,13 +49,13 @@ def worker(spec: dict[str, Any] | None = None, **status: Any) -> Worker:
     )
 
 
-QUIET = Facts(
+QUIET = IdleFacts(
     sessions=0, soon=0, nodes=0, cpu_percent=1.0, maintenance=False, read_at=NOW,
     activity=Activity(), activity_at=NOW,
 )  # fmt: skip
 
 
-def said(verdict: idle.Verdict, name: str) -> str:
+def said(verdict: idle.IdleVerdict, name: str) -> str:
     """What one signal says."""
     return next(each.verdict for each in verdict.signals if each.name == name)
 
@@ -246,7 +246,7 @@ _activity = st.none() | st.builds(
     Activity, events=st.lists(_event, max_size=4).map(tuple), declined=st.booleans()
 )
 _facts = st.builds(
-    Facts,
+    IdleFacts,
     sessions=_count, soon=_count, nodes=_count,
     cpu_percent=st.none() | st.floats(), network=st.none() | st.floats(),
     network_watched=st.booleans(), maintenance=st.none() | st.booleans(),
@@ -274,7 +274,7 @@ _settings = st.builds(
 
 
 @given(_worker, _facts, _settings)
-def test_every_worker_gets_a_verdict(who: Worker, facts: Facts, settings: Idle) -> None:
+def test_every_worker_gets_a_verdict(who: Worker, facts: IdleFacts, settings: Idle) -> None:
     """Total: no facts raise, each signal says something, and eligible means idle and unheld."""
     found = judge(who, facts, settings, NOW)
     assert len({each.name for each in found.signals}) == len(found.signals)
@@ -285,12 +285,12 @@ def test_every_worker_gets_a_verdict(who: Worker, facts: Facts, settings: Idle) 
 
 @given(_worker, _facts, _settings, st.data())
 def test_removing_a_signal_never_makes_a_worker_idle(
-    who: Worker, facts: Facts, settings: Idle, data: st.DataObject
+    who: Worker, facts: IdleFacts, settings: Idle, data: st.DataObject
 ) -> None:
     """Whatever is taken away from what is known, nobody is stopped for it."""
     before = judge(who, facts, settings, NOW)
-    blank = Facts()
-    names = [each.name for each in fields(Facts) if getattr(blank, each.name) is None]
+    blank = IdleFacts()
+    names = [each.name for each in fields(IdleFacts) if getattr(blank, each.name) is None]
     gone = data.draw(st.sets(st.sampled_from(names), min_size=1))
     # Without a pool nobody has a minimum; that is a fact, not a missing signal.
     gone -= {"serving"}
@@ -302,7 +302,7 @@ def test_removing_a_signal_never_makes_a_worker_idle(
 
 @given(_worker, _facts, _settings, _event)
 def test_more_activity_never_makes_a_worker_idle(
-    who: Worker, facts: Facts, settings: Idle, event: ActivityEvent
+    who: Worker, facts: IdleFacts, settings: Idle, event: ActivityEvent
 ) -> None:
     """One event, session, node or chore more never turns a verdict to idle."""
     before = judge(who, facts, settings, NOW)
@@ -323,7 +323,7 @@ def test_more_activity_never_makes_a_worker_idle(
 
 
 @given(_worker, _facts, _settings)
-def test_cpu_never_proves_idleness(who: Worker, facts: Facts, settings: Idle) -> None:
+def test_cpu_never_proves_idleness(who: Worker, facts: IdleFacts, settings: Idle) -> None:
     """Where the rest does not say idle, no value of CPU makes it so."""
     rest = judge(who, replace(facts, cpu_percent=None, gaps=()), settings, NOW)
     quiet = [each for each in rest.signals if each.name != "cpu"]

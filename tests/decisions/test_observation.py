@@ -46,7 +46,7 @@ def test_connectors_have_no_size_to_miss():
 
 
 def test_ports_come_from_tags():
-    """Ports are those of the live tags, named as in seed 000."""
+    """Ports are those of the live tags, named as in upstream 000."""
     found = look(node(tags=("serial:5041", "vnc:5044", "core")))
     assert found.observed_ports == {"PC_serial": 5041, "PC_vnc": 5044}
 

@@ -223,7 +223,9 @@ def test_nothing_is_refused_before_there_is_a_pool():
     assert never(request(amounts=Amounts(nodes=10**6))) is None
     assert (
         placement.never_fits(
-            request(track="x"), [placement.Shape(name="t", track="y", capacity=Amounts())], now=NOW
+            request(track="x"),
+            [placement.WorkerShape(name="t", track="y", capacity=Amounts())],
+            now=NOW,
         )
         is None
     )
@@ -273,12 +275,12 @@ candidates = st.builds(
     st.none() | st.just("exam"),
     st.randoms(use_true_random=False),
 )
-def test_order_of_candidates_does_not_matter(amounts, workers, track, dice):
+def test_order_of_candidates_does_not_matter(amounts, workers, track, rng):
     """The decision is total, accounts for every worker, and depends on no order."""
     wanted = request(amounts=amounts, track=track)
     one = place(wanted, *workers)
     shuffled = list(workers)
-    dice.shuffle(shuffled)
+    rng.shuffle(shuffled)
     assert place(wanted, *shuffled) == one
     fits = sum(1 for each in one.candidates if each.fits)
     assert fits + sum(one.rejected_by_reason.values()) == len(workers) == one.evaluated

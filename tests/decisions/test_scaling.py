@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labfleet.decisions import scaling
-from labfleet.decisions.placement import PlacementRequest, Shape
+from labfleet.decisions.placement import PlacementRequest, WorkerShape
 from labfleet.decisions.scaling import PoolView, PoolWorker
 from labfleet.kernel import ids
 from labfleet.resources.amounts import Amounts, Reservation
@@ -22,7 +22,7 @@ from labfleet.resources.worker import WorkerPhase
 
 NOW = datetime(2026, 11, 27, 9, tzinfo=UTC)
 ROOM = Amounts(cpu_milli=4000, memory_mib=8192, nodes=50, labs=4, ports=100)
-SHAPE = Shape(name="t", track="default", capacity=ROOM, product="CML_Enterprise")
+SHAPE = WorkerShape(name="t", track="default", capacity=ROOM, product="CML_Enterprise")
 
 
 def ago(seconds: int) -> datetime:

@@ -35,7 +35,7 @@ maybe = st.sampled_from([True, False, None])
 @settings(max_examples=1500, deadline=None)
 @given(sessions(), sights())
 def test_any_session_and_any_sight_have_a_lawful_next_step(
-    before: Session, seen: lifecycle.Seen
+    before: Session, seen: lifecycle.SessionObservation
 ) -> None:
     """decide is total and never breaks a rule, whatever is recorded and whatever is seen."""
     step = lifecycle.decide(before, seen, START)
@@ -144,7 +144,7 @@ def test_nodes_that_may_run_are_never_wiped() -> None:
     """A stopped lab whose nodes could not be counted is asked about again, not wiped."""
     lab = LabStatus(title="t", marker="u-1", id="l-1", state="STOPPED", nodes=2)
     for active in (None, 2):
-        seen = lifecycle.Seen(looked=True, lab=lab, active=active, converged=True)
+        seen = lifecycle.SessionObservation(looked=True, lab=lab, active=active, converged=True)
         step = lifecycle.decide(session(S.STOPPING, lab=lab), seen, START)
         assert step.action is None
 
@@ -153,9 +153,13 @@ def test_a_session_without_capacity_expires_with_the_reason() -> None:
     """A slot that nobody could serve ends as EXPIRED after its grace, not before."""
     start = START + HOUR
     waiting = session(spec={"slot": Slot(start=start, end=start + HOUR)})
-    grace = lifecycle.Seen().grace_seconds
-    early = lifecycle.decide(waiting, lifecycle.Seen(), start + timedelta(seconds=grace - 1))
-    late = lifecycle.decide(waiting, lifecycle.Seen(), start + timedelta(seconds=grace))
+    grace = lifecycle.SessionObservation().grace_seconds
+    early = lifecycle.decide(
+        waiting, lifecycle.SessionObservation(), start + timedelta(seconds=grace - 1)
+    )
+    late = lifecycle.decide(
+        waiting, lifecycle.SessionObservation(), start + timedelta(seconds=grace)
+    )
     assert (early.status.phase, late.status.phase) == (S.PENDING, S.EXPIRED)
     assert "no capacity" in late.status.message
 
@@ -190,7 +194,7 @@ def test_a_future_slot_waits_for_its_head_start_and_its_start() -> None:
     server = Server(session(spec={"slot": Slot(start=start)}))
     server.bind()
     server.until(S.INSTANTIATING)
-    lead = timedelta(seconds=lifecycle.Seen().lead_seconds)
+    lead = timedelta(seconds=lifecycle.SessionObservation().lead_seconds)
     assert start - lead <= server.now <= start
     server.until(S.RUNNING)
     assert server.now >= start
@@ -204,7 +208,7 @@ def test_a_slot_stays_out_while_its_room_is_held_and_moves_in_time() -> None:
     before = session(S.SCHEDULED, worker="w1", placements=most, reservation=held)
     told = "w1 lacks 4 CPU; past their end and still there: s-late"
     for may in (True, False):
-        seen = lifecycle.Seen(room_held=told, may_replace=may)
+        seen = lifecycle.SessionObservation(room_held=told, may_replace=may)
         soon = lifecycle.decide(before, seen, START + timedelta(minutes=4))
         assert (soon.status.phase, soon.action, soon.release) == (S.SCHEDULED, None, False)
         assert "s-late" in soon.status.message
@@ -216,7 +220,9 @@ def test_a_slot_stays_out_while_its_room_is_held_and_moves_in_time() -> None:
         assert (late.status.phase, late.release) == (S.PENDING, True)
         assert (late.status.placements, late.status.worker) == (most - 1, None)
         assert conditions.find(late.status.conditions, "StartTurn") is None
-        free = lifecycle.decide(waiting, lifecycle.Seen(), START + timedelta(minutes=4))
+        free = lifecycle.decide(
+            waiting, lifecycle.SessionObservation(), START + timedelta(minutes=4)
+        )
         assert free.status.phase is S.INSTANTIATING
         assert conditions.find(free.status.conditions, "StartTurn") is None
 

@@ -61,9 +61,9 @@ def test_no_more_labs_boot_at_once_than_may(states: list[str], at_once: int) -> 
     all_ = [session(f"s{n:02}", state, age=n) for n, state in enumerate(states)]
     booting = sum(state == "STARTED" for state in states)
     waiting = [each for each in all_ if each.status.lab.state != "STARTED"]
-    turns = [each for each in waiting if not session_start.labs_before(each, all_, at_once)]
-    assert len(turns) <= max(0, at_once - booting)
-    assert len(turns) == min(len(waiting), max(0, at_once - booting))
+    locks = [each for each in waiting if not session_start.labs_before(each, all_, at_once)]
+    assert len(locks) <= max(0, at_once - booting)
+    assert len(locks) == min(len(waiting), max(0, at_once - booting))
 
 
 def test_a_start_under_way_counts_as_booting() -> None:
@@ -74,12 +74,12 @@ def test_a_start_under_way_counts_as_booting() -> None:
     assert session_start.labs_before(mine, [session("a"), mine], 1) == 0
 
 
-def decide(before: Session, seen: lifecycle.Seen, now: datetime) -> lifecycle.Step:
+def decide(before: Session, seen: lifecycle.SessionObservation, now: datetime) -> lifecycle.Step:
     return lifecycle.decide(before, seen, now)
 
 
-def seen(line: Session, **parts: Any) -> lifecycle.Seen:
-    return lifecycle.Seen(looked=True, lab=line.status.lab, boot_seconds=600, **parts)
+def seen(line: Session, **parts: Any) -> lifecycle.SessionObservation:
+    return lifecycle.SessionObservation(looked=True, lab=line.status.lab, boot_seconds=600, **parts)
 
 
 def test_a_lab_waits_for_its_turn_as_long_as_it_takes() -> None:

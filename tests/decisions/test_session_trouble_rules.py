@@ -95,7 +95,7 @@ def test_ready_only_when_the_ports_answer() -> None:
     lab = LabStatus(title="t", marker="u-1", id="l-1", state="STARTED", nodes=2, booted=2)
     rising = session(S.INSTANTIATING, ports=(port,))
     for answer, phase in ((None, S.INSTANTIATING), (False, S.INSTANTIATING), (True, S.READY)):
-        seen = lifecycle.Seen(looked=True, lab=lab, converged=True, ports_open=answer)
+        seen = lifecycle.SessionObservation(looked=True, lab=lab, converged=True, ports_open=answer)
         assert lifecycle.decide(rising, seen, START).status.phase is phase
 
 
@@ -129,9 +129,11 @@ def booting(booted: int = 0, progress_at=None) -> LabStatus:
     )  # fmt: skip
 
 
-def looking(lab: LabStatus, **more: object) -> lifecycle.Seen:
+def looking(lab: LabStatus, **more: object) -> lifecycle.SessionObservation:
     """Return a clear sight of a lab with a budget of ten minutes."""
-    return lifecycle.Seen(looked=True, lab=lab, converged=False, boot_seconds=600, **more)
+    return lifecycle.SessionObservation(
+        looked=True, lab=lab, converged=False, boot_seconds=600, **more
+    )
 
 
 def test_the_absence_of_the_controller_is_no_fault_of_the_lab() -> None:
@@ -160,7 +162,7 @@ def test_a_lab_that_comes_further_keeps_its_time() -> None:
 def test_a_lab_that_is_up_is_never_called_late() -> None:
     """What booted while nobody looked is ready, however long that was."""
     up = booting(3, START)
-    seen = lifecycle.Seen(looked=True, lab=up, converged=True, boot_seconds=600)
+    seen = lifecycle.SessionObservation(looked=True, lab=up, converged=True, boot_seconds=600)
     step = lifecycle.decide(session(S.INSTANTIATING, lab=up), seen, START + HOUR)
     assert step.status.phase is S.READY
 
@@ -169,7 +171,7 @@ def test_ports_that_stay_silent_end_in_a_named_failure() -> None:
     """Booted nodes whose ports never answer fail the session with the ports' names."""
     up = booting(3, START)
     port = PortAllocation(name="PC_serial", node="PC", kind="serial", number=5000)
-    seen = lifecycle.Seen(
+    seen = lifecycle.SessionObservation(
         looked=True, lab=up, converged=True, boot_seconds=600, ports_open=False,
         ports_detail="PC_serial (tcp 5000)",
     )  # fmt: skip
@@ -184,7 +186,7 @@ def test_an_ended_session_says_nothing_of_a_lab_that_is_gone() -> None:
     facts = conditions.put((), "LabStarted", "True", "Booted", now=START)
     facts = conditions.put(facts, "Collected", "True", "Observed", now=START)
     made = session(S.STOPPING, lab=booting(3), conditions=facts, outcome=S.COMPLETED)
-    step = lifecycle.decide(made, lifecycle.Seen(host_dead=True), START)
+    step = lifecycle.decide(made, lifecycle.SessionObservation(host_dead=True), START)
     assert step.status.phase is S.COMPLETED
     assert [each.type for each in step.status.conditions] == ["Collected"]
 
@@ -205,7 +207,7 @@ def test_a_session_that_has_not_begun_moves_when_its_definition_allows(
         assert (step.status.phase, step.status.outcome) == (S.STOPPING, outcome)
         assert not step.release
         ended = msgspec.structs.replace(before, status=step.status)
-        gone = lifecycle.Seen(looked=True, lab=None, may_replace=may)
+        gone = lifecycle.SessionObservation(looked=True, lab=None, may_replace=may)
         last = lifecycle.decide(ended, gone, START)
         assert (last.status.phase, last.release) == (outcome, True)
         assert last.status.worker == (None if may else "w1")
@@ -226,7 +228,7 @@ def test_a_cancelled_session_that_was_to_move_ends() -> None:
     before = msgspec.structs.replace(
         before, spec=msgspec.structs.replace(before.spec, cancel=cancel)
     )
-    step = lifecycle.decide(before, lifecycle.Seen(looked=True, lab=None), START)
+    step = lifecycle.decide(before, lifecycle.SessionObservation(looked=True, lab=None), START)
     assert (step.status.phase, step.release) == (S.CANCELLED, True)
 
 
@@ -239,7 +241,7 @@ def test_a_session_that_has_begun_is_never_placed_again(
 ) -> None:
     """Somebody worked in it: an empty lab elsewhere would be a lie."""
     begun = before.status.phase in {S.RUNNING, S.COLLECTING}
-    seen = lifecycle.Seen(
+    seen = lifecycle.SessionObservation(
         looked=True, lab=None if dead else booting(), host_dead=dead, host_lost=lost,
         forced_out=forced,
     )  # fmt: skip

@@ -90,7 +90,9 @@ class Line:
             self.now += timedelta(seconds=30)
             step = lifecycle.decide(
                 self.worker,
-                lifecycle.Seen(stage="ready", samples=tuple(self.samples[-20:]), **seen),
+                lifecycle.WorkerObservation(
+                    stage="ready", samples=tuple(self.samples[-20:]), **seen
+                ),
                 self.now,
             )
             self.action = step.action
@@ -275,7 +277,7 @@ def test_an_expiring_licence_is_renewed_once_a_day() -> None:
             status=given.status,
         )
         line.samples.append(ends)
-        seen = lifecycle.Seen(
+        seen = lifecycle.WorkerObservation(
             stage="ready", samples=tuple(line.samples), licence=licence, paused=paused
         )
         step = lifecycle.decide(held, seen, line.now)

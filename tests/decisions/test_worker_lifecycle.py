@@ -93,9 +93,9 @@ def workers(draw: st.DrawFn) -> Worker:
 
 
 @st.composite
-def sights(draw: st.DrawFn) -> lifecycle.Seen:
+def sights(draw: st.DrawFn) -> lifecycle.WorkerObservation:
     """Any observation."""
-    return lifecycle.Seen(
+    return lifecycle.WorkerObservation(
         ec2=draw(st.none() | ec2s()),
         absent=draw(st.booleans()),
         stage=draw(st.sampled_from(STAGES)),
@@ -114,7 +114,7 @@ def sights(draw: st.DrawFn) -> lifecycle.Seen:
 @settings(max_examples=1500, deadline=None)
 @given(workers(), sights())
 def test_any_worker_and_any_sight_have_a_lawful_next_step(
-    before: Worker, seen: lifecycle.Seen
+    before: Worker, seen: lifecycle.WorkerObservation
 ) -> None:
     """decide is total and never breaks a rule, whatever is recorded and whatever is seen."""
     step = lifecycle.decide(before, seen, START)
@@ -127,7 +127,7 @@ def test_any_worker_and_any_sight_have_a_lawful_next_step(
 
 @settings(max_examples=300, deadline=None)
 @given(workers(), sights())
-def test_deciding_is_repeatable(before: Worker, seen: lifecycle.Seen) -> None:
+def test_deciding_is_repeatable(before: Worker, seen: lifecycle.WorkerObservation) -> None:
     """The same record and the same sight give the same step."""
     assert lifecycle.decide(before, seen, START) == lifecycle.decide(before, seen, START)
 
@@ -220,11 +220,11 @@ def test_a_registration_under_way_is_not_taken_for_none() -> None:
     assert cloud.registration == "NOT_REGISTERED"
 
 
-def registering() -> lifecycle.Seen:
+def registering() -> lifecycle.WorkerObservation:
     """What is seen of a server whose registration is under way."""
     found = LicenceStatus(registration="IN_PROGRESS", registered=False, licensed=False)
     ec2 = Ec2Status(instance_id="i-1", state="running", public_ip="127.0.0.2")
-    return lifecycle.Seen(ec2=ec2, stage="ready", licence=found, has_token=True)
+    return lifecycle.WorkerObservation(ec2=ec2, stage="ready", licence=found, has_token=True)
 
 
 def test_running_nodes_are_stopped_before_the_licence_goes() -> None:
@@ -250,7 +250,7 @@ def test_a_cloud_that_was_not_told_is_a_leak_on_record() -> None:
 def test_a_cloud_that_was_not_told_is_kept_when_the_next_look_fails() -> None:
     """The leak is recorded at once, not when the licence is next seen."""
     cloud = brought_to(P.UNLICENSING)
-    step = lifecycle.decide(cloud.worker, lifecycle.Seen(cloud_told=False), cloud.now)
+    step = lifecycle.decide(cloud.worker, lifecycle.WorkerObservation(cloud_told=False), cloud.now)
     assert step.status.licence.leak is not None
 
 

@@ -41,7 +41,7 @@ LICENCES = st.none() | st.builds(
     licensed=st.booleans(),
 )
 SEEN = st.builds(
-    workers.Seen,
+    workers.WorkerObservation,
     ec2=EC2,
     absent=st.booleans(),
     stage=st.sampled_from([None, "ready", "not_ready", "unreachable"]),
@@ -83,7 +83,7 @@ def test_an_observed_worker_is_only_ever_claimed(
     managed: bool,
     spec: dict[str, Any],
     held: tuple[str, ...],
-    seen: workers.Seen,
+    seen: workers.WorkerObservation,
     late: int,
 ) -> None:
     """Whatever is seen and wanted: no act but the claim that was asked for, and no session."""
@@ -105,7 +105,7 @@ def test_an_external_server_is_never_launched_started_stopped_or_ended(
     phase: WorkerPhase,
     spec: dict[str, Any],
     held: tuple[str, ...],
-    seen: workers.Seen,
+    seen: workers.WorkerObservation,
     late: int,
 ) -> None:
     """Nor are labs of others stopped for a licence; a licence let go of is a leak on record."""
@@ -126,7 +126,7 @@ def test_a_licence_that_was_there_is_not_ours_to_return() -> None:
     """An external server that came licensed leaves licensed, without a leak."""
     origin = Origin(kind="external", url="https://cml.example", managed=True)
     licence = LicenceStatus(registration="COMPLETED", registered=True, licensed=True)
-    seen = workers.Seen(stage="ready", licence=licence, has_token=True)
+    seen = workers.WorkerObservation(stage="ready", licence=licence, has_token=True)
     found = made(origin, P.STARTING, {}, (FINALIZER_SERVER,))
     step = workers.decide(found, seen, START)
     assert (step.status.phase, step.finalizers) == (P.READY, (FINALIZER_SERVER,))
@@ -144,7 +144,7 @@ def test_what_others_did_is_told_with_its_reason_and_a_hint() -> None:
         ("stopping", "Server.ScheduledStop", "Stopped"),
     ):
         ec2 = Ec2Status(instance_id="i-1", state=state)
-        step = workers.decide(ready, workers.Seen(ec2=ec2, state_reason=reason), START)
+        step = workers.decide(ready, workers.WorkerObservation(ec2=ec2, state_reason=reason), START)
         told = conditions.find(step.status.conditions, "ExternalChange")
         assert step.status.phase is P.FAILED
         assert told is not None
@@ -160,7 +160,7 @@ def test_an_id_that_was_never_seen_is_told_as_such() -> None:
     ec2 = Ec2Status(instance_id="i-0bad", absent_since=early)
     status = WorkerStatus(phase=P.PROVISIONING_EC2, phase_since=early, ec2=ec2)
     subject = worker(status, origin=origin)
-    step = workers.decide(subject, workers.Seen(absent=True), START)
+    step = workers.decide(subject, workers.WorkerObservation(absent=True), START)
     assert step.status.phase is P.TERMINATED
     assert "EC2 knows no instance i-0bad" in step.status.message
     assert conditions.find(step.status.conditions, "ExternalChange") is None
@@ -177,6 +177,6 @@ def test_an_adopted_machine_that_ended_is_not_launched_anew() -> None:
     found = made(origin, P.FAILED, {}, (FINALIZER_INSTANCE,))
     status = msgspec.structs.replace(found.status, conditions=facts)
     found = msgspec.structs.replace(found, status=status)
-    ended = workers.Seen(ec2=Ec2Status(instance_id="i-1", state="terminated"))
+    ended = workers.WorkerObservation(ec2=Ec2Status(instance_id="i-1", state="terminated"))
     step = workers.decide(found, ended, START)
     assert (step.status.phase, step.action) == (P.FAILED, None)

@@ -46,7 +46,7 @@ def test_a_machine_ended_from_outside_fails_the_worker(phase: WorkerPhase) -> No
 def test_an_unlisted_machine_is_given_time() -> None:
     """NotFound is believed only after a minute (EC2 is eventually consistent)."""
     cloud = brought_to(P.TERMINATING_EC2)
-    seen = lifecycle.Seen(absent=True)
+    seen = lifecycle.WorkerObservation(absent=True)
     step = lifecycle.decide(cloud.worker, seen, START)
     assert step.status.phase is P.TERMINATING_EC2
     later = msgspec.structs.replace(cloud.worker, status=step.status)
@@ -60,7 +60,9 @@ def test_errors_are_not_absence() -> None:
     """An EC2 that cannot be asked never ends a worker, however long it lasts."""
     cloud = brought_to(P.TERMINATING_EC2)
     late = cloud.now + timedelta(days=2)
-    step = lifecycle.decide(cloud.worker, lifecycle.Seen(trouble="EC2: throttled"), late)
+    step = lifecycle.decide(
+        cloud.worker, lifecycle.WorkerObservation(trouble="EC2: throttled"), late
+    )
     assert step.status.phase is P.TERMINATING_EC2
     assert step.action is None
 
@@ -71,7 +73,7 @@ def test_failed_checks_never_change_the_phase(checks: int, stage: str | None) ->
     """A worker that hosts labs stays where it is, however often its check fails."""
     cloud = brought_to(P.ACTIVE)
     ec2 = Ec2Status(instance_id="i-1", state="running", public_ip="127.0.0.2")
-    seen = lifecycle.Seen(ec2=ec2, stage=stage, sessions=2, trouble="timed out")
+    seen = lifecycle.WorkerObservation(ec2=ec2, stage=stage, sessions=2, trouble="timed out")
     for _ in range(checks):
         step = lifecycle.decide(cloud.worker, seen, cloud.now)
         cloud.worker = msgspec.structs.replace(cloud.worker, status=step.status)
@@ -120,7 +122,7 @@ def test_the_way_up_has_deadlines(phase: WorkerPhase, state: str, limit: int) ->
     """A machine or a boot that takes longer than its limit ends in FAILED, not in waiting."""
     cloud = brought_to(phase)
     ec2 = Ec2Status(instance_id="i-1", state=state)
-    seen = lifecycle.Seen(ec2=ec2)
+    seen = lifecycle.WorkerObservation(ec2=ec2)
     since = cloud.worker.status.phase_since
     assert since is not None
     inside = lifecycle.decide(cloud.worker, seen, since + timedelta(seconds=limit))
@@ -134,7 +136,7 @@ def test_a_boot_counts_from_the_moment_that_the_machine_runs() -> None:
     began = cloud.worker.status.phase_since
     assert began is not None
     pending, running = (
-        lifecycle.Seen(ec2=Ec2Status(instance_id="i-1", state=each))
+        lifecycle.WorkerObservation(ec2=Ec2Status(instance_id="i-1", state=each))
         for each in ("pending", "running")
     )
     at = began
@@ -187,11 +189,11 @@ def test_less_capacity_than_reserved_is_said_and_breaks_nothing() -> None:
     """A worker whose capacity shrank is OverCommitted, stays in its phase, and recovers."""
     capacity = Amounts(cpu_milli=4000, memory_mib=8192, labs=5, nodes=20, ports=10)
     made = worker(WorkerStatus(phase=P.ACTIVE, capacity=capacity))
-    full = lifecycle.Seen(stage="ready", sessions=1, booked=Amounts(cpu_milli=5000))
+    full = lifecycle.WorkerObservation(stage="ready", sessions=1, booked=Amounts(cpu_milli=5000))
     step = lifecycle.decide(made, full, START)
     assert step.status.phase is P.ACTIVE
     assert conditions.is_true(step.status.conditions, "OverCommitted")
-    fits = lifecycle.Seen(stage="ready", sessions=1, booked=Amounts(cpu_milli=4000))
+    fits = lifecycle.WorkerObservation(stage="ready", sessions=1, booked=Amounts(cpu_milli=4000))
     again = msgspec.structs.replace(made, status=step.status)
     step = lifecycle.decide(again, fits, START)
     assert not conditions.is_true(step.status.conditions, "OverCommitted")

@@ -38,7 +38,7 @@ GONE = re.compile(r"\b[Pp]arts? \d+\b|\bissue part\b|\b[Ss]ections? \d[\d.]*|\bA
 # A standard's sections are outside for everybody; upstream's records stand where their gist is told.
 OUTSIDE = re.compile(r"RFC \d+,? section [\d.]+")
 UPSTREAM = "docs/facts/upstream.md"
-SEED = re.compile(r"\b[Ss]eeds? (0\d\d)\b(?:(?: and|,) (0\d\d)\b)?")
+NUMBERED = re.compile(r"\b[Uu]pstreams? (0\d\d)\b(?:(?: and|,) (0\d\d)\b)?")
 THIS = "tests/docs/test_citations.py"
 
 
@@ -148,17 +148,17 @@ def test_nothing_speaks_of_what_no_clone_has() -> None:
     assert everywhere(gone) == {}
 
 
-def test_every_seed_is_explained() -> None:
-    """Each seed that a text names is a row of the page that says what the seeds are."""
+def test_every_upstream_text_is_explained() -> None:
+    """Each upstream text that is named is a row of the page that says what they are."""
     known = anchors(ROOT / UPSTREAM)
     named = {
         number
         for name, text in texts().items()
-        for numbers in SEED.findall(prose(name, text))
+        for numbers in NUMBERED.findall(prose(name, text))
         for number in filter(None, numbers)
     }
     assert named
-    assert {f"seed-{number}" for number in named} <= known
+    assert {f"upstream-{number}" for number in named} <= known
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import click
 import pytest
 
 from labfleet.app import settings
-from labfleet.cli.kit import ground
+from labfleet.cli.kit import environment
 from labfleet.cli.main import root
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
@@ -95,7 +95,7 @@ def program_options(name: str) -> frozenset[str]:
 def check(words: list[str]) -> None:
     """Resolve command and options as the command line does, and run nothing."""
     root.programs = PROGRAMS
-    context = root.make_context("labfleet", list(words), obj=ground.real())
+    context = root.make_context("labfleet", list(words), obj=environment.real())
     # private _protected_args: click keeps the name of a subcommand nowhere else
     rest = [*context._protected_args, *context.args]
     name, command, rest = root.resolve_command(context, rest)

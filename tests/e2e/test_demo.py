@@ -111,9 +111,9 @@ def _lab(title: str, definition: str) -> str:
 @pytest.mark.timeout(2000)
 def test_no_secret_is_ever_written_down(tmp_path: Path) -> None:
     """Password, licence token and AWS key appear in no object, event, log or API reply."""
-    from labfleet.app.demo.play import Plan, Play
+    from labfleet.app.demo.play import DemoPlan, Play
 
-    plan = Plan(
+    plan = DemoPlan(
         folder=tmp_path, speed=240.0, port=0, labs=None, copies=1, minutes=5, maximum=2,
         kills=0, seed=1, patience=900.0,
     )  # fmt: skip

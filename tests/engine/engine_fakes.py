@@ -11,14 +11,14 @@ from hand_clock import START, HandClock, pump
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.time.virtual_host import SeededRng
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster, ClusterSpec
 from labfleet.resources.meta import Key, Metadata
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline
 
-__all__ = ["Dice", "HandClock", "pump"]
+__all__ = ["HandClock", "SeededRng", "pump"]
 OPENED: list[Any] = []
 
 

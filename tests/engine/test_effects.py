@@ -39,9 +39,9 @@ async def test_call_passes_its_answer_on() -> None:
     """A call returns its answer; from then on the effect is not one of which nothing came."""
     effects, _ = make()
     effect = effects.open("LaunchInstance", deadline=5, parameters={"type": "m5.metal"})
-    assert effects.mine(effect)
+    assert effects.known_not_done(effect)
     assert await effects.call(effect, answer, deadline=5) == "i-123"
-    assert not effects.mine(effect), "an outcome that cannot be saved must be looked up"
+    assert not effects.known_not_done(effect), "an outcome that cannot be saved must be looked up"
     assert effect.parameters == {"type": "m5.metal"}
 
 
@@ -54,7 +54,7 @@ async def test_call_needs_lease_time() -> None:
     with pytest.raises(errors.Temporary) as caught:
         await effects.call(effect, answer, deadline=5)
     assert caught.value.reason == "LeaseTooShort"
-    assert effects.mine(effect)
+    assert effects.known_not_done(effect)
     assert await effects.call(effect, answer, deadline=3) == "i-123"
 
 
@@ -81,7 +81,7 @@ async def test_no_answer_is_ambiguous() -> None:
     with pytest.raises(errors.Ambiguous) as caught:
         await effects.call(effect, silence, deadline=0.01)
     assert caught.value.reason == "TimedOut"
-    assert not effects.mine(effect)
+    assert not effects.known_not_done(effect)
 
 
 @pytest.mark.asyncio
@@ -104,7 +104,7 @@ async def test_only_a_definite_failure_keeps_an_effect_mine(error: Exception, mi
 
     with pytest.raises(type(error)):
         await effects.call(effect, fail, deadline=5)
-    assert effects.mine(effect) is mine
+    assert effects.known_not_done(effect) is mine
 
 
 @pytest.mark.asyncio
@@ -117,7 +117,7 @@ async def test_cancelled_call_is_not_mine_any_more() -> None:
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    assert not effects.mine(effect)
+    assert not effects.known_not_done(effect)
 
 
 @pytest.mark.asyncio
@@ -126,7 +126,7 @@ async def test_foreign_effect_has_to_be_waited_out() -> None:
     effects, clock = make(rate=60.0)
     effect = effects.open("LaunchInstance", deadline=10)
     successor = Effects(clock, Ids(), AlwaysLeader())
-    assert not successor.mine(effect)
+    assert not successor.known_not_done(effect)
     await clock.advance((10 + MARGIN_SECONDS) * 60 - 1)
     assert not successor.overdue(effect)
     await clock.advance(1)
@@ -140,7 +140,7 @@ async def test_foreign_effect_never_becomes_mine_by_calling() -> None:
     effect = effects.open("LaunchInstance", deadline=10)
     successor = Effects(clock, Ids(), AlwaysLeader())
     await successor.call(effect, answer, deadline=1)
-    assert not successor.mine(effect)
+    assert not successor.known_not_done(effect)
 
 
 def test_memory_of_own_effects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_memory_of_own_effects_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(journal, "MINE_LIMIT", 3)
     effects, _ = make()
     opened = [effects.open("X", deadline=1) for _ in range(4)]
-    assert [effects.mine(each) for each in opened] == [False, True, True, True]
+    assert [effects.known_not_done(each) for each in opened] == [False, True, True, True]
 
 
 @pytest.mark.asyncio

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from engine_fakes import Dice, HandClock, pump
+from engine_fakes import FakeRng, HandClock, pump
 from loop_time import leap
 
 from labfleet.engine import supervisor as supervisors
-from labfleet.engine.bell import Bell
 from labfleet.engine.supervisor import Role, State, Supervisor
+from labfleet.engine.wakeup import Wakeup
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 
@@ -24,7 +24,7 @@ class Switch:
     def __init__(self) -> None:
         self.token = 0
         self.held = False
-        self._bell = Bell()
+        self._wakeup = Wakeup()
 
     @property
     def fence(self) -> stores.Fence | None:
@@ -35,17 +35,17 @@ class Switch:
 
     async def wait_held(self) -> None:
         while not self.held:
-            await self._bell.sleep(None, asyncio.sleep)
+            await self._wakeup.sleep(None, asyncio.sleep)
 
     async def wait_lost(self) -> None:
         fence = self.fence
         while fence is not None and self.fence == fence:
-            await self._bell.sleep(None, asyncio.sleep)
+            await self._wakeup.sleep(None, asyncio.sleep)
 
     def turn(self, *, on: bool) -> None:
         self.held = on
         self.token += on
-        self._bell.ring()
+        self._wakeup.wake()
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Stand:
         self.clock, self.switch, self.seen = HandClock(), Switch(), Seen()
         self.supervisor = Supervisor(
             roles,
-            rng=Dice("0"),
+            rng=FakeRng("0"),
             leadership=self.switch,
             observer=self.seen,
             machine=self.clock.monotonic,

@@ -19,7 +19,7 @@ from cml_simulator.core.licensing import DAY
 from cml_simulator.core.server import ADMIN_ID, Server
 from labfleet.rehearsal.people import people
 from labfleet.rehearsal.people.operators import Operators
-from labfleet.rehearsal.replicas.desk import Ask, Desk
+from labfleet.rehearsal.replicas.fleet_client import FleetClient, ReplicaCall
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -55,7 +55,7 @@ class RareEvents:
         thing = self.stage.cloud.things.get(worker.status.ec2.instance_id or "")
         if thing is None or thing.state != "running" or worker.spec.origin is not None:
             return None
-        return self.stage.racks.fleet.servers[thing.server_id]
+        return self.stage.cml_servers.fleet.servers[thing.server_id]
 
     def _grow_old(self, worker: Worker, server: Server) -> None:
         licence = server.licence
@@ -70,10 +70,10 @@ class RareEvents:
         self._busy.add(worker.metadata.uid)
         if len(self._busy) % 2 == 0:
             # The licence cloud is not told: a leak that a person has to see to.
-            self.stage.invariants.excuses.begin("licence_unreachable", _machine(worker))
+            self.stage.invariants.fault_record.begin("licence_unreachable", _machine(worker))
             server.licence.reachable = False
             return
-        now = self.stage.racks.now()
+        now = self.stage.cml_servers.now()
         with suppress(CmlError):
             drawing = topology.load_text(people.topology("theirs", ["alpine"]).encode())
             parsed = topology.parse(drawing, server.config.profile)
@@ -84,7 +84,7 @@ class RareEvents:
         status = session.status
         if status.phase is not SessionPhase.INSTANTIATING or status.lab is None:
             return
-        for server in self.stage.racks.fleet.servers.values():
+        for server in self.stage.cml_servers.fleet.servers.values():
             lab = server.labs.get(status.lab.id or "")
             if lab is not None and lab.state() == "DEFINED_ON_CORE" and self.tags:
                 self.tags -= 1
@@ -103,18 +103,18 @@ async def rush_hours(stage: Stage, operators: Operators, usual: float) -> None:
     So that many effects are open together, all of them done and none of them known to be done.
     `usual` is the share of answers that are lost at other times.
     """
-    send, desk, dice = operators.send, operators.desk, stage.dice.stream("rush hours")
+    send, desk, rng = operators.send, operators.desk, stage.rng.stream("rush hours")
     known, number = stage.invariants, 0
 
     async def soon(ask: Any) -> None:
-        await asyncio.sleep(dice.between(0, RUSH_SECONDS))
+        await asyncio.sleep(rng.between(0, RUSH_SECONDS))
         await send(ask)
 
     async def lost() -> None:
         await asyncio.sleep(RUSH_SECONDS - 4)
-        stage.luck.change("call_lost_after", 0.124)  # times 8 for a change: nearly all
+        stage.injector.change("call_lost_after", 0.124)  # times 8 for a change: nearly all
         await asyncio.sleep(12)
-        stage.luck.change("call_lost_after", usual)
+        stage.injector.change("call_lost_after", usual)
 
     while True:
         await asyncio.sleep(EVERY_SECONDS)
@@ -135,7 +135,7 @@ async def rush_hours(stage: Stage, operators: Operators, usual: float) -> None:
                 group.create_task(act)
 
 
-def _of_workers(workers: Iterable[Worker], desk: Desk, number: int) -> Iterator[Ask]:
+def _of_workers(workers: Iterable[Worker], desk: FleetClient, number: int) -> Iterator[ReplicaCall]:
     """Stop or end one that is ready; start what is stopped."""
     ours = [each for each in workers if each.spec.origin is None]
     ready = [each.name for each in ours if each.status.phase is WorkerPhase.READY]

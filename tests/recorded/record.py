@@ -33,13 +33,13 @@ from receiver import URLS, Receiver
 
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.people.people import Demand, People
-from labfleet.rehearsal.replicas.desk import ADMIN, Verbs
+from labfleet.rehearsal.replicas.fleet_client import ADMIN, DirectClient
 from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.seeds.run import Options
-from labfleet.rehearsal.stage import happenings
+from labfleet.rehearsal.stage import scheduled_faults
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.service.core.access import Role
 from labfleet.service.core.tokens import Tokens
 from labfleet.service.verbs import admission
@@ -127,7 +127,7 @@ class Recorder:
 
 async def office(recorder: Recorder, people: People) -> None:
     """Make what the people of a rehearsal do not: tokens, webhooks, simulations, known requests."""
-    send, desk = people.operators.send, Verbs()
+    send, desk = people.operators.send, DirectClient()
     while not any(each.cache.cursor for each in recorder.stage.living()):
         await asyncio.sleep(1)
     for name, url in URLS.items():
@@ -198,8 +198,8 @@ def play(seed: int, hours: float, chosen: frozenset[int] | None = None) -> Recor
         stage.shared.heard += [RareEvents(stage).committed, recorder.committed]
         for number in range(Options().replicas):
             stage.begin(f"r{number + 1}")
-        demand, dice = Demand(WORKERS, SESSIONS, 0, hours), stage.dice.stream("people")
-        people = People(demand, dice, stage.living, Verbs(), adopted=stage.invariants.adopted)
+        demand, rng = Demand(WORKERS, SESSIONS, 0, hours), stage.rng.stream("people")
+        people = People(demand, rng, stage.living, DirectClient(), adopted=stage.invariants.adopted)
         people.operators.put_up = stage.server_at_an_address
         stage.settle_strangers()
         stage.named("the crowd", people.run())
@@ -208,7 +208,7 @@ def play(seed: int, hours: float, chosen: frozenset[int] | None = None) -> Recor
         stage.named("the rush hours", rush)
         stage.named("the caretaker", people.operators.care())
         for each in plan.happenings:
-            stage.named(each.word, happenings.play(stage, each))
+            stage.named(each.word, scheduled_faults.play(stage, each))
         await asyncio.sleep(hours * 3600)
         assert not stage.invariants.found, stage.invariants.found
 

@@ -17,13 +17,13 @@ import msgspec
 from cml_simulator.core import builder, fleet, topology
 from cml_simulator.core import model as cml_model
 from cml_simulator.core.export import download
-from cml_simulator.core.inputs import Dice
+from cml_simulator.core.inputs import Rng
 from cml_simulator.core.licensing import Stage as Registration
 from cml_simulator.core.profile import Machine as Hardware
 from cml_simulator.core.server import ADMIN_ID, Server
 from labfleet.interfaces.compute import LaunchRequest, Leftover
 from labfleet.rehearsal.stage.stage import Stage
-from labfleet.rehearsal.worlds.ec2 import Thing
+from labfleet.rehearsal.worlds.ec2 import FakeInstance
 from labfleet.resources.machine import AwsSettings
 from labfleet.resources.worker import ScheduledEvent
 
@@ -33,7 +33,7 @@ REST_SECONDS = 45.0
 
 def described(stage: Stage) -> dict[str, Any]:
     """Return the truth of this instant as plain values."""
-    cloud, cml, seen = stage.cloud, stage.racks.fleet, stage.invariants
+    cloud, cml, seen = stage.cloud, stage.cml_servers.fleet, stage.invariants
     return {
         "at": stage.loop.time(),
         "instances": [_instance(each) for each in cloud.things.values()],
@@ -53,7 +53,7 @@ def described(stage: Stage) -> dict[str, Any]:
 
 def put_back(stage: Stage, worlds: dict[str, Any]) -> None:
     """Make the worlds of a stage that has just been set up what was recorded."""
-    cloud, cml, seen = stage.cloud, stage.racks.fleet, stage.invariants
+    cloud, cml, seen = stage.cloud, stage.cml_servers.fleet, stage.invariants
     for row in worlds["servers"]:
         _put_server(stage, row)
     cml.addresses.update(worlds["addresses"])
@@ -75,7 +75,7 @@ def heal(stage: Stage) -> None:
     for thing in stage.cloud.things.values():
         thing.system_check = thing.instance_check = "ok"
         thing.events = ()
-    for server in stage.racks.fleet.servers.values():
+    for server in stage.cml_servers.fleet.servers.values():
         server.licence.reachable = server.licence.compliant = True
         server.revision += 1
 
@@ -113,7 +113,7 @@ def _asked(row: dict[str, Any]) -> LaunchRequest:
     )
 
 
-def _instance(thing: Thing) -> dict[str, Any]:
+def _instance(thing: FakeInstance) -> dict[str, Any]:
     return {
         "id": thing.id,
         "state": thing.state,
@@ -135,8 +135,8 @@ def _instance(thing: Thing) -> dict[str, Any]:
     }
 
 
-def _thing(row: dict[str, Any]) -> Thing:
-    return Thing(
+def _thing(row: dict[str, Any]) -> FakeInstance:
+    return FakeInstance(
         id=row["id"],
         state=row["state"],
         before=row["before"],
@@ -205,7 +205,7 @@ def _licence(server: Server) -> dict[str, Any]:
 def _put_server(stage: Stage, row: dict[str, Any]) -> None:
     cpus, memory, disk, boot = row["machine"]
     server = fleet.create(
-        stage.racks.fleet,
+        stage.cml_servers.fleet,
         server_id=row["id"],
         product_uuid=row["productUuid"],
         machine=Hardware(cpus=cpus, memory_bytes=memory, disk_bytes=disk, boot_seconds=boot),
@@ -273,7 +273,7 @@ def _node(node: cml_model.Node) -> dict[str, Any]:
 class _Ids:
     """Dice that give recorded ids first, in their order: an import draws each of them once."""
 
-    def __init__(self, ids: list[str], after: Dice) -> None:
+    def __init__(self, ids: list[str], after: Rng) -> None:
         self.left = [int(each.replace("-", ""), 16) for each in ids]
         self._after = after
 
@@ -291,11 +291,11 @@ def _put_lab(server: Server, row: dict[str, Any]) -> None:
     ids = [row["id"]]
     for node in row["nodes"]:
         ids += [node["id"], *(each["id"] for each in node["interfaces"])]
-    dice, server.dice = server.dice, _Ids([*ids, *row["links"]], server.dice)
+    rng, server.rng = server.rng, _Ids([*ids, *row["links"]], server.rng)
     parsed = topology.parse(topology.load_text(row["topology"].encode()), server.config.profile)
     lab, _ = builder.import_topology(server, parsed, row["title"], ADMIN_ID, row["created"])
-    assert not server.dice.left
-    server.dice = dice
+    assert not server.rng.left
+    server.rng = rng
     lab.notes = row["notes"]
     assert (lab.id, [*lab.nodes]) == (row["id"], [each["id"] for each in row["nodes"]])
     for node, was in zip(lab.nodes.values(), row["nodes"], strict=True):

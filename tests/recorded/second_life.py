@@ -18,20 +18,20 @@ from receiver import Receiver
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Plan
-from labfleet.rehearsal.replicas.desk import Verbs
+from labfleet.rehearsal.faults import FaultPlan
+from labfleet.rehearsal.replicas.fleet_client import DirectClient
 from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.rules import convergence
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources import kinds
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.meta import Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.stores.database import Database
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Life:
 
     stage: Stage
     receiver: Receiver
-    desk: Verbs = field(default_factory=Verbs)
+    desk: DirectClient = field(default_factory=DirectClient)
 
     async def ask(self, ask: Callable[[Replica], Any]) -> Any:
         """Ask a process until it answers; a new leader needs a moment."""
@@ -62,7 +62,7 @@ class Life:
                 return await ask(replica)
             await asyncio.sleep(5)
 
-    async def verb(self, verb: Callable[[Parts], Any]) -> Any:
+    async def verb(self, verb: Callable[[ServiceContext], Any]) -> Any:
         """Run a verb of the service inside a process."""
         return await self.ask(lambda at: at.ask(verb))
 
@@ -84,7 +84,7 @@ class Life:
     async def resume(self) -> None:
         """Take back every pause that people or pools had made."""
         await self.stage.living()[0].cache.ready()
-        pauses = self.stage.living()[0].parts.settings.pauses()
+        pauses = self.stage.living()[0].services.settings.pauses()
         for pause in pauses:
             await self.ask(self.desk.resume(pause.pool))
 
@@ -143,7 +143,7 @@ def live(
 
     async def main(loop: loops.Loop) -> None:
         receiver = Receiver()
-        stage = Stage(loop, SEED, Plan(), database=database, deliveries=receiver)
+        stage = Stage(loop, SEED, FaultPlan(), database=database, deliveries=receiver)
         await tell(stage, log, recording["worlds"]["at"])
         recorded_worlds.put_back(stage, recording["worlds"])
         life = Life(stage, receiver)

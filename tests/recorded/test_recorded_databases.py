@@ -19,8 +19,8 @@ from receiver import DEAF, LISTENER
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.replicas.desk import ADMIN
-from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.replicas.fleet_client import ADMIN
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources import kinds
 from labfleet.resources.cluster import Simulation
 from labfleet.resources.webhook import Webhook

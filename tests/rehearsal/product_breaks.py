@@ -17,7 +17,7 @@ from labfleet.controllers.context import Context
 from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.worker import inventory, launch
-from labfleet.controllers.worker import look as worker_look
+from labfleet.controllers.worker import observer as worker_look
 from labfleet.controllers.worker.idle import IdleController
 from labfleet.decisions import demand, garbage, ledger, pausing, placement, port_numbers
 from labfleet.decisions.lifecycle.session import decide as session_rules

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labfleet.adapters.aws.launches import WORKER
-from labfleet.rehearsal.faults import NONE, Plan
+from labfleet.rehearsal.faults import NONE, FaultPlan
 from labfleet.rehearsal.people.people import topology
-from labfleet.rehearsal.replicas.desk_wire import Http
+from labfleet.rehearsal.replicas.http_client import HttpClient
 from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.seeds.run import Options, rehearse
 from labfleet.rehearsal.stage.stage import Stage
@@ -46,19 +46,19 @@ class Fleet:
     stage: Stage
     replica: Replica
     space: str
-    desk: Http = field(init=False)
+    client: HttpClient = field(init=False)
 
     def __post_init__(self) -> None:
-        self.desk = Http(self.stage.watcher.bugs.append, self.space)
+        self.client = HttpClient(self.stage.watcher.bugs.append, self.space)
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Ask one route; the desk has methods only for what its people ask."""
-        # Private: what people do not ask for has no method of the desk's.
-        return await self.desk._send(self.replica, method, f"/api/v1/{path}", body)
+        """Ask one route; the client has methods only for what people ask."""
+        # private _send: what people do not ask for has no method of the client's
+        return await self.client._send(self.replica, method, f"/api/v1/{path}", body)
 
     async def make(self, kind: str, name: str, spec: dict[str, Any]) -> None:
         """Make an object; the same name and key are used in each namespace."""
-        await self.desk.create(kind, name, spec, f"make-{kind}-{name}")(self.replica)
+        await self.client.create(kind, name, spec, f"make-{kind}-{name}")(self.replica)
 
     def get(self, kind: type[Any], name: str) -> Any:
         """Return an object of this namespace, None when there is none."""
@@ -99,7 +99,7 @@ def played(story: Callable[[Fleet, Fleet], Any]) -> Stage:
     stages: list[Stage] = []
 
     async def main(loop: loops.Loop) -> None:
-        stage = Stage(loop, 1, Plan())
+        stage = Stage(loop, 1, FaultPlan())
         stages.append(stage)
         replica = stage.begin("r1")
         await replica.cache.ready()
@@ -120,7 +120,7 @@ def test_the_main_job_runs_in_both_namespaces() -> None:
 
     async def story(exam: Fleet, beside: Fleet) -> None:
         await asyncio.gather(exam.runs("s1"), beside.runs("s1"))
-        store = exam.replica.parts.objects.store
+        store = exam.replica.services.objects.store
         servers = {}
         for each in (exam, beside):
             worker, session = each.get(Worker, HOST), each.get(Session, "s1")
@@ -128,8 +128,8 @@ def test_the_main_job_runs_in_both_namespaces() -> None:
             rows = await store.ports(f"{each.space}/{HOST}")
             assert {row.owner for row in rows} == {session.metadata.uid}
             assert len(rows) == len(session.status.ports) == 3
-            thing = each.stage.cloud.things[worker.status.ec2.instance_id]
-            servers[each.space] = (thing.id, thing.tags[WORKER])
+            vm = each.stage.cloud.vms[worker.status.ec2.instance_id]
+            servers[each.space] = (vm.id, vm.tags[WORKER])
         assert servers["exam"][0] != servers["default"][0]
         assert [tag for _, tag in servers.values()] == [f"exam:{HOST}", HOST]
         ended = [

@@ -11,10 +11,10 @@ import pytest
 from cml_simulator.core import fleet as servers
 from labfleet.interfaces.lab_host import HostAddress, LabHost
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.people import people
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import SECRET, Dice
+from labfleet.rehearsal.time.virtual_host import SECRET, SeededRng
 from labfleet.rehearsal.worlds import cml
 from labfleet.rehearsal.worlds.wire import Wire
 
@@ -25,27 +25,27 @@ LAB = people.topology("pair", ["alpine", "alpine"])
 class Rack:
     """One server that boots, and a host for it."""
 
-    racks: cml.Racks
+    cml_servers: cml.CmlServers
     server: servers.Server
     host: LabHost
     probe: cml.Probe
     address: str
-    luck: Luck
+    injector: FaultInjector
 
 
-async def rack(loop: loops.Loop, plan: Plan | None = None) -> Rack:
+async def rack(loop: loops.Loop, plan: FaultPlan | None = None) -> Rack:
     """Switch a server on."""
-    luck = Luck(plan or Plan(), Dice("luck"))
-    racks = cml.Racks(loop, Dice("racks"), luck)
-    wire = Wire(loop, Dice("wire"), luck, cml.MANNERS)
-    server = servers.create(racks.fleet)
-    ip = racks.boot(server.id, hangs=False)
+    injector = FaultInjector(plan or FaultPlan(), SeededRng("luck"))
+    cml_servers = cml.CmlServers(loop, SeededRng("racks"), injector)
+    wire = Wire(loop, SeededRng("wire"), injector, cml.CALL_PROFILE)
+    server = servers.create(cml_servers.fleet)
+    ip = cml_servers.boot(server.id, hangs=False)
     address = HostAddress("w1", f"https://{ip}:443", "boot-1", "admin", SECRET)
-    host = cml.DirectHosts(racks, wire).at(address)
-    return Rack(racks, server, host, cml.Probe(racks, wire), ip, luck)
+    host = cml.DirectHosts(cml_servers, wire).at(address)
+    return Rack(cml_servers, server, host, cml.Probe(cml_servers, wire), ip, injector)
 
 
-def play(story: Callable[[Rack], Awaitable[None]], plan: Plan | None = None) -> None:
+def play(story: Callable[[Rack], Awaitable[None]], plan: FaultPlan | None = None) -> None:
     """Run a story on a server that was just switched on."""
 
     async def main(loop: loops.Loop) -> None:
@@ -73,7 +73,7 @@ def test_a_server_that_is_off_is_unreachable() -> None:
     """Its address leads nowhere."""
 
     async def story(rack: Rack) -> None:
-        rack.racks.stop(rack.server.id)
+        rack.cml_servers.stop(rack.server.id)
         assert (await rack.host.readiness()).stage == "unreachable"
         with pytest.raises(errors.Unreachable):
             await rack.host.labs()
@@ -131,7 +131,7 @@ def test_a_licence_is_taken_and_given_back() -> None:
         rack.server.licence.reachable = False
         assert await rack.host.deregister() == "cloud_not_told"
         assert await rack.host.deregister() == "not_registered"
-        assert rack.server.config.identity.product_uuid in rack.racks.fleet.cloud.held
+        assert rack.server.config.identity.product_uuid in rack.cml_servers.fleet.cloud.held
 
     play(story)
 
@@ -145,7 +145,7 @@ def test_a_lost_import_is_ambiguous_and_there() -> None:
             await rack.host.import_lab(LAB, title="pair")
         assert len(rack.server.labs) == 1
 
-    play(story, Plan(rates={"call_lost_after": 1.0}))
+    play(story, FaultPlan(rates={"call_lost_after": 1.0}))
 
 
 def test_a_server_out_of_reach_answers_nobody() -> None:
@@ -153,7 +153,7 @@ def test_a_server_out_of_reach_answers_nobody() -> None:
 
     async def story(rack: Rack) -> None:
         await asyncio.sleep(600)
-        close = rack.luck.begin("server_unreachable", rack.address)
+        close = rack.injector.begin("server_unreachable", rack.address)
         with pytest.raises(errors.Unreachable):
             await rack.host.labs()
         assert not await rack.probe.answers(rack.address, 2001)

@@ -9,10 +9,15 @@ import pytest
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import EPOCH, Clock, Dice
-from labfleet.rehearsal.worlds.database import Lane, PatientStore, Session, Shared
+from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng, VirtualClock
+from labfleet.rehearsal.worlds.database import (
+    DatabaseSession,
+    PatientStore,
+    SerialRunner,
+    SharedDatabase,
+)
 from labfleet.resources.meta import Key
 
 CAUSE = stores.Cause("test", EPOCH)
@@ -26,20 +31,20 @@ def put(name: str) -> stores.Commit:
 class Room:
     """One database with any number of processes at it."""
 
-    def __init__(self, loop: loops.Loop, plan: Plan | None = None) -> None:
+    def __init__(self, loop: loops.Loop, plan: FaultPlan | None = None) -> None:
         self.loop = loop
-        self.luck = Luck(plan or Plan(), Dice("luck"))
-        self.shared = Shared(loop, self.luck, Dice("database"), epoch="e")
+        self.injector = FaultInjector(plan or FaultPlan(), SeededRng("luck"))
+        self.shared = SharedDatabase(loop, self.injector, SeededRng("database"), epoch="e")
 
     def process(self, name: str) -> tuple[loops.Process, stores.Store]:
         """A process and its store."""
         process = loops.Process(name)
-        lane = Lane(self.loop, Dice(name), process)
-        session = Session(self.shared, process)
-        return process, PatientStore(session, lane, Clock(), head=self.shared.head())
+        lane = SerialRunner(self.loop, SeededRng(name), process)
+        session = DatabaseSession(self.shared, process)
+        return process, PatientStore(session, lane, VirtualClock(), head=self.shared.head())
 
 
-def play(story: Callable[[Room], Awaitable[None]], plan: Plan | None = None) -> None:
+def play(story: Callable[[Room], Awaitable[None]], plan: FaultPlan | None = None) -> None:
     """Run a story."""
 
     async def main(loop: loops.Loop) -> None:
@@ -94,7 +99,7 @@ def test_a_full_disk_refuses_and_changes_nothing() -> None:
 
     async def story(room: Room) -> None:
         _, store = room.process("p")
-        close = room.luck.begin("disk_full", None)
+        close = room.injector.begin("disk_full", None)
         with pytest.raises(errors.OutOfCapacity):
             await store.commit(put("a"))
         with pytest.raises(errors.OutOfCapacity):
@@ -115,7 +120,7 @@ def test_a_lost_reply_leaves_the_write() -> None:
             await store.commit(put("a"))
         assert await store.get(Key("Session", "default", "a")) is not None
 
-    play(story, Plan(rates={"write_lost_reply": 1.0}))
+    play(story, FaultPlan(rates={"write_lost_reply": 1.0}))
 
 
 def test_a_lost_wake_up_costs_one_poll_at_most() -> None:
@@ -129,4 +134,4 @@ def test_a_lost_wake_up_costs_one_poll_at_most() -> None:
         await waiting
         assert room.loop.time() < 1.2
 
-    play(story, Plan(rates={"wake_lost": 1.0}))
+    play(story, FaultPlan(rates={"wake_lost": 1.0}))

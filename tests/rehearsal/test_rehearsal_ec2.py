@@ -9,9 +9,9 @@ import pytest
 
 from labfleet.interfaces.compute import LaunchRequest
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.time.virtual_host import SeededRng
 from labfleet.rehearsal.worlds import cml, ec2, ec2_client
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.machine import AwsSettings
@@ -32,15 +32,17 @@ REQUEST = LaunchRequest(
 class Account:
     """A cloud, its wire, and one installation that talks to it."""
 
-    def __init__(self, loop: loops.Loop, plan: Plan | None = None, owner: str = "us") -> None:
-        self.luck = Luck(plan or Plan(), Dice("luck"))
-        self.racks = cml.Racks(loop, Dice("racks"), self.luck)
-        self.cloud = ec2.Cloud(loop, Dice("cloud"), self.luck, self.racks)
-        self.wire = Wire(loop, Dice("wire"), self.luck, ec2.MANNERS)
+    def __init__(self, loop: loops.Loop, plan: FaultPlan | None = None, owner: str = "us") -> None:
+        self.injector = FaultInjector(plan or FaultPlan(), SeededRng("luck"))
+        self.cml_servers = cml.CmlServers(loop, SeededRng("racks"), self.injector)
+        self.cloud = ec2.Cloud(loop, SeededRng("cloud"), self.injector, self.cml_servers)
+        self.wire = Wire(loop, SeededRng("wire"), self.injector, ec2.CALL_PROFILE)
         self.ec2 = ec2_client.Ec2(self.cloud, self.wire, owner)
 
 
-def play(story: Callable[[loops.Loop, Account], Awaitable[None]], plan: Plan | None = None) -> None:
+def play(
+    story: Callable[[loops.Loop, Account], Awaitable[None]], plan: FaultPlan | None = None
+) -> None:
     """Run a story in a world of its own."""
 
     async def main(loop: loops.Loop) -> None:
@@ -129,7 +131,7 @@ def test_a_new_instance_may_not_show_at_first() -> None:
         assert await account.ec2.describe("", made.id) is not None
         assert [each.id for each in await account.ec2.find_launched(REQUEST)] == [made.id]
 
-    play(story, Plan(rates={"visible_late": 1.0}))
+    play(story, FaultPlan(rates={"visible_late": 1.0}))
 
 
 def test_terminated_ones_leave_the_list_at_once_and_the_world_in_an_hour() -> None:
@@ -168,7 +170,7 @@ def test_stock_and_quota_refuse() -> None:
     """No stock in a zone, and a full quota, are two different noes."""
 
     async def story(loop: loops.Loop, account: Account) -> None:
-        close = account.luck.begin("no_stock", "subnet-a")
+        close = account.injector.begin("no_stock", "subnet-a")
         with pytest.raises(errors.OutOfCapacity):
             await account.ec2.launch(REQUEST)
         close()
@@ -184,7 +186,7 @@ def test_a_refused_request_binds_its_token() -> None:
     """Same token, other type: a mismatch, also when nothing came (facts/aws-bugs.md#case-4)."""
 
     async def story(loop: loops.Loop, account: Account) -> None:
-        close = account.luck.begin("no_stock", "subnet-a")
+        close = account.injector.begin("no_stock", "subnet-a")
         with pytest.raises(errors.OutOfCapacity):
             await account.ec2.launch(REQUEST)
         close()
@@ -216,7 +218,7 @@ def test_a_lost_reply_leaves_the_effect() -> None:
             await account.ec2.launch(REQUEST)
         assert len(account.cloud.of_worker("uid-1")) == 1
 
-    play(story, Plan(rates={"call_lost_after": 1.0}))
+    play(story, FaultPlan(rates={"call_lost_after": 1.0}))
 
 
 def test_a_dead_callers_effect_arrives() -> None:

@@ -10,11 +10,11 @@ import pytest
 from labfleet.interfaces.compute import Leftover
 from labfleet.kernel import errors
 from labfleet.rehearsal import faults
-from labfleet.rehearsal.faults import Happening, Plan
-from labfleet.rehearsal.replicas import desk_wire
+from labfleet.rehearsal.faults import FaultPlan, ScheduledFault
+from labfleet.rehearsal.replicas import http_client
 from labfleet.rehearsal.rules.pauses import Pauses
 from labfleet.rehearsal.seeds.run import Options, rehearse
-from labfleet.rehearsal.stage.happenings import play
+from labfleet.rehearsal.stage.scheduled_faults import play
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time import loop as loops
 from labfleet.rehearsal.worlds import ec2_client
@@ -35,14 +35,14 @@ def test_a_pool_that_paused_itself_is_resumed_and_comes_to_rest() -> None:
 @pytest.mark.timeout(120)
 def test_people_of_wire_seeds_ask_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request enters the real application; sessions are created with 201."""
-    made: list[desk_wire.Http] = []
-    before = desk_wire.Http
+    made: list[http_client.HttpClient] = []
+    before = http_client.HttpClient
 
-    def http(*args: Any) -> desk_wire.Http:
+    def http(*args: Any) -> http_client.HttpClient:
         made.append(before(*args))
         return made[-1]
 
-    monkeypatch.setattr(desk_wire, "Http", http)
+    monkeypatch.setattr(http_client, "Http", http)
     assert rehearse(3, Options(hours=2, wire=True, harshness=faults.NONE)).violations == []
     assert made[0].replies[201] >= 5
     assert set(made[0].replies) <= {200, 201, 202, 404, 409, 400}
@@ -71,9 +71,9 @@ def test_expired_credentials_are_a_no_to_every_call() -> None:
     """While they are expired EC2 refuses even to list."""
 
     async def main(loop: loops.Loop) -> None:
-        stage = Stage(loop, 1, Plan())
+        stage = Stage(loop, 1, FaultPlan())
         ec2 = ec2_client.Ec2(stage.cloud, stage.wires["EC2"], "us")
-        end = stage.luck.begin("credentials_expired", None)
+        end = stage.injector.begin("credentials_expired", None)
         with pytest.raises(errors.Denied):
             await ec2.list_owned("")
         end()
@@ -86,8 +86,8 @@ def test_what_is_kept_or_of_others_is_spared() -> None:
     """A volume that others left behind is no business of ours: its removal breaks a rule."""
 
     async def main(loop: loops.Loop) -> None:
-        stage = Stage(loop, 1, Plan())
-        await play(stage, Happening(0, "left_behind", 1.0, 0.0, 0.9))
+        stage = Stage(loop, 1, FaultPlan())
+        await play(stage, ScheduledFault(0, "left_behind", 1.0, 0.0, 0.9))
         (left,) = stage.cloud.waste
         assert isinstance(left, Leftover)
         assert stage.invariants.spared == {left.id}

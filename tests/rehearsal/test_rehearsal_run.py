@@ -212,16 +212,16 @@ def test_plans_are_values() -> None:
     options = Options(hours=24)
     plan = plan_of(5, options)
     assert plan == plan_of(5, options)
-    assert {each.word for each in plan.happenings} <= set(faults.KINDS)
-    kept = plan.keeping([plan.happenings[0].number])
-    assert kept.happenings == plan.happenings[:1]
-    assert plan.without(faults.KINDS) == faults.Plan()
+    assert {each.word for each in plan.scheduled} <= set(faults.KINDS)
+    kept = plan.keeping([plan.scheduled[0].number])
+    assert kept.scheduled == plan.scheduled[:1]
+    assert plan.without(faults.KINDS) == faults.FaultPlan()
 
 
 def test_hundred_plans_hold_every_kind() -> None:
     """Every kind of fault is in some plan of hundred short ones."""
     plans = [plan_of(seed, Options(hours=6)) for seed in range(1, 101)]
-    words = {each.word for plan in plans for each in plan.happenings}
+    words = {each.word for plan in plans for each in plan.scheduled}
     words |= {word for plan in plans for word, rate in plan.rates.items() if rate}
     assert words == set(faults.KINDS)
 

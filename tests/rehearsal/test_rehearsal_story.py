@@ -9,19 +9,19 @@ from product_breaks import leak_for_nothing
 
 from labfleet.interfaces.compute import LaunchRequest
 from labfleet.rehearsal import faults
-from labfleet.rehearsal.faults import Happening, Luck, Plan, Window
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan, ScheduledFault, Window
 from labfleet.rehearsal.people.operators import Operators
 from labfleet.rehearsal.people.people import People
-from labfleet.rehearsal.rules.excuses import BEFORE_SECONDS, Excuses
+from labfleet.rehearsal.rules.fault_record import BEFORE_SECONDS, FaultRecord
 from labfleet.rehearsal.rules.finalizers import Finalizers
 from labfleet.rehearsal.rules.impairment import CALL_SECONDS, Impairment
 from labfleet.rehearsal.rules.invariants import Invariants
 from labfleet.rehearsal.seeds.run import Options, rehearse
-from labfleet.rehearsal.stage import happenings
-from labfleet.rehearsal.stage.happenings import play
+from labfleet.rehearsal.stage import scheduled_faults
+from labfleet.rehearsal.stage.scheduled_faults import play
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.worlds.ec2 import Thing
+from labfleet.rehearsal.worlds.ec2 import FakeInstance
 from labfleet.resources.machine import AwsSettings
 from labfleet.resources.meta import Metadata
 from labfleet.resources.pool import FINALIZER_WORKERS, Pool, PoolSpec
@@ -65,16 +65,16 @@ def test_a_dead_patrol_is_told(monkeypatch: Patch) -> None:
 
 def test_a_dead_happening_is_told(monkeypatch: Patch) -> None:
     """A fault that trips over its own feet is a bug with the fault's word."""
-    for word in happenings.ACTS:
-        monkeypatch.setitem(happenings.ACTS, word, _trip)
+    for word in scheduled_faults.ACTS:
+        monkeypatch.setitem(scheduled_faults.ACTS, word, _trip)
     (found, *_) = rehearse(3, BRIEF).violations
     assert found.rule == "bug"
     assert "(happening 0) died: KeyError" in found.text
 
 
-def _machine(stage: Stage, worker: str, state: str = "running") -> Thing:
+def _machine(stage: Stage, worker: str, state: str = "running") -> FakeInstance:
     """Return a machine that was launched for a worker."""
-    thing = stage.cloud.launch(
+    vm = stage.cloud.launch(
         LaunchRequest(
             region="", token=f"t-{worker}", worker=worker, worker_uid=f"u-{worker}", attempt=0,
             image_id="ami-1", instance_type="m5zn.metal", subnet_id="subnet-a", aws=AwsSettings(),
@@ -82,15 +82,15 @@ def _machine(stage: Stage, worker: str, state: str = "running") -> Thing:
         "us",
     )  # fmt: skip
     # private _set: a state at once, without the minutes that lead to it
-    stage.cloud._set(thing, state)  # type: ignore[arg-type]
-    return thing
+    stage.cloud._set(vm, state)  # type: ignore[arg-type]
+    return vm
 
 
 def _staged(story: Any) -> None:
     """Play a story on an empty stage."""
 
     async def main(loop: loops.Loop) -> None:
-        await story(Stage(loop, 1, Plan()))
+        await story(Stage(loop, 1, FaultPlan()))
 
     loops.run(1, main)
 
@@ -99,31 +99,31 @@ def test_a_start_from_the_console_may_be_refused() -> None:
     """While the quota is full a person at the console gets an error, and the story goes on."""
 
     async def story(stage: Stage) -> None:
-        thing = _machine(stage, "w1", "stopped")
-        thing.turn += 1
-        stage.luck.begin("quota_full", None)
-        await play(stage, Happening(0, "console_start", 1.0, 0.0, 0.5))
-        assert thing.state == "stopped"
-        assert stage.luck.counts["console_start"] == 0
-        assert stage.luck.counts["quota_full"] == 1
+        vm = _machine(stage, "w1", "stopped")
+        vm.turn += 1
+        stage.injector.begin("quota_full", None)
+        await play(stage, ScheduledFault(0, "console_start", 1.0, 0.0, 0.5))
+        assert vm.state == "stopped"
+        assert stage.injector.counts["console_start"] == 0
+        assert stage.injector.counts["quota_full"] == 1
 
     _staged(story)
 
 
 def test_a_window_counts_when_it_strikes() -> None:
     """What holds for nobody who asks is not counted; what has two parts is counted once."""
-    luck = Luck(Plan(), _no_dice())
-    end = luck.begin("no_stock", "subnet-a")
-    assert not luck.holds("no_stock", "subnet-b")
-    assert luck.counts["no_stock"] == 0
+    injector = FaultInjector(FaultPlan(), _no_dice())
+    end = injector.begin("no_stock", "subnet-a")
+    assert not injector.holds("no_stock", "subnet-b")
+    assert injector.counts["no_stock"] == 0
     end()
     both = Window("zone_down")
-    luck.begin("no_stock", "subnet-a", both)
-    luck.begin("server_unreachable", "10.0.0.1", both)
+    injector.begin("no_stock", "subnet-a", both)
+    injector.begin("server_unreachable", "10.0.0.1", both)
     for _ in range(2):
-        assert luck.holds("no_stock", "subnet-a")
-        assert luck.holds("server_unreachable", "10.0.0.1")
-    assert luck.counts == {"zone_down": 1}
+        assert injector.holds("no_stock", "subnet-a")
+        assert injector.holds("server_unreachable", "10.0.0.1")
+    assert injector.counts == {"zone_down": 1}
 
 
 def _no_dice() -> Any:
@@ -137,12 +137,12 @@ def test_ours_are_struck_rather_than_strangers(word: str) -> None:
     async def story(stage: Stage) -> None:
         stranger = stage.cloud.foreign()
         stage.cloud._set(stranger, "running")
-        thing = _machine(stage, "w1")
-        await play(stage, Happening(0, word, 1.0, 0.0, 0.25))
+        vm = _machine(stage, "w1")
+        await play(stage, ScheduledFault(0, word, 1.0, 0.0, 0.25))
         assert stranger.state in {"running", "pending"}
-        assert thing.state in {"stopping", "shutting-down"}
-        assert stage.luck.counts[word] == 1
-        assert [each.who for each in stage.invariants.excuses.strikes] == [thing.id]
+        assert vm.state in {"stopping", "shutting-down"}
+        assert stage.injector.counts[word] == 1
+        assert [each.who for each in stage.invariants.fault_record.strikes] == [vm.id]
 
     _staged(story)
 
@@ -153,20 +153,20 @@ def test_an_excuse_is_of_a_machine_and_of_a_time() -> None:
     async def story(stage: Stage) -> None:
         one, other = _machine(stage, "w1"), _machine(stage, "w2")
         now = [0.0]
-        excuses = Excuses(lambda: now[0])
-        end = excuses.begin("licence_unreachable", one.id)
+        fault_record = FaultRecord(lambda: now[0])
+        end = fault_record.begin("licence_unreachable", one.id)
         now[0] = 600.0
-        assert excuses.of(one, 600.0) == "licence_unreachable"
-        assert excuses.of(other, 600.0) is None
+        assert fault_record.of(one, 600.0) == "licence_unreachable"
+        assert fault_record.of(other, 600.0) is None
         end()
-        assert excuses.of(one, 600.0 + BEFORE_SECONDS) == "licence_unreachable"
-        assert excuses.of(one, 601.0 + BEFORE_SECONDS) is None
-        excuses.begin("zone_down", "subnet-a")
-        assert excuses.of(other, 1e6) == "zone_down"
-        assert excuses.of(None, 1e6) is None
-        excuses.begin("ec2_down", None)
-        assert excuses.of(None, 1e6) == "ec2_down"
-        assert (excuses.judged, excuses.accepted.total()) == (3, 4)
+        assert fault_record.of(one, 600.0 + BEFORE_SECONDS) == "licence_unreachable"
+        assert fault_record.of(one, 601.0 + BEFORE_SECONDS) is None
+        fault_record.begin("zone_down", "subnet-a")
+        assert fault_record.of(other, 1e6) == "zone_down"
+        assert fault_record.of(None, 1e6) is None
+        fault_record.begin("ec2_down", None)
+        assert fault_record.of(None, 1e6) == "ec2_down"
+        assert (fault_record.judged, fault_record.accepted.total()) == (3, 4)
 
     _staged(story)
 
@@ -186,21 +186,21 @@ def test_nobody_goes_down_for_an_impaired_check() -> None:
         found: list[str] = []
         now = [0.0]
         rule = Impairment(lambda word, _: found.append(word), lambda: now[0])
-        thing = _machine(stage, "w1")
+        vm = _machine(stage, "w1")
         ready = _worker(WorkerPhase.READY)
         rule.worker(None, ready)
         now[0] = CALL_SECONDS + 1
-        rule.acted("stopping", thing, ready)
+        rule.acted("stopping", vm, ready)
         assert found == []
-        rule.machines.add(thing.id)
-        rule.acted("stopping", thing, ready)
+        rule.machines.add(vm.id)
+        rule.acted("stopping", vm, ready)
         assert found == ["impaired"]
         wished = _worker(WorkerPhase.STOPPING, "Stopped")
         rule.worker(ready, wished)
-        rule.acted("stopping", thing, wished)
+        rule.acted("stopping", vm, wished)
         again = _worker(WorkerPhase.STOPPING)
         rule.worker(wished, again)
-        rule.acted("stopping", thing, again)
+        rule.acted("stopping", vm, again)
         assert found == ["impaired"]
 
     _staged(story)
@@ -211,7 +211,7 @@ def test_a_pool_that_is_gone_has_no_worker() -> None:
 
     async def story(stage: Stage) -> None:
         found: list[str] = []
-        rule = Finalizers(lambda word, _: found.append(word), stage.racks)
+        rule = Finalizers(lambda word, _: found.append(word), stage.cml_servers)
         held = Metadata(name="main", finalizers=(FINALIZER_WORKERS,))
         spec, living = PoolSpec(template="metal"), _worker(WorkerPhase.STOPPING)
         rule.pool(Pool(metadata=held, spec=spec), [living])
@@ -235,4 +235,4 @@ def test_leaks_of_harsh_short_seeds_are_judged(monkeypatch: Patch) -> None:
 
 def test_every_happening_has_its_act() -> None:
     """What a plan may hold can be made to happen."""
-    assert set(faults.HAPPENINGS) == set(happenings.ACTS)
+    assert set(faults.SCHEDULED) == set(scheduled_faults.ACTS)

@@ -10,12 +10,12 @@ from cml_simulator.core import builder, lifecycle
 from cml_simulator.core import topology as drawings
 from cml_simulator.core.world import ADMIN_ID
 from labfleet.interfaces.compute import LaunchRequest
-from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.people import people
 from labfleet.rehearsal.rules.truth import Truth
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.time.virtual_host import SeededRng
 from labfleet.rehearsal.worlds import cml, ec2
 from labfleet.resources import topology
 from labfleet.resources.amounts import Amounts
@@ -44,35 +44,37 @@ class Site:
     """A cloud with one machine of the worker w1, and the truth of it."""
 
     def __init__(self, loop: loops.Loop) -> None:
-        luck = Luck(Plan(), Dice("luck"))
-        self.racks = cml.Racks(loop, Dice("racks"), luck)
-        self.cloud = ec2.Cloud(loop, Dice("cloud"), luck, self.racks)
+        injector = FaultInjector(FaultPlan(), SeededRng("luck"))
+        self.cml_servers = cml.CmlServers(loop, SeededRng("racks"), injector)
+        self.cloud = ec2.Cloud(loop, SeededRng("cloud"), injector, self.cml_servers)
         self.found: list[tuple[str, str]] = []
-        self.truth = Truth(self.cloud, self.racks, lambda *told: self.found.append(told), set())
-        self.thing = self.launch("t1")
+        self.truth = Truth(
+            self.cloud, self.cml_servers, lambda *told: self.found.append(told), set()
+        )
+        self.vm = self.launch("t1")
 
-    def launch(self, token: str) -> ec2.Thing:
+    def launch(self, token: str) -> ec2.FakeInstance:
         """Launch a machine for w1 that runs and is up at once."""
         request = LaunchRequest(
             region="us-east-1", token=token, worker="w1", worker_uid="uid-w1", attempt=1,
             image_id="ami-1", instance_type="m5zn.metal", subnet_id="subnet-a", aws=AwsSettings(),
         )  # fmt: skip
-        thing = self.cloud.launch(request, "us")
-        thing.state = "running"
-        server = self.truth.server(thing)
+        vm = self.cloud.launch(request, "us")
+        vm.state = "running"
+        server = self.truth.server(vm)
         server.power.on = server.power.ready_seen = True
-        return thing
+        return vm
 
     def lab(self, marker: str, nodes: list[str], *ports: int, phase: str = "RUNNING") -> None:
         """Start a lab of a session that was given ports; its nodes carry them."""
-        server = self.truth.server(self.thing)
+        server = self.truth.server(self.vm)
         text = people.topology(marker, nodes).encode()
         parsed = drawings.parse(drawings.load_text(text), server.config.profile)
-        lab, _ = builder.import_topology(server, parsed, marker, ADMIN_ID, self.racks.now())
+        lab, _ = builder.import_topology(server, parsed, marker, ADMIN_ID, self.cml_servers.now())
         lab.notes = topology.with_marker("", marker)
         for node in lab.nodes.values():
             node.tags = [f"serial:{port}" for port in ports]
-        lifecycle.start_lab(server, lab, self.racks.now())
+        lifecycle.start_lab(server, lab, self.cml_servers.now())
         given = tuple(
             PortAllocation(name=f"p{port}", node="N0", kind="serial", number=port) for port in ports
         )
@@ -130,7 +132,7 @@ def test_switches_cost_nothing_and_labs_of_others_are_no_promise(site: Site) -> 
     """A node without a VM counts nothing; a lab without a marker is not the product's."""
     site.lab("one", ["alpine"] * 5 + ["unmanaged_switch"] * 3)
     site.lab("two", ["alpine"] * 2)
-    for lab in site.truth.server(site.thing).labs.values():
+    for lab in site.truth.server(site.vm).labs.values():
         if lab.title == "two":
             lab.notes = ""
     site.truth.patrol()
@@ -149,7 +151,7 @@ def test_a_tag_that_somebody_put_there_is_no_port_of_a_session(site: Site) -> No
     """A person's tag may clash with a session's port; nobody gave it."""
     site.lab("one", ["alpine"], 2000)
     site.lab("two", ["alpine"], 2001)
-    for node in site.truth.server(site.thing).nodes.values():
+    for node in site.truth.server(site.vm).nodes.values():
         node.tags = ["serial:2000"]
     site.truth.patrol()
     assert not site.found
@@ -164,7 +166,7 @@ def test_a_machine_whose_id_was_forgotten_is_still_the_workers(site: Site) -> No
 def test_the_end_of_an_earlier_machine_need_only_have_begun(site: Site) -> None:
     """It cannot be called off; the last one has to be gone."""
     last = site.launch("t2")
-    site.thing.state, last.state = "shutting-down", "terminated"
+    site.vm.state, last.state = "shutting-down", "terminated"
     ended = worker("TERMINATED", last.id)
     site.truth.worker(ended)
     site.truth.machine_gone(ended, "it is TERMINATED")
@@ -176,8 +178,8 @@ def test_the_end_of_an_earlier_machine_need_only_have_begun(site: Site) -> None:
 
 def test_a_licence_is_looked_for_on_every_machine_of_a_worker(site: Site) -> None:
     """A forgotten instance id hides no licence; a leak that is told does."""
-    uuid = site.truth.server(site.thing).config.identity.product_uuid
-    site.racks.fleet.cloud.held[uuid] = 0.0
+    uuid = site.truth.server(site.vm).config.identity.product_uuid
+    site.cml_servers.fleet.cloud.held[uuid] = 0.0
     site.truth.licence_gone(worker("TERMINATED", licence=LicenceStatus(leak="lost")))
     assert not site.found
     site.truth.licence_gone(worker("TERMINATED"))
@@ -186,13 +188,13 @@ def test_a_licence_is_looked_for_on_every_machine_of_a_worker(site: Site) -> Non
 
 def test_a_leak_on_record_of_an_earlier_machine_is_not_asked_of_the_worker(site: Site) -> None:
     """Seeds 281, 288: a worker that waits for its next machine may go; one that has it may not."""
-    uuid = site.truth.server(site.thing).config.identity.product_uuid
-    site.racks.fleet.cloud.held[uuid] = 0.0
-    site.truth.worker(worker("FAILED", site.thing.id))
+    uuid = site.truth.server(site.vm).config.identity.product_uuid
+    site.cml_servers.fleet.cloud.held[uuid] = 0.0
+    site.truth.worker(worker("FAILED", site.vm.id))
     site.truth.leaks.add(uuid)
     site.truth.licence_gone(worker("TERMINATED"))
     assert not site.found
-    site.truth.licence_gone(worker("TERMINATED", site.thing.id))
+    site.truth.licence_gone(worker("TERMINATED", site.vm.id))
     assert site.rules() == {"licence"}
 
 
@@ -215,7 +217,7 @@ def test_a_machine_that_was_taken_over_counts_as_its_workers(site: Site) -> None
 def test_no_phase_but_the_last_ones_excuses_a_stop_under_labs(site: Site, phase: str) -> None:
     """However long it lasts."""
     site.lab("one", ["alpine"])
-    site.truth.hosting("stopping", site.thing, worker(phase), NOW)
+    site.truth.hosting("stopping", site.vm, worker(phase), NOW)
     assert site.rules() == {"hosting"}
 
 
@@ -223,19 +225,19 @@ def test_each_way_down_has_its_own_limit(site: Site) -> None:
     """After an hour of STOPPING or TERMINATING_EC2 the machine may go."""
     site.lab("one", ["alpine"])
     for phase in ("STOPPING", "TERMINATING_EC2"):
-        site.truth.hosting("stopping", site.thing, worker(phase), NOW)
+        site.truth.hosting("stopping", site.vm, worker(phase), NOW)
         assert not site.found
-    site.truth.hosting("stopping", site.thing, worker("STOPPING"), NOW - 3000)
+    site.truth.hosting("stopping", site.vm, worker("STOPPING"), NOW - 3000)
     assert site.rules() == {"hosting"}
 
 
 def test_labs_of_nobody_we_know_hold_no_machine(site: Site) -> None:
     """Only sessions that are ready or running are hosted."""
     site.lab("one", ["alpine"], phase="COLLECTING")
-    site.truth.hosting("stopping", site.thing, None, NOW)
+    site.truth.hosting("stopping", site.vm, None, NOW)
     assert not site.found
     site.lab("two", ["alpine"])
-    site.truth.hosting("stopping", site.thing, None, NOW)
+    site.truth.hosting("stopping", site.vm, None, NOW)
     assert site.rules() == {"hosting"}
 
 
@@ -244,7 +246,7 @@ def test_a_lab_comes_up_by_the_newest_size_of_its_worker() -> None:
     seen: list[list[int]] = []
 
     async def main(loop: loops.Loop) -> None:
-        invariants = Stage(loop, 1, Plan()).invariants
+        invariants = Stage(loop, 1, FaultPlan()).invariants
         for revision, since, nodes in ((3, 0.0, 40), (7, 500.0, 5)):
             size = Amounts(nodes=nodes)
             # private _capacities, _newest: what the checker remembers of sizes, fed without a run

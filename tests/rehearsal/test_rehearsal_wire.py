@@ -13,11 +13,11 @@ from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, ReplyLost
 from labfleet.interfaces.lab_host import HostAddress
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.people import people
 from labfleet.rehearsal.seeds.run import Options, rehearse
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import SECRET, Dice
+from labfleet.rehearsal.time.virtual_host import SECRET, SeededRng
 from labfleet.rehearsal.worlds import cml, cml_wire
 from labfleet.resources.machine import TlsSettings
 
@@ -30,13 +30,15 @@ class Far:
     """A server that has booted, the door to it, and the address to use."""
 
     loop: loops.Loop
-    racks: cml.Racks
+    cml_servers: cml.CmlServers
     server: servers.Server
-    door: cml_wire.Door
+    door: cml_wire.CmlNetwork
     address: HostAddress
-    luck: Luck
+    injector: FaultInjector
 
-    async def took(self, line: cml_wire.Line, deadlines: Deadlines = PROBE) -> tuple[str, float]:
+    async def took(
+        self, line: cml_wire.FakeConnections, deadlines: Deadlines = PROBE
+    ) -> tuple[str, float]:
         """Return how a request failed, and after how many seconds."""
         begun = self.loop.time()
         with pytest.raises((NotSent, ReplyLost)) as caught:
@@ -44,23 +46,25 @@ class Far:
         told = f"{type(caught.value).__name__} {caught.value.cause}"
         return told, round(self.loop.time() - begun, 1)
 
-    def line(self, limits: Limits | None = None, seen: str | None = None) -> cml_wire.Line:
+    def line(
+        self, limits: Limits | None = None, seen: str | None = None
+    ) -> cml_wire.FakeConnections:
         """Return a transport."""
         return self.door.connect(self.address, seen, limits or Limits())
 
 
-def play(story: Callable[[Far], Awaitable[None]], plan: Plan | None = None) -> None:
+def play(story: Callable[[Far], Awaitable[None]], plan: FaultPlan | None = None) -> None:
     """Run a story beside a server that has booted."""
 
     async def main(loop: loops.Loop) -> None:
-        luck = Luck(plan or Plan(), Dice("luck"))
-        racks = cml.Racks(loop, Dice("racks"), luck)
-        server = servers.create(racks.fleet)
-        ip = racks.boot(server.id, hangs=False)
+        injector = FaultInjector(plan or FaultPlan(), SeededRng("luck"))
+        cml_servers = cml.CmlServers(loop, SeededRng("racks"), injector)
+        server = servers.create(cml_servers.fleet)
+        ip = cml_servers.boot(server.id, hangs=False)
         address = HostAddress("w1", f"https://{ip}:443", "boot-1", "admin", SECRET)
-        door = cml_wire.Door(loop, Dice("door"), luck, racks)
+        door = cml_wire.CmlNetwork(loop, SeededRng("door"), injector, cml_servers)
         await asyncio.sleep(1000)
-        await story(Far(loop, racks, server, door, address, luck))
+        await story(Far(loop, cml_servers, server, door, address, injector))
 
     loops.run(1, main)
 
@@ -69,7 +73,7 @@ def test_a_server_that_is_off_costs_the_connect_deadline() -> None:
     """No byte was sent, and the wait is the connection's, not the whole call's."""
 
     async def story(far: Far) -> None:
-        far.racks.stop(far.server.id)
+        far.cml_servers.stop(far.server.id)
         assert await far.took(far.line()) == ("NotSent timeout", 3.0)
 
     play(story)
@@ -79,7 +83,7 @@ def test_a_server_out_of_reach_costs_the_connect_deadline() -> None:
     """A window of no route looks the same from outside."""
 
     async def story(far: Far) -> None:
-        far.luck.begin("server_unreachable", far.address.base_url[8:].partition(":")[0])
+        far.injector.begin("server_unreachable", far.address.base_url[8:].partition(":")[0])
         assert await far.took(far.line()) == ("NotSent timeout", 3.0)
 
     play(story)
@@ -94,7 +98,7 @@ def test_silence_ends_by_the_read_deadline_and_never_after_the_total() -> None:
             assert told.startswith("ReplyLost")
             assert took <= seconds
 
-    play(story, Plan(rates={"call_lost_before": 1.0}))
+    play(story, FaultPlan(rates={"call_lost_before": 1.0}))
 
 
 def test_a_late_request_still_has_its_effect() -> None:
@@ -103,7 +107,7 @@ def test_a_late_request_still_has_its_effect() -> None:
     async def story(far: Far) -> None:
         host = CmlHosts(far.door.connect, Limits(upload=PROBE)).at(far.address)
         await host.authenticate()
-        far.luck.change("call_late", 1.0)
+        far.injector.change("call_late", 1.0)
         with pytest.raises(errors.Ambiguous):
             await host.import_lab(LAB, title="pair")
         assert len(far.server.labs) == 0
@@ -121,12 +125,12 @@ def test_a_lost_reply_has_had_its_effect() -> None:
         await host.authenticate()
         reasons = set()
         for number in range(1, 13):
-            far.luck.change("call_lost_after", 1.0)
+            far.injector.change("call_lost_after", 1.0)
             with pytest.raises(errors.Ambiguous) as caught:
                 await host.import_lab(LAB, title=f"pair {number}")
             reasons.add(caught.value.reason)
             assert len(far.server.labs) == number
-            far.luck.change("call_lost_after", 0.0)
+            far.injector.change("call_lost_after", 0.0)
             await asyncio.sleep(60)
             assert len(await host.labs()) == number
         assert reasons == {"Closed", "Truncated", "Timeout"}

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking
+from labfleet.rehearsal import plan_command
 from labfleet.rehearsal.answers import columns, report, table, verdict
-from labfleet.rehearsal.answers.columns import Column
+from labfleet.rehearsal.answers.columns import VariantColumn
 from labfleet.rehearsal.answers.report import Question
 from labfleet.rehearsal.figures.tally import Figures
 from labfleet.rehearsal.plans import plan, variations
@@ -41,12 +41,12 @@ def answer(name: str, figures: Figures = GOOD, seed: int = 1, **more: Any) -> An
     return Answer(name=name, seed=seed, figures=figures, **{**usual, **more})
 
 
-def judged(*answers: Answer) -> verdict.Verdict:
+def judged(*answers: Answer) -> verdict.PlanVerdict:
     return verdict.judge(columns.gathered(list(answers)), RULE)
 
 
-def column(*figures: Figures) -> Column:
-    return Column("x", tuple(answer("x", each, seed) for seed, each in enumerate(figures)))
+def column(*figures: Figures) -> VariantColumn:
+    return VariantColumn("x", tuple(answer("x", each, seed) for seed, each in enumerate(figures)))
 
 
 def question(**more: Any) -> Question:
@@ -254,7 +254,7 @@ def test_csv_has_a_row_for_the_record_and_each_draw() -> None:
 )  # fmt: skip
 def test_a_plan_says_how_many_draws(keys: dict[str, Any], seeds: tuple[int, ...]) -> None:
     """Drawn demand is played three times, a file's once, unless the plan says which seeds."""
-    assert variations.seeds(msgspec.convert({**SHARED, **keys}, plan.Plan)) == seeds
+    assert variations.seeds(msgspec.convert({**SHARED, **keys}, plan.WhatIfPlan)) == seeds
 
 
 @pytest.mark.parametrize(
@@ -264,12 +264,12 @@ def test_a_plan_says_how_many_draws(keys: dict[str, Any], seeds: tuple[int, ...]
 def test_wrong_seeds_are_refused(keys: dict[str, Any]) -> None:
     """Backwards, twice, none and both ways at once."""
     with pytest.raises(errors.Invalid):
-        variations.seeds(msgspec.convert({**SHARED, **keys}, plan.Plan))
+        variations.seeds(msgspec.convert({**SHARED, **keys}, plan.WhatIfPlan))
 
 
 def test_a_sweep_is_a_variant_for_each_value() -> None:
     """Its variants carry the value as their name; it does not go with variants."""
-    asked = msgspec.convert({**SHARED, "sweep": {"maxWorkers": [2, 4]}}, plan.Plan)
+    asked = msgspec.convert({**SHARED, "sweep": {"maxWorkers": [2, 4]}}, plan.WhatIfPlan)
     word, sizes, variants = variations.swept(asked)
     assert (word, sizes) == ("maxWorkers", {"maxWorkers 2": 2.0, "maxWorkers 4": 4.0})
     assert [each.scaling for each in variants] == [{"maxWorkers": 2}, {"maxWorkers": 4}]
@@ -289,11 +289,11 @@ def test_a_wrong_sweep_is_named_where_it_stands(tmp_path: Path) -> None:
     with pytest.raises(
         errors.Invalid, match=r"line 5: sweep.maxWorkers\[1\]: variant maxWorkers 0"
     ):
-        asking.cases_of(plan.load(path), tmp_path)
+        plan_command.cases_of(plan.load(path), tmp_path)
 
 
 def test_options_of_seeds_beside_a_plan_are_named() -> None:
     """Each that was given, by the name that was typed; what was not given is not."""
     given = argparse.Namespace(plan=Path("p"), json=True, jobs=2, hours=2.0, workers=None,
                                wire=True, without=(), no_shrink=True)  # fmt: skip
-    assert asking.ignored(given) == ["--hours", "--wire", "--no-shrink"]
+    assert plan_command.ignored(given) == ["--hours", "--wire", "--no-shrink"]

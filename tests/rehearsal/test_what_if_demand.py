@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking
+from labfleet.rehearsal import plan_command
 from labfleet.rehearsal.plans import demand, demand_file, plan
 from labfleet.rehearsal.plans.plan import Exam, Generated
 
@@ -166,7 +166,7 @@ def test_a_wrong_row_is_named(tmp_path: Path, case: str) -> None:
     path.write_text(text + "\n")
     (tmp_path / "plan.yaml").write_text(PLAN + EXTRA.get(case, ""))
     with pytest.raises(errors.Invalid) as caught:
-        asking.cases_of(plan.load(tmp_path / "plan.yaml"), tmp_path)
+        plan_command.cases_of(plan.load(tmp_path / "plan.yaml"), tmp_path)
     assert caught.value.message.startswith(f"{path}, line {line}: ")
     assert told in caught.value.message
 
@@ -218,7 +218,7 @@ def test_a_file_that_gives_nothing_is_named(tmp_path: Path, text: str | bytes | 
         path.write_bytes(text.encode() if isinstance(text, str) else text)
     (tmp_path / "plan.yaml").write_text(PLAN)
     with pytest.raises(errors.Invalid, match=r"demand\.csv.*(no row|line 2.*UTF-8)|no file"):
-        asking.cases_of(plan.load(tmp_path / "plan.yaml"), tmp_path)
+        plan_command.cases_of(plan.load(tmp_path / "plan.yaml"), tmp_path)
 
 
 def test_a_booking_made_before_the_part_that_is_played_is_known_at_its_start(

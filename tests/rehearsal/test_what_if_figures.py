@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from labfleet.rehearsal.figures import tally
-from labfleet.rehearsal.figures.stays import Post, Stay
+from labfleet.rehearsal.figures.run_records import SessionRecord, WorkerRecord
 from labfleet.rehearsal.figures.tally import Tally, figures
-from labfleet.rehearsal.plans.demand import Wish
+from labfleet.rehearsal.plans.demand import PlannedSession
 from labfleet.rehearsal.whatif import breakdown
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.meta import Key
@@ -19,11 +19,11 @@ END, LIMIT = 36_000.0, 900.0
 DONE, EXPIRED = SessionPhase.COMPLETED, SessionPhase.EXPIRED
 
 
-def stay(name: str, asked: float = 0.0, **more: Any) -> Stay:
-    return Stay(name, "ada", "pod", more.pop("wished", asked), asked, **more)
+def stay(name: str, asked: float = 0.0, **more: Any) -> SessionRecord:
+    return SessionRecord(name, "ada", "pod", more.pop("wished", asked), asked, **more)
 
 
-def told(stays: Iterable[Stay], posts: dict[str, Post] | None = None) -> Tally:
+def told(stays: Iterable[SessionRecord], posts: dict[str, WorkerRecord] | None = None) -> Tally:
     made = Tally(datetime(2026, 11, 27, tzinfo=UTC), posts=posts or {})
     made.stays = {Key("Session", "default", each.name): each for each in stays}
     return made
@@ -84,7 +84,7 @@ def test_waits_of_slots_and_of_people_who_come_now_are_apart() -> None:
 
 def test_the_tail_is_counted_until_the_last_lab_is_over() -> None:
     """Hours count inside the period; what the labs cost after it stands apart."""
-    post = Post(2.0, "main", Amounts(cpu_milli=1000), since=END - 3600)
+    post = WorkerRecord(2.0, "main", Amounts(cpu_milli=1000), since=END - 3600)
     lab = stay("lab", asked=END - 3000, started=END - 2900, over=END + 1800, phase=DONE)
     found = figures(told([lab], {"w": post}), END, known=END + 86400)
     assert (found.worker_hours, found.cost_usd) == (1.0, 2.0)
@@ -95,8 +95,8 @@ def test_the_tail_is_counted_until_the_last_lab_is_over() -> None:
 
 def test_a_machine_without_a_price_leaves_the_others_cost() -> None:
     """The cost is unknown, what is known of it is said, and the pool is named."""
-    posts = {"a": Post(3.0, "main", spans=[(0.0, 3600.0)]),
-             "b": Post(None, "own", spans=[(0.0, 7200.0)])}  # fmt: skip
+    posts = {"a": WorkerRecord(3.0, "main", spans=[(0.0, 3600.0)]),
+             "b": WorkerRecord(None, "own", spans=[(0.0, 7200.0)])}  # fmt: skip
     found = figures(told([], posts), END)
     assert (found.cost_usd, found.cost_known_usd) == (None, 3.0)
     pools = breakdown.by_pool(told([], posts), END)
@@ -139,7 +139,7 @@ def test_a_day_has_what_was_due_on_it() -> None:
 
 def test_who_was_turned_away_is_in_the_day_and_the_lab() -> None:
     """What the whole period counts as asked for and unserved, its parts do too."""
-    away = [Wish(10.0, "pod", start=90_000.0), Wish(20.0, "odd")]
+    away = [PlannedSession(10.0, "pod", start=90_000.0), PlannedSession(20.0, "odd")]
     found = breakdown.details(told([]), 172_800.0, limit=LIMIT, away=away)
     assert [(day["requested"], day["unserved"]) for day in found["by_day"]] == [(1, 1), (1, 1)]
     labs = {name: row["unserved"] for name, row in found["by_definition"].items()}

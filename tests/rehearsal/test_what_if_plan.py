@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking
+from labfleet.rehearsal import plan_command
 from labfleet.rehearsal.plans import plan
 from labfleet.resources import prices
 
@@ -39,7 +39,7 @@ def _written(folder: Path, text: str) -> Path:
 def test_a_plan_gives_a_case_for_each_variant(tmp_path: Path) -> None:
     """Variants share fleet and demand, and differ in what they say."""
     asked = plan.load(_written(tmp_path, PLAN))
-    (first, second), real = asking.cases_of(asked, tmp_path)
+    (first, second), real = plan_command.cases_of(asked, tmp_path)
     assert real is None
     assert first.crowd == second.crowd
     pools = [spec for case in (first, second) for kind, _, spec in case.fleet if kind == "Pool"]
@@ -147,7 +147,7 @@ def test_a_wrong_plan_is_refused_with_its_place(tmp_path: Path, case: str) -> No
         text = text.replace("onDemandPerDay: 24", exam)
     path = _written(tmp_path, text)
     with pytest.raises(errors.Invalid) as caught:
-        asking.cases_of(plan.load(path), tmp_path)
+        plan_command.cases_of(plan.load(path), tmp_path)
     assert caught.value.message.startswith(f"{path}, line ")
     assert told in caught.value.message
 
@@ -155,7 +155,7 @@ def test_a_wrong_plan_is_refused_with_its_place(tmp_path: Path, case: str) -> No
 def test_a_variant_that_cannot_hold_a_lab_is_warned_of(tmp_path: Path) -> None:
     """A lab that fits only some variants is played, and a note says where it is refused."""
     big = PLAN.replace("minutes: 60", "resources: {cpu: 30}")
-    (first, _), _ = asking.cases_of(plan.load(_written(tmp_path, big)), tmp_path)
+    (first, _), _ = plan_command.cases_of(plan.load(_written(tmp_path, big)), tmp_path)
     (note,) = first.crowd.notes
     assert note.startswith("6 sessions of definition pod will be refused with smaller machines:")
     assert "short 6 CPU" in note
@@ -164,7 +164,7 @@ def test_a_variant_that_cannot_hold_a_lab_is_warned_of(tmp_path: Path) -> None:
 def test_what_only_another_draw_asks_for_is_warned_of_too(tmp_path: Path) -> None:
     """The warnings are of all draws, with their number; the first may not have drawn the lab."""
     text = PLAN.replace("minutes: 60", "resources: {cpu: 30}").replace("seed: 1", "seeds: [1, 2]")
-    (first, *_), _ = asking.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
+    (first, *_), _ = plan_command.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
     (note,) = first.crowd.notes
     assert note.startswith("12 sessions in 2 draws of definition pod will be refused with smaller")
 
@@ -172,7 +172,7 @@ def test_what_only_another_draw_asks_for_is_warned_of_too(tmp_path: Path) -> Non
 def test_what_a_capacity_leaves_out_is_as_usual(tmp_path: Path) -> None:
     """A machine with only CPU and memory given also has disk, labs, ports and nodes."""
     own = PLAN.replace("memory: 96Gi, labs: 10", "memory: 96Gi")
-    (_, second), _ = asking.cases_of(plan.load(_written(tmp_path, own)), tmp_path)
+    (_, second), _ = plan_command.cases_of(plan.load(_written(tmp_path, own)), tmp_path)
     sizes = {name: spec["machine"] for kind, name, spec in second.fleet if kind == "Template"}
     assert sizes["half"]["capacity"] == {
         "cpuMilli": 24000, "memoryMib": 96 * 1024, "storageMib": 400 * 1024, "nodes": 200,
@@ -186,7 +186,7 @@ def test_a_price_of_zero_is_free_and_none_is_the_list_price(
 ) -> None:
     """Own metal costs nothing; what states no price costs what the list says."""
     text = PLAN.replace("m5zn.metal}", f"m5zn.metal, hourlyPriceUsd: {price}}}")
-    (first, _), _ = asking.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
+    (first, _), _ = plan_command.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
     machine = next(spec["machine"] for _, name, spec in first.fleet if name == "metal")
     found = prices.hourly_usd("m5zn.metal", stated=machine["hourlyPriceUsd"])
     assert found == pytest.approx(costs, abs=1e-9)
@@ -195,7 +195,7 @@ def test_a_price_of_zero_is_free_and_none_is_the_list_price(
 def test_a_lab_may_run_longer_than_a_day_shift(tmp_path: Path) -> None:
     """The limit of a lab rises with its usual minutes, so that no drawn slot is too long."""
     text = PLAN.replace("minutes: 60", "minutes: 600").replace("onDemand", "slots")
-    (first, _), _ = asking.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
+    (first, _), _ = plan_command.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
     assert first.crowd.notes == ()
     spec = next(spec for kind, _, spec in first.fleet if kind == "Definition")
     assert spec["maxDurationMinutes"] >= 720
@@ -207,5 +207,5 @@ def test_the_plans_of_the_guide_are_plans(name: str) -> None:
     path = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "what-if" / f"{name}.yaml"
     asked = plan.load(path)
     if asked.demand.recorded is None:
-        cases, _ = asking.cases_of(asked, path.parent)
+        cases, _ = plan_command.cases_of(asked, path.parent)
         assert all(case.crowd.wishes for case in cases)

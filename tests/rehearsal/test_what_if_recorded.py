@@ -14,7 +14,7 @@ import pytest
 
 from labfleet.interfaces.store import Event
 from labfleet.kernel import errors
-from labfleet.rehearsal import asking
+from labfleet.rehearsal import plan_command
 from labfleet.rehearsal.figures import tally
 from labfleet.rehearsal.plans import plan, recording
 from labfleet.resources import kinds
@@ -193,7 +193,7 @@ def test_a_wrong_period_is_refused_with_its_place(tmp_path: Path, more: str, tol
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN + more)
     with pytest.raises(errors.Invalid) as caught:
-        asking.cases_of(plan.load(path), tmp_path)
+        plan_command.cases_of(plan.load(path), tmp_path)
     assert caught.value.message.startswith(f"{path}, {told}")
 
 
@@ -214,7 +214,7 @@ def test_a_store_of_another_version_is_named_with_what_to_do(tmp_path: Path) -> 
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN)
     with pytest.raises(errors.Invalid) as caught:
-        asking.cases_of(plan.load(path), tmp_path)
+        plan_command.cases_of(plan.load(path), tmp_path)
     assert f"{tmp_path / 'labfleet.db'} was written by another version" in caught.value.message
     assert "ask with the version that runs that server" in caught.value.message
     assert "line 6" in caught.value.message
@@ -227,4 +227,4 @@ def test_the_store_of_the_example_is_the_readers_own() -> None:
     with pytest.raises(
         errors.Invalid, match=r"line \d+: demand\.recorded\.store: .*write the path"
     ):
-        asking.cases_of(plan.load(path), path.parent)
+        plan_command.cases_of(plan.load(path), path.parent)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from labfleet.rehearsal import asking, main
+from labfleet.rehearsal import main, plan_command
 from labfleet.rehearsal.answers import columns, verdict
 from labfleet.rehearsal.figures import tally
 from labfleet.rehearsal.plans import demand, plan, recording
 from labfleet.rehearsal.time import loop
-from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.whatif import what_if
 from labfleet.rehearsal.whatif.what_if import Answer, Case, play
 from labfleet.stores.fleet_store import event_of
@@ -38,7 +38,7 @@ demand:
 def _case(folder: Path, hours: float = 5.0, people: int = 30, slots: int = 20) -> Case:
     path = folder / "plan.yaml"
     path.write_text(PLAN.format(hours=hours, people=people, slots=slots))
-    return asking.cases_of(plan.load(path), folder)[0][0]
+    return plan_command.cases_of(plan.load(path), folder)[0][0]
 
 
 def _quiet(case: Case) -> Answer:
@@ -150,7 +150,7 @@ def test_a_stated_capacity_is_what_is_played(
     text = SIZED.format(template=template, cpu=cpu, memory=memory, storage=storage)
     (tmp_path / "plan.yaml").write_text(text)
     (tmp_path / "demand.csv").write_text("submitted,minutes,definition\n30,60,lab\n60,90,lab\n")
-    (case,), _ = asking.cases_of(plan.load(tmp_path / "plan.yaml"), tmp_path)
+    (case,), _ = plan_command.cases_of(plan.load(tmp_path / "plan.yaml"), tmp_path)
     posts = []
 
     async def whole(virtual: loop.Loop) -> None:

@@ -18,7 +18,7 @@ from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS
 from labfleet.service.core.access import Principal, Role
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline
@@ -64,7 +64,7 @@ ADMIN = who("admin", "ada")
 class World:
     """The parts, the clock behind them, and short ways to make things."""
 
-    parts: Parts
+    services: ServiceContext
     store: stores.Store
     clock: HandClock
     ids: CountingIds
@@ -80,7 +80,7 @@ class World:
     ) -> Any:
         """Create an object from a body."""
         body = {"metadata": {**({"name": name} if name else {}), **meta}, "spec": spec or {}}
-        return await objects.create(self.parts, caller, KINDS[kind], body)
+        return await objects.create(self.services, caller, KINDS[kind], body)
 
     async def definition(self, name: str = "two", **spec: Any) -> Any:
         """Create a definition of two nodes."""
@@ -96,11 +96,11 @@ class World:
 
     async def status(self, obj: Any, **changes: Any) -> Any:
         """Write status fields, as a controller does."""
-        fresh = await self.parts.objects.get(type(obj), obj.name, obj.namespace)
+        fresh = await self.services.objects.get(type(obj), obj.name, obj.namespace)
         status = msgspec.structs.replace(fresh.status, **changes)
         cause = stores.Cause("controller", self.clock.now(), reason="Observed")
         new = msgspec.structs.replace(fresh, status=status)
-        _, stored = await self.parts.objects.save(new, cause=cause)
+        _, stored = await self.services.objects.save(new, cause=cause)
         return stored[0]
 
 
@@ -111,7 +111,7 @@ async def world() -> AsyncIterator[World]:
     store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
     cache = Cache(store)
     assembly.prepare(cache)
-    made = World(Parts(Objects(store), cache, clock, ids), store, clock, ids)
+    made = World(ServiceContext(Objects(store), cache, clock, ids), store, clock, ids)
     made.follow(cache)
     await cache.ready()
     try:

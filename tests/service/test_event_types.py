@@ -27,7 +27,7 @@ from labfleet.resources.worker import (
 )
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.event_types import TYPES, changes
-from labfleet.service.core.parts import Caller
+from labfleet.service.core.service_context import Caller
 from labfleet.service.kinds.webhook_rules import url_problem
 from labfleet.service.verbs import objects
 
@@ -68,7 +68,7 @@ def spec(**fields: object) -> Worker:
     ],
 )
 def test_each_change_of_a_worker_has_its_name(new: Worker, name: str) -> None:
-    """The seeds' names, and every one of them is in the table."""
+    """The compatible names, and every one of them is in the table."""
     found = [each.type for each in changes(BASE, new)]
     assert name in found
     assert set(found) <= set(TYPES)
@@ -143,25 +143,25 @@ async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
     body = {"metadata": {"name": "h"}, "spec": {"url": "http://10.0.0.1/", "allowPrivate": True}}
     row = KINDS["Webhook"]
     with pytest.raises(errors.Denied):
-        await objects.create(world.parts, OPERATOR, row, body)
-    made = await objects.create(world.parts, ADMIN, row, body)
+        await objects.create(world.services, OPERATOR, row, body)
+    made = await objects.create(world.services, ADMIN, row, body)
     moved = {**body, "metadata": {"name": "h", "resourceVersion": made.metadata.resource_version}}
     moved["spec"] = {**body["spec"], "url": "http://10.0.0.2/"}
     with pytest.raises(errors.Denied):
-        await objects.replace(world.parts, OPERATOR, row, "h", moved, namespace="default")
+        await objects.replace(world.services, OPERATOR, row, "h", moved, namespace="default")
     wrong = {
         "metadata": {"name": "h2"},
         "spec": {"url": "https://example.com/", "types": ["wrk.*"]},
     }
     with pytest.raises(errors.Invalid, match="no event type matches"):
-        await objects.create(world.parts, ADMIN, row, wrong)
+        await objects.create(world.services, ADMIN, row, wrong)
     never = {**wrong, "spec": {**wrong["spec"], "types": ["worker.metrics.*"]}}
     with pytest.raises(errors.Invalid, match="stream only"):
-        await objects.create(world.parts, ADMIN, row, never)
+        await objects.create(world.services, ADMIN, row, never)
     for endless in ("*" * 101, ""):
         long = {**wrong, "spec": {**wrong["spec"], "types": [endless]}}
         with pytest.raises(errors.Invalid, match="length"):
-            await objects.create(world.parts, ADMIN, row, long)
+            await objects.create(world.services, ADMIN, row, long)
 
 
 def test_a_condition_is_cleared_once_and_only_when_it_was_raised() -> None:

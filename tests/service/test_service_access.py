@@ -61,22 +61,22 @@ async def test_a_user_sees_and_ends_only_its_own_sessions(world: World):
     await world.session("other", bob)
     assert mine.spec.owner == "eve"
     row = KINDS["Session"]
-    page = await listing.listed(world.parts, eve, row, listing.Query())
+    page = await listing.listed(world.services, eve, row, listing.Query())
     assert [each.name for each in page.items] == ["mine"]
     assert page.total == 1
     later = world.clock.now() + timedelta(hours=2)
     for call in (
-        objects.get(world.parts, eve, row, "other", "default"),
-        objects.delete(world.parts, eve, row, "other", "default"),
-        objects.events(world.parts, eve, row, "other", "default"),
-        explain.explain(world.parts, eve, row, "other", "default"),
-        verbs.cancel(world.parts, eve, "other", "default"),
-        verbs.extend(world.parts, eve, "other", "default", end=later),
-        verbs.observe(world.parts, eve, "other", "default"),
+        objects.get(world.services, eve, row, "other", "default"),
+        objects.delete(world.services, eve, row, "other", "default"),
+        objects.events(world.services, eve, row, "other", "default"),
+        explain.explain(world.services, eve, row, "other", "default"),
+        verbs.cancel(world.services, eve, "other", "default"),
+        verbs.extend(world.services, eve, "other", "default", end=later),
+        verbs.observe(world.services, eve, "other", "default"),
     ):
         with pytest.raises(errors.Gone):
             await call
-    assert (await verbs.cancel(world.parts, eve, "mine", "default")).spec.cancel.by == "eve"
+    assert (await verbs.cancel(world.services, eve, "mine", "default")).spec.cancel.by == "eve"
 
 
 @pytest.mark.asyncio

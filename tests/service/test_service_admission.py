@@ -14,7 +14,7 @@ from fleet_world import ADMIN, World, who
 from labfleet.kernel import errors
 from labfleet.resources.cluster import SimulationPhase
 from labfleet.resources.kinds import KINDS
-from labfleet.service.core.parts import Refused
+from labfleet.service.core.service_context import Refused
 from labfleet.service.reads import explain
 from labfleet.service.verbs import admission, objects
 
@@ -24,7 +24,7 @@ PROGRAM = who("internal", "runner")
 
 async def ask(world: World, key: str | None = None, **body):
     return await admission.request_run(
-        world.parts, PROGRAM, {**RUN, **body}, key=key, namespace="default"
+        world.services, PROGRAM, {**RUN, **body}, key=key, namespace="default"
     )
 
 
@@ -47,13 +47,15 @@ async def test_a_reported_end_gives_the_capacity_back_once(world: World):
     await world.make("Cluster", "default", {"capacity": {"cpu": 2, "memory": "10Gi"}})
     first = await ask(world)
     assert (await ask(world)).status.phase is SimulationPhase.DENIED
-    ended = await admission.simulation_complete(world.parts, PROGRAM, first.name, "default")
+    ended = await admission.simulation_complete(world.services, PROGRAM, first.name, "default")
     assert ended.status.phase is SimulationPhase.COMPLETED
-    assert await admission.simulation_complete(world.parts, PROGRAM, first.name, "default") == ended
+    assert (
+        await admission.simulation_complete(world.services, PROGRAM, first.name, "default") == ended
+    )
     assert (await ask(world)).status.phase is SimulationPhase.APPROVED
     for name in ("nope", "", "x" * 100, "a\0"):
         with pytest.raises(errors.Gone):
-            await admission.simulation_complete(world.parts, PROGRAM, name, "default")
+            await admission.simulation_complete(world.services, PROGRAM, name, "default")
 
 
 @pytest.mark.asyncio
@@ -61,14 +63,14 @@ async def test_a_forgotten_approval_expires_after_its_duration_and_grace(world: 
     """Not a second earlier, and only once."""
     await world.make("Cluster", "default", {"capacity": {"cpu": 2, "memory": "10Gi"}})
     made = await ask(world)
-    await world.parts.fresh()
+    await world.services.fresh()
     world.clock.instant += timedelta(seconds=60) + admission.GRACE - timedelta(seconds=1)
-    assert await admission.expire(world.parts, ADMIN) == 0
+    assert await admission.expire(world.services, ADMIN) == 0
     world.clock.instant += timedelta(seconds=1)
-    assert await admission.expire(world.parts, ADMIN) == 1
-    await world.parts.fresh()
-    assert await admission.expire(world.parts, ADMIN) == 0
-    found = await explain.explain(world.parts, ADMIN, KINDS["Simulation"], made.name, "default")
+    assert await admission.expire(world.services, ADMIN) == 1
+    await world.services.fresh()
+    assert await admission.expire(world.services, ADMIN) == 0
+    found = await explain.explain(world.services, ADMIN, KINDS["Simulation"], made.name, "default")
     assert found.phase == "EXPIRED"
 
 
@@ -92,7 +94,7 @@ async def test_bad_requests_are_named(world: World):
             await ask(world, **body)
         assert caught.value.problems
     with pytest.raises(errors.Denied):
-        await admission.request_run(world.parts, who("user", "eve"), RUN, namespace="default")
+        await admission.request_run(world.services, who("user", "eve"), RUN, namespace="default")
 
 
 @pytest.mark.asyncio
@@ -102,7 +104,7 @@ async def test_a_cluster_with_approvals_stays_and_so_does_their_record(world: Wo
     made = await ask(world)
     for kind, name in (("Cluster", "default"), ("Simulation", made.name)):
         with pytest.raises(Refused):
-            await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
-    await admission.simulation_complete(world.parts, PROGRAM, made.name, "default")
+            await objects.delete(world.services, ADMIN, KINDS[kind], name, "default")
+    await admission.simulation_complete(world.services, PROGRAM, made.name, "default")
     for kind, name in (("Cluster", "default"), ("Simulation", made.name)):
-        await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
+        await objects.delete(world.services, ADMIN, KINDS[kind], name, "default")

@@ -15,7 +15,7 @@ from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.meta import Metadata, SecretRef
 from labfleet.resources.region import Region
 from labfleet.resources.worker import Worker
-from labfleet.service.core.parts import Refused
+from labfleet.service.core.service_context import Refused
 from labfleet.service.verbs import adoption, leaks, objects
 from labfleet.service.verbs import lifecycle as verbs
 
@@ -35,7 +35,7 @@ async def ready(w: World) -> None:
 
 async def take(w: World, some: list[Instance], **how: Any) -> adoption.Imported:
     return await adoption.bulk_import(
-        w.parts, who("internal"), some, region=REGION, source="test", **how
+        w.services, who("internal"), some, region=REGION, source="test", **how
     )
 
 
@@ -48,7 +48,7 @@ async def test_what_was_found_becomes_observed_workers_once() -> None:
         assert made.names == ("lab", "lab-00000002", "lab-00000003")
         again = await take(w, found(3)[::-1])
         assert (again.names, again.known) == ((), 3)
-        worker = await w.parts.objects.get(Worker, "lab", "default")
+        worker = await w.services.objects.get(Worker, "lab", "default")
         assert worker is not None
         assert worker.spec.origin is not None
         assert worker.spec.origin.managed is False
@@ -62,7 +62,7 @@ async def test_imports_that_race_make_each_worker_once() -> None:
     async with world() as w:
         await ready(w)
         await asyncio.gather(*(take(w, found(150)) for _ in range(8)))
-        ids = [each.status.ec2.instance_id for each in w.parts.cache.all(Worker)]
+        ids = [each.status.ec2.instance_id for each in w.services.cache.all(Worker)]
         assert len(ids) == len(set(ids)) == 150
 
 
@@ -86,7 +86,7 @@ async def test_importing_needs_a_template() -> None:
     async with world() as w:
         with pytest.raises(errors.Invalid, match="template"):
             await take(w, found(1))
-        assert not w.parts.cache.all(Worker)
+        assert not w.services.cache.all(Worker)
 
 
 @pytest.mark.asyncio
@@ -95,13 +95,13 @@ async def test_deleting_an_observed_worker_leaves_the_machine_and_is_remembered(
     async with world() as w:
         await ready(w)
         await take(w, found(1, Name="lab"))
-        gone = await objects.delete(w.parts, ADMIN, WORKER, "lab", "default")
+        gone = await objects.delete(w.services, ADMIN, WORKER, "lab", "default")
         assert "left alone" in gone.status.message
         assert gone.metadata.finalizers == ()
         made = await take(w, found(1, Name="lab"))
         assert (made.names, made.ignored) == ((), ("i-00000000000000001",))
         back = await adoption.adopt_instance(
-            w.parts,
+            w.services,
             ADMIN,
             "i-00000000000000001",
             region=REGION,
@@ -110,7 +110,7 @@ async def test_deleting_an_observed_worker_leaves_the_machine_and_is_remembered(
         )
         assert back.spec.origin is not None
         assert back.spec.origin.managed
-        region = await w.parts.objects.get(Region, REGION, "default")
+        region = await w.services.objects.get(Region, REGION, "default")
         assert region is not None
         assert region.status.ignored == ()
 
@@ -123,10 +123,10 @@ async def test_an_observed_worker_is_not_told_what_to_become() -> None:
         await take(w, found(1, Name="lab"))
         for desired in ("Stopped", "Terminated"):
             with pytest.raises(Refused, match="only observed"):
-                await verbs.desire(w.parts, ADMIN, "lab", "default", desired=desired)
+                await verbs.desire(w.services, ADMIN, "lab", "default", desired=desired)
             with pytest.raises(Refused, match="only observed"):
                 await objects.patch(
-                    w.parts,
+                    w.services,
                     ADMIN,
                     WORKER,
                     "lab",
@@ -135,7 +135,7 @@ async def test_an_observed_worker_is_not_told_what_to_become() -> None:
                 )
         with pytest.raises(errors.Invalid, match="origin"):
             await objects.patch(
-                w.parts,
+                w.services,
                 ADMIN,
                 WORKER,
                 "lab",
@@ -150,11 +150,11 @@ async def test_adopting_makes_it_managed_once() -> None:
     async with world() as w:
         await ready(w)
         await take(w, found(1, Name="lab"))
-        first = await adoption.adopt(w.parts, ADMIN, "lab", "default")
+        first = await adoption.adopt(w.services, ADMIN, "lab", "default")
         assert first.spec.origin is not None
         assert first.spec.origin.managed
         same = await adoption.adopt_instance(
-            w.parts,
+            w.services,
             ADMIN,
             "i-00000000000000001",
             region=REGION,
@@ -163,7 +163,7 @@ async def test_adopting_makes_it_managed_once() -> None:
         )
         assert same.metadata.uid == first.metadata.uid
         with pytest.raises(errors.Denied):
-            await adoption.adopt(w.parts, who("user", "bob"), "lab", "default")
+            await adoption.adopt(w.services, who("user", "bob"), "lab", "default")
 
 
 @pytest.mark.asyncio
@@ -173,7 +173,7 @@ async def test_a_worker_that_we_launched_is_not_adopted() -> None:
         await w.template()
         await w.make("Worker", "w1", {"template": "metal"})
         with pytest.raises(Refused, match="launched by us"):
-            await adoption.adopt(w.parts, ADMIN, "w1", "default")
+            await adoption.adopt(w.services, ADMIN, "w1", "default")
 
 
 @pytest.mark.asyncio
@@ -182,7 +182,7 @@ async def test_an_external_server_has_a_login_and_no_stop() -> None:
     async with world() as w:
         ref = SecretRef(env="CML_PASSWORD")
         made = await adoption.adopt_server(
-            w.parts,
+            w.services,
             ADMIN,
             "https://cml.example/",
             username="ann",
@@ -193,16 +193,18 @@ async def test_an_external_server_has_a_login_and_no_stop() -> None:
         assert made.spec.machine.cml.api_base_url == "https://cml.example"
         assert made.spec.machine.cml.admin_username == "ann"
         same = await adoption.adopt_server(
-            w.parts, ADMIN, "https://cml.example", password=ref, namespace="default"
+            w.services, ADMIN, "https://cml.example", password=ref, namespace="default"
         )
         assert same.metadata.uid == made.metadata.uid
         with pytest.raises(Refused, match="nothing here can stop"):
-            await verbs.desire(w.parts, ADMIN, made.name, "default", desired="Stopped")
-        assert (await verbs.desire(w.parts, ADMIN, made.name, "default", desired="Terminated")).name
+            await verbs.desire(w.services, ADMIN, made.name, "default", desired="Stopped")
+        assert (
+            await verbs.desire(w.services, ADMIN, made.name, "default", desired="Terminated")
+        ).name
         for url in ("http://169.254.169.254", "ftp://cml.example", "https://a:b@cml.example"):
             with pytest.raises(errors.Invalid, match=r"CML|http|password"):
                 await adoption.adopt_server(
-                    w.parts, ADMIN, url, password=ref, name="x", namespace="default"
+                    w.services, ADMIN, url, password=ref, name="x", namespace="default"
                 )
 
 
@@ -211,9 +213,11 @@ async def test_adopting_an_address_again_takes_the_new_login() -> None:
     """A wrong password is mended by saying the right one; the worker stays the same."""
     async with world() as w:
         url, wrong, right = "https://10.0.0.7:8443", SecretRef(env="WRONG"), SecretRef(file="/pw")
-        made = await adoption.adopt_server(w.parts, ADMIN, url, password=wrong, namespace="default")
+        made = await adoption.adopt_server(
+            w.services, ADMIN, url, password=wrong, namespace="default"
+        )
         same = await adoption.adopt_server(
-            w.parts,
+            w.services,
             ADMIN,
             url,
             username="ann",
@@ -229,7 +233,7 @@ async def test_adopting_an_address_again_takes_the_new_login() -> None:
         assert same.metadata.generation == made.metadata.generation + 1
         with pytest.raises(errors.Invalid, match="not both"):
             await adoption.adopt_server(
-                w.parts, ADMIN, url, template="metal", password=right, namespace="default"
+                w.services, ADMIN, url, template="metal", password=right, namespace="default"
             )
 
 
@@ -239,7 +243,7 @@ async def test_two_servers_on_one_host_get_two_names() -> None:
     async with world() as w:
         made = [
             await adoption.adopt_server(
-                w.parts,
+                w.services,
                 ADMIN,
                 f"https://cml.example{port}",
                 password=SecretRef(env="V"),
@@ -291,13 +295,13 @@ async def test_a_leak_is_resolved_with_a_note() -> None:
             metadata=Metadata(name="w1-abc", uid=w.ids.uid()),
             spec=LeakSpec(worker="w1", since=w.clock.now()),
         )
-        await w.parts.objects.save(leak, cause=w.parts.cause(ADMIN, "x"))
-        await leaks.resolve(w.parts, ADMIN, "w1-abc", "default", note="freed in CSSM")
-        assert await w.parts.objects.get(Leak, "w1-abc", "default") is None
-        [last, *_] = await objects.events(w.parts, ADMIN, KINDS["Leak"], "w1-abc", "default")
+        await w.services.objects.save(leak, cause=w.services.cause(ADMIN, "x"))
+        await leaks.resolve(w.services, ADMIN, "w1-abc", "default", note="freed in CSSM")
+        assert await w.services.objects.get(Leak, "w1-abc", "default") is None
+        [last, *_] = await objects.events(w.services, ADMIN, KINDS["Leak"], "w1-abc", "default")
         assert (last.type, last.reason, last.actor) == ("DELETED", "Resolved: freed in CSSM", "ada")
         with pytest.raises(errors.Gone):
-            await leaks.resolve(w.parts, ADMIN, "w1-abc", "default")
+            await leaks.resolve(w.services, ADMIN, "w1-abc", "default")
 
 
 @pytest.mark.asyncio
@@ -309,7 +313,7 @@ async def test_only_operators_and_admins_adopt(role: str) -> None:
         caller = who(role)
         with pytest.raises(errors.Denied):
             await adoption.adopt_server(
-                w.parts,
+                w.services,
                 caller,
                 "https://elsewhere.example",
                 password=SecretRef(env="CML"),
@@ -317,7 +321,7 @@ async def test_only_operators_and_admins_adopt(role: str) -> None:
             )
         with pytest.raises(errors.Denied):
             await adoption.adopt_instance(
-                w.parts,
+                w.services,
                 caller,
                 "i-00000000000000009",
                 region=REGION,
@@ -325,4 +329,4 @@ async def test_only_operators_and_admins_adopt(role: str) -> None:
                 namespace="default",
             )
         with pytest.raises(errors.Denied):
-            await adoption.adopt(w.parts, caller, "w", "default")
+            await adoption.adopt(w.services, caller, "w", "default")

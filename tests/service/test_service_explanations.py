@@ -20,8 +20,8 @@ async def test_a_leak_says_why_and_how_it_is_closed() -> None:
     async with world() as w:
         spec = LeakSpec(worker="w-1", since=START, why="the answer was lost", certain=False)
         leak = Leak(metadata=Metadata(name="w-1-x", creation_timestamp=START), spec=spec)
-        await w.parts.objects.save(leak, cause=w.parts.cause(ADMIN, "Lost"))
-        told = (await explain(w.parts, ADMIN, KINDS["Leak"], "w-1-x", "default")).summary
+        await w.services.objects.save(leak, cause=w.services.cause(ADMIN, "Lost"))
+        told = (await explain(w.services, ADMIN, KINDS["Leak"], "w-1-x", "default")).summary
         assert told.startswith("the answer was lost (it may have gone back after all)")
         assert told.endswith("labfleet resolve w-1-x")
 
@@ -33,13 +33,13 @@ async def test_a_webhook_says_how_its_deliveries_go() -> None:
         made = await w.make("Webhook", "h", {"url": "https://example.com/"})
         row = KINDS["Webhook"]
         assert (
-            await explain(w.parts, ADMIN, row, "h", "default")
+            await explain(w.services, ADMIN, row, "h", "default")
         ).summary == "0 delivered, 0 dropped"
         again = START + timedelta(minutes=5)
         status = msgspec.structs.replace(
             made.status, failures=3, last_error="the connection was refused", retry_at=again
         )
         bad = msgspec.structs.replace(made, status=status)
-        await w.parts.objects.save(bad, cause=w.parts.cause(ADMIN, "Failed"))
-        told = (await explain(w.parts, ADMIN, row, "h", "default")).summary
+        await w.services.objects.save(bad, cause=w.services.cause(ADMIN, "Failed"))
+        told = (await explain(w.services, ADMIN, row, "h", "default")).summary
         assert "3 failures in a row: the connection was refused; next try at " in told

@@ -38,7 +38,7 @@ async def test_a_slot_at_the_end_of_time_is_refused_with_its_place(world: World,
     """Bounds are looked for at every depth of an object."""
     body = {"spec": {"definition": "d", "slot": {"start": instant}}}
     with pytest.raises(errors.Invalid) as caught:
-        await objects.create(world.parts, ADMIN, KINDS["Session"], body)
+        await objects.create(world.services, ADMIN, KINDS["Session"], body)
     assert caught.value.problems[0][0] == "spec.slot.start"
 
 
@@ -58,11 +58,13 @@ async def test_lists_and_mappings_where_text_belongs_are_invalid(
     if not (value == {} and place == "metadata.resourceVersion"):
         with pytest.raises(errors.Invalid):
             await objects.patch(
-                world.parts, ADMIN, KINDS["Cluster"], "c", body, namespace="default"
+                world.services, ADMIN, KINDS["Cluster"], "c", body, namespace="default"
             )
     with pytest.raises((errors.Invalid, errors.Conflict)):
-        await objects.replace(world.parts, ADMIN, KINDS["Cluster"], "c", body, namespace="default")
-    assert (await objects.get(world.parts, ADMIN, KINDS["Cluster"], "c", "default")) == made
+        await objects.replace(
+            world.services, ADMIN, KINDS["Cluster"], "c", body, namespace="default"
+        )
+    assert (await objects.get(world.services, ADMIN, KINDS["Cluster"], "c", "default")) == made
 
 
 def test_a_body_of_nothing_but_unknown_keys_costs_a_bounded_number_of_hints(

@@ -23,7 +23,7 @@ async def pages(world: World, limit: int, caller=ADMIN, **query):
     cursor = ""
     while True:
         asked = Query(limit=limit, cursor=cursor, **query)
-        page = await listing.listed(world.parts, caller, ROW, asked)
+        page = await listing.listed(world.services, caller, ROW, asked)
         yield [each.name for each in page.items]
         if page.next is None:
             return
@@ -82,7 +82,7 @@ async def test_a_cursor_belongs_to_its_query(world: World):
     await world.definition()
     for n in range(4):
         await world.session(f"s{n}")
-    page = await listing.listed(world.parts, ADMIN, ROW, Query(limit=2))
+    page = await listing.listed(world.services, ADMIN, ROW, Query(limit=2))
     cursor = page.next
     assert cursor is not None
     for query in (
@@ -95,11 +95,11 @@ async def test_a_cursor_belongs_to_its_query(world: World):
         Query(limit=2, cursor="W10"),
     ):
         with pytest.raises(errors.Invalid) as caught:
-            await listing.listed(world.parts, ADMIN, ROW, query)
+            await listing.listed(world.services, ADMIN, ROW, query)
         assert caught.value.reason == "BadCursor"
-    await listing.listed(world.parts, ADMIN, ROW, Query(limit=1, cursor=cursor))
+    await listing.listed(world.services, ADMIN, ROW, Query(limit=1, cursor=cursor))
     with pytest.raises(errors.Invalid):
-        await listing.listed(world.parts, who("user", "eve"), ROW, Query(cursor=cursor))
+        await listing.listed(world.services, who("user", "eve"), ROW, Query(cursor=cursor))
 
 
 @pytest.mark.asyncio
@@ -111,7 +111,7 @@ async def test_filters_and_selectors_hold_together(world: World):
     await world.make("Session", "c", {"definition": "two", "owner": "x"})
 
     async def names(**query):
-        page = await listing.listed(world.parts, ADMIN, ROW, Query(**query))
+        page = await listing.listed(world.services, ADMIN, ROW, Query(**query))
         return [each.name for each in page.items], page.total
 
     assert await names(selector="team=red") == (["a", "b"], 2)
@@ -130,6 +130,6 @@ async def test_a_list_has_everything_written_before_it(world: World):
     await world.definition()
     for n in range(20):
         await world.session(f"s{n}")
-        page = await listing.listed(world.parts, ADMIN, ROW, Query())
+        page = await listing.listed(world.services, ADMIN, ROW, Query())
         assert page.total == n + 1
         assert page.at.revision >= page.items[-1].revision

@@ -59,12 +59,12 @@ async def test_tags_of_a_worker_change_at_any_time_within_the_rules(world: World
     await world.make("Worker", "w", {"machine": MACHINE, "tags": {"team": "a"}})
     row = KINDS["Worker"]
     changed = await objects.patch(
-        world.parts, ADMIN, row, "w", {"spec": {"tags": {"team": "b"}}}, namespace="default"
+        world.services, ADMIN, row, "w", {"spec": {"tags": {"team": "b"}}}, namespace="default"
     )
     assert isinstance(changed, Worker)
     assert changed.spec.tags == {"team": "b"}
     with pytest.raises(errors.Invalid) as caught:
         await objects.patch(
-            world.parts, ADMIN, row, "w", {"spec": {"tags": {"aws:x": "b"}}}, namespace="default"
+            world.services, ADMIN, row, "w", {"spec": {"tags": {"aws:x": "b"}}}, namespace="default"
         )
     assert caught.value.problems[0][0] == "spec.tags.aws:x"

@@ -14,7 +14,7 @@ from fleet_world import ADMIN, MACHINE, TOPOLOGY, World, who
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import SessionPhase
-from labfleet.service.core.parts import Refused, Stale
+from labfleet.service.core.service_context import Refused, Stale
 from labfleet.service.verbs import objects
 
 BAD_NAMES = ["_x", "-x", "é", "李雷", "x" * 64, "a-b/c", "a/b-c", "ADMIN", "e\u0301", "a\0b", ""]
@@ -72,7 +72,7 @@ async def test_unknown_keys_are_refused_with_a_hint(world: World):
 async def test_nonsense_bodies_are_invalid_and_never_a_crash(world: World, body):
     """Whatever is not a worker is refused with a place."""
     with pytest.raises(errors.Invalid) as caught:
-        await objects.create(world.parts, ADMIN, KINDS["Worker"], body)
+        await objects.create(world.services, ADMIN, KINDS["Worker"], body)
     assert caught.value.problems
 
 
@@ -100,7 +100,7 @@ async def test_server_set_metadata_is_refused_from_people(world: World, field: s
     body = {"metadata": {field: value}}
     with pytest.raises(errors.Invalid):
         await objects.patch(
-            world.parts, ADMIN, KINDS["Cluster"], made.name, body, namespace="default"
+            world.services, ADMIN, KINDS["Cluster"], made.name, body, namespace="default"
         )
 
 
@@ -121,7 +121,7 @@ async def test_twenty_equal_requests_make_one_object(world: World):
     row = KINDS["Session"]
 
     async def post(sent=body):
-        return await objects.create(world.parts, ADMIN, row, sent, key="k-1")
+        return await objects.create(world.services, ADMIN, row, sent, key="k-1")
 
     made = await asyncio.gather(*(post() for _ in range(20)))
     assert {each.name for each in made} == {made[0].name}
@@ -132,7 +132,7 @@ async def test_twenty_equal_requests_make_one_object(world: World):
     with pytest.raises(Refused) as caught:
         await post({"metadata": {}, "spec": {"definition": "two", "priority": 1}})
     assert caught.value.reason == "IdempotencyKeyReused"
-    other = await objects.create(world.parts, who("operator", "o"), row, body, key="k-1")
+    other = await objects.create(world.services, who("operator", "o"), row, body, key="k-1")
     assert other.name != made[0].name
 
 
@@ -141,16 +141,16 @@ async def test_status_in_a_body_is_ignored(world: World):
     """People cannot write status; what was read can be sent back."""
     await world.definition()
     body = {"metadata": {"name": "s"}, "spec": {"definition": "two"}, "status": {"phase": "READY"}}
-    made = await objects.create(world.parts, ADMIN, KINDS["Session"], body)
+    made = await objects.create(world.services, ADMIN, KINDS["Session"], body)
     assert made.status.phase is SessionPhase.PENDING
     read = msgspec.to_builtins(made)
     read["status"]["phase"] = "COMPLETED"
     same = await objects.replace(
-        world.parts, ADMIN, KINDS["Session"], "s", read, namespace="default"
+        world.services, ADMIN, KINDS["Session"], "s", read, namespace="default"
     )
     assert same == made
     patched = await objects.patch(
-        world.parts,
+        world.services,
         ADMIN,
         KINDS["Session"],
         "s",
@@ -166,12 +166,12 @@ async def test_generation_moves_on_spec_changes_only(world: World):
     made = await world.make("Cluster", "c", {"capacity": {"cpu": 4}})
     row = KINDS["Cluster"]
     labelled = await objects.patch(
-        world.parts, ADMIN, row, "c", {"metadata": {"labels": {"a": "b"}}}, namespace="default"
+        world.services, ADMIN, row, "c", {"metadata": {"labels": {"a": "b"}}}, namespace="default"
     )
     assert labelled.metadata.generation == made.metadata.generation == 1
     assert labelled.revision > made.revision
     changed = await objects.patch(
-        world.parts,
+        world.services,
         ADMIN,
         row,
         "c",
@@ -191,7 +191,7 @@ async def test_a_merge_patch_takes_away_with_null(world: World):
     )
     patch = {"metadata": {"labels": {"a": None}}, "spec": {"cpuPercent": None}}
     changed = await objects.patch(
-        world.parts, ADMIN, KINDS["Cluster"], "c", patch, namespace="default"
+        world.services, ADMIN, KINDS["Cluster"], "c", patch, namespace="default"
     )
     assert changed.metadata.labels == {"c": "d"}
     assert changed.spec.cpu_percent == 80
@@ -203,17 +203,22 @@ async def test_a_stale_version_is_a_conflict_that_names_the_present_one(world: W
     made = await world.make("Cluster", "c", {"capacity": {"cpu": 4}})
     row = KINDS["Cluster"]
     now = await objects.patch(
-        world.parts, ADMIN, row, "c", {"spec": {"cpuPercent": 50}}, namespace="default"
+        world.services, ADMIN, row, "c", {"spec": {"cpuPercent": 50}}, namespace="default"
     )
     old = {"metadata": {"resourceVersion": made.metadata.resource_version}}
     whole = {**msgspec.to_builtins(now), "metadata": {"name": "c", **old["metadata"]}}
     version = made.metadata.resource_version
     for call in (
         objects.patch(
-            world.parts, ADMIN, row, "c", {**old, "spec": {"cpuPercent": 60}}, namespace="default"
+            world.services,
+            ADMIN,
+            row,
+            "c",
+            {**old, "spec": {"cpuPercent": 60}},
+            namespace="default",
         ),
-        objects.replace(world.parts, ADMIN, row, "c", whole, namespace="default"),
-        objects.delete(world.parts, ADMIN, row, "c", "default", version=version),
+        objects.replace(world.services, ADMIN, row, "c", whole, namespace="default"),
+        objects.delete(world.services, ADMIN, row, "c", "default", version=version),
     ):
         with pytest.raises(Stale) as caught:
             await call
@@ -228,7 +233,7 @@ async def test_racing_patches_without_a_version_all_land(world: World):
     await asyncio.gather(
         *(
             objects.patch(
-                world.parts,
+                world.services,
                 ADMIN,
                 row,
                 "c",
@@ -238,7 +243,7 @@ async def test_racing_patches_without_a_version_all_land(world: World):
             for n in range(6)
         )
     )
-    found = await objects.get(world.parts, ADMIN, row, "c", "default")
+    found = await objects.get(world.services, ADMIN, row, "c", "default")
     assert len(found.metadata.labels) == 6
 
 
@@ -249,7 +254,7 @@ async def test_frozen_fields_are_refused_by_name_and_kept_when_left_out(world: W
     row = KINDS["Definition"]
     with pytest.raises(errors.Invalid) as caught:
         await objects.patch(
-            world.parts,
+            world.services,
             ADMIN,
             row,
             "two",
@@ -259,7 +264,7 @@ async def test_frozen_fields_are_refused_by_name_and_kept_when_left_out(world: W
     assert caught.value.problems[0][0] == "spec.topology"
     assert caught.value.reason == "FrozenField"
     changed = await objects.replace(
-        world.parts,
+        world.services,
         ADMIN,
         row,
         "two",
@@ -274,11 +279,11 @@ async def test_delete_removes_at_once_without_finalizers(world: World):
     """The answer carries the time of the end, and the object is gone."""
     await world.make("Cluster", "c", {"capacity": {}})
     row = KINDS["Cluster"]
-    ended = await objects.delete(world.parts, ADMIN, row, "c", "default")
+    ended = await objects.delete(world.services, ADMIN, row, "c", "default")
     assert ended.metadata.deletion_timestamp == world.clock.now()
     with pytest.raises(errors.Gone):
-        await objects.get(world.parts, ADMIN, row, "c", "default")
-    history = await objects.events(world.parts, ADMIN, row, "c", "default")
+        await objects.get(world.services, ADMIN, row, "c", "default")
+    history = await objects.events(world.services, ADMIN, row, "c", "default")
     assert [each.type for each in history] == ["DELETED", "ADDED"]
     assert history[0].actor == "ada"
     assert history[0].request_id == "req-1"
@@ -291,9 +296,9 @@ async def test_delete_waits_for_finalizers_and_can_be_asked_again(world: World):
     made = await world.make("Worker", "w", {"template": "metal"})
     metadata = msgspec.structs.replace(made.metadata, finalizers=("labfleet/ec2-instance",))
     held = msgspec.structs.replace(made, metadata=metadata)
-    await world.parts.objects.save(held, cause=world.parts.cause(ADMIN, "Launched"))
+    await world.services.objects.save(held, cause=world.services.cause(ADMIN, "Launched"))
     row = KINDS["Worker"]
-    ended = await objects.delete(world.parts, ADMIN, row, "w", "default")
+    ended = await objects.delete(world.services, ADMIN, row, "w", "default")
     assert ended.deleting
     assert ended.metadata.finalizers == ("labfleet/ec2-instance",)
-    assert await objects.delete(world.parts, ADMIN, row, "w", "default") == ended
+    assert await objects.delete(world.services, ADMIN, row, "w", "default") == ended

@@ -8,7 +8,7 @@ from fleet_world import ADMIN, MACHINE, world
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import SecretRef
-from labfleet.service.core.parts import Refused
+from labfleet.service.core.service_context import Refused
 from labfleet.service.verbs import adoption, objects
 
 WORKER = KINDS["Worker"]
@@ -27,15 +27,20 @@ async def test_a_server_is_one_worker_however_its_address_is_spelled(again: str)
     ref = SecretRef(env="CML_PASSWORD")
     async with world() as w:
         first = await adoption.adopt_server(
-            w.parts, ADMIN, "https://cml.example.org", password=ref, name="one", namespace="default"
+            w.services,
+            ADMIN,
+            "https://cml.example.org",
+            password=ref,
+            name="one",
+            namespace="default",
         )
-        await w.parts.fresh()
+        await w.services.fresh()
         same = await adoption.adopt_server(
-            w.parts, ADMIN, again, password=ref, name="two", namespace="default"
+            w.services, ADMIN, again, password=ref, name="two", namespace="default"
         )
         assert same.metadata.uid == first.metadata.uid
         other = await adoption.adopt_server(
-            w.parts,
+            w.services,
             ADMIN,
             "https://cml.example.org:8443",
             password=ref,
@@ -58,7 +63,7 @@ async def test_an_address_that_is_none_is_refused_when_it_is_named(url: str) -> 
     async with world() as w:
         with pytest.raises(errors.Invalid) as caught:
             await adoption.adopt_server(
-                w.parts, ADMIN, url, password=SecretRef(env="P"), namespace="default"
+                w.services, ADMIN, url, password=SecretRef(env="P"), namespace="default"
             )
         assert caught.value.reason == "UnsafeUrl"
 
@@ -70,10 +75,15 @@ async def test_a_region_that_is_none_cannot_hold_garbage_collection() -> None:
         await w.template()
         with pytest.raises(errors.Invalid, match="region"):
             await adoption.adopt_instance(
-                w.parts, ADMIN, "i-0abc12345", region="moon", template="metal", namespace="default"
+                w.services,
+                ADMIN,
+                "i-0abc12345",
+                region="moon",
+                template="metal",
+                namespace="default",
             )
         with pytest.raises(errors.Invalid, match="region"):
-            await adoption.bulk_import(w.parts, ADMIN, (), region="moon", source="x")
+            await adoption.bulk_import(w.services, ADMIN, (), region="moon", source="x")
         machine = {"aws": {"amiId": "ami-1", "region": "moon"}, "cml": MACHINE["cml"]}
         with pytest.raises(errors.Invalid, match="region"):
             await w.make("Template", "far", {"machine": machine})
@@ -85,11 +95,11 @@ async def test_an_instance_of_another_region_is_not_taken_for_the_one_asked_for(
     async with world() as w:
         await w.template()
         here = {"region": "us-east-1", "template": "metal"}
-        await adoption.adopt_instance(w.parts, ADMIN, "i-0abc12345", namespace="default", **here)
-        await w.parts.fresh()
+        await adoption.adopt_instance(w.services, ADMIN, "i-0abc12345", namespace="default", **here)
+        await w.services.fresh()
         with pytest.raises(Refused, match="us-east-1"):
             await adoption.adopt_instance(
-                w.parts,
+                w.services,
                 ADMIN,
                 "i-0abc12345",
                 region="eu-west-1",
@@ -117,14 +127,14 @@ async def test_a_patch_says_no_more_than_the_verbs_do() -> None:
         forged = {"deadline": "2020-01-01T00:00:00Z", "requestedBy": "idle", "force": True}
         with pytest.raises(errors.Invalid, match="verb drain"):
             await objects.patch(
-                w.parts, ADMIN, WORKER, "w", {"spec": {"drain": forged}}, namespace="default"
+                w.services, ADMIN, WORKER, "w", {"spec": {"drain": forged}}, namespace="default"
             )
         await objects.patch(
-            w.parts, ADMIN, WORKER, "w", {"spec": {"desired": "Terminated"}}, namespace="default"
+            w.services, ADMIN, WORKER, "w", {"spec": {"desired": "Terminated"}}, namespace="default"
         )
         with pytest.raises(Refused, match="being terminated"):
             await objects.patch(
-                w.parts, ADMIN, WORKER, "w", {"spec": {"desired": "Ready"}}, namespace="default"
+                w.services, ADMIN, WORKER, "w", {"spec": {"desired": "Ready"}}, namespace="default"
             )
 
 

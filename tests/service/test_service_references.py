@@ -12,7 +12,7 @@ from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker
-from labfleet.service.core.parts import Refused
+from labfleet.service.core.service_context import Refused
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 
@@ -73,13 +73,13 @@ async def test_a_local_time_beside_a_zone_is_told_that_zones_are_for_showing(wor
 async def test_an_unknown_or_deprecated_definition_is_refused(world: World):
     """The nearest name and the replacement are named."""
     await world.definition()
-    await world.parts.fresh()
+    await world.services.fresh()
     with pytest.raises(errors.Invalid, match="did you mean two"):
         await world.make("Session", "s", {"definition": "twoo"})
     row = KINDS["Definition"]
     patch = {"spec": {"deprecated": True, "replacement": "three"}}
     assert (
-        await objects.patch(world.parts, ADMIN, row, "two", patch, namespace="default")
+        await objects.patch(world.services, ADMIN, row, "two", patch, namespace="default")
     ).status.phase == "DEPRECATED"
     with pytest.raises(errors.Invalid, match="use 'three'"):
         await world.session("s")
@@ -94,12 +94,12 @@ async def test_what_is_in_use_cannot_be_deleted(world: World):
     await world.make("Pool", "p", {"template": "metal"})
     for kind, name in (("Definition", "two"), ("Template", "metal")):
         with pytest.raises(Refused) as caught:
-            await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
+            await objects.delete(world.services, ADMIN, KINDS[kind], name, "default")
         assert caught.value.reason == "InUse"
-    await objects.delete(world.parts, ADMIN, KINDS["Session"], "s", "default")
-    await objects.delete(world.parts, ADMIN, KINDS["Pool"], "p", "default")
+    await objects.delete(world.services, ADMIN, KINDS["Session"], "s", "default")
+    await objects.delete(world.services, ADMIN, KINDS["Pool"], "p", "default")
     for kind, name in (("Definition", "two"), ("Template", "metal")):
-        await objects.delete(world.parts, ADMIN, KINDS[kind], name, "default")
+        await objects.delete(world.services, ADMIN, KINDS[kind], name, "default")
 
 
 @pytest.mark.asyncio
@@ -108,7 +108,7 @@ async def test_a_session_made_while_its_definition_is_deleted_never_hangs_in_the
     for n in range(10):
         await world.definition()
         results = await asyncio.gather(
-            objects.delete(world.parts, ADMIN, KINDS["Definition"], "two", "default"),
+            objects.delete(world.services, ADMIN, KINDS["Definition"], "two", "default"),
             world.session(f"s{n}"),
             return_exceptions=True,
         )
@@ -116,9 +116,9 @@ async def test_a_session_made_while_its_definition_is_deleted_never_hangs_in_the
         made = not isinstance(results[1], BaseException)
         assert not (deleted and made)
         if made:
-            await objects.delete(world.parts, ADMIN, KINDS["Session"], f"s{n}", "default")
+            await objects.delete(world.services, ADMIN, KINDS["Session"], f"s{n}", "default")
         if not deleted:
-            await objects.delete(world.parts, ADMIN, KINDS["Definition"], "two", "default")
+            await objects.delete(world.services, ADMIN, KINDS["Definition"], "two", "default")
 
 
 @pytest.mark.asyncio
@@ -132,7 +132,7 @@ async def test_a_worker_takes_its_machine_from_the_template(world: World):
         with pytest.raises(errors.Invalid):
             await world.make("Worker", "w2", spec)
     changed = await objects.replace(
-        world.parts,
+        world.services,
         ADMIN,
         KINDS["Worker"],
         "w",
@@ -149,13 +149,13 @@ async def test_a_pool_on_its_way_out_takes_no_worker(world: World):
     await world.make("Pool", "p", {"template": "metal", "track": "exam"})
     first = await world.make("Worker", "w", {"pool": "p"})
     assert first.spec.track == "exam"
-    await world.parts.fresh()
+    await world.services.fresh()
 
     async def join(n: int):
         return await world.make("Worker", f"w{n}", {"pool": "p"})
 
     results = await asyncio.gather(
-        objects.delete(world.parts, ADMIN, KINDS["Pool"], "p", "default"),
+        objects.delete(world.services, ADMIN, KINDS["Pool"], "p", "default"),
         *(join(n) for n in range(50)),
         return_exceptions=True,
     )
@@ -243,7 +243,7 @@ async def test_deleting_a_bound_session_cancels_it_and_keeps_its_record(world: W
     await world.definition()
     made = await world.session("s")
     await world.status(made, phase=SessionPhase.SCHEDULED, worker="w")
-    ended = await objects.delete(world.parts, ADMIN, KINDS["Session"], "s", "default")
+    ended = await objects.delete(world.services, ADMIN, KINDS["Session"], "s", "default")
     assert ended.metadata.finalizers == ("labfleet/cml-lab",)
     assert ended.spec.cancel.reason == "deleted"
     assert ended.metadata.generation == 2
@@ -259,7 +259,7 @@ async def test_an_extension_by_patch_is_the_same_as_by_verb(world: World):
 
     async def patch(**slot):
         return await objects.patch(
-            world.parts, ADMIN, row, "s", {"spec": {"slot": slot}}, namespace="default"
+            world.services, ADMIN, row, "s", {"spec": {"slot": slot}}, namespace="default"
         )
 
     later = (start + timedelta(hours=2)).isoformat()
@@ -270,10 +270,10 @@ async def test_an_extension_by_patch_is_the_same_as_by_verb(world: World):
             await patch(**slot)
     cancel = {"cancel": {"at": later}}
     with pytest.raises(errors.Invalid):
-        await objects.patch(world.parts, ADMIN, row, "s", {"spec": cancel}, namespace="default")
-    await verbs.cancel(world.parts, ADMIN, "s", "default")
+        await objects.patch(world.services, ADMIN, row, "s", {"spec": cancel}, namespace="default")
+    await verbs.cancel(world.services, ADMIN, "s", "default")
     body = {"metadata": {}, "spec": {"definition": "two", "priority": 3}}
-    kept = await objects.replace(world.parts, ADMIN, row, "s", body, namespace="default")
+    kept = await objects.replace(world.services, ADMIN, row, "s", body, namespace="default")
     assert isinstance(kept, Session)
     assert kept.spec.cancel is not None
     assert kept.spec.slot == changed.spec.slot

@@ -25,7 +25,7 @@ async def held(w: World) -> dict[str, Any]:
         owner_references=(OwnerReference(kind="Pool", name="exam", uid="u-1"),),
     )
     made = msgspec.structs.replace(made, metadata=metadata)
-    _, stored = await w.parts.objects.save(made, cause=w.parts.cause(ADMIN, "Launched"))
+    _, stored = await w.services.objects.save(made, cause=w.services.cause(ADMIN, "Launched"))
     shown: dict[str, Any] = json.loads(msgspec.json.encode(stored[0]))
     shown.pop("status")
     return shown
@@ -38,7 +38,7 @@ async def test_an_object_with_finalizers_can_be_sent_back_changed() -> None:
         shown = await held(w)
         shown["spec"]["tags"] = {"team": "blue"}
         changed = await objects.replace(
-            w.parts, ADMIN, KINDS["Worker"], "w", shown, namespace="default"
+            w.services, ADMIN, KINDS["Worker"], "w", shown, namespace="default"
         )
         assert changed.spec.tags == {"team": "blue"}
         assert changed.metadata.finalizers == ("labfleet/ec2-instance", "labfleet/cml-licence")
@@ -53,4 +53,6 @@ async def test_other_finalizers_are_still_refused(finalizers: Any) -> None:
         shown = await held(w)
         shown["metadata"]["finalizers"] = finalizers
         with pytest.raises(errors.Invalid, match="set by the server"):
-            await objects.replace(w.parts, ADMIN, KINDS["Worker"], "w", shown, namespace="default")
+            await objects.replace(
+                w.services, ADMIN, KINDS["Worker"], "w", shown, namespace="default"
+            )

@@ -20,7 +20,7 @@ from labfleet.resources.session import (
 )
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import ledger_rows
-from labfleet.service.core.parts import Refused
+from labfleet.service.core.service_context import Refused
 from labfleet.service.reads import explain
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import observations
@@ -64,17 +64,17 @@ async def a_worker(world: World, cpu: int = 10) -> Worker:
 async def test_drain_is_recorded_and_taken_back(world: World):
     """Deadline, reason and who asked are kept; the default deadline is the machine's limit."""
     await a_worker(world)
-    made = await verbs.drain(world.parts, ADMIN, "w", "default", reason="patch day", force=True)
+    made = await verbs.drain(world.services, ADMIN, "w", "default", reason="patch day", force=True)
     drain = made.spec.drain
     assert drain.deadline == world.clock.now() + timedelta(seconds=14400)
     assert (drain.reason, drain.requested_by, drain.force) == ("patch day", "ada", True)
-    assert (await verbs.cancel_drain(world.parts, ADMIN, "w", "default")).spec.drain is None
+    assert (await verbs.cancel_drain(world.services, ADMIN, "w", "default")).spec.drain is None
     with pytest.raises(errors.Invalid):
-        await verbs.drain(world.parts, ADMIN, "w", "default", deadline=world.clock.now())
+        await verbs.drain(world.services, ADMIN, "w", "default", deadline=world.clock.now())
     with pytest.raises(errors.Gone):
-        await verbs.drain(world.parts, ADMIN, "nope", "default")
+        await verbs.drain(world.services, ADMIN, "nope", "default")
     with pytest.raises(errors.Denied):
-        await verbs.drain(world.parts, who("user", "eve"), "w", "default")
+        await verbs.drain(world.services, who("user", "eve"), "w", "default")
 
 
 @pytest.mark.asyncio
@@ -82,27 +82,27 @@ async def test_a_drain_can_be_extended_and_forced(world: World):
     """The deadline moves, force without one ends it now; without a drain there is none to move."""
     await a_worker(world)
     with pytest.raises(Refused, match="nobody asked"):
-        await verbs.change_drain(world.parts, ADMIN, "w", "default", force=True)
-    await verbs.drain(world.parts, ADMIN, "w", "default", reason="patch day")
+        await verbs.change_drain(world.services, ADMIN, "w", "default", force=True)
+    await verbs.drain(world.services, ADMIN, "w", "default", reason="patch day")
     later = world.clock.now() + timedelta(hours=9)
-    moved = await verbs.change_drain(world.parts, ADMIN, "w", "default", deadline=later)
+    moved = await verbs.change_drain(world.services, ADMIN, "w", "default", deadline=later)
     assert (moved.spec.drain.deadline, moved.spec.drain.force) == (later, False)
-    again = await verbs.change_drain(world.parts, ADMIN, "w", "default", deadline=later)
+    again = await verbs.change_drain(world.services, ADMIN, "w", "default", deadline=later)
     assert again.metadata.generation == moved.metadata.generation
-    forced = await verbs.change_drain(world.parts, ADMIN, "w", "default", force=True)
+    forced = await verbs.change_drain(world.services, ADMIN, "w", "default", force=True)
     assert (forced.spec.drain.deadline, forced.spec.drain.force) == (world.clock.now(), True)
     assert forced.spec.drain.reason == "patch day"
     for wrong in ({}, {"deadline": world.clock.now()}, {"deadline": later.replace(tzinfo=None)}):
         with pytest.raises(errors.Invalid):
-            await verbs.change_drain(world.parts, ADMIN, "w", "default", **wrong)
+            await verbs.change_drain(world.services, ADMIN, "w", "default", **wrong)
 
 
 @pytest.mark.asyncio
 async def test_what_a_stop_waits_for_can_be_forced(world: World):
     """A worker that is to stop or end drains by itself, and that drain can be forced as well."""
     await a_worker(world)
-    await verbs.desire(world.parts, ADMIN, "w", "default", desired="Terminated")
-    forced = await verbs.change_drain(world.parts, ADMIN, "w", "default", force=True)
+    await verbs.desire(world.services, ADMIN, "w", "default", desired="Terminated")
+    forced = await verbs.change_drain(world.services, ADMIN, "w", "default", force=True)
     assert forced.spec.drain.force
     assert forced.spec.drain.deadline <= world.clock.now()
 
@@ -111,12 +111,12 @@ async def test_what_a_stop_waits_for_can_be_forced(world: World):
 async def test_a_worker_to_be_terminated_stays_so(world: World):
     """Neither a cancelled drain nor another wish saves it."""
     await a_worker(world)
-    await verbs.drain(world.parts, ADMIN, "w", "default")
-    await verbs.desire(world.parts, ADMIN, "w", "default", desired="Terminated")
+    await verbs.drain(world.services, ADMIN, "w", "default")
+    await verbs.desire(world.services, ADMIN, "w", "default", desired="Terminated")
     with pytest.raises(Refused):
-        await verbs.cancel_drain(world.parts, ADMIN, "w", "default")
+        await verbs.cancel_drain(world.services, ADMIN, "w", "default")
     with pytest.raises(Refused):
-        await verbs.desire(world.parts, ADMIN, "w", "default", desired="Ready")
+        await verbs.desire(world.services, ADMIN, "w", "default", desired="Ready")
 
 
 @pytest.mark.asyncio
@@ -124,7 +124,7 @@ async def test_a_failed_worker_is_asked_to_try_again(world: World):
     """Ready said of a FAILED worker moves its generation, which is what makes it try again."""
     made = await a_worker(world)
     await world.status(made, phase=WorkerPhase.FAILED)
-    again = await verbs.desire(world.parts, ADMIN, "w", "default", desired="Ready")
+    again = await verbs.desire(world.services, ADMIN, "w", "default", desired="Ready")
     assert again.metadata.generation == made.metadata.generation + 1
 
 
@@ -132,10 +132,10 @@ async def test_a_failed_worker_is_asked_to_try_again(world: World):
 async def test_cordon_again_changes_nothing(world: World):
     """The same wish twice is one event and one generation."""
     await a_worker(world)
-    once = await verbs.cordon(world.parts, ADMIN, "w", "default")
-    assert await verbs.cordon(world.parts, ADMIN, "w", "default") == once
+    once = await verbs.cordon(world.services, ADMIN, "w", "default")
+    assert await verbs.cordon(world.services, ADMIN, "w", "default") == once
     assert (
-        await verbs.cordon(world.parts, ADMIN, "w", "default", closed=False)
+        await verbs.cordon(world.services, ADMIN, "w", "default", closed=False)
     ).spec.cordoned is False
 
 
@@ -145,12 +145,12 @@ async def test_cancel_is_accepted_in_every_phase(world: World, phase: SessionPha
     """Ended sessions stay as they are; live ones carry who and why; twice is once."""
     await world.definition()
     await world.status(await world.session("s"), phase=phase)
-    once = await verbs.cancel(world.parts, ADMIN, "s", "default", reason="enough")
+    once = await verbs.cancel(world.services, ADMIN, "s", "default", reason="enough")
     ended = phase in {
         SessionPhase.COMPLETED, SessionPhase.EXPIRED, SessionPhase.FAILED, SessionPhase.CANCELLED,
     }  # fmt: skip
     assert (once.spec.cancel is None) is ended
-    assert await verbs.cancel(world.parts, ADMIN, "s", "default", reason="again") == once
+    assert await verbs.cancel(world.services, ADMIN, "s", "default", reason="again") == once
 
 
 @pytest.mark.asyncio
@@ -159,7 +159,7 @@ async def test_extend_takes_capacity_in_the_same_commit(world: World):
     await world.definition()
     await a_worker(world, cpu=10)
     one = await running(world, "s1", "w", cpu=6)
-    longer = await verbs.extend(world.parts, ADMIN, "s1", "default", by=HOUR)
+    longer = await verbs.extend(world.services, ADMIN, "s1", "default", by=HOUR)
     assert longer.status.end == longer.spec.slot.end == one.status.end + HOUR
     assert longer.status.reservation.end == one.status.reservation.end + HOUR
     assert longer.metadata.generation == 2
@@ -170,10 +170,10 @@ async def test_extend_takes_capacity_in_the_same_commit(world: World):
     )
     await world.status(booked, phase=SessionPhase.SCHEDULED, worker="w", reservation=held)
     with pytest.raises(Refused, match="short 2 CPU") as caught:
-        await verbs.extend(world.parts, ADMIN, "s1", "default", by=HOUR)
+        await verbs.extend(world.services, ADMIN, "s1", "default", by=HOUR)
     assert caught.value.reason == "NoCapacity"
     assert (
-        await verbs.extend(world.parts, ADMIN, "s1", "default", by=timedelta(minutes=5))
+        await verbs.extend(world.services, ADMIN, "s1", "default", by=timedelta(minutes=5))
     ).status.end == start
 
 
@@ -183,14 +183,14 @@ async def test_an_extension_loses_against_a_reservation_that_it_has_not_seen(wor
     await world.definition()
     await a_worker(world)
     await running(world, "s1", "w")
-    before = world.parts.cache.revision
-    await verbs.extend(world.parts, ADMIN, "s1", "default", by=HOUR)
+    before = world.services.cache.revision
+    await verbs.extend(world.services, ADMIN, "s1", "default", by=HOUR)
     row = ledger_rows.row("Worker", "w", "default")
     other = await world.session("other")
     with pytest.raises(errors.Conflict):
-        await world.parts.objects.save(
+        await world.services.objects.save(
             other,
-            cause=world.parts.cause(ADMIN, "x"),
+            cause=world.services.cause(ADMIN, "x"),
             preconditions=(ledger_rows.untouched(row, before),),
         )
 
@@ -201,10 +201,10 @@ async def test_a_repeated_extension_under_one_key_counts_once(world: World):
     await world.definition()
     one = await running(world)
     for _ in range(3):
-        longer = await verbs.extend(world.parts, ADMIN, "s1", "default", by=HOUR, key="k")
+        longer = await verbs.extend(world.services, ADMIN, "s1", "default", by=HOUR, key="k")
         assert longer.status.end == one.status.end + HOUR
     with pytest.raises(Refused):
-        await verbs.extend(world.parts, ADMIN, "s1", "default", by=2 * HOUR, key="k")
+        await verbs.extend(world.services, ADMIN, "s1", "default", by=2 * HOUR, key="k")
 
 
 @pytest.mark.asyncio
@@ -215,14 +215,14 @@ async def test_extend_refuses_what_cannot_be(world: World):
     end = one.status.end
     for asked in ({"end": end - HOUR}, {"end": end + 12 * HOUR}, {}, {"end": end, "by": HOUR}):
         with pytest.raises(errors.Invalid):
-            await verbs.extend(world.parts, ADMIN, "s1", "default", **asked)
+            await verbs.extend(world.services, ADMIN, "s1", "default", **asked)
     await world.session("fresh")
     with pytest.raises(Refused) as caught:
-        await verbs.extend(world.parts, ADMIN, "fresh", "default", by=HOUR)
+        await verbs.extend(world.services, ADMIN, "fresh", "default", by=HOUR)
     assert caught.value.reason == "NoSlot"
-    await verbs.cancel(world.parts, ADMIN, "s1", "default")
+    await verbs.cancel(world.services, ADMIN, "s1", "default")
     with pytest.raises(Refused) as caught:
-        await verbs.extend(world.parts, ADMIN, "s1", "default", by=HOUR)
+        await verbs.extend(world.services, ADMIN, "s1", "default", by=HOUR)
     assert caught.value.reason == "SlotOver"
 
 
@@ -232,10 +232,10 @@ async def test_observe_is_for_running_sessions(world: World):
     await world.definition()
     await world.session("s")
     with pytest.raises(errors.Invalid) as caught:
-        await verbs.observe(world.parts, ADMIN, "s", "default")
+        await verbs.observe(world.services, ADMIN, "s", "default")
     assert caught.value.reason == "NotRunning"
     await running(world)
-    asked = await verbs.observe(world.parts, ADMIN, "s1", "default")
+    asked = await verbs.observe(world.services, ADMIN, "s1", "default")
     assert asked.spec.observe_requested == world.clock.now()
 
 
@@ -259,7 +259,7 @@ async def test_an_observation_is_recorded_with_its_drift(world: World):
     async def record(ports):
         seen = look(world, 1.5)
         return await observations.record(
-            world.parts, program, "s1", "default", resources=seen, ports=ports
+            world.services, program, "s1", "default", resources=seen, ports=ports
         )
 
     same = await record({"r1_serial": 2000})
@@ -276,7 +276,7 @@ async def test_an_observation_is_recorded_with_its_drift(world: World):
     assert caught.value.reason == "WrongPhase"
     with pytest.raises(errors.Denied):
         await observations.record(
-            world.parts, who("user", "eve"), "s1", "default", resources=None, ports={}
+            world.services, who("user", "eve"), "s1", "default", resources=None, ports={}
         )
 
 
@@ -287,16 +287,18 @@ async def test_a_definitions_figures_take_the_newest_first(world: World):
     for n, cores in enumerate((1.0, 4.0, None, 2.5)):
         await running(world, f"s{n}")
         seen = look(world, cores, minutes=n)
-        await observations.record(world.parts, ADMIN, f"s{n}", "default", resources=seen, ports={})
-    found = await observations.summary(world.parts, ADMIN, "two", "default")
+        await observations.record(
+            world.services, ADMIN, f"s{n}", "default", resources=seen, ports={}
+        )
+    found = await observations.summary(world.services, ADMIN, "two", "default")
     assert [each.name for each in found.sessions] == ["s3", "s2", "s1", "s0"]
     figure = found.aggregate.cpu_cores
     assert (figure.max, figure.avg, figure.latest) == (4.0, 2.5, 2.5)
     assert found.aggregate.memory_mb.max is None
-    newest = await observations.summary(world.parts, ADMIN, "two", "default", limit=1)
+    newest = await observations.summary(world.services, ADMIN, "two", "default", limit=1)
     assert newest.aggregate.cpu_cores.max == 2.5
     with pytest.raises(errors.Gone):
-        await observations.summary(world.parts, ADMIN, "nope", "default")
+        await observations.summary(world.services, ADMIN, "nope", "default")
 
 
 @pytest.mark.asyncio
@@ -304,7 +306,7 @@ async def test_explain_says_why_a_session_waits(world: World):
     """The recorded decision is told per candidate, with what is short by how much."""
     await world.definition()
     made = await world.session("s")
-    before = await explain.explain(world.parts, ADMIN, KINDS["Session"], "s", "default")
+    before = await explain.explain(world.services, ADMIN, KINDS["Session"], "s", "default")
     assert before.waiting_for == ("the scheduler's first look",)
     short = Shortage(dimension="cpu_milli", wanted=14000, free=10000)
     decision = Decision(
@@ -319,7 +321,7 @@ async def test_explain_says_why_a_session_waits(world: World):
         rejected_by_reason={"InsufficientCpu": 1, "NotReady": 6},
     )
     await world.status(made, decision=decision)
-    found = await explain.explain(world.parts, ADMIN, KINDS["Session"], "s", "default")
+    found = await explain.explain(world.services, ADMIN, KINDS["Session"], "s", "default")
     assert found.decision == decision
     assert found.phase == "PENDING"
     text = "\n".join(found.lines)
@@ -332,7 +334,7 @@ async def test_explain_says_when_a_slot_begins_and_when_a_place_is_looked_for(wo
     """A session of tomorrow is not told that its slot must "come near": both instants are named."""
     await world.definition()
     await world.session("s", slot={"start": "2026-11-28T08:00:00Z"})
-    found = await explain.explain(world.parts, ADMIN, KINDS["Session"], "s", "default")
+    found = await explain.explain(world.services, ADMIN, KINDS["Session"], "s", "default")
     (said,) = found.waiting_for
     assert "starts at 2026-11-28 08:00:00Z" in said
     assert "looked for from 2026-11-28 07:25:00Z" in said
@@ -344,12 +346,12 @@ async def test_explain_says_what_a_worker_waits_for_and_until_when(world: World)
     await world.definition()
     made = await a_worker(world)
     await world.status(made, phase=WorkerPhase.STARTING)
-    found = await explain.explain(world.parts, ADMIN, KINDS["Worker"], "w", "default")
+    found = await explain.explain(world.services, ADMIN, KINDS["Worker"], "w", "default")
     assert found.next_deadline.at == world.clock.now() + timedelta(seconds=1500)
     await running(world, "s1", "w")
-    await verbs.drain(world.parts, ADMIN, "w", "default")
+    await verbs.drain(world.services, ADMIN, "w", "default")
     await world.status(made, phase=WorkerPhase.DRAINING)
-    found = await explain.explain(world.parts, ADMIN, KINDS["Worker"], "w", "default")
+    found = await explain.explain(world.services, ADMIN, KINDS["Worker"], "w", "default")
     assert "sessions: s1" in found.waiting_for
     (blocker,) = found.blockers
     assert (blocker.name, blocker.phase, blocker.owner) == ("s1", "RUNNING", "ada")
@@ -362,9 +364,9 @@ async def test_explain_says_what_a_worker_waits_for_and_until_when(world: World)
         ),
     )
     await world.status(made, phase=WorkerPhase.DRAINING, conditions=empty)
-    found = await explain.explain(world.parts, ADMIN, KINDS["Worker"], "w", "default")
+    found = await explain.explain(world.services, ADMIN, KINDS["Worker"], "w", "default")
     assert found.waiting_for == ("somebody to undo the drain or to delete the worker",)
     assert found.next_deadline is None
     for kind, name in (("Definition", "two"), ("Template", "metal")):
-        plain = await explain.explain(world.parts, ADMIN, KINDS[kind], name, "default")
+        plain = await explain.explain(world.services, ADMIN, KINDS[kind], name, "default")
         assert plain.lines

@@ -35,7 +35,7 @@ class Process:
     def __init__(self, store: s.Store, clock: HandClock, number: int) -> None:
         self.store, self.clock = store, clock
         self.me = f"p{number}"
-        self.dice = random.Random(number)
+        self.rng = random.Random(number)
         self.wanted = LEASES[number % len(LEASES)]
         self.lease: s.Lease | None = None
         self.seen: tuple[int, float] | None = None
@@ -45,8 +45,8 @@ class Process:
 
     async def run(self) -> None:
         while self.clock.instant < START + RUN:
-            self.clock.instant += timedelta(seconds=self.dice.uniform(0.05, 0.3))
-            verb = self.dice.choice(
+            self.clock.instant += timedelta(seconds=self.rng.uniform(0.05, 0.3))
+            verb = self.rng.choice(
                 [
                     self.lead,
                     self.lead,
@@ -80,9 +80,9 @@ class Process:
         A holder forgets to renew now and then, and goes on believing.
         """
         if self.lease is not None:
-            if self.dice.random() < 0.5:
+            if self.rng.random() < 0.5:
                 self.lease = await self.store.renew(self.lease)
-            elif self.dice.random() < 0.1:
+            elif self.rng.random() < 0.1:
                 await self.store.release(self.lease)
             return
         row = await self.store.lease(self.wanted)
@@ -102,7 +102,7 @@ class Process:
 
     async def create(self) -> None:
         name = f"s-{self.me}-{self.serial}"
-        doc = {"cpu": self.dice.randint(1, 4), "worker": None, "ports": [], "end": 60}
+        doc = {"cpu": self.rng.randint(1, 4), "worker": None, "ports": [], "end": 60}
         key = Key("Session", "default", name)
         put = s.Put(key, name, json.dumps(doc).encode())
         await self.write("create", (put,), preconditions=(s.AtRevision(key, 0),))
@@ -114,7 +114,7 @@ class Process:
         waiting = [(item, doc) for item, doc in sessions if doc["worker"] is None]
         if not waiting:
             return
-        item, doc = self.dice.choice(waiting)
+        item, doc = self.rng.choice(waiting)
         for worker, capacity in WORKERS.items():
             bound = [other for _, other in sessions if other["worker"] == worker]
             taken = {number for other in bound for number in other["ports"]}  # type: ignore[attr-defined]
@@ -125,10 +125,10 @@ class Process:
         else:
             self.counts["no room"] += 1
             return
-        ports = self.dice.sample(free, 3)
+        ports = self.rng.sample(free, 3)
         doc |= {"worker": worker, "ports": ports, "lease": [self.lease.name, self.lease.token]}
         owner = f"session/{item.key.name}"
-        for _ in range(self.dice.randint(0, 12)):
+        for _ in range(self.rng.randint(0, 12)):
             await self.store.head()  # thinking, so that others decide on the same snapshot
         await self.write(
             "bind",
@@ -148,7 +148,7 @@ class Process:
         _, sessions = await self.sessions()
         if not sessions:
             return
-        item, doc = self.dice.choice(sessions)
+        item, doc = self.rng.choice(sessions)
         doc["end"] = int(doc["end"]) + 10  # type: ignore[call-overload]
         labels = {"worker": str(doc["worker"])} if doc["worker"] else {}
         put = s.Put(item.key, item.uid, json.dumps(doc).encode(), labels)
@@ -158,7 +158,7 @@ class Process:
         _, sessions = await self.sessions()
         if len(sessions) < 12:
             return
-        item, doc = self.dice.choice(sessions)
+        item, doc = self.rng.choice(sessions)
         writes: tuple[s.Write, ...] = (s.Delete(item.key),)
         if worker := doc["worker"]:
             writes += (

@@ -1,4 +1,4 @@
-"""The house style as failing tests. An exception is one line here, with its reason.
+"""The style rules as failing tests. An exception is one line here, with its reason.
 
 Import directions are the contracts' (pyproject.toml, lint-imports); spelling is ruff's.
 """
@@ -143,7 +143,7 @@ def named(module: Module) -> Iterator[str]:
 
 
 def test_time_dice_and_environment_stay_in_the_roofs() -> None:
-    """Below the roofs nobody reads a clock, the environment or dice, or starts loose tasks."""
+    """Below the composition roots nobody reads a clock, the environment or random numbers, or starts loose tasks."""
     bad = [
         f"{module.path}:{line} {name}"
         for module in source()
@@ -156,7 +156,7 @@ def test_time_dice_and_environment_stay_in_the_roofs() -> None:
 
 
 def test_tasks_live_in_task_groups() -> None:
-    """Below the roofs no task is started on the bare event loop."""
+    """Below the composition roots no task is started on the bare event loop."""
     bad = [
         f"{module.path}:{node.lineno}"
         for module in source()

@@ -126,7 +126,7 @@ class Browser:
             for number in range(count)
         ]
         for start in range(0, count, stores.COMMIT_LIMIT):
-            await self.world.parts.objects.save(
+            await self.world.services.objects.save(
                 *objects[start : start + stores.COMMIT_LIMIT], cause=cause
             )
 
@@ -145,12 +145,12 @@ async def browser() -> AsyncIterator[Browser]:
         tokens = Tokens(world.store, world.clock, world.ids)
         defects: list[BaseException] = []
         app = application.build(
-            world.parts,
+            world.services,
             tokens,
             ring,
             readiness=dict,
             metrics=lambda: (b"", "text/plain"),
-            web=pages.build(world.parts, tokens),
+            web=pages.build(world.services, tokens),
             credentials=doors.credentials,
             on_defect=lambda _, error: defects.append(error),
         )

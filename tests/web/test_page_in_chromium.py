@@ -113,9 +113,9 @@ async def test_a_pause_comes_and_goes_by_itself(screen: Screen, tmp_path: Path) 
     tab = await screen.signed_in()
     shown = "[...document.querySelectorAll('.banner')].map((each) => each.innerText)"
     assert await tab.run(shown) == []
-    await settings_verbs.pause(world.parts, ADMIN, reason="network work")
+    await settings_verbs.pause(world.services, ADMIN, reason="network work")
     await tab.until(f"{shown}.length === 1")
-    await settings_verbs.pause_pool(world.parts, ADMIN, "exam", "default", reason="firmware")
+    await settings_verbs.pause_pool(world.services, ADMIN, "exam", "default", reason="firmware")
     await tab.until(f"{shown}.length === 2")
     both = await tab.run(shown)
     assert "network work" in both[0]
@@ -123,8 +123,8 @@ async def test_a_pause_comes_and_goes_by_itself(screen: Screen, tmp_path: Path) 
     for theme in ("light", "dark"):
         await tab.run(f"document.documentElement.dataset.theme = '{theme}'")
         assert len(await tab.picture(tmp_path / f"paused-{theme}.png")) > 10_000
-    await settings_verbs.resume(world.parts, ADMIN)
-    await settings_verbs.pause_pool(world.parts, ADMIN, "exam", "default", paused=False)
+    await settings_verbs.resume(world.services, ADMIN)
+    await settings_verbs.pause_pool(world.services, ADMIN, "exam", "default", paused=False)
     await tab.until(f"{shown}.length === 0")
 
 
@@ -142,7 +142,7 @@ async def test_rows_hold_still_while_somebody_is_there(screen: Screen) -> None:
     assert await tab.run("document.querySelector('[data-more=Session] b').textContent") == "800"
     await tab.run("document.querySelector('table[data-kind=Session] a').focus()")
     before = await tab.run(keys)
-    third = await world.parts.objects.get(Session, "x0003", "default")
+    third = await world.services.objects.get(Session, "x0003", "default")
     await world.status(third, phase=SessionPhase.RUNNING)
     await tab.until(f"{cells('Session/default/x0003')}.includes('RUNNING')")
     await tab.until("!document.querySelector('[data-apply=Session]').hidden")

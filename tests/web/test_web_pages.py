@@ -201,7 +201,7 @@ async def test_what_is_gone_keeps_its_history(browser: Browser) -> None:
     """A deleted object's page says so and lists its events; a name never used is not found."""
     await browser.world.template("old")
     await objects.delete(
-        browser.world.parts, who("admin", "ada"), KINDS["Template"], "old", "default"
+        browser.world.services, who("admin", "ada"), KINDS["Template"], "old", "default"
     )
     text = plain(await browser.get("/templates/old"))
     assert "no longer exists" in text
@@ -320,8 +320,10 @@ async def test_a_pause_stands_on_every_page(browser: Browser) -> None:
     await browser.world.template()
     await browser.world.make("Pool", "exam", {"template": "metal"})
     assert "banner" not in plain(await browser.get("/"))
-    await settings_verbs.pause(browser.world.parts, who("operator", "otto"), reason=EVIL)
-    await settings_verbs.pause_pool(browser.world.parts, who("operator", "otto"), "exam", "default")
+    await settings_verbs.pause(browser.world.services, who("operator", "otto"), reason=EVIL)
+    await settings_verbs.pause_pool(
+        browser.world.services, who("operator", "otto"), "exam", "default"
+    )
     for path in ("/", "/pools/exam", "/settings/fleet"):
         text = plain(await browser.get(path, "operator"))
         assert "Automatic actions are paused since 2026-11-27 09:00Z by otto: &lt;img" in text

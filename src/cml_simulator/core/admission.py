@@ -54,7 +54,7 @@ def needs_licence(server: Server, node: Node) -> bool:
 def why_waiting(server: Server, node: Node, use: Use) -> str | None:
     """Return why a node cannot start beside what is in use; None if it can."""
     machine = server.config.machine
-    if not compute_up(server) or server.weather.ready is False:
+    if not compute_up(server) or server.server_conditions.ready is False:
         return "no compute host is connected"
     if server.admission is not Admission.READY:
         return f"no compute host is READY (it is {server.admission})"
@@ -64,7 +64,7 @@ def why_waiting(server: Server, node: Node, use: Use) -> str | None:
         return None
     if not machine.kvm and node.kind.driver == "kvm":
         return "no compute host with KVM"
-    if use.points + node.points > 100 * machine.cpus - 100 * server.weather.orphans:
+    if use.points + node.points > 100 * machine.cpus - 100 * server.server_conditions.orphans:
         return "not enough CPU"
     if use.ram + node.want_ram > free_memory(server):
         return "not enough memory"
@@ -73,8 +73,11 @@ def why_waiting(server: Server, node: Node, use: Use) -> str | None:
 
 def free_memory(server: Server) -> int:
     """Return the MiB that nodes may have: what orphans keep is not theirs."""
-    weather = server.weather
-    return server.config.machine.memory_bytes // MIB - weather.orphans * weather.orphan_ram
+    server_conditions = server.server_conditions
+    return (
+        server.config.machine.memory_bytes // MIB
+        - server_conditions.orphans * server_conditions.orphan_ram
+    )
 
 
 def _pool_full(server: Server, node: Node, use: Use) -> str | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cml_simulator.core import shelf as shelves
+from cml_simulator.core import definition_store as shelves
 from cml_simulator.core.definitions import MAX_SLOT
 from cml_simulator.core.errors import refused
 from cml_simulator.core.inputs import iso
@@ -57,13 +57,13 @@ def import_topology(
 
 def _check_definitions(server: Server, topology: Topology) -> list[str]:
     names = {node.definition for node in topology.nodes}
-    unknown = sorted(name for name in names if server.shelf.kind(name) is None)
+    unknown = sorted(name for name in names if server.definition_store.kind(name) is None)
     if unknown and server.config.rules.unknown_definition == "refuse":
         raise refused(f"Lab import failed: Node definition not found: {', '.join(unknown)}")
     warnings = [f"Node definition not found: {name}" for name in unknown]
     for spec in topology.nodes:
         image = spec.values.get("image")
-        if image is not None and server.shelf.image(image) is None:
+        if image is not None and server.definition_store.image(image) is None:
             warnings.append(
                 f"Image definition not found: {image} (node {spec.label}); "
                 "the default image is used instead."
@@ -87,7 +87,7 @@ def _node_from(server: Server, lab: Lab, spec: NodeSpec) -> Node:
 
 def fit_kind(server: Server, node: Node) -> None:
     """Give a node the sizes of its uploaded definition or its image; stock ones need nothing."""
-    node.own_kind = shelves.sized(server.shelf, node.definition, node.image)
+    node.own_kind = shelves.sized(server.definition_store, node.definition, node.image)
 
 
 def named_files(node: Node, value: list[dict[str, str]] | str | None) -> list[dict[str, str]]:

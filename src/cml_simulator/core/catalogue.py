@@ -1,6 +1,6 @@
 """Bodies of the stock node and image definitions, made from the table in `definitions`.
 
-What people upload beside them is on the server's `shelf`.
+What people upload beside them is on the server's `definition_store`.
 """
 
 from functools import cache

@@ -13,8 +13,8 @@ from cml_simulator.core.world import in_use, why_waiting
 def _computes(server: Server, now: float) -> Any:
     host = host_views.stats(server, now)["computes"].get(server.compute_id, {})
     ready = boot_stage(server, now) is BootStage.READY and compute_up(server)
-    weather = server.weather
-    orphaned: dict[str, Any] = {f"orphan-{n}": {} for n in range(weather.orphans)}
+    server_conditions = server.server_conditions
+    orphaned: dict[str, Any] = {f"orphan-{n}": {} for n in range(server_conditions.orphans)}
     missing = {n.id: n.label for n in server.active.values() if n.lost}
     return {
         server.compute_id: {
@@ -129,7 +129,7 @@ def _scheduler(server: Server, now: float) -> Any:
     ready = boot_stage(server, now) is BootStage.READY and compute_up(server)
     return {
         "licensing_loaded": True,
-        "core_driver_connected": server.weather.core_connected,
+        "core_driver_connected": server.server_conditions.core_connected,
         "node_definitions_loaded": True,
         "lld_connected": ready,
         "lld_synced": ready,
@@ -144,10 +144,13 @@ CATEGORIES: dict[str, Callable[[Server, float], Any]] = {
         lab.id: views.events_view(server, lab, now) for lab in server.labs.values()
     },
     "node_launch_queue": _queue,
-    "services": lambda server, _now: {"dispatcher": server.weather.core_connected, "termws": True},
+    "services": lambda server, _now: {
+        "dispatcher": server.server_conditions.core_connected,
+        "termws": True,
+    },
     "node_definitions": lambda server, _now: [
-        {"id": name, "images": [body["id"] for body in server.shelf.images_of(name)]}
-        for name in server.shelf.names()
+        {"id": name, "images": [body["id"] for body in server.definition_store.images_of(name)]}
+        for name in server.definition_store.names()
     ],
     "user_list": lambda server, now: [
         {

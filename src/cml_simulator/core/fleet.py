@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cml_simulator.core import outside, patty, snapshots, world
+from cml_simulator.core import outside, port_forwards, snapshots, world
 from cml_simulator.core.errors import CmlError, not_found, refused
 from cml_simulator.core.faults import Fault
-from cml_simulator.core.inputs import Dice, new_id
+from cml_simulator.core.inputs import Rng, new_id
 from cml_simulator.core.licensing import LicenceCloud
 from cml_simulator.core.outside import Edit
 from cml_simulator.core.ports import OpenPort
@@ -23,7 +23,7 @@ LISTENING = {BootStage.BAD_GATEWAY, BootStage.NOT_READY, BootStage.READY}
 class Fleet:
     """Every server ever created here; destroyed ones stay as tombstones."""
 
-    dice: Dice
+    rng: Rng
     password: str = field(repr=False)
     port: int = 8443
     first_octet: int = 1
@@ -69,12 +69,12 @@ def create(
     if sum(not s.power.destroyed for s in fleet.servers.values()) >= MAX_SERVERS:
         raise refused(f"More than {MAX_SERVERS} servers.")
     identity = Identity(
-        id=server_id or new_id(fleet.dice),
-        product_uuid=product_uuid or new_id(fleet.dice),
-        compute_id=new_id(fleet.dice),
+        id=server_id or new_id(fleet.rng),
+        product_uuid=product_uuid or new_id(fleet.rng),
+        compute_id=new_id(fleet.rng),
     )
     config = Config(identity, machine or Machine(), rules or Rules(), profile or Profile())
-    server = world.create_server(config, fleet.dice, fleet.cloud, password or fleet.password)
+    server = world.create_server(config, fleet.rng, fleet.cloud, password or fleet.password)
     fleet.servers[server.id] = server
     return server
 
@@ -131,7 +131,7 @@ def listening(fleet: Fleet, now: float) -> dict[str, list[OpenPort]]:
     found: dict[str, list[OpenPort]] = {}
     for address, server in running(fleet):
         if boot_stage(server, now) in LISTENING:
-            found[address] = patty.open_ports(server, now)[0]
+            found[address] = port_forwards.open_ports(server, now)[0]
     return found
 
 
@@ -140,7 +140,7 @@ def listening(fleet: Fleet, now: float) -> dict[str, list[OpenPort]]:
 
 def take_snapshot(fleet: Fleet, server: Server, now: float) -> Snapshot:
     """Keep a copy of a server; the oldest one of the fleet goes when there are too many."""
-    kept = snapshots.take(server, new_id(fleet.dice), now)
+    kept = snapshots.take(server, new_id(fleet.rng), now)
     if len(fleet.snapshots) >= snapshots.KEPT:
         del fleet.snapshots[next(iter(fleet.snapshots))]
     fleet.snapshots[kept.id] = kept
@@ -241,7 +241,7 @@ def server_view(fleet: Fleet, server: Server, now: float) -> dict[str, Any]:
 
 def server_state(fleet: Fleet, server: Server, now: float) -> dict[str, Any]:
     """Return everything worth checking about a server: labs, nodes, ports, clashes, counters."""
-    opened, clashes = patty.open_ports(server, now)
+    opened, clashes = port_forwards.open_ports(server, now)
     labs = [
         {
             "id": lab.id,

@@ -26,7 +26,7 @@ def information(server: Server, now: float) -> dict[str, Any]:
 
 
 def _dominfo(server: Server, use: HostUse) -> dict[str, Any]:
-    orphans, null = server.weather.orphans, server.weather.null_health
+    orphans, null = server.server_conditions.orphans, server.server_conditions.null_health
     return {
         "total_nodes": None if null else use.total_nodes,
         "total_orphans": None if null else orphans,
@@ -66,7 +66,7 @@ def stats(server: Server, now: float) -> dict[str, Any]:
     if server.config.profile.hyperthreading:
         compute["stats"]["cpu"]["hyperthreading"] = True
     ready = boot_stage(server, now) is BootStage.READY
-    ready = ready and compute_up(server) and not server.weather.compute_missing
+    ready = ready and compute_up(server) and not server.server_conditions.compute_missing
     return {
         "computes": {server.compute_id: compute} if ready else {},
         "all": {
@@ -80,11 +80,11 @@ def stats(server: Server, now: float) -> dict[str, Any]:
 
 def health(server: Server, now: float, *, admin: bool) -> dict[str, Any]:
     """Return system_health; people without admin rights see no compute details."""
-    weather, core = server.weather, server.weather.core_connected
+    server_conditions, core = server.server_conditions, server.server_conditions.core_connected
     ready = boot_stage(server, now) is BootStage.READY and compute_up(server)
     compute = _compute_health(server, ready=ready)
-    valid = compute["valid"] if ready or not weather.null_health else None
-    shown = admin and server.compute_known and not weather.compute_missing
+    valid = compute["valid"] if ready or not server_conditions.null_health else None
+    shown = admin and server.compute_known and not server_conditions.compute_missing
     controller = {
         "core_connected": core,
         "nodes_loaded": True,
@@ -96,14 +96,18 @@ def health(server: Server, now: float, *, admin: bool) -> dict[str, Any]:
     return {
         "valid": valid if core else False,
         "computes": {server.compute_id: compute} if shown else {},
-        "is_licensed": None if weather.null_health else server.licence.authorized,
+        "is_licensed": None if server_conditions.null_health else server.licence.authorized,
         "is_enterprise": server.licence.product in {"CML_Enterprise", "CML_Education"},
         "controller": controller,
     }
 
 
 def _compute_health(server: Server, *, ready: bool) -> dict[str, Any]:
-    machine, weather, profile = server.config.machine, server.weather, server.config.profile
+    machine, server_conditions, profile = (
+        server.config.machine,
+        server.server_conditions,
+        server.config.profile,
+    )
     kvm, cpus = machine.kvm, machine.cpus >= 4
     checks: dict[str, bool | None] = {
         "kvm_vmx_enabled": kvm,
@@ -123,7 +127,7 @@ def _compute_health(server: Server, *, ready: bool) -> dict[str, Any]:
             "disk_overload": disk_overload(server),
         }
     checks["valid"] = ready and kvm and cpus
-    if weather.null_health:
+    if server_conditions.null_health:
         checks = dict.fromkeys(checks)
     return {
         **checks,
@@ -136,7 +140,7 @@ def _compute_health(server: Server, *, ready: bool) -> dict[str, Any]:
 
 def compute_host(server: Server, now: float) -> dict[str, Any]:
     """Return the one compute host."""
-    use, orphans = host_use(server, now), server.weather.orphans
+    use, orphans = host_use(server, now), server.server_conditions.orphans
     ready = boot_stage(server, now) is BootStage.READY and compute_up(server)
     body = {
         "id": server.compute_id,

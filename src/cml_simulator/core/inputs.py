@@ -1,4 +1,4 @@
-"""What the core needs from outside: a clock, dice, and ids and stamps made from them.
+"""What the core needs from outside: a clock, random numbers, and ids and stamps made from them.
 
 Nothing here reads a real clock or a real source of randomness.
 """
@@ -14,7 +14,7 @@ Clock = Callable[[], float]
 """Simulated seconds since 1970-01-01 UTC."""
 
 
-class Dice(Protocol):
+class Rng(Protocol):
     """The part of `random.Random` that the core uses."""
 
     def random(self) -> float: ...
@@ -22,9 +22,9 @@ class Dice(Protocol):
     def getrandbits(self, k: int, /) -> int: ...
 
 
-def new_id(dice: Dice) -> str:
+def new_id(rng: Rng) -> str:
     """Return a lower-case version 4 UUID, as CML names everything."""
-    return str(uuid.UUID(int=dice.getrandbits(128), version=4))
+    return str(uuid.UUID(int=rng.getrandbits(128), version=4))
 
 
 @lru_cache(maxsize=65536)

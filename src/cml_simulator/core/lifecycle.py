@@ -41,8 +41,8 @@ def _check_start(server: Server, nodes: list[Node]) -> list[Node]:
     """Refuse a start that can never be, and return the nodes that are to be queued."""
     for node in nodes:
         builder.fit_kind(server, node)
-        kind = server.shelf.kind(node.definition)
-        if kind is None or (kind.has_vm and not server.shelf.images_of(node.definition)):
+        kind = server.definition_store.kind(node.definition)
+        if kind is None or (kind.has_vm and not server.definition_store.images_of(node.definition)):
             raise refused(f"Cannot start node {node.label}: no image for {node.definition}.")
     if any(node.kind.has_vm for node in nodes) and usage.disk_overload(server):
         raise refused("Cannot start nodes: the disk is nearly full.")

@@ -13,7 +13,7 @@ _VNC = re.compile(r"vnc:(\d{1,5})")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PortRequest:
     """One outer port that a tag asks for; `inner` is a node port, a serial line, or 0."""
 
     kind: str
@@ -33,7 +33,7 @@ class Claim:
 
     at: float
     node_id: str
-    wish: Wish
+    wish: PortRequest
     started_at: float = 0.0
 
 
@@ -59,25 +59,25 @@ class Clash:
     loser: str
 
 
-def wish_of(tag: str, first: int, last: int) -> Wish | None:
+def request_of(tag: str, first: int, last: int) -> PortRequest | None:
     """Return what a tag asks for; None for ordinary, malformed and out-of-range tags."""
     if match := _PAT.fullmatch(tag):
-        wish = Wish("pat", match[1] or "tcp", int(match[2]), int(match[3]), tag)
+        wish = PortRequest("pat", match[1] or "tcp", int(match[2]), int(match[3]), tag)
         if not 0 < wish.inner < 65536:
             return None
     elif match := _SERIAL.fullmatch(tag):
-        wish = Wish("serial", "tcp", int(match[1]), int(match[2] or 0), tag)
+        wish = PortRequest("serial", "tcp", int(match[1]), int(match[2] or 0), tag)
     elif match := _VNC.fullmatch(tag):
-        wish = Wish("vnc", "tcp", int(match[1]), 0, tag)
+        wish = PortRequest("vnc", "tcp", int(match[1]), 0, tag)
     else:
         return None
     return wish if first <= wish.outer <= last else None
 
 
-def wishes(tags: Iterable[str], first: int, last: int) -> Iterator[Wish]:
+def requests(tags: Iterable[str], first: int, last: int) -> Iterator[PortRequest]:
     """Yield the wishes of a node's tags in their order."""
     for tag in tags:
-        wish = wish_of(tag, first, last)
+        wish = request_of(tag, first, last)
         if wish is not None:
             yield wish
 

@@ -6,8 +6,9 @@ from enum import StrEnum
 from typing import Any
 
 from cml_simulator.core import ports
+from cml_simulator.core.definition_store import DefinitionStore
 from cml_simulator.core.faults import Fault
-from cml_simulator.core.inputs import Dice, iso, new_id
+from cml_simulator.core.inputs import Rng, iso, new_id
 from cml_simulator.core.licensing import Licence, LicenceCloud
 from cml_simulator.core.model import (
     Capture,
@@ -22,9 +23,8 @@ from cml_simulator.core.model import (
     User,
 )
 from cml_simulator.core.profile import Config
-from cml_simulator.core.shelf import Shelf
+from cml_simulator.core.server_conditions import ServerConditions
 from cml_simulator.core.tokens import Sessions
-from cml_simulator.core.weather import Weather
 
 ADMIN_ID = "00000000-0000-4000-a000-000000000000"
 JOURNAL_KEPT = 5000
@@ -84,7 +84,7 @@ class Server:
     """All state of one CML server."""
 
     config: Config
-    dice: Dice
+    rng: Rng
     cloud: LicenceCloud
     licence: Licence
     sessions: Sessions
@@ -99,14 +99,14 @@ class Server:
     notices: dict[str, Notice] = field(default_factory=dict)
     connectors: dict[str, Connector] = field(default_factory=dict)
     repos: dict[str, dict[str, Any]] = field(default_factory=dict)
-    shelf: Shelf = field(default_factory=Shelf)
+    definition_store: DefinitionStore = field(default_factory=DefinitionStore)
     queue: list[Node] = field(default_factory=list)
     active: dict[str, Node] = field(default_factory=dict)
     stopping: dict[str, Node] = field(default_factory=dict)
     resuming: list[str] = field(default_factory=list)
     leases: dict[str, int] = field(default_factory=dict)
     power: Power = field(default_factory=Power)
-    weather: Weather = field(default_factory=Weather)
+    server_conditions: ServerConditions = field(default_factory=ServerConditions)
     admission: Admission = Admission.READY
     new_hosts: Admission = Admission.READY
     compute_known: bool = True
@@ -134,11 +134,11 @@ class Server:
         return self.config.identity.compute_id
 
     def new_id(self) -> str:
-        return new_id(self.dice)
+        return new_id(self.rng)
 
     def stamp(self, at: float) -> str:
         """Return an ISO stamp as this server's clock, right or wrong, would write it."""
-        return iso(at + self.weather.clock_skew)
+        return iso(at + self.server_conditions.clock_skew)
 
 
 def boot_stage(server: Server, now: float) -> BootStage:
@@ -157,10 +157,10 @@ def boot_stage(server: Server, now: float) -> BootStage:
 
 def can_start(server: Server, now: float) -> bool:
     """Whether any compute host can start nodes: what system_information calls ready."""
-    weather = server.weather
+    server_conditions = server.server_conditions
     return (
         boot_stage(server, now) is BootStage.READY
-        and weather.ready is not False
+        and server_conditions.ready is not False
         and compute_up(server)
         and server.admission is Admission.READY
     )
@@ -168,10 +168,10 @@ def can_start(server: Server, now: float) -> bool:
 
 def compute_up(server: Server) -> bool:
     """Whether the compute host is connected to a living controller."""
-    weather = server.weather
+    server_conditions = server.server_conditions
     return (
-        weather.core_connected
-        and not weather.compute_lost
+        server_conditions.core_connected
+        and not server_conditions.compute_lost
         and server.compute_known
         and server.admission in {Admission.ONLINE, Admission.READY}
     )

@@ -12,7 +12,7 @@ from cml_simulator.core.server import Server
 from cml_simulator.core.world import settle
 
 KEPT = 20
-OUTSIDE = ("config", "power", "tally", "journal", "faults", "news", "dice", "cloud")
+OUTSIDE = ("config", "power", "tally", "journal", "faults", "news", "rng", "cloud")
 """Fields of a server that a snapshot leaves alone."""
 
 
@@ -27,7 +27,7 @@ class Snapshot:
 
 
 def _copy(server: Server) -> Server:
-    shared = {id(server.dice): server.dice, id(server.cloud): server.cloud}
+    shared = {id(server.rng): server.rng, id(server.cloud): server.cloud}
     return copy.deepcopy(server, shared)
 
 

@@ -17,7 +17,7 @@ STATS_EVERY = 5.0
 
 def user_of(server: Server, token: str, now: float) -> User | None:
     """Return whose token the first message of a listener held."""
-    found = server.sessions.check(token, now + server.weather.clock_skew)
+    found = server.sessions.check(token, now + server.server_conditions.clock_skew)
     return server.users.get(found[0]) if found else None
 
 

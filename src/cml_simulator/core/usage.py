@@ -111,7 +111,7 @@ def simulation_stats(server: Server, lab: Lab, now: float) -> dict[str, dict[str
             "writepackets": packets,
             "drops": 0,
         }
-    if server.weather.ghosts:
+    if server.server_conditions.ghosts:
         nodes[GHOST] = {"cpu_usage": 1.0, "ram_usage": 1, "disk_usage": 1}
     return {"nodes": nodes, "links": links}
 
@@ -132,12 +132,12 @@ class HostUse:
 
 
 def disk_used(server: Server) -> int:
-    """Bytes in use: a quarter for CML and its images, and what nodes wrote; or as the weather says."""
-    total, weather = server.config.machine.disk_bytes, server.weather
-    if weather.disk_full:
+    """Bytes in use: a quarter for CML and its images, and what nodes wrote; or as the server conditions say."""
+    total, server_conditions = server.config.machine.disk_bytes, server.server_conditions
+    if server_conditions.disk_full:
         return total
-    if weather.disk_used is not None:
-        return min(weather.disk_used, total)
+    if server_conditions.disk_used is not None:
+        return min(server_conditions.disk_used, total)
     disks = sum([node_disk(n) for n in server.nodes.values()])
     return min(total // 4 + disks * MIB, total)
 
@@ -150,13 +150,16 @@ def disk_overload(server: Server) -> bool:
 
 def host_use(server: Server, now: float) -> HostUse:
     """Sum the nodes of a settled server, and orphans, on top of what CML itself uses."""
-    machine, weather = server.config.machine, server.weather
+    machine, server_conditions = server.config.machine, server.server_conditions
     counted = server.config.rules.vmless_running
     running = [n for n in server.active.values() if n.kind.has_vm or counted]
-    cpu = sum([node_cpu(n, now) for n in running]) + 50.0 * weather.orphans
+    cpu = sum([node_cpu(n, now) for n in running]) + 50.0 * server_conditions.orphans
     percent = min(100.0, 1.5 + cpu / machine.cpus)
     base = min(4 * GIB, machine.memory_bytes // 8)
-    mib = sum([node_ram(n, now) for n in running]) + weather.orphans * weather.orphan_ram
+    mib = (
+        sum([node_ram(n, now) for n in running])
+        + server_conditions.orphans * server_conditions.orphan_ram
+    )
     memory = min(base + mib * MIB, machine.memory_bytes)
     disk = disk_used(server)
     return HostUse(

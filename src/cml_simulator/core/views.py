@@ -192,7 +192,7 @@ def _capture_key(server: Server, link: Link) -> str:
 
 def element_states(server: Server, lab: Lab, now: float) -> dict[str, dict[str, str]]:
     """Return the states of everything in a lab."""
-    ghosts = {GHOST: "STARTED"} if server.weather.ghosts else {}
+    ghosts = {GHOST: "STARTED"} if server.server_conditions.ghosts else {}
     states = {
         "nodes": {n.id: str(n.state(now)) for n in lab.nodes.values()},
         "interfaces": {

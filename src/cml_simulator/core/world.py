@@ -9,13 +9,13 @@ from typing import Any
 
 from cml_simulator.core import licensing, ports
 from cml_simulator.core.admission import Use, boot_seconds, in_use, needs_licence, why_waiting
-from cml_simulator.core.inputs import Dice
+from cml_simulator.core.inputs import Rng
 from cml_simulator.core.licensing import Licence, LicenceCloud
 from cml_simulator.core.model import Connector, Lab, Node, State, User
 from cml_simulator.core.profile import Config, Rules
 from cml_simulator.core.server import ADMIN_ID, MIB, BootStage, Server, boot_stage
+from cml_simulator.core.server_conditions import ServerConditions
 from cml_simulator.core.tokens import Sessions
-from cml_simulator.core.weather import Weather
 
 __all__ = [
     "ADMIN_ID",
@@ -37,21 +37,21 @@ __all__ = [
     "power_off",
     "power_on",
     "record",
+    "set_conditions",
     "set_rules",
-    "set_weather",
     "settle",
     "tell",
     "why_waiting",
 ]
 
 
-def create_server(config: Config, dice: Dice, cloud: LicenceCloud, password: str) -> Server:
+def create_server(config: Config, rng: Rng, cloud: LicenceCloud, password: str) -> Server:
     """Return a new, switched-off server with its admin account, unregistered."""
     identity = config.identity
     licence = Licence(identity.product_uuid, identity.hostname, words=config.rules.words)
-    sessions = Sessions(_secret(dice), config.rules.session_seconds)
-    server = Server(config, dice, cloud, licence, sessions)
-    server.shelf.docker = config.profile.docker
+    sessions = Sessions(_secret(rng), config.rules.session_seconds)
+    server = Server(config, rng, cloud, licence, sessions)
+    server.definition_store.docker = config.profile.docker
     server.users[ADMIN_ID] = User(ADMIN_ID, "admin", password, admin=True)
     for device, label, forwarding in (
         ("virbr0", "NAT", "NAT"),
@@ -62,8 +62,8 @@ def create_server(config: Config, dice: Dice, cloud: LicenceCloud, password: str
     return server
 
 
-def _secret(dice: Dice) -> bytes:
-    return dice.getrandbits(256).to_bytes(32, "big")
+def _secret(rng: Rng) -> bytes:
+    return rng.getrandbits(256).to_bytes(32, "big")
 
 
 # ------------------------------------------------------------------ power
@@ -78,7 +78,7 @@ def power_on(server: Server, now: float) -> None:
     power.ready_seen = False
     power.boots += 1
     if not server.config.rules.tokens_survive:
-        server.sessions = Sessions(_secret(server.dice), server.sessions.lifetime)
+        server.sessions = Sessions(_secret(server.rng), server.sessions.lifetime)
     if server.licence.due is not None:
         server.licence.due += off
     for node_id in server.resuming:
@@ -112,15 +112,15 @@ def power_off(server: Server, now: float) -> None:
     server.revision += 1
 
 
-def set_weather(server: Server, weather: Weather, now: float) -> None:
+def set_conditions(server: Server, server_conditions: ServerConditions, now: float) -> None:
     """Change the conditions; losing the compute disconnects its nodes, finding it joins them."""
     settle(server, now)
-    was, server.weather = server.weather, weather
-    server.licence.compliant = weather.compliant
+    was, server.server_conditions = server.server_conditions, server_conditions
+    server.licence.compliant = server_conditions.compliant
     server.revision += 1
-    if was.compute_lost != weather.compute_lost:
+    if was.compute_lost != server_conditions.compute_lost:
         for node in server.active.values():
-            node.lost = weather.compute_lost
+            node.lost = server_conditions.compute_lost
             note_state(server, node, node.state(now), now)
             if not node.lost and node.stop_due is not None:
                 node.stop_due = now + server.config.rules.stop_seconds
@@ -220,7 +220,7 @@ def _start(server: Server, node: Node, at: float) -> None:
 
 
 def _new_mac(server: Server) -> str:
-    raw = server.dice.getrandbits(24)
+    raw = server.rng.getrandbits(24)
     return f"52:54:00:{raw >> 16:02x}:{raw >> 8 & 255:02x}:{raw & 255:02x}"
 
 
@@ -286,7 +286,7 @@ def telemetry_stamp(server: Server, at: float) -> str | float:
     iso = server.stamp(at)
     form = server.config.rules.telemetry_stamp
     if form == "seconds":
-        return at + server.weather.clock_skew
+        return at + server.server_conditions.clock_skew
     plain = iso[:19]
     forms = {"offset": iso, "zulu": f"{plain}.000000Z", "plain": plain.replace("T", " ")}
     return forms[form]
@@ -299,9 +299,9 @@ def note_clashes(server: Server, node: Node, at: float) -> None:
         wish.key: other.id
         for other in server.active.values()
         if other is not node
-        for wish in ports.wishes(other.tags, rules.patty_first, rules.patty_last)
+        for wish in ports.requests(other.tags, rules.patty_first, rules.patty_last)
     }
-    for wish in ports.wishes(node.tags, rules.patty_first, rules.patty_last):
+    for wish in ports.requests(node.tags, rules.patty_first, rules.patty_last):
         winner = taken.get(wish.key)
         if winner is not None:
             server.tally.conflicts += 1

@@ -1,4 +1,4 @@
-"""`/_control`: the hand that owns the machines and the weather. JSON, no login, loopback only.
+"""`/_control`: whoever owns the machines and the server conditions. JSON, no login, loopback only.
 
 It is no part of CML: it creates, boots and destroys servers, sets faults, edits labs from outside,
 and reports the truth that a run is judged by.
@@ -16,7 +16,7 @@ from cml_simulator.core.faults import Fault
 from cml_simulator.core.fleet import Fleet
 from cml_simulator.core.inputs import new_id
 from cml_simulator.core.profile import Machine, Profile, Rules, release
-from cml_simulator.core.weather import Weather
+from cml_simulator.core.server_conditions import ServerConditions
 from cml_simulator.core.world import Server
 from cml_simulator.routes.web import Reply, Request, Route, Table, error_reply, json_reply
 
@@ -181,7 +181,7 @@ def add_fault(call: ControlCall) -> Any:
     if len(_rules_of(call)) >= 200:
         raise refused("More than 200 rules.")
     fault = Fault(
-        new_id(call.fleet.dice),
+        new_id(call.fleet.rng),
         body.kind,
         method,
         path,
@@ -220,21 +220,23 @@ def edit_outside(call: ControlCall) -> Any:
     return {"done": body.action, **outside.act(call.server, body, call.now)}
 
 
-def get_weather(call: ControlCall) -> Any:
+def get_conditions(call: ControlCall) -> Any:
     """Return what is wrong with a server as a whole."""
-    return asdict(call.server.weather)
+    return asdict(call.server.server_conditions)
 
 
-def patch_weather(call: ControlCall) -> Any:
+def patch_conditions(call: ControlCall) -> Any:
     """Change what is wrong with a server as a whole."""
-    world.set_weather(call.server, _with(Weather, _map(call), call.server.weather), call.now)
-    return get_weather(call)
+    world.set_conditions(
+        call.server, _with(ServerConditions, _map(call), call.server.server_conditions), call.now
+    )
+    return get_conditions(call)
 
 
-def clear_weather(call: ControlCall) -> Any:
+def clear_conditions(call: ControlCall) -> Any:
     """Make everything right again."""
-    world.set_weather(call.server, Weather(), call.now)
-    return get_weather(call)
+    world.set_conditions(call.server, ServerConditions(), call.now)
+    return get_conditions(call)
 
 
 def get_rules(call: ControlCall) -> Any:
@@ -311,9 +313,9 @@ TABLE = Table(
         Route("PUT", "/servers/{server_id}/licence_cloud", licence_cloud),
         Route("POST", "/servers/{server_id}/outside", edit_outside),
         Route("DELETE", "/servers/{server_id}/journal", clear_journal),
-        Route("GET", "/servers/{server_id}/weather", get_weather),
-        Route("PATCH", "/servers/{server_id}/weather", patch_weather),
-        Route("DELETE", "/servers/{server_id}/weather", clear_weather),
+        Route("GET", "/servers/{server_id}/weather", get_conditions),
+        Route("PATCH", "/servers/{server_id}/weather", patch_conditions),
+        Route("DELETE", "/servers/{server_id}/weather", clear_conditions),
         Route("GET", "/servers/{server_id}/rules", get_rules),
         Route("PATCH", "/servers/{server_id}/rules", patch_rules),
         Route("GET", "/servers/{server_id}/queue", why_queued),

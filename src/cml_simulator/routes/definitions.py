@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from cml_simulator.core import shelf
+from cml_simulator.core import definition_store
 from cml_simulator.core.errors import CmlError, Problem, invalid, refused
 from cml_simulator.core.topology import load_text
 from cml_simulator.routes.web import (
@@ -21,17 +21,22 @@ from cml_simulator.routes.web import (
 
 def node_definitions(call: Call) -> Any:
     """Return every node definition."""
-    return [call.server.shelf.body(name) for name in call.server.shelf.names()]
+    return [
+        call.server.definition_store.body(name) for name in call.server.definition_store.names()
+    ]
 
 
 def simplified_node_definitions(call: Call) -> Any:
     """Return the short form of every node definition."""
-    return [call.server.shelf.simplified(name) for name in call.server.shelf.names()]
+    return [
+        call.server.definition_store.simplified(name)
+        for name in call.server.definition_store.names()
+    ]
 
 
 def one_node_definition(call: Call) -> Any:
     """Return one node definition: YAML text, or JSON on request."""
-    body = call.server.shelf.body(call.params["definition_id"])
+    body = call.server.definition_store.body(call.params["definition_id"])
     if call.flag("json"):
         return body
     text = yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
@@ -42,7 +47,7 @@ def one_node_definition(call: Call) -> Any:
 
 def _upload(call: Call, *, new: bool) -> Any:
     body = call.request.body
-    if len(body) > shelf.DEFINITION_LIMIT:
+    if len(body) > definition_store.DEFINITION_LIMIT:
         raise CmlError(413, "Node definition is over 100 kB.")
     kind = call.request.headers.get("content-type", "")
     value = decode_json(body) if "json" in kind else load_text(body)
@@ -50,7 +55,7 @@ def _upload(call: Call, *, new: bool) -> Any:
         value = load_text(value.encode(errors="replace"))
     if not _plain(value):
         raise invalid([Problem(("body",), "value_error", "Only text, numbers, lists and maps")])
-    name = shelf.put_node_definition(call.server.shelf, value, new=new)
+    name = definition_store.put_node_definition(call.server.definition_store, value, new=new)
     call.server.revision += 1
     return name
 
@@ -97,7 +102,7 @@ def delete_node_definition(call: Call) -> Reply:
     name = call.params["definition_id"]
     if any(node.definition == name for node in call.server.nodes.values()):
         raise refused(f"Node definition is in use: {name}")
-    shelf.remove_node_definition(call.server.shelf, name)
+    definition_store.remove_node_definition(call.server.definition_store, name)
     return NO_CONTENT
 
 
@@ -113,14 +118,16 @@ def _flag_body(call: Call) -> bool:
 def lock_node_definition(call: Call) -> Any:
     """Make a node definition read-only, or writable again."""
     name = call.params["definition_id"]
-    return shelf.set_read_only(call.server.shelf, name, value=_flag_body(call))
+    return definition_store.set_read_only(
+        call.server.definition_store, name, value=_flag_body(call)
+    )
 
 
 def images_of_definition(call: Call) -> Any:
     """Return the images of one node definition."""
     name = call.params["definition_id"]
-    call.server.shelf.body(name)
-    return call.server.shelf.images_of(name)
+    call.server.definition_store.body(name)
+    return call.server.definition_store.images_of(name)
 
 
 def node_definition_schema(call: Call) -> Any:
@@ -128,10 +135,10 @@ def node_definition_schema(call: Call) -> Any:
     _ = call
     return {
         "type": "object",
-        "required": ["id", *shelf.PARTS],
+        "required": ["id", *definition_store.PARTS],
         "properties": {
             "id": {"type": "string", "minLength": 1, "maxLength": 250},
-            **{part: {"type": "object"} for part in shelf.PARTS},
+            **{part: {"type": "object"} for part in definition_store.PARTS},
         },
     }
 
@@ -141,23 +148,26 @@ def node_definition_schema(call: Call) -> Any:
 
 def image_definitions(call: Call) -> Any:
     """Return every image definition."""
-    return [shelf.known_image(call.server.shelf, n) for n in call.server.shelf.image_names()]
+    return [
+        definition_store.known_image(call.server.definition_store, n)
+        for n in call.server.definition_store.image_names()
+    ]
 
 
 def one_image_definition(call: Call) -> Any:
     """Return one image definition."""
-    return shelf.known_image(call.server.shelf, call.params["image_id"])
+    return definition_store.known_image(call.server.definition_store, call.params["image_id"])
 
 
 def _image(call: Call, *, new: bool) -> Any:
     kind = call.request.headers.get("content-type", "")
     body = call.request.body
     value = load_text(body) if "yaml" in kind else decode_json(body)
-    checked = document(value, shelf.IMAGE_KEYS, ("id", "node_definition_id", "label"))
+    checked = document(value, definition_store.IMAGE_KEYS, ("id", "node_definition_id", "label"))
     checked.done()
     if not _plain(value):
         raise invalid([Problem(("body",), "value_error", "Only text, numbers, lists and maps")])
-    name = shelf.put_image(call.server.shelf, checked.row, new=new)
+    name = definition_store.put_image(call.server.definition_store, checked.row, new=new)
     call.server.revision += 1
     return name
 
@@ -175,23 +185,25 @@ def put_image_definition(call: Call) -> Any:
 def delete_image_definition(call: Call) -> Reply:
     """Remove an image definition that no node uses."""
     name = call.params["image_id"]
-    shelf.known_image(call.server.shelf, name)
+    definition_store.known_image(call.server.definition_store, name)
     if any(node.image == name for node in call.server.nodes.values()):
         raise refused(f"Image definition is in use: {name}")
-    shelf.remove_image(call.server.shelf, name)
+    definition_store.remove_image(call.server.definition_store, name)
     return NO_CONTENT
 
 
 def lock_image_definition(call: Call) -> Any:
     """Make an image definition read-only, or writable again."""
     name = call.params["image_id"]
-    return shelf.set_image_read_only(call.server.shelf, name, value=_flag_body(call))
+    return definition_store.set_image_read_only(
+        call.server.definition_store, name, value=_flag_body(call)
+    )
 
 
 def image_definition_schema(call: Call) -> Any:
     """Return what an image definition may hold, as JSON schema (the simulator's own)."""
     _ = call
-    keys: dict[str, Any] = {key: {} for key in shelf.IMAGE_KEYS}
+    keys: dict[str, Any] = {key: {} for key in definition_store.IMAGE_KEYS}
     return {
         "type": "object",
         "additionalProperties": False,
@@ -202,7 +214,7 @@ def image_definition_schema(call: Call) -> Any:
 
 def drop_folder(call: Call) -> Any:
     """Return the names of uploaded disk images."""
-    return list(call.server.shelf.dropped)
+    return list(call.server.definition_store.dropped)
 
 
 def upload_image(call: Call) -> Any:
@@ -210,16 +222,16 @@ def upload_image(call: Call) -> Any:
     name = call.request.headers.get("x-original-file-name", "")
     if not name or len(name) > 255 or "/" in name:
         raise refused("The header X-Original-File-Name must name a file.")
-    if len(call.server.shelf.dropped) >= shelf.KEPT:
+    if len(call.server.definition_store.dropped) >= definition_store.KEPT:
         raise refused("Too many files.")
-    call.server.shelf.dropped[name] = len(call.request.body)
+    call.server.definition_store.dropped[name] = len(call.request.body)
     return "Success"
 
 
 def delete_image_file(call: Call) -> Any:
     """Remove an uploaded disk image."""
     name = call.params["file"]
-    if call.server.shelf.dropped.pop(name, None) is None:
+    if call.server.definition_store.dropped.pop(name, None) is None:
         raise CmlError(404, f"File not found: {name}")
     return "Success"
 

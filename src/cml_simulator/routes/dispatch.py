@@ -56,7 +56,7 @@ TABLES = {
 
 def answer(server: Server, request: Request, now: float) -> Reply:
     """Return the reply of a server that is up."""
-    return replace(_answer(server, request, now), date=now + server.weather.clock_skew)
+    return replace(_answer(server, request, now), date=now + server.server_conditions.clock_skew)
 
 
 def _answer(server: Server, request: Request, now: float) -> Reply:
@@ -109,7 +109,7 @@ def _log_in(call: Call, access: Access) -> None:
     scheme, _, token = call.request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise CmlError(401, "Not authenticated")
-    skewed = call.now + call.server.weather.clock_skew
+    skewed = call.now + call.server.server_conditions.clock_skew
     found = call.server.sessions.check(token.strip(), skewed)
     user = call.server.users.get(found[0]) if found else None
     if found is None or user is None:

@@ -21,7 +21,7 @@ def _login(call: Call) -> tuple[User, str]:
     good = user is not None and hmac.compare_digest(user.password.encode(), password.encode())
     if user is None or not good:
         raise CmlError(403, "Authentication failed!")
-    now = call.now + call.server.weather.clock_skew
+    now = call.now + call.server.server_conditions.clock_skew
     token = call.server.sessions.issue(user.id, call.server.new_id(), now)
     record(call.server, "user_activity", {"user_id": user.id, "action": "login"}, call.now)
     return user, token

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cml_simulator.core import addresses, builder, fields, lifecycle, shelf, usage, views
+from cml_simulator.core import addresses, builder, definition_store, fields, lifecycle, usage, views
 from cml_simulator.core.errors import CmlError, not_found, refused
 from cml_simulator.core.model import Node, State
 from cml_simulator.routes.labs import lab_of, visible_labs
@@ -74,7 +74,7 @@ def create_node(call: Call) -> Any:
     kind = body.read.text(body.row, "node_definition", 250) or ""
     values = _values(body)
     body.done()
-    if call.server.shelf.kind(kind) is None:
+    if call.server.definition_store.kind(kind) is None:
         raise refused(f"Node definition not found: {kind}")
     if len(lab.nodes) >= MOST_NODES:
         raise refused(f"A lab takes {MOST_NODES} nodes.")
@@ -122,7 +122,7 @@ def _values(body: Document) -> dict[str, Any]:
 
 
 def _check_image(call: Call, image: str | None) -> None:
-    if image is not None and call.server.shelf.image(image) is None:
+    if image is not None and call.server.definition_store.image(image) is None:
         raise refused(f"Image definition not found: {image}")
 
 
@@ -250,8 +250,8 @@ def clone_image(call: Call) -> Any:
         "ram": node.ram,
         "cpus": node.cpus,
     }
-    shelf.put_image(call.server.shelf, row, new=True)
-    return shelf.known_image(call.server.shelf, name)
+    definition_store.put_image(call.server.definition_store, row, new=True)
+    return definition_store.known_image(call.server.definition_store, name)
 
 
 def console_key(call: Call) -> Any:

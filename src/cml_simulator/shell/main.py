@@ -48,7 +48,7 @@ class Options:
     rule: tuple[str, ...] = ()
 
 
-def _dice(options: Options) -> random.Random:
+def _rng(options: Options) -> random.Random:
     if options.seed is None:
         return random.SystemRandom()
     return random.Random(options.seed)  # noqa: S311 - a seeded world is asked for
@@ -60,7 +60,7 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
     from cml_simulator.shell.tls import self_signed
 
     clock = ScaledClock(options.epoch, options.speed)
-    world = Fleet(_dice(options), options.password, options.cml_port)
+    world = Fleet(_rng(options), options.password, options.cml_port)
     control = ControlApp(world, clock)
     tls = None if options.http else self_signed()
     app = CmlApp(world, clock, asyncio.sleep, None if options.fleet else control)

@@ -1,4 +1,4 @@
-"""Puts the HTTP face together from the service's parts; the roof runs what comes out."""
+"""Puts the HTTP face together from the service's parts; the composition root runs what comes out."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from litestar.openapi import OpenAPIConfig
 from litestar.params import HeaderParameter, QueryParameter
 
 from labfleet.api import front
-from labfleet.api.compatible import cml_data, seed_routes, worker_region_routes, worker_seed_routes
+from labfleet.api.compatible import (
+    cml_data,
+    compat_routes,
+    compat_worker_routes,
+    worker_region_routes,
+)
 from labfleet.api.compatible import idle as compatible_idle
 from labfleet.api.compatible import settings as compatible_settings
 from labfleet.api.core import openapi, problems
-from labfleet.api.core.endpoints import JSON, Ask, Shape, endpoint
+from labfleet.api.core.endpoints import JSON, Ask, RouteDoc, endpoint
 from labfleet.api.front import App, Credentials, Done, Front
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams.ring import Ring
@@ -33,7 +38,7 @@ from labfleet.api.verbs import (
 )
 from labfleet.api.verbs.system_routes import Metrics, Readiness, System
 from labfleet.kernel import errors
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import Tokens
 
 _EVENTS = "text/event-stream"
@@ -44,7 +49,7 @@ LastId = Annotated[str | None, HeaderParameter(name="Last-Event-ID")]
 
 
 def build(
-    parts: Parts,
+    services: ServiceContext,
     tokens: Tokens,
     ring: Ring,
     *,
@@ -58,7 +63,7 @@ def build(
 ) -> Front:
     """Return the ASGI application.
 
-    The roof runs one `Feed` for the parts' cache and one for `ring`. `web` gets every address
+    The composition root runs one `Feed` for the parts' cache and one for `ring`. `web` gets every address
     that is not the API's. `credentials` finds a token in a request without an Authorization
     header (a cookie), for safe methods only. `done` hears of each answered request,
     `on_defect` of each exception that no table knows, with the request id. Call
@@ -70,12 +75,12 @@ def build(
         del request
         return Response(content=described[0], media_type=JSON)
 
-    public = Shape(public=True)
+    public = RouteDoc(public=True)
     inner = Litestar(
         [
-            *_objects_and_verbs(parts),
-            *system_routes.routes(parts, tokens, System(readiness, metrics)),
-            *_compatible(parts),
+            *_objects_and_verbs(services),
+            *system_routes.routes(services, tokens, System(readiness, metrics)),
+            *_compatible(services),
             *_streams(),
             endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
                      summary="This document", shape=public),
@@ -88,10 +93,10 @@ def build(
         request_max_body_size=None,
     )  # fmt: skip
     described.append(msgspec.json.encode(openapi.document(inner)))
-    events = Stream(parts, ring, clients=stream_clients)
+    events = Stream(services, ring, clients=stream_clients)
     return Front(
         inner,
-        parts=parts,
+        services=services,
         tokens=tokens,
         events=events,
         web=web,
@@ -100,27 +105,27 @@ def build(
     )
 
 
-def _objects_and_verbs(parts: Parts) -> list[HTTPRouteHandler]:
+def _objects_and_verbs(services: ServiceContext) -> list[HTTPRouteHandler]:
     return [
-        *kind_routes.routes(parts),
-        *verb_routes.routes(parts),
-        *telemetry_routes.routes(parts),
-        *idle_routes.routes(parts),
-        *log_routes.routes(parts),
-        *settings_routes.routes(parts),
-        *adoption_routes.routes(parts),
+        *kind_routes.routes(services),
+        *verb_routes.routes(services),
+        *telemetry_routes.routes(services),
+        *idle_routes.routes(services),
+        *log_routes.routes(services),
+        *settings_routes.routes(services),
+        *adoption_routes.routes(services),
     ]
 
 
-def _compatible(parts: Parts) -> list[HTTPRouteHandler]:
+def _compatible(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return the routes under other systems' names."""
     return [
-        *seed_routes.routes(parts),
-        *cml_data.routes(parts),
-        *compatible_idle.routes(parts),
-        *compatible_settings.routes(parts),
-        *worker_seed_routes.routes(parts),
-        *worker_region_routes.routes(parts),
+        *compat_routes.routes(services),
+        *cml_data.routes(services),
+        *compatible_idle.routes(services),
+        *compatible_settings.routes(services),
+        *compat_worker_routes.routes(services),
+        *worker_region_routes.routes(services),
     ]
 
 
@@ -189,11 +194,11 @@ def _streams() -> list[HTTPRouteHandler]:
         del request
         raise errors.Temporary("the stream is served in front", reason="Starting")
 
-    stream = Shape(reply=str, reply_type=_EVENTS)
+    stream = RouteDoc(reply=str, reply_type=_EVENTS)
     return [
         endpoint("GET", front.STREAM_PATH, events, name="events", tag="system",
                  summary="Every change, as server-sent events", shape=stream),
-        endpoint("GET", front.SEED_STREAM_PATH, events, name="seedEvents", tag="seeds",
+        endpoint("GET", front.COMPAT_STREAM_PATH, events, name="seedEvents", tag="seeds",
                  summary="The same stream, with a first event `connected`", shape=stream),
         endpoint("GET", front.STATUS_STREAM_PATH, status, name="statusStream", tag="seeds",
                  summary="Simulations and clusters, whole, at each change", shape=stream),

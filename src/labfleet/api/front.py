@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from labfleet.api.compatible import seed_stream
-from labfleet.api.compatible.seed_stream import SeedStream
+from labfleet.api.compatible import compat_stream
+from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core import problems
 from labfleet.api.core.endpoints import CALLER
@@ -25,7 +25,7 @@ from labfleet.kernel import clock, errors
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.fleet_settings import Pause
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
 
 BODY_LIMIT = 8 * 2**20
@@ -34,7 +34,7 @@ BODY_SECONDS = 30.0
 PAUSED_HEADER = b"labfleet-paused"
 PAUSES_SHOWN = 3
 STREAM_PATH = "/api/v1/events"
-SEED_STREAM_PATH = "/api/events/stream"
+COMPAT_STREAM_PATH = "/api/events/stream"
 STATUS_STREAM_PATH = "/status-stream"
 PUBLIC = frozenset({
     "/healthz", "/readyz", "/metrics", "/api/v1/version", "/api/v1/openapi.json",
@@ -57,7 +57,7 @@ Credentials = Callable[[Mapping[str, Any]], str | None]
 
 
 class Done(NamedTuple):
-    """One answered request, for the roof's log and metrics; it holds no query and no body."""
+    """One answered request, for the composition root's log and metrics; it holds no query and no body."""
 
     method: str
     path: str
@@ -74,7 +74,7 @@ class Front:
         self,
         inner: App,
         *,
-        parts: Parts,
+        services: ServiceContext,
         tokens: Tokens,
         events: Stream,
         web: App | None = None,
@@ -82,11 +82,11 @@ class Front:
         done: Callable[[Done], None] | None = None,
     ) -> None:
         self._inner = inner
-        self._parts = parts
+        self._services = services
         self._tokens = tokens
         self.events = events
-        self._status = StatusStream(parts, events)
-        self._seeds = SeedStream(parts)
+        self._status = StatusStream(services, events)
+        self._seeds = CompatStream(services)
         self._web = web
         self._credentials = credentials
         self._done = done
@@ -103,7 +103,7 @@ class Front:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        call = _Call(self._parts, scope, send)
+        call = _Call(self._services, scope, send)
         started = asyncio.get_running_loop().time()
         try:
             await self._serve(call, scope, receive)
@@ -141,11 +141,11 @@ class Front:
             return await self._principal(scope, "GET") or principal
 
         if path == STREAM_PATH:
-            wish = stream.wish_of(principal, scope)
+            wish = stream.request_of(principal, scope)
             await self.events.serve(wish, receive, call.send, again)
             return True
-        if path == SEED_STREAM_PATH:
-            wanted = seed_stream.wish_of(principal, scope)
+        if path == COMPAT_STREAM_PATH:
+            wanted = compat_stream.filter_of(principal, scope)
             await self._seeds.serve(wanted, receive, call.send, again)
             return True
         if path == STATUS_STREAM_PATH:
@@ -163,12 +163,12 @@ class Front:
 class _Call:
     """One request: its id, and a `send` that adds the headers."""
 
-    def __init__(self, parts: Parts, scope: Scope, send: Send) -> None:
-        self._parts = parts
+    def __init__(self, services: ServiceContext, scope: Scope, send: Send) -> None:
+        self._services = services
         self._scope = scope
         self._send = send
         given = _header(scope, b"x-request-id") or ""
-        self.request_id = given if _REQUEST_ID.fullmatch(given) else parts.ids.uid()
+        self.request_id = given if _REQUEST_ID.fullmatch(given) else services.ids.uid()
         self.principal = ""
         self.told = False
         self.status = 0
@@ -181,9 +181,9 @@ class _Call:
             present = {name for name, _ in headers}
             headers += [pair for pair in SECURITY.items() if pair[0] not in present]
             headers.append((b"x-request-id", self.request_id.encode()))
-            now = clock.format_instant(self._parts.clock.now())
+            now = clock.format_instant(self._services.clock.now())
             headers.append((b"labfleet-time", now.encode()))
-            pauses = self._parts.settings.pauses() if self.told else ()
+            pauses = self._services.settings.pauses() if self.told else ()
             if pauses:
                 # Shown wherever actions are shown: each client of people's sees it at once.
                 text = "; ".join(_paused(each) for each in pauses[:PAUSES_SHOWN])

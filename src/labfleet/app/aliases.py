@@ -1,4 +1,4 @@
-"""The environment variables of seeds 001 and 002, each as a row: what it sets here.
+"""The environment variables of upstream 001 and 002, each as a row: what it sets here.
 
 One table; `settings` reads the environment by it and docs/reference/settings.md shows it. A
 variable sets one of the server's own settings, one of the fleet's, or what a new template or
@@ -170,14 +170,14 @@ TABLE: tuple[Alias, ...] = (
     _setting("WORKER_DISCOVERY_INTERVAL", "300", "discovery.scanIntervalSeconds"),
     _setting("WORKER_DISCOVERY_AMI_NAME", "CML-*", "discovery.amiNamePattern"),
     _setting("WORKER_DISCOVERY_REGIONS", "us-east-1,us-west-2", "discovery.regions"),
-    _setting("AWS_REGION", "us-east-1; us-west-2 in seed 001", "discovery.regions",
+    _setting("AWS_REGION", "us-east-1; us-west-2 in upstream 001", "discovery.regions",
              "when WORKER_DISCOVERY_REGIONS is not set"),
-    _template("AWS_REGION", "us-east-1; us-west-2 in seed 001", "aws.region", _region),
+    _template("AWS_REGION", "us-east-1; us-west-2 in upstream 001", "aws.region", _region),
     _setting("METRICS_POLL_INTERVAL", "60", "monitoring.pollIntervalSeconds"),
     _setting("WORKER_METRICS_POLL_INTERVAL", "300", "monitoring.pollIntervalSeconds",
              "when METRICS_POLL_INTERVAL is not set"),
     _setting("WORKER_MONITORING_ENABLED", "true", "monitoring.cloudwatch",
-             "seed 002's monitoring is CloudWatch, which costs money per metric; health and "
+             "upstream 002's monitoring is CloudWatch, which costs money per metric; health and "
              "CML's own figures are always on"),
     _setting("METRICS_CHANGE_THRESHOLD_PERCENT", "5", "monitoring.metricsChangePercent"),
     _setting("IDLE_CHECK_INTERVAL", "60", "idle.checkIntervalSeconds"),

@@ -119,13 +119,13 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
 
 
 async def _surroundings(system: wiring.System) -> None:
-    """Say which of the seeds' variables do nothing here, and make the webhooks they ask for."""
+    """Say which of the compatible variables do nothing here, and make the webhooks they ask for."""
     log = logs.get("app")
     environment = system.outside.environment
     if environment.ignored:
         detail = "see docs/reference/settings.md, Variables of the seeds"
         log.info("environment.ignored", variables=",".join(environment.ignored), detail=detail)
-    for refused in await notifying.ensure(system.parts, environment.webhooks):
+    for refused in await notifying.ensure(system.services, environment.webhooks):
         log.warning("environment.webhook", detail=refused)
 
 
@@ -172,12 +172,12 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         log.error("api.bug", request_id=request_id, exc_info=error)
 
     app = application.build(
-        system.parts,
+        system.services,
         tokens,
         ring,
         readiness=readiness,
         metrics=system.metrics.text,
-        web=pages.build(system.parts, tokens),
+        web=pages.build(system.services, tokens),
         credentials=doors.credentials,
         on_defect=defect,
     )

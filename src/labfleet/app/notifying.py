@@ -1,4 +1,4 @@
-"""The webhooks that the environment asks for (WORKER_NOTIFICATION_WEBHOOKS of seed 002).
+"""The webhooks that the environment asks for (WORKER_NOTIFICATION_WEBHOOKS of upstream 002).
 
 Made once, at the start, as ordinary Webhook objects, so that people see, change and delete
 them as any other; one that is there is never changed.
@@ -13,14 +13,14 @@ from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.service.core.access import Principal, Role
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import objects
 
 TYPES = ("worker.*",)
 WHO = Caller(Principal("environment", Role.ADMIN))
 
 
-async def ensure(parts: Parts, urls: Sequence[str]) -> tuple[str, ...]:
+async def ensure(services: ServiceContext, urls: Sequence[str]) -> tuple[str, ...]:
     """Make a Webhook for each address that has none; return what was refused, in sentences.
 
     The sentences name the object, never the address: that often holds a secret.
@@ -28,14 +28,14 @@ async def ensure(parts: Parts, urls: Sequence[str]) -> tuple[str, ...]:
     refused = []
     for url in urls:
         name = f"notify-{hashlib.sha256(url.encode()).hexdigest()[:12]}"
-        if await parts.objects.get(KINDS["Webhook"].type, name, DEFAULT_NAMESPACE) is not None:
+        if await services.objects.get(KINDS["Webhook"].type, name, DEFAULT_NAMESPACE) is not None:
             continue
         body = {
             "metadata": {"name": name, "namespace": DEFAULT_NAMESPACE},
             "spec": {"url": url, "types": list(TYPES)},
         }
         try:
-            await objects.create(parts, WHO, KINDS["Webhook"], body)
+            await objects.create(services, WHO, KINDS["Webhook"], body)
         except errors.Conflict:
             continue  # another process was first
         except errors.Invalid as problem:

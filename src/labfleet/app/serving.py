@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import uvicorn
 
-from labfleet.app.heads import BoundedHeads
+from labfleet.app.head_limits import BoundedHeads
 from labfleet.app.settings import Settings
 from labfleet.kernel import errors
 
@@ -18,7 +18,7 @@ GRACE_SECONDS = 5
 
 
 class Listener(uvicorn.Server):
-    """A uvicorn server that leaves signals to the roof."""
+    """A uvicorn server that leaves signals to the composition root."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
-"""Settings: a TOML file, the seeds' variables, LABFLEET_* variables, then the command line.
+"""Settings: a TOML file, the compatible variables, LABFLEET_* variables, then the command line.
 
 The last one that says something wins; unknown keys are refused. What people change while the
-server runs is another thing (`resources.fleet_settings`); the seeds' variables are one layer of
+server runs is another thing (`resources.fleet_settings`); the compatible variables are one layer of
 it. This is the only reader of the environment. Secrets are never settings: they are files or
 variables named by secretRefs.
 """
@@ -106,7 +106,7 @@ def load(
 
 
 def surroundings(environment: Mapping[str, str] | None = None) -> aliases.Environment:
-    """Return what the seeds' variables say; Invalid names the variable with a wrong value."""
+    """Return what the compatible variables say; Invalid names the variable with a wrong value."""
     return aliases.read(os.environ if environment is None else environment)
 
 

@@ -1,4 +1,4 @@
-"""The real clock, dice, ids and secrets: the only place where the host is asked for them."""
+"""The real clock, random numbers, ids and secrets: the only place where the host is asked for them."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ class SystemClock:
 
 
 class SystemRng:
-    """Dice of the host, or of a seed; streams of one seed are independent by name."""
+    """Random numbers of the host, or of a seed; streams of one seed are independent by name."""
 
     def __init__(self, seed: str | None = None) -> None:
         self._seed = secrets.token_hex(16) if seed is None else seed
-        self._dice = random.Random(self._seed)  # noqa: S311 - jitter, not secrecy
+        self._rng = random.Random(self._seed)  # noqa: S311 - jitter, not secrecy
 
     def random(self) -> float:
         """Return a number in [0, 1)."""
-        return self._dice.random()
+        return self._rng.random()
 
     def stream(self, name: str) -> Rng:
         """Return the stream of this name."""

@@ -1,4 +1,4 @@
-"""What the engine tells the roof: every reconcile and every change of a role, as log and metric."""
+"""What the engine tells the composition root: every reconcile and every change of a role, as log and metric."""
 
 from __future__ import annotations
 

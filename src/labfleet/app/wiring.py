@@ -1,6 +1,6 @@
 """Wire one process: plain constructor calls, no logic.
 
-The rehearsal wires the same rooms to a virtual clock and to worlds of its own; what differs is
+The rehearsal wires the same packages to a virtual clock and to worlds of its own; what differs is
 only what is passed in.
 """
 
@@ -45,7 +45,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.kernel.rng import Rng
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 
@@ -72,7 +72,7 @@ class System:
 
     outside: Outside
     cache: Cache
-    parts: Parts
+    services: ServiceContext
     metrics: Metrics
     watcher: Watcher
     feeds: list[Role] = field(default_factory=list)
@@ -163,7 +163,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     system = System(
         outside=outside,
         cache=cache,
-        parts=Parts(
+        services=ServiceContext(
             objects=Objects(outside.store),
             cache=cache,
             clock=outside.clock,
@@ -181,8 +181,8 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
     add_gauges(metrics, cache, system.controllers)
-    add_pauses(metrics, system.parts.settings)
-    add_worker_gauges(metrics, system.parts.samples, outside.clock, cache)
+    add_pauses(metrics, system.services.settings)
+    add_worker_gauges(metrics, system.services.samples, outside.clock, cache)
     add_region_gauges(metrics, cache, outside.clock)
     if isinstance(outside.compute, compute.Ec2):
         add_aws_requests(metrics, outside.compute.sent)
@@ -207,7 +207,7 @@ def _add_role(
     )
     context = Context(
         installation=installation,
-        objects=system.parts.objects,
+        objects=system.services.objects,
         cache=system.cache,
         clock=outside.clock,
         ids=outside.ids,
@@ -219,10 +219,10 @@ def _add_role(
         probe=outside.probe,
         deliveries=outside.deliveries,
         since=outside.clock.now(),
-        samples=system.parts.samples,
+        samples=system.services.samples,
         environment=outside.environment.layer,
     )
-    maker = assembly.Assembly(outside.rng, system.parts, system.watcher)
+    maker = assembly.Assembly(outside.rng, system.services, system.watcher)
     if role == "scheduler":
         made = maker.scheduler(context)
     elif role == "worker-controller":

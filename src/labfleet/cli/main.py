@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import exits, ground, options
+from labfleet.cli.kit import environment, exits, options
 from labfleet.kernel import errors
 
 Starter = Callable[[str, Sequence[str]], int]
@@ -187,10 +187,10 @@ def run(
     *,
     programs: Mapping[str, str] | None = None,
     start: Starter | None = None,
-    base: ground.Ground | None = None,
+    base: environment.CommandEnvironment | None = None,
 ) -> int:
     """Run one command line and return its exit code; writes to stdout and stderr only."""
-    standing = base or ground.real()
+    standing = base or environment.real()
     root.programs, root.start = programs or {}, start
     wants_json = options.wants_json(argv, standing.env)
     try:
@@ -222,7 +222,9 @@ def _ours(error: errors.LabfleetError) -> exits.Failure:
     return exits.Failure(code, error.message, reason=error.reason, problem={"problems": places})
 
 
-def _report(failure: exits.Failure, standing: ground.Ground, *, wants_json: bool) -> int:
+def _report(
+    failure: exits.Failure, standing: environment.CommandEnvironment, *, wants_json: bool
+) -> int:
     _flush()
     if wants_json:
         import json
@@ -233,7 +235,9 @@ def _report(failure: exits.Failure, standing: ground.Ground, *, wants_json: bool
     return failure.code + standing.error_base
 
 
-def _usage(error: click.UsageError, standing: ground.Ground, *, wants_json: bool) -> int:
+def _usage(
+    error: click.UsageError, standing: environment.CommandEnvironment, *, wants_json: bool
+) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show(sys.stderr)
         return exits.USAGE + standing.error_base

@@ -1,6 +1,6 @@
 """Put the controllers together: which change asks whom to look, and who leads what.
 
-Returns plain controllers; a roof gives them leadership and runs them. The handlers only add
+Returns plain controllers; a composition root gives them leadership and runs them. The handlers only add
 keys: losing one costs the time until the next resync.
 """
 
@@ -20,7 +20,7 @@ from labfleet.controllers.scheduler import KEY as SCHEDULER
 from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.series import KEY as SERIES
 from labfleet.controllers.series import SeriesController
-from labfleet.controllers.session.look import hour_of
+from labfleet.controllers.session.observer import hour_of
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.upkeep import KEY as UPKEEP
 from labfleet.controllers.upkeep import Upkeep
@@ -40,7 +40,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 
 RESYNC_SECONDS = 300.0
 ROUND_RESYNC_SECONDS = 7200.0
@@ -96,7 +96,7 @@ class Assembly:
     """
 
     rng: Rng
-    parts: Parts
+    services: ServiceContext
     observer: ReconcileObserver | None = None
     pace: float | None = None
 
@@ -104,7 +104,7 @@ class Assembly:
         """Return who places sessions, sizes pools and does upkeep."""
         scheduler = self._controller(context, "scheduler", Scheduler(context).reconcile, 1)
         pools = self._controller(context, "pool", PoolController(context).reconcile, 4)
-        upkeep = self._controller(context, "upkeep", Upkeep(context, self.parts).reconcile, 1)
+        upkeep = self._controller(context, "upkeep", Upkeep(context, self.services).reconcile, 1)
         cache = context.cache
         scheduler.resync(RESYNC_SECONDS, lambda: (SCHEDULER,))
         upkeep.resync(RESYNC_SECONDS, lambda: (UPKEEP,))
@@ -182,7 +182,7 @@ class Assembly:
     def _rounds(self, context: Context, inventory: Inventory) -> list[Controller]:
         """Return who sweeps and scans whole regions; a change of settings wakes them."""
         orphans = GarbageController(context, inventory).reconcile
-        scan = DiscoveryController(context, self.parts).reconcile
+        scan = DiscoveryController(context, self.services).reconcile
         made = []
         for name, reconcile, key in (("garbage", orphans, GARBAGE), ("discovery", scan, DISCOVERY)):
             controller = self._controller(context, name, reconcile, 1)
@@ -213,7 +213,7 @@ class Assembly:
     def labs(self, context: Context) -> list[Controller]:
         """Return who leads sessions through their lives."""
         reconcile = pacing.slower(
-            SessionController(context, self.parts).reconcile,
+            SessionController(context, self.services).reconcile,
             context,
             self.pace,
             pacing.session_rest,

@@ -41,7 +41,7 @@ class Context:
     `installation` is the owner tag of our machines. `since` is when this process was built
     (fleet time): deadlines count only time in which somebody watched. `samples` is where
     measurements go, shared with who shows them. `deliveries` None: webhooks are not served. `environment` is the environment's layer of
-    settings, which the roof has read.
+    settings, which the composition root has read.
     """
 
     installation: str

@@ -3,7 +3,7 @@
 Leader only. One region's trouble stops no other and is kept as its last error. Image ids are
 remembered, because a deregistered image disappears while its instances run. Imports go through
 the verb that the internal route calls; what the imported workers do is the worker controller's
-affair (seed 002, facts/upstream.md#discovery-settings and #orphans).
+affair (upstream 002, facts/upstream.md#discovery-settings and #orphans).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from labfleet.resources.fleet_settings import Discovery, sources
 from labfleet.resources.meta import Key
 from labfleet.resources.region import IMAGES_KEPT, RegionStatus
 from labfleet.service.core import access
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import adoption
 
 KEY = Key("Region", "", "discovery")
@@ -35,7 +35,7 @@ FOREIGN_KEPT = 50
 
 
 @dataclass(slots=True)
-class _Look:
+class _ScanState:
     """What one scan brought so far."""
 
     images: tuple[str, ...] = ()
@@ -48,9 +48,9 @@ class _Look:
 class DiscoveryController:
     """Reconciles the regions of the settings with our workers."""
 
-    def __init__(self, context: Context, parts: Parts) -> None:
+    def __init__(self, context: Context, services: ServiceContext) -> None:
         self.context = context
-        self._parts = parts
+        self._services = services
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Scan every region once; asked again after the settings' interval."""
@@ -65,23 +65,23 @@ class DiscoveryController:
         return Again(float(wanted.scan_interval_seconds))
 
     async def _scan(self, region: str, wanted: Discovery) -> None:
-        look = _Look(source=self._source())
+        state = _ScanState(source=self._source())
         try:
-            await self._look(region, wanted, look)
+            await self._look(region, wanted, state)
         except errors.Fenced:
             raise
         except errors.LabfleetError as problem:
-            look.trouble = problem
+            state.trouble = problem
         now = self.context.clock.now()
-        made = () if look.imported is None else look.imported.names
+        made = () if state.imported is None else state.imported.names
         told = f"imported {', '.join(made[:5])}" if made else "scanned"
-        if look.trouble is not None:
-            told = f"scan failed: {look.trouble.message}"
+        if state.trouble is not None:
+            told = f"scan failed: {state.trouble.message}"
         try:
             await region_records.change(
                 self.context,
                 region,
-                lambda status: _after(status, look, now),
+                lambda status: _after(status, state, now),
                 actor=ACTOR,
                 reason=told,
             )
@@ -90,19 +90,19 @@ class DiscoveryController:
         except errors.LabfleetError:
             return  # the next scan tells it
 
-    async def _look(self, region: str, wanted: Discovery, look: _Look) -> None:
+    async def _look(self, region: str, wanted: Discovery, state: _ScanState) -> None:
         compute = self.context.compute
         named = await compute.images(region, wanted.ami_name_pattern, wanted.ami_owners)
         kept = await self.context.objects.find(regions.ref(region))
         before = () if kept is None else kept.status.images
-        look.images = discovery.remembered(before, (each.id for each in named), IMAGES_KEPT)
-        if not look.images:
-            look.imported = adoption.Imported(0)
+        state.images = discovery.remembered(before, (each.id for each in named), IMAGES_KEPT)
+        if not state.images:
+            state.imported = adoption.Imported(0)
             return
-        found = await compute.candidates(region, look.images)
-        look.found = len(found)
-        look.imported = await adoption.bulk_import(
-            self._parts,
+        found = await compute.candidates(region, state.images)
+        state.found = len(found)
+        state.imported = await adoption.bulk_import(
+            self._services,
             Caller(access.SYSTEM),
             found,
             region=region,
@@ -116,26 +116,26 @@ class DiscoveryController:
         return sources(settings.stored, settings.environment)["discovery.regions"]
 
 
-def _after(status: RegionStatus, look: _Look, now: datetime) -> RegionStatus:
+def _after(status: RegionStatus, state: _ScanState, now: datetime) -> RegionStatus:
     """Return the region's status after a scan; one that failed keeps what was known."""
-    scan, made = status.scan, look.imported
+    scan, made = status.scan, state.imported
     scan = msgspec.structs.replace(
         scan,
         runs=scan.runs + 1,
         last_run_at=now,
-        last_error="" if look.trouble is None else look.trouble.message[:500],
-        settings_source=look.source,
+        last_error="" if state.trouble is None else state.trouble.message[:500],
+        settings_source=state.source,
     )
     if made is not None:
         scan = msgspec.structs.replace(
             scan,
-            discovered=look.found,
+            discovered=state.found,
             imported=scan.imported + len(made.names),
             foreign=len(made.foreign),
             foreign_ids=made.foreign[:FOREIGN_KEPT],
             ignored=len(made.ignored),
         )
-    told = look.trouble
+    told = state.trouble
     facts = conditions.put(
         status.conditions,
         "Scanned",
@@ -144,5 +144,5 @@ def _after(status: RegionStatus, look: _Look, now: datetime) -> RegionStatus:
         "" if told is None else told.message[:300],
         now=now,
     )
-    images = look.images or status.images
+    images = state.images or status.images
     return msgspec.structs.replace(status, images=images, scan=scan, conditions=facts)

@@ -45,7 +45,7 @@ _VERBS = {"instance": "terminates", "volume": "deletes", "address": "releases"}
 
 
 @dataclass(slots=True)
-class _Look:
+class _SweepState:
     """What one round saw; `failed` says of a region why nothing is judged there."""
 
     machines: dict[str, dict[str, Instance]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class GarbageController:
 
     async def _round(self, wanted: fleet_settings.Garbage) -> None:
         regions = self._regions()
-        look = await self._look(regions, wanted)
+        state = await self._look(regions, wanted)
         # The provider first, the records second: what is written meanwhile counts.
         known = garbage.owners(self.context.cache.all(Worker))
         rules = garbage.Rules(
@@ -88,24 +88,24 @@ class GarbageController:
         )
         things = [
             garbage.instance(region, machine, known, wanted.keep_tag)
-            for region, machines in look.machines.items()
+            for region, machines in state.machines.items()
             for machine in machines.values()
         ]
         things += [
-            garbage.leftover(each, known, wanted.keep_tag) for each in look.leftovers.values()
+            garbage.leftover(each, known, wanted.keep_tag) for each in state.leftovers.values()
         ]
         made = garbage.sweep(
             things,
             self._since,
             self.context.clock.monotonic(),
             rules,
-            listed={region: len(machines) for region, machines in look.machines.items()},
-            unheard=look.failed,
+            listed={region: len(machines) for region, machines in state.machines.items()},
+            unheard=state.failed,
         )
         self._since = dict(made.since)
-        await self._tell(regions, things, made, look, wanted)
+        await self._tell(regions, things, made, state, wanted)
         if made.due:
-            await self._end(made.due, look)
+            await self._end(made.due, state)
 
     def _anew_if_new_leader(self) -> None:
         """Forget what an earlier time of leading suspected."""
@@ -144,9 +144,9 @@ class GarbageController:
         unseen = [each for each in regions if each not in self._synced]
         return f"not listed yet since this leader began: {', '.join(unseen)}" if unseen else None
 
-    async def _look(self, regions: list[str], wanted: fleet_settings.Garbage) -> _Look:
+    async def _look(self, regions: list[str], wanted: fleet_settings.Garbage) -> _SweepState:
         """List every region; one that fails, in any part, is judged in nothing."""
-        look = _Look()
+        state = _SweepState()
         for region in regions:
             try:
                 machines = await self._inventory.all(region)
@@ -154,35 +154,35 @@ class GarbageController:
                 if wanted.sweep_volumes or wanted.sweep_addresses:
                     left = await self.context.compute.leftovers(region)
             except errors.LabfleetError as problem:
-                look.failed[region] = problem.message[:300]
+                state.failed[region] = problem.message[:300]
                 continue
             self._synced.add(region)
-            look.machines[region] = machines
+            state.machines[region] = machines
             for each in left:
                 swept = wanted.sweep_volumes if each.kind == "volume" else wanted.sweep_addresses
                 if swept:
-                    look.leftovers[each.region, each.kind, each.id] = each
-        return look
+                    state.leftovers[each.region, each.kind, each.id] = each
+        return state
 
     async def _tell(
         self,
         regions: list[str],
-        things: list[garbage.Thing],
+        things: list[garbage.SweepCandidate],
         made: garbage.Round,
-        look: _Look,
+        state: _SweepState,
         wanted: fleet_settings.Garbage,
     ) -> None:
         """Write down what is suspected, where that changed."""
         now = self.context.clock.now()
-        kept = {place: at for place, at in self._first.items() if place[0] in look.failed}
+        kept = {place: at for place, at in self._first.items() if place[0] in state.failed}
         self._first = kept | {place: self._first.get(place, now) for place in made.next}
         self._refused = {place: why for place, why in self._refused.items() if place in self._first}
         grace = timedelta(seconds=wanted.grace_seconds)
         for region in regions:
             before = self.context.cache.find(region_kind.ref(region))
-            if region in look.failed:
+            if region in state.failed:
                 suspects = () if before is None else before.status.suspects
-                waits = f"its list failed, nothing is judged here: {look.failed[region]}"
+                waits = f"its list failed, nothing is judged here: {state.failed[region]}"
             else:
                 suspects, waits = self._suspects(region, things, made, grace), ""
             known = () if before is None else (before.status.suspects, before.status.waits)
@@ -191,7 +191,11 @@ class GarbageController:
             await self._write(region, suspects, waits)
 
     def _suspects(
-        self, region: str, things: list[garbage.Thing], made: garbage.Round, grace: timedelta
+        self,
+        region: str,
+        things: list[garbage.SweepCandidate],
+        made: garbage.Round,
+        grace: timedelta,
     ) -> tuple[Suspect, ...]:
         found = []
         for thing in things:
@@ -224,7 +228,7 @@ class GarbageController:
             lambda: region_records.change(self.context, region, new, actor=ACTOR, reason=told)
         )
 
-    async def _end(self, due: tuple[garbage.Thing, ...], look: _Look) -> None:
+    async def _end(self, due: tuple[garbage.SweepCandidate, ...], state: _SweepState) -> None:
         """End what is due, each after a last look at the provider and then at the store."""
         for thing in due:
             wanted = self.context.settings.now().garbage
@@ -238,7 +242,7 @@ class GarbageController:
             if thing.place[1] == "instance":
                 end = partial(self._end_machine, thing, wanted, guard)
             else:
-                end = partial(self._end_leftover, look.leftovers[thing.place], wanted, guard)
+                end = partial(self._end_leftover, state.leftovers[thing.place], wanted, guard)
             await self._careful(end)
 
     async def _owners(self) -> garbage.Owners:
@@ -246,7 +250,7 @@ class GarbageController:
         return garbage.owners(await stored.workers(self.context.objects.store))
 
     async def _end_machine(
-        self, thing: garbage.Thing, wanted: fleet_settings.Garbage, guard: Guard
+        self, thing: garbage.SweepCandidate, wanted: fleet_settings.Garbage, guard: Guard
     ) -> None:
         region, _, instance_id = thing.place
         machine = await self.context.compute.describe(region, instance_id)
@@ -269,7 +273,7 @@ class GarbageController:
             await self._do(judged, "remove", lambda: self.context.compute.remove(left))
 
     async def _do(
-        self, thing: garbage.Thing, kind: str, make: Callable[[], Awaitable[None]]
+        self, thing: garbage.SweepCandidate, kind: str, make: Callable[[], Awaitable[None]]
     ) -> None:
         """Do what was written down, and take the word back when it was surely not done."""
         try:
@@ -281,7 +285,9 @@ class GarbageController:
             await self._take_back(thing, problem)
             raise
 
-    async def _take_back(self, thing: garbage.Thing, problem: errors.LabfleetError) -> None:
+    async def _take_back(
+        self, thing: garbage.SweepCandidate, problem: errors.LabfleetError
+    ) -> None:
         region, _, name = thing.place
 
         def new(status: RegionStatus) -> RegionStatus:
@@ -292,7 +298,7 @@ class GarbageController:
         told = f"did not end {name}: {problem.message}"
         await region_records.change(self.context, region, new, actor=ACTOR, reason=told)
 
-    async def _note(self, thing: garbage.Thing, guard: Guard) -> None:
+    async def _note(self, thing: garbage.SweepCandidate, guard: Guard) -> None:
         """Write the deed down before it is done: the log's word of who ended what, and why."""
         region, kind, name = thing.place
         deed = Deed(

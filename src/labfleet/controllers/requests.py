@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.session.look import Look
+from labfleet.controllers.session.observer import SessionObserver
 from labfleet.decisions import placement
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
@@ -83,7 +83,7 @@ class Requests:
         definition = self.context.cache.find(refs.definition_of(session))
         if definition is None:
             return None
-        seen = Look(self.context).budget(session)
+        seen = SessionObserver(self.context).budget(session)
         begin, end = lifecycle.resolve_slot(session, seen, now)
         return placement.PlacementRequest(
             amounts=definition.status.demand,
@@ -104,7 +104,7 @@ def reserved(sessions: Sequence[Session]) -> tuple[Reservation, ...]:
     return tuple([held for session in sessions if (held := session.status.reservation) is not None])
 
 
-def shape_of(pool: Pool, template: Template | None) -> placement.Shape | None:
+def shape_of(pool: Pool, template: Template | None) -> placement.WorkerShape | None:
     """Return the empty worker that the pool's template makes; None when it can make none."""
     if template is None or not template.spec.enabled:
         return None

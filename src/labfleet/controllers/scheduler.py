@@ -37,7 +37,7 @@ ACTOR = "scheduler"
 CYCLE = 15.0
 CYCLE_LIMIT = 500
 HEAD = 400
-BREATH = 50
+YIELD_EVERY = 50
 KEPT_LIMIT = 20_000
 
 
@@ -52,7 +52,7 @@ class _Board:
     now: datetime
     candidates: dict[str, dict[str, placement.Candidate]]
     taken: dict[Key, set[tuple[str, int]]]
-    shapes: dict[str, list[placement.Shape]]
+    shapes: dict[str, list[placement.WorkerShape]]
     since: dict[Key, int] = field(default_factory=dict)
 
 
@@ -87,7 +87,7 @@ class Scheduler:
         for session in ahead[:CYCLE_LIMIT]:
             last = max(last, await self._foresee(session, board))
         for count, session in enumerate(self._some(due)):
-            if count % BREATH == BREATH - 1:
+            if count % YIELD_EVERY == YIELD_EVERY - 1:
                 await asyncio.sleep(0)  # others of this loop must not wait for a long queue
             last = max(last, await self._one(session, board))
         await self.context.cache.reached(last)
@@ -242,9 +242,9 @@ class Scheduler:
         )
         return revision
 
-    def _shapes(self) -> dict[str, list[placement.Shape]]:
+    def _shapes(self) -> dict[str, list[placement.WorkerShape]]:
         """Return a namespace's empty workers that can exist: live pools' templates, what runs."""
-        shapes: dict[str, list[placement.Shape]] = {}
+        shapes: dict[str, list[placement.WorkerShape]] = {}
         for pool in self.context.cache.all(Pool):
             if pool.deleting or pool.spec.desired != "Ready":
                 continue
@@ -255,7 +255,7 @@ class Scheduler:
             live = worker.status.phase in worker_phases.HOSTING | worker_phases.BOOTING
             if (live or parking.auto_stopped(worker)) and worker.status.capacity is not None:
                 shapes.setdefault(worker.namespace, []).append(
-                    placement.Shape(
+                    placement.WorkerShape(
                         name=worker.name,
                         track=worker.spec.track,
                         capacity=worker.status.capacity,

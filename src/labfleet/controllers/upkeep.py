@@ -20,7 +20,7 @@ from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import access
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import admission
 
 KEY = Key("Session", "", "upkeep")
@@ -37,15 +37,15 @@ ACTOR = "upkeep"
 class Upkeep:
     """Runs all upkeep under one key."""
 
-    def __init__(self, context: Context, parts: Parts) -> None:
+    def __init__(self, context: Context, services: ServiceContext) -> None:
         self.context = context
-        self._parts = parts
+        self._services = services
         self._retire_at = 0.0
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Do one bounded round."""
         del key
-        await admission.expire(self._parts, Caller(access.SYSTEM), fence=self.context.fence())
+        await admission.expire(self._services, Caller(access.SYSTEM), fence=self.context.fence())
         now = self.context.clock.monotonic()
         if now >= self._retire_at and not await self._retire():
             self._retire_at = now + RETIRE_EVERY

@@ -1,4 +1,4 @@
-"""May a simulation start on a cluster now? Seed 004's gate by the sum rule.
+"""May a simulation start on a cluster now? Upstream 004's gate by the sum rule.
 
 Pure. Declared costs, integer targets, one answer with named shortages. A predicted cost would
 change what comes in, not this rule.

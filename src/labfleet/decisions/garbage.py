@@ -24,7 +24,7 @@ Place = tuple[str, LeftKind, str]
 Word = Literal["owned", "kept", "ending", "suspect"]
 
 
-class Left(Protocol):
+class Unattached(Protocol):
     """What is read of a volume or address that is attached to nothing."""
 
     @property
@@ -68,7 +68,7 @@ class Owners:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class SweepCandidate:
     """Something of ours that was listed: what it is called and what was made of it."""
 
     place: Place
@@ -84,7 +84,7 @@ class Round:
     `since` holds every suspect's first sight, for the next round.
     """
 
-    due: tuple[Thing, ...] = ()
+    due: tuple[SweepCandidate, ...] = ()
     since: Mapping[Place, float] = field(default_factory=dict)
     next: Mapping[Place, str] = field(default_factory=dict)
 
@@ -105,32 +105,36 @@ def owners(workers: Iterable[Worker]) -> Owners:
     return Owners(frozenset(instances), frozenset(launching))
 
 
-def instance(region: str, machine: Machine, known: Owners, keep_tag: str) -> Thing:
+def instance(region: str, machine: Machine, known: Owners, keep_tag: str) -> SweepCandidate:
     """Judge a machine that carries our owner tag."""
     place: Place = (region, "instance", machine.id)
     name = machine.tags.get("Name", "")
     if machine.id in known.instances or known.launching.intersection(machine.tags.values()):
-        return Thing(place, "owned", name)
+        return SweepCandidate(place, "owned", name)
     if keep_tag in machine.tags:
-        return Thing(place, "kept", name, f"no worker has it; tag {keep_tag} protects it")
+        return SweepCandidate(place, "kept", name, f"no worker has it; tag {keep_tag} protects it")
     if machine.state in {"shutting-down", "terminated"}:
-        return Thing(place, "ending", name)
-    return Thing(place, "suspect", name, "it carries our owner tag and no worker has it")
+        return SweepCandidate(place, "ending", name)
+    return SweepCandidate(place, "suspect", name, "it carries our owner tag and no worker has it")
 
 
-def leftover(found: Left, known: Owners, keep_tag: str) -> Thing:
+def leftover(found: Unattached, known: Owners, keep_tag: str) -> SweepCandidate:
     """Judge a volume or address with our owner tag that is attached to nothing."""
     place: Place = (found.region, found.kind, found.id)
     name = found.tags.get("Name", "")
     if known.launching.intersection(found.tags.values()):
-        return Thing(place, "owned", name)
+        return SweepCandidate(place, "owned", name)
     if keep_tag in found.tags:
-        return Thing(place, "kept", name, f"attached to nothing; tag {keep_tag} protects it")
-    return Thing(place, "suspect", name, "it carries our owner tag and is attached to nothing")
+        return SweepCandidate(
+            place, "kept", name, f"attached to nothing; tag {keep_tag} protects it"
+        )
+    return SweepCandidate(
+        place, "suspect", name, "it carries our owner tag and is attached to nothing"
+    )
 
 
 def sweep(
-    things: Iterable[Thing],
+    things: Iterable[SweepCandidate],
     before: Mapping[Place, float],
     now: float,
     rules: Rules,
@@ -145,7 +149,7 @@ def sweep(
     """
     since: dict[Place, float] = {place: at for place, at in before.items() if place[0] in unheard}
     told: dict[Place, str] = {}
-    ripe: list[tuple[float, Thing]] = []
+    ripe: list[tuple[float, SweepCandidate]] = []
     for thing in things:
         if thing.place[0] in unheard:
             continue
@@ -171,13 +175,13 @@ def _next(rules: Rules) -> str:
     return "ended after its grace and a last look"
 
 
-def _oldest(each: tuple[float, Thing]) -> tuple[float, Place]:
+def _oldest(each: tuple[float, SweepCandidate]) -> tuple[float, Place]:
     return each[0], each[1].place
 
 
 def _capped(
-    ripe: Iterable[tuple[float, Thing]], limit: int, listed: Mapping[str, int]
-) -> Iterable[Thing]:
+    ripe: Iterable[tuple[float, SweepCandidate]], limit: int, listed: Mapping[str, int]
+) -> Iterable[SweepCandidate]:
     """Yield the oldest: a number for all, and of machines a share of each region's."""
     left = limit
     shares: dict[str, int] = {}

@@ -47,7 +47,7 @@ USES = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class IdleFacts:
     """What is known of one worker; None is unknown, never zero.
 
     `network` is bytes a second from CloudWatch, which says something only when it is
@@ -78,7 +78,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class IdleVerdict:
     """What came of it.
 
     `idle`: no sign of use for the whole timeout; `eligible`: and nothing holds the worker.
@@ -112,7 +112,7 @@ def keeps(signals: tuple[IdleSignal, ...]) -> tuple[str, ...]:
     return found or tuple(each.name for each in signals if each.verdict == "unknown")
 
 
-def judge(worker: Worker, facts: Facts, settings: Idle, now: datetime) -> Verdict:
+def judge(worker: Worker, facts: IdleFacts, settings: Idle, now: datetime) -> IdleVerdict:
     """Return the verdict; the same for the same facts, whatever is missing."""
     known = worker.status.idle
     counted = tuple(_counted(facts.activity, settings, now))
@@ -149,7 +149,7 @@ def judge(worker: Worker, facts: Facts, settings: Idle, now: datetime) -> Verdic
         each.verdict == "quiet" or each.verdict in _TIMED.get(each.name, ()) for each in signals
     )
     late = None if stop_at is None else max([stop_at, *([snoozed] if snoozed else [])])
-    return Verdict(
+    return IdleVerdict(
         verdict="busy" if words & {"busy", "held"} else "unknown" if "unknown" in words else "idle",
         signals=signals,
         idle=idle,
@@ -191,7 +191,7 @@ def _phase(worker: Worker) -> IdleSignal:
     return _said("phase", "busy", phase, f"only a worker that serves can be idle; it is {phase}")
 
 
-def _sessions(facts: Facts) -> IdleSignal:
+def _sessions(facts: IdleFacts) -> IdleSignal:
     count = facts.sessions
     if count is None:
         return _said("sessions", "unknown", "?", "its sessions could not be read")
@@ -200,7 +200,7 @@ def _sessions(facts: Facts) -> IdleSignal:
     return _said("sessions", "quiet", 0, "no session is placed here")
 
 
-def _soon(facts: Facts, settings: Idle) -> IdleSignal:
+def _soon(facts: IdleFacts, settings: Idle) -> IdleSignal:
     count, lead = facts.soon, settings.soon_minutes
     if count is None:
         return _said("soon", "unknown", "?", "waiting sessions could not be read")
@@ -213,7 +213,7 @@ def _soon(facts: Facts, settings: Idle) -> IdleSignal:
     return _said("soon", "quiet", 0, f"nobody who may come here begins within {lead} minutes")
 
 
-def _gap(facts: Facts, name: str, at: datetime | None, now: datetime) -> str | None:
+def _gap(facts: IdleFacts, name: str, at: datetime | None, now: datetime) -> str | None:
     """Return why a reading cannot be used, or None when it can."""
     for found, why in facts.gaps:
         if found == name:
@@ -226,7 +226,7 @@ def _gap(facts: Facts, name: str, at: datetime | None, now: datetime) -> str | N
     return None
 
 
-def _nodes(facts: Facts, now: datetime) -> IdleSignal:
+def _nodes(facts: IdleFacts, now: datetime) -> IdleSignal:
     why = _gap(facts, "nodes", facts.read_at, now)
     if why is not None or facts.nodes is None:
         told = f"what runs on the server is unknown: {why or 'not told'}"
@@ -238,7 +238,7 @@ def _nodes(facts: Facts, now: datetime) -> IdleSignal:
     return _said("nodes", "quiet", 0, "no node runs on the server", facts.read_at)
 
 
-def _console(facts: Facts, now: datetime) -> IdleSignal:
+def _console(facts: IdleFacts, now: datetime) -> IdleSignal:
     """Consoles belong to running nodes; who only clicks in the web interface leaves events."""
     if _gap(facts, "nodes", facts.read_at, now) is not None or facts.nodes is None:
         told = "whether a console is open is unknown, because what runs is"
@@ -250,7 +250,7 @@ def _console(facts: Facts, now: datetime) -> IdleSignal:
 
 
 def _telemetry(
-    facts: Facts, counted: tuple[ActivityEvent, ...], settings: Idle, now: datetime
+    facts: IdleFacts, counted: tuple[ActivityEvent, ...], settings: Idle, now: datetime
 ) -> IdleSignal:
     at = facts.activity_at
     why = _gap(facts, "telemetry", at, now)
@@ -273,7 +273,7 @@ def _telemetry(
     return _said("telemetry", "busy" if busy else "quiet", newest.category[:40], told, at)
 
 
-def _cpu(facts: Facts, now: datetime) -> IdleSignal:
+def _cpu(facts: IdleFacts, now: datetime) -> IdleSignal:
     why = _gap(facts, "cpu", facts.read_at, now)
     if why is not None or facts.cpu_percent is None:
         told = f"CPU is unknown: {why or 'not told'}"
@@ -286,7 +286,7 @@ def _cpu(facts: Facts, now: datetime) -> IdleSignal:
     return _said("cpu", "busy", shown, f"something uses {CPU_BUSY:.0f} % or more", facts.read_at)
 
 
-def _network(facts: Facts) -> IdleSignal:
+def _network(facts: IdleFacts) -> IdleSignal:
     if not facts.network_watched:
         return _said("network", "quiet", "-", "not measured: CloudWatch is off")
     if facts.network is None:
@@ -298,14 +298,14 @@ def _network(facts: Facts) -> IdleSignal:
     return _said("network", "busy", shown, "something is being transferred")
 
 
-def _pending(facts: Facts) -> IdleSignal:
+def _pending(facts: IdleFacts) -> IdleSignal:
     if facts.pending:
         told = "under way: " + ", ".join(facts.pending[:5])
         return _said("pending", "busy", len(facts.pending), told)
     return _said("pending", "quiet", 0, "nothing is under way")
 
 
-def _health(worker: Worker, facts: Facts, now: datetime) -> IdleSignal:
+def _health(worker: Worker, facts: IdleFacts, now: datetime) -> IdleSignal:
     health = worker.status.health
     if facts.maintenance:
         told = "maintenance mode is on: somebody works on the server"
@@ -336,7 +336,7 @@ def _since(worker: Worker, last: datetime | None, now: datetime) -> datetime:
     return min(max(marks), now)
 
 
-def _blind(worker: Worker, facts: Facts) -> bool:
+def _blind(worker: Worker, facts: IdleFacts) -> bool:
     """Tell whether nothing records what people do: no clock runs, and none is made up later."""
     if facts.activity is not None:
         return facts.activity.declined
@@ -366,7 +366,7 @@ def _snoozed(worker: Worker, settings: Idle) -> datetime | None:
 
 
 def _holds(
-    worker: Worker, facts: Facts, settings: Idle, snoozed: datetime | None, now: datetime
+    worker: Worker, facts: IdleFacts, settings: Idle, snoozed: datetime | None, now: datetime
 ) -> Iterator[IdleSignal]:
     yield _switch("fleet_switch", on=settings.enabled, told="idle detection of the fleet")
     yield _switch("worker_switch", on=worker.spec.idle_detection, told="idle detection here")
@@ -389,7 +389,7 @@ def _switch(name: str, *, on: bool, told: str) -> IdleSignal:
     return _said(name, "held", "off", f"{told} is off")
 
 
-def _minimum(facts: Facts) -> IdleSignal:
+def _minimum(facts: IdleFacts) -> IdleSignal:
     if facts.pool_unread:
         return _said("pool_minimum", "quiet", "?", "its pool was not looked at: it is in use")
     if facts.serving is None:
@@ -458,7 +458,7 @@ def too_old(worker: Worker, settings: Idle, now: datetime) -> str | None:
     return f"runs for more than {settings.max_age_hours} hours"
 
 
-def unused(verdict: Verdict) -> bool:
+def unused(verdict: IdleVerdict) -> bool:
     """Tell whether nothing runs or is placed there now, however short: what age needs to stop."""
     names = {"sessions", "nodes", "console"}
     return all(each.verdict == "quiet" for each in verdict.signals if each.name in names)

@@ -1,4 +1,4 @@
-"""What a lab really used, put together from one look at it (seed 000, corrected).
+"""What a lab really used, put together from one look at it (upstream 000, corrected).
 
 Corrections of facts/cml.md#seeds-corrected: cores are CPUs x limit / 100 of the effective values,
 not the sum of limits; what is unknown is null with the reason in `gaps`, never 0. Pure: the caller

@@ -112,7 +112,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class WorkerShape:
     """A worker that could be made: an empty one of a pool's template, fully licensed."""
 
     name: str
@@ -185,7 +185,7 @@ def place(
 
 
 def never_fits(
-    request: PlacementRequest, shapes: Sequence[Shape], *, now: datetime, revision: int = 0
+    request: PlacementRequest, shapes: Sequence[WorkerShape], *, now: datetime, revision: int = 0
 ) -> Decision | None:
     """Return the refusal of a request that fits no worker that can exist, else None.
 
@@ -222,7 +222,7 @@ def never_fits(
     )
 
 
-def shape(name: str, track: str, machine: Machine) -> Shape:
+def shape(name: str, track: str, machine: Machine) -> WorkerShape:
     """Return what an empty worker of this machine will have once it is licensed.
 
     Without a licence token it keeps CML's free node limit. A capacity that states no node
@@ -231,7 +231,7 @@ def shape(name: str, track: str, machine: Machine) -> Shape:
     licensed = machine.auto_license and machine.licence.token is not None
     limit = machine.cml.max_nodes_licensed if licensed else machine.cml.max_nodes_unlicensed
     nodes = min(limit, machine.capacity.nodes or limit)
-    return Shape(
+    return WorkerShape(
         name=name,
         track=track,
         capacity=_with_nodes(machine.capacity, nodes),

@@ -100,7 +100,7 @@ def tags(allocations: Iterable[PortAllocation]) -> dict[str, tuple[str, ...]]:
 
 
 def observed(nodes: Iterable[Tagged]) -> dict[str, int]:
-    """Return name to number of every port that the live nodes' tags name (seed 000).
+    """Return name to number of every port that the live nodes' tags name (upstream 000).
 
     Names are made as in the template; of two tags for one name the first counts.
     """
@@ -160,7 +160,7 @@ def _suffix(tag: port_tags.PortTag) -> str:
 def _bases(labels: Iterable[str]) -> dict[str, str]:
     """Return the first part of the port names of each label, no two alike.
 
-    Seed 000 writes `_` for what is not a plain character; a digest is added only where that
+    Upstream 000 writes `_` for what is not a plain character; a digest is added only where that
     would give two labels one name, or where the label is too long.
     """
     plain = {label: _FOREIGN.sub("_", label) for label in labels}

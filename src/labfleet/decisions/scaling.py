@@ -66,7 +66,7 @@ class PoolView:
     phase: PoolPhase
     workers: tuple[PoolWorker, ...]
     waiting: tuple[placement.PlacementRequest, ...] = ()
-    shape: placement.Shape | None = None
+    shape: placement.WorkerShape | None = None
     deleting: bool = False
     created_workers: int = 0
     last_scale_up: datetime | None = None
@@ -334,7 +334,9 @@ def _as_ready(worker: PoolWorker, view: PoolView) -> placement.Candidate:
     )
 
 
-def _fits_empty(request: placement.PlacementRequest, shape: placement.Shape, now: datetime) -> bool:
+def _fits_empty(
+    request: placement.PlacementRequest, shape: placement.WorkerShape, now: datetime
+) -> bool:
     return placement.never_fits(request, [shape], now=now) is None
 
 

@@ -4,7 +4,7 @@
 again at the next event) or `Again(after)` (waiting is not failing). An error says by its type
 what happens next; the table is `_policy`. One object's trouble never touches another's.
 
-Logs and metrics come through a `ReconcileObserver`; this room writes neither.
+Logs and metrics come through a `ReconcileObserver`; this package writes neither.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Outcome(StrEnum):
 
 
 class ReconcileObserver(Protocol):
-    """Who hears of every reconcile: logs and metrics, in the roof."""
+    """Who hears of every reconcile: logs and metrics, in the composition root."""
 
     def reconciled(
         self,

@@ -62,7 +62,7 @@ class Effects:
     ) -> None:
         """`sole_since`: since then every earlier process of this role is known to be dead.
 
-        A roof may know it from a file lock. Calls begun before are then over soon after,
+        A composition root may know it from a file lock. Calls begun before are then over soon after,
         because their sockets died with their process; nothing else is waited out.
         """
         self._clock = clock
@@ -118,7 +118,7 @@ class Effects:
             return True
         return now >= effect.expires
 
-    def mine(self, effect: Effect) -> bool:
+    def known_not_done(self, effect: Effect) -> bool:
         """Tell whether this process opened it and knows that nothing happened under it."""
         return effect.id in self._mine
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from labfleet.engine.bell import Bell, Pause
+from labfleet.engine.wakeup import Pause, Wakeup
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 
@@ -186,7 +186,7 @@ class _Term:
         self._pause = pause
         self._fence: stores.Fence | None = None
         self._until = -math.inf
-        self._bell = Bell()
+        self._wakeup = Wakeup()
         self._watched = False
 
     @property
@@ -202,34 +202,34 @@ class _Term:
 
     async def wait_held(self) -> None:
         while not self.held:
-            await self._bell.sleep(None, self._pause)
+            await self._wakeup.sleep(None, self._pause)
 
     async def wait_lost(self) -> None:
         fence = self.fence
         while fence is not None and self.fence == fence:
             if self._watched:
-                await self._bell.sleep(None, self._pause)
+                await self._wakeup.sleep(None, self._pause)
                 continue
             # One watches the time for all who wait, and rings when it is over or it leaves.
             self._watched = True
             try:
                 while self.fence == fence:
                     # The millisecond spares a clock that wakes a hair too early a busy turn.
-                    await self._bell.sleep(max(self.remaining(), 0.001), self._pause)
+                    await self._wakeup.sleep(max(self.remaining(), 0.001), self._pause)
             finally:
                 self._watched = False
-                self._bell.ring()
+                self._wakeup.wake()
 
     def begin(self, fence: stores.Fence, until: float) -> None:
         self._fence, self._until = fence, until
-        self._bell.ring()
+        self._wakeup.wake()
 
     def extend(self, until: float) -> None:
         self._until = until
 
     def end(self) -> None:
         self._fence, self._until = None, -math.inf
-        self._bell.ring()
+        self._wakeup.wake()
 
 
 def _loop_time() -> float:

@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from labfleet.engine.bell import Bell
+from labfleet.engine.wakeup import Wakeup
 from labfleet.kernel import backoff
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.rng import Rng
@@ -61,7 +61,7 @@ class KeyQueue:
 
     def __init__(self, clock: Clock, rng: Rng, *, limit: int = 100_000) -> None:
         self._clock = clock
-        self._dice = rng.stream("back-off")
+        self._rng = rng.stream("back-off")
         self._limit = limit
         self._waiting: dict[Key, _Entry] = {}
         self._active: dict[Key, _Entry | None] = {}
@@ -70,7 +70,7 @@ class KeyQueue:
         self._ready: list[tuple[int, float, int, Key, _Entry]] = []
         self._order = 0
         self._refused = 0
-        self._bell = Bell()
+        self._wakeup = Wakeup()
         self._watched = False
         self._idle: deque[asyncio.Future[None]] = deque()
 
@@ -117,7 +117,7 @@ class KeyQueue:
             else:
                 self._watched = True
                 try:
-                    await self._bell.sleep(self._next_due(), self._clock.sleep)
+                    await self._wakeup.sleep(self._next_due(), self._clock.sleep)
                 finally:
                     self._watched = False
                     self._pass_on()
@@ -180,7 +180,7 @@ class KeyQueue:
         """
         count = self._failures.get(key, 0) + 1
         self._failures[key] = count
-        wait = backoff.delay(count, self._dice.random(), base=base, limit=limit)
+        wait = backoff.delay(count, self._rng.random(), base=base, limit=limit)
         wait = max(wait, at_least, FLOOR_SECONDS * self._clock.rate)
         self.add(key, after=wait, priority=EVENT)
         return wait
@@ -216,11 +216,11 @@ class KeyQueue:
         self._waiting[key] = entry
         if entry.due <= now:
             heapq.heappush(self._ready, (-entry.priority, entry.due, entry.order, key, entry))
-            self._bell.ring()
+            self._wakeup.wake()
         else:
             heapq.heappush(self._delayed, (entry.due, entry.order, key, entry))
             if earliest is None or entry.due < earliest:
-                self._bell.ring()
+                self._wakeup.wake()
         if len(self._ready) + len(self._delayed) > 2 * len(self._waiting) + 64:
             self._rebuild(now)
 

@@ -2,7 +2,7 @@
 
 A role that leads runs only while leadership is held: lost means cancelled, then it competes
 again. A role that crashes is reported and started again after a back-off in machine seconds.
-It knows no signals; the roof calls `stop`.
+It knows no signals; the composition root calls `stop`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from labfleet.engine.bell import Pause
 from labfleet.engine.controller import single
 from labfleet.engine.election import AlwaysLeader, Leadership
+from labfleet.engine.wakeup import Pause
 from labfleet.kernel import backoff, errors
 from labfleet.kernel.rng import Rng
 
@@ -64,7 +64,7 @@ class Readiness:
 
 
 class SupervisorObserver(Protocol):
-    """Who hears of every change of a role: logs and metrics, in the roof."""
+    """Who hears of every change of a role: logs and metrics, in the composition root."""
 
     def role_changed(
         self, role: str, state: State, error: BaseException | None, wait: float
@@ -105,7 +105,7 @@ class Supervisor:
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._kept = {role.name: _Kept(role) for role in roles}
-        self._dice = rng.stream("supervisor")
+        self._rng = rng.stream("supervisor")
         self._leadership = leadership or AlwaysLeader()
         self._observer = observer
         self._deadline = deadline
@@ -190,7 +190,7 @@ class Supervisor:
             # at its next renewal.
             kept.failures = 0
         kept.failures += 1
-        wait = backoff.delay(kept.failures, self._dice.random())
+        wait = backoff.delay(kept.failures, self._rng.random())
         kept.message = f"{type(error).__name__}: {error}"
         self._change(kept, State.BACKING_OFF, error, wait)
         await self._pause(wait)

@@ -142,7 +142,7 @@ class LabHost(Protocol):
         ...
 
     async def set_telemetry(self, *, enabled: bool) -> None:
-        """Opt in or out of telemetry (seed 001's enable_telemetry)."""
+        """Opt in or out of telemetry (upstream 001's enable_telemetry)."""
         ...
 
     async def activity(self) -> Activity:

@@ -6,7 +6,7 @@ It comes from a `Clock`.
 
 *Machine time* is what sockets, leases and deadlines of calls are measured in. It is the
 running event loop's `time()` and is never scaled; a rehearsal replaces the loop, so it is
-virtual there too. No room below the roofs reads any other clock.
+virtual there too. No package below the composition roots reads any other clock.
 """
 
 from __future__ import annotations

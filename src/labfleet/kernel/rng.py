@@ -1,4 +1,4 @@
-"""Dice as an argument, split into named streams.
+"""Random numbers as an argument, split into named streams.
 
 One more draw in one place must not shift the draws of another, or a recorded seed would
 stop reproducing after an unrelated change (facts/performance.md#random-streams).

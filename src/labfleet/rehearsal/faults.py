@@ -1,12 +1,12 @@
-"""What goes wrong in a rehearsal: a plan drawn from the seed, and the luck that carries it out.
+"""What goes wrong in a rehearsal: a plan drawn from the seed, and the injector that carries it out.
 
 Two sorts. *Rates* strike single calls, events and writes, each with its own small chance.
-*Happenings* have a time and a span: a machine dies, a process is killed, a disk is full. The
-plan is a value, so that it can be shown, thinned out and run again. Who makes a happening
-happen is `run`; this module decides only what and when.
+*Scheduled faults* have a time and a span: a machine dies, a process is killed, a disk is full. The
+plan is a value, so that it can be shown, thinned out and run again. Who carries a scheduled
+fault out is `run`; this module decides only what and when.
 
-How to add a fault: add its word here (RATES or HAPPENINGS), let the world that it strikes ask
-`luck.strikes(word)` or add it to `happenings.ACTS`, and keep inside what the product has to
+How to add a fault: add its word here (RATES or SCHEDULED), let the world that it strikes ask
+`injector.strikes(word)` or add it to `scheduled.ACTS`, and keep inside what the product has to
 survive: never lose an acknowledged write, never show a reader half of one.
 """
 
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.time.virtual_host import SeededRng
 
 RATES: dict[str, float] = {
     "call_error": 0.004,
@@ -40,7 +40,7 @@ RATES: dict[str, float] = {
 }
 """Share of calls, writes, events or reads that each strikes in a harsh plan."""
 
-HAPPENINGS: dict[str, tuple[float, float, float]] = {
+SCHEDULED: dict[str, tuple[float, float, float]] = {
     # word: (a day, shortest span, longest span in seconds)
     "process_killed": (14.0, 1.0, 90.0),
     "leader_paused": (6.0, 5.0, 120.0),
@@ -72,7 +72,7 @@ HAPPENINGS: dict[str, tuple[float, float, float]] = {
 }
 """Word -> (mean number in a day, shortest and longest span in seconds)."""
 
-KINDS = (*RATES, *HAPPENINGS)
+KINDS = (*RATES, *SCHEDULED)
 LICENCE = frozenset({"licence_unreachable", "licence_revoked"})
 CERTAIN = 1 - 1e-9
 HARSH, MILD, NONE = "harsh", "mild", "none"
@@ -80,7 +80,7 @@ _SCALE = {HARSH: 1.0, MILD: 0.25, NONE: 0.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class ScheduledFault:
     """One thing that goes wrong at a time, for a while; `pick` chooses whom it strikes."""
 
     number: int
@@ -91,68 +91,70 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FaultPlan:
     """Everything that goes wrong in one run."""
 
     rates: dict[str, float] = field(default_factory=dict)
-    happenings: tuple[Happening, ...] = ()
+    scheduled: tuple[ScheduledFault, ...] = ()
 
-    def without(self, words: Iterable[str]) -> Plan:
+    def without(self, words: Iterable[str]) -> FaultPlan:
         """Return the plan less some kinds."""
         out = frozenset(words)
-        return Plan(
+        return FaultPlan(
             {word: rate for word, rate in self.rates.items() if word not in out},
-            tuple(each for each in self.happenings if each.word not in out),
+            tuple(each for each in self.scheduled if each.word not in out),
         )
 
-    def keeping(self, numbers: Iterable[int]) -> Plan:
-        """Return the plan with only these happenings; rates stay."""
+    def keeping(self, numbers: Iterable[int]) -> FaultPlan:
+        """Return the plan with only these scheduled faults; rates stay."""
         kept = frozenset(numbers)
         return replace(
-            self, happenings=tuple(each for each in self.happenings if each.number in kept)
+            self, scheduled=tuple(each for each in self.scheduled if each.number in kept)
         )
 
 
-def draw(seed: int, hours: float, *, harshness: str = HARSH) -> Plan:
+def draw(seed: int, hours: float, *, harshness: str = HARSH) -> FaultPlan:
     """Return the plan of a seed for so many virtual hours.
 
     Each kind is drawn from a stream of its own, and how harsh a kind is differs from seed to
     seed: some runs meet none of it, some three times as much.
     """
     scale = _SCALE[harshness]
-    dice = Dice(f"{seed}/faults")
-    rates = {word: rate * scale * _mood(dice.stream(word)) for word, rate in RATES.items() if scale}
+    rng = SeededRng(f"{seed}/faults")
+    rates = {
+        word: rate * scale * _intensity(rng.stream(word)) for word, rate in RATES.items() if scale
+    }
     drawn: list[tuple[float, str, float, float]] = []
-    for word, (a_day, low, high) in HAPPENINGS.items():
-        stream = dice.stream(word)
-        mean = a_day * scale * hours / 24 * _mood(stream)
+    for word, (a_day, low, high) in SCHEDULED.items():
+        stream = rng.stream(word)
+        mean = a_day * scale * hours / 24 * _intensity(stream)
         count = int(mean) + stream.chance(mean - int(mean))
         for _ in range(count):
             at = stream.between(600, max(hours * 3600, 601))
             drawn.append((at, word, stream.between(low, high), stream.random()))
-    return Plan(
+    return FaultPlan(
         rates,
         tuple(
-            Happening(number, word, at, span, pick)
+            ScheduledFault(number, word, at, span, pick)
             for number, (at, word, span, pick) in enumerate(sorted(drawn))
         ),
     )
 
 
-def _mood(dice: Dice) -> float:
+def _intensity(rng: SeededRng) -> float:
     """Return how hard a kind strikes in this seed: nothing in a fifth of the seeds."""
-    mood = dice.random()
-    return 0.0 if mood < 0.2 else 0.5 + 2.0 * (mood - 0.2)
+    intensity = rng.random()
+    return 0.0 if intensity < 0.2 else 0.5 + 2.0 * (intensity - 0.2)
 
 
-class _Lot:
+class _Countdown:
     """How much risk of one kind is still run until it strikes; risks add up as -log(1 - rate)."""
 
-    __slots__ = ("_dice", "_known", "_rate", "left", "risk")
+    __slots__ = ("_known", "_rate", "_rng", "left", "risk")
 
-    def __init__(self, rate: float, dice: Dice) -> None:
+    def __init__(self, rate: float, rng: SeededRng) -> None:
         self._rate = rate
-        self._dice = dice
+        self._rng = rng
         self._known: dict[float, float] = {}
         self.risk = self.risks(1.0)
         self.left = self.draw()
@@ -166,7 +168,7 @@ class _Lot:
 
     def draw(self) -> float:
         """Return how much risk is run until the next strike."""
-        return -math.log1p(-self._dice.random())
+        return -math.log1p(-self._rng.random())
 
 
 @dataclass(slots=True)
@@ -177,14 +179,14 @@ class Window:
     met: bool = False
 
 
-class Luck:
-    """Carries the rates out and keeps count; `stop` ends all bad luck."""
+class FaultInjector:
+    """Carries the rates out and keeps count; `stop` ends all faults."""
 
-    def __init__(self, plan: Plan, dice: Dice) -> None:
+    def __init__(self, plan: FaultPlan, rng: SeededRng) -> None:
         self.plan = plan
         self.counts: Counter[str] = Counter()
-        self._dice = dice
-        self._lots: dict[str, _Lot] = {}
+        self._rng = rng
+        self._countdowns: dict[str, _Countdown] = {}
         for word, rate in plan.rates.items():
             self.change(word, rate)
         self._windows: dict[str, list[tuple[object, Window]]] = {}
@@ -197,9 +199,9 @@ class Luck:
 
     def change(self, word: str, rate: float) -> None:
         """Let a kind strike this share from now on."""
-        self._lots.pop(word, None)
+        self._countdowns.pop(word, None)
         if rate:
-            self._lots[word] = _Lot(rate, self._dice.stream(word))
+            self._countdowns[word] = _Countdown(rate, self._rng.stream(word))
 
     def stop(self) -> None:
         """Let nothing go wrong any more."""
@@ -209,17 +211,17 @@ class Luck:
     def strikes(self, word: str, times: float = 1.0) -> bool:
         """Tell whether this call, write or event is struck, and count it.
 
-        `times` makes it likelier where bad luck teaches most.
+        `times` makes it likelier where a fault teaches most.
         """
-        lot = self._lots.get(word)
-        if lot is None or self._over:
+        countdown = self._countdowns.get(word)
+        if countdown is None or self._over:
             return False
         # Not a draw each time: one for how much risk is run until the next strike. That is the
         # same chance each time, and most calls are not struck.
-        lot.left -= lot.risk if times == 1.0 else lot.risks(times)
-        if lot.left > 0.0:
+        countdown.left -= countdown.risk if times == 1.0 else countdown.risks(times)
+        if countdown.left > 0.0:
             return False
-        lot.left = lot.draw()
+        countdown.left = countdown.draw()
         self.counts[word] += 1
         return True
 

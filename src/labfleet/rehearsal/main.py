@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from labfleet.kernel import errors, ids
-from labfleet.rehearsal import asking, faults
+from labfleet.rehearsal import faults, plan_command
 from labfleet.rehearsal.seeds import playing
 from labfleet.rehearsal.seeds.run import Options, plan_of
 from labfleet.rehearsal.seeds.shrinking import shrink
@@ -132,10 +132,12 @@ def main(argv: Sequence[str]) -> int:
     made = parser()
     given = made.parse_args(argv)
     if given.plan is not None:
-        useless = asking.ignored(given)
+        useless = plan_command.ignored(given)
         if useless:
             made.error(f"{', '.join(useless)}: a plan reads none of it; say it in the plan")
-        return asking.main(given.plan, as_json=given.json, jobs=given.jobs, csv_file=given.csv)
+        return plan_command.main(
+            given.plan, as_json=given.json, jobs=given.jobs, csv_file=given.csv
+        )
     if given.csv is not None:
         made.error("--csv goes with --plan")
     names = {"harshness": "faults"}
@@ -162,7 +164,7 @@ def _unknown(seed: int, options: Options) -> list[int]:
     if options.keep is None:
         return []
     whole = replace(options, keep=None, without=())
-    known = {each.number for each in plan_of(seed, whole).happenings}
+    known = {each.number for each in plan_of(seed, whole).scheduled}
     return sorted({*options.keep} - known - {-1})
 
 
@@ -214,8 +216,8 @@ def _shrunk(rows: list[playing.Row], options: Options) -> None:
         _tell(f"shrinking the first of {len(broken)} broken seeds; --no-shrink leaves it out")
 
     def tell(tried: int, of: int, plan: Options) -> None:
-        happenings = "all" if plan.keep is None else len(plan.keep)
-        told = f"{len(plan.without)} kinds left out, {happenings} happenings kept"
+        scheduled = "all" if plan.keep is None else len(plan.keep)
+        told = f"{len(plan.without)} kinds left out, {scheduled} happenings kept"
         if plan.harshness == faults.NONE:
             told = "no faults at all"
         _tell(f"shrinking seed {seed}: try {tried} of at most {of}, {told}")

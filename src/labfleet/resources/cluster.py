@@ -1,4 +1,4 @@
-"""Cluster and Simulation: seed 004's gate by declared costs (facts/upstream.md#gate)."""
+"""Cluster and Simulation: upstream 004's gate by declared costs (facts/upstream.md#gate)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SimulationStatus(Record, frozen=True, kw_only=True):
 
 
 class Simulation(Resource, frozen=True, kw_only=True):
-    """One run that asked for admission to a cluster (seed 004)."""
+    """One run that asked for admission to a cluster (upstream 004)."""
 
     spec: SimulationSpec
     status: SimulationStatus = SimulationStatus()

@@ -23,7 +23,7 @@ TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,96}$")]
 class PortRequest(Record, frozen=True, kw_only=True):
     """One port a lab needs.
 
-    `name` is the map key of seed 000, `<label>_<kind>`; `node` is the node's label. `inner`
+    `name` is the map key of upstream 000, `<label>_<kind>`; `node` is the node's label. `inner`
     is the port inside the node for `pat`, the line for `serial`, unused for `vnc`.
     """
 
@@ -75,7 +75,7 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
 
 
 class Definition(Resource, frozen=True, kw_only=True):
-    """A versioned lab (seed 000's LabletDefinition)."""
+    """A versioned lab (upstream 000's LabletDefinition)."""
 
     spec: DefinitionSpec
     status: DefinitionStatus = DefinitionStatus()

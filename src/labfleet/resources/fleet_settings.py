@@ -2,7 +2,7 @@
 
 Stored sparsely: a section holds only what somebody set. What holds is computed from three
 layers, the last one that says something wins: the defaults below, the environment's aliases
-(seeds 001 and 002, read by the roof), the stored object (facts/upstream.md#discovery-settings).
+(upstream 001 and 002, read by the composition root), the stored object (facts/upstream.md#discovery-settings).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AMI_NAME = re.compile(r"[A-Za-z0-9 ()\[\]./'@_*?-]{1,128}")
 
 
 class Discovery(Record, frozen=True, kw_only=True):
-    """Which instances of others become workers (seed 002, facts/upstream.md#discovery-settings).
+    """Which instances of others become workers (upstream 002, facts/upstream.md#discovery-settings).
 
     Regions are scanned for images whose name matches; owners are always passed. `template`
     names the template whose CML access imported workers get; None imports nothing. It lies in
@@ -85,7 +85,7 @@ class Monitoring(Record, frozen=True, kw_only=True):
 
 
 class Idle(Record, frozen=True, kw_only=True):
-    """When a worker counts as idle and is stopped (seed 002, facts/upstream.md#idle).
+    """When a worker counts as idle and is stopped (upstream 002, facts/upstream.md#idle).
 
     `timeout_minutes` without any sign of use; `snooze_minutes` after a start nothing is
     judged; `warn_minutes` before the stop an event says so. `soon_minutes`: a session that

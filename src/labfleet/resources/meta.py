@@ -132,7 +132,7 @@ class SecretRef(Record, frozen=True, kw_only=True):
     """Where a secret is to be read, never the secret itself.
 
     Exactly one of `env` (a variable of the server's environment) and `file` (a path on the
-    server). Resolved by the roof at the moment of use, so rotation needs no restart.
+    server). Resolved by the composition root at the moment of use, so rotation needs no restart.
     """
 
     env: str | None = None

@@ -18,7 +18,7 @@ LOSSES_KEPT = 20
 
 
 class PoolPhase(StrEnum):
-    """Where a pool stands (seed 001's nine)."""
+    """Where a pool stands (upstream 001's nine)."""
 
     PENDING = "PENDING"
     INITIALIZING = "INITIALIZING"

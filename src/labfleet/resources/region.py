@@ -48,7 +48,7 @@ class Deed(Record, frozen=True, kw_only=True):
 
 
 class Scan(Record, frozen=True, kw_only=True):
-    """What discovery did here (seed 002). `foreign` belong to another installation.
+    """What discovery did here (upstream 002). `foreign` belong to another installation.
 
     `runs` and `imported` are sums; `discovered` and `foreign` are of the last run.
     """

@@ -107,7 +107,7 @@ class PortChange(Record, frozen=True, kw_only=True):
 
 
 class InterfaceObservation(Record, frozen=True, kw_only=True):
-    """One interface as seen (seed 000)."""
+    """One interface as seen (upstream 000)."""
 
     interface_id: str
     label: str
@@ -120,7 +120,7 @@ class InterfaceObservation(Record, frozen=True, kw_only=True):
 class NodeObservation(Record, frozen=True, kw_only=True):
     """One node as seen.
 
-    From seed 000, with the operational values (facts/cml.md#seeds-corrected).
+    From upstream 000, with the operational values (facts/cml.md#seeds-corrected).
     """
 
     node_id: str
@@ -135,7 +135,7 @@ class NodeObservation(Record, frozen=True, kw_only=True):
 
 
 class ResourceObservation(Record, frozen=True, kw_only=True):
-    """What a lab really used (seed 000). Unknown is null, with the reason in `gaps`."""
+    """What a lab really used (upstream 000). Unknown is null, with the reason in `gaps`."""
 
     observed_at: datetime
     observer: str
@@ -210,7 +210,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
 
 
 class Session(Resource, frozen=True, kw_only=True):
-    """One person's use of one definition in a time slot (seeds 000, 001)."""
+    """One person's use of one definition in a time slot (upstream 000, 001)."""
 
     spec: SessionSpec
     status: SessionStatus = SessionStatus()

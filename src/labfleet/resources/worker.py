@@ -202,7 +202,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     """What was observed of a worker.
 
     `phase_since` is when the phase was entered (fleet time); deadlines count from it.
-    `summary` is seed 002's coarse word. `capacity` is the real one once seen (None before).
+    `summary` is upstream 002's coarse word. `capacity` is the real one once seen (None before).
     `attempt` counts launches; it is part of the client token. `foreign_ports` are those seen
     on the server and not allocated by us (`tcp/5041`), quarantined until they are gone.
     `console` is the end of the instance's console text, fetched once after a failed boot.
@@ -233,7 +233,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
 class Worker(Resource, frozen=True, kw_only=True):
     """One CML server, usually one EC2 instance.
 
-    From seeds 001 and 002; its phases: facts/upstream.md#worker-phases.
+    From upstream 001 and 002; its phases: facts/upstream.md#worker-phases.
     """
 
     spec: WorkerSpec = WorkerSpec()

@@ -1,7 +1,7 @@
-"""The store room: the only code that writes state. SQLite and PostgreSQL, one behaviour.
+"""The store package: the only code that writes state. SQLite and PostgreSQL, one behaviour.
 
 Read `rules` first: it decides, without any database, what a batch of commits does. `fleet_store`
 is the `Store` of both databases; `group_commit` gathers waiting commits into batches; `sqlite`
 and `postgres` load what the rules need and save what they decided. SQL lies in `sql/`. What a
-document means is none of this room's business.
+document means is none of this package's business.
 """

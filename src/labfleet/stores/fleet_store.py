@@ -24,7 +24,7 @@ from labfleet.stores.runners import Runner
 from labfleet.stores.watchers import Watchers
 
 T = TypeVar("T")
-BITE = 1000
+DELETE_BATCH = 1000
 
 
 class FleetStore:
@@ -188,7 +188,7 @@ class FleetStore:
     async def drop_series(self, workers: Sequence[str]) -> int:
         return await self._write(partial(series.drop, self._sql, tuple(workers)))
 
-    # --- keeping house -------------------------------------------------------------------
+    # --- maintenance ----------------------------------------------------------------------
 
     async def compact(self, before: datetime, *, keep: int) -> int:
         limit = await self._write(
@@ -202,9 +202,9 @@ class FleetStore:
             ("drop_replies", replies),
         ):
             while True:
-                gone = await self._write(partial(_bite, self._sql[name], bound))
+                gone = await self._write(partial(_delete_batch, self._sql[name], bound))
                 dropped += gone if name != "drop_gone" else 0
-                if gone < BITE:
+                if gone < DELETE_BATCH:
                     break
         return dropped
 
@@ -233,8 +233,8 @@ def _limit(limit: int) -> int:
     return limit
 
 
-def _bite(statement: str, bound: int, run: Run) -> int:
-    return len(run(statement, (bound, BITE)))
+def _delete_batch(statement: str, bound: int, run: Run) -> int:
+    return len(run(statement, (bound, DELETE_BATCH)))
 
 
 def _move_horizon(sql: dict[str, str], before: int, keep: int, run: Run) -> int:

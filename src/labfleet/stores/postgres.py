@@ -102,7 +102,7 @@ class PostgresDatabase:
             raise errors.Permanent("the store has no meta row", reason="StoreCorrupt")
         return _state(row[0], {name: cursor.fetchall() for name, cursor in asked.items()})
 
-    def _save(self, connection: Connection, plan: rules.Plan) -> None:
+    def _save(self, connection: Connection, plan: rules.BatchPlan) -> None:
         for name, rows in (
             ("move_head", plan.moved_heads),
             ("change_object", plan.changed),

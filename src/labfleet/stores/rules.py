@@ -1,7 +1,7 @@
 """Decides what a batch of commits does, on rows in memory; touches no database.
 
 Both stores load the rows that `needs` names, let `settle` judge the commits one after the
-other, and save its `Plan` in one transaction. A commit that fails leaves no trace in the plan,
+other, and save its `BatchPlan` in one transaction. A commit that fails leaves no trace in the plan,
 so one caller's conflict costs the others nothing.
 """
 
@@ -69,7 +69,7 @@ class State:
 
 
 @dataclass(slots=True)
-class Plan:
+class BatchPlan:
     """What to save, net of everything that cancelled out, and each commit's outcome.
 
     The tuples have the columns of the statement that saves them.
@@ -141,7 +141,7 @@ def _needs_of_write(found: Needs, write: store.Write) -> None:
             found.ledger.add(owner)
 
 
-def settle(state: State, commits: Sequence[store.Commit]) -> Plan:
+def settle(state: State, commits: Sequence[store.Commit]) -> BatchPlan:
     """Judge the commits in their order and return what to save. Changes `state`."""
     work = _Work(state)
     outcomes: list[Outcome] = []
@@ -301,10 +301,10 @@ class _Work:
         row = (write.digest, write.reply, to_micros(write.until))
         self.set(self.state.replies, write.key, row)
 
-    def plan(self, outcomes: list[Outcome]) -> Plan:
+    def plan(self, outcomes: list[Outcome]) -> BatchPlan:
         """Return what differs now from what was loaded."""
         state = self.state
-        plan = Plan(outcomes, state.revision, self.events)
+        plan = BatchPlan(outcomes, state.revision, self.events)
         for key, first in self.first_objects.items():
             row = state.objects.get(key)
             if row is first:
@@ -316,7 +316,7 @@ class _Work:
         self._plan_others(plan)
         return plan
 
-    def _plan_others(self, plan: Plan) -> None:
+    def _plan_others(self, plan: BatchPlan) -> None:
         state = self.state
         for (worker, port), before in self.first_ports.items():
             holder = state.ports[worker].get(port)
@@ -333,7 +333,7 @@ class _Work:
                 plan.replies.append((name, *kept))
 
 
-def _plan_object(plan: Plan, key: Key, first: Row | None, row: Row | None) -> None:
+def _plan_object(plan: BatchPlan, key: Key, first: Row | None, row: Row | None) -> None:
     if first is not None and row is not None and row.born == first.born:
         plan.moved_heads.append((row.revision, row.born))
         if row.labels == first.labels and row.uid == first.uid:
@@ -348,7 +348,7 @@ def _plan_object(plan: Plan, key: Key, first: Row | None, row: Row | None) -> No
     _plan_labels(plan, key, first, row)
 
 
-def _plan_labels(plan: Plan, key: Key, first: Row | None, row: Row | None) -> None:
+def _plan_labels(plan: BatchPlan, key: Key, first: Row | None, row: Row | None) -> None:
     before = NO_LABELS if first is None else first.labels
     after = NO_LABELS if row is None else row.labels
     if before == after:

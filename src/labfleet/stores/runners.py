@@ -1,6 +1,6 @@
 """How a store runs blocking work: in threads in production, in place in a rehearsal.
 
-The roof chooses; a store knows two lanes. The write lane does one work at a time in the order
+The composition root chooses; a store knows two lanes. The write lane does one work at a time in the order
 of asking; the read lane does up to `readers` at once.
 """
 

@@ -211,7 +211,7 @@ class SqliteDatabase:
             for name, *rest in execute(sql["load_replies"], _listed(needs.replies)):
                 state.replies[name] = (rest[0], rest[1], rest[2])
 
-    def _save(self, plan: rules.Plan) -> None:
+    def _save(self, plan: rules.BatchPlan) -> None:
         many, sql = self._writer.executemany, self.sql
         many(sql["save_event"], plan.events)
         for name, rows in (

@@ -21,7 +21,7 @@ from labfleet.kernel import clock, errors
 from labfleet.resources.kinds import KINDS
 from labfleet.service.core import access
 from labfleet.service.core.fleet_settings import Pause
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
 from labfleet.web import details, doors, overview, words
 
@@ -66,16 +66,16 @@ class File:
     address: str
 
 
-def build(parts: Parts, tokens: Tokens) -> App:
+def build(services: ServiceContext, tokens: Tokens) -> App:
     """Return the application; `doors.credentials` goes with it to `api.application.build`."""
-    return Pages(parts, tokens)
+    return Pages(services, tokens)
 
 
 class Pages:
     """All pages of an installation."""
 
-    def __init__(self, parts: Parts, tokens: Tokens) -> None:
-        self._parts = parts
+    def __init__(self, services: ServiceContext, tokens: Tokens) -> None:
+        self._services = services
         self._tokens = tokens
         self._files = _files()
         self._jinja = jinja2.Environment(
@@ -133,7 +133,7 @@ class Pages:
         if path == "/logout":
             return self._page(scope, "logout.html", 200, caller=caller)
         if path == "/":
-            found = await overview.overview(self._parts, caller)
+            found = await overview.overview(self._services, caller)
             return self._page(scope, "overview.html", 200, caller=caller, page=found)
         return await self._object(scope, caller, path)
 
@@ -146,7 +146,7 @@ class Pages:
             return _redirect(f"/#{plural}")
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         namespace = query.get("namespace", ["default"])[-1]
-        found = await details.detail(self._parts, caller, row, name, namespace)
+        found = await details.detail(self._services, caller, row, name, namespace)
         return self._page(scope, "detail.html", 200, caller=caller, page=found)
 
     async def _caller(self, scope: Scope) -> Caller | None:
@@ -220,8 +220,8 @@ class Pages:
             may=lambda action, kind: principal is not None and access.may(principal, action, kind),
             theme=doors.theme(scope),
             base=f"{scope.get('scheme', 'http')}://{doors.header(scope, b'host')}",
-            now=clock.format_instant(self._parts.clock.now()),
-            rate=self._parts.clock.rate,
+            now=clock.format_instant(self._services.clock.now()),
+            rate=self._services.clock.rate,
             pauses=self._pauses(caller),
             **values,
         )
@@ -231,7 +231,7 @@ class Pages:
         """Return what is paused, for those who may know of it."""
         if caller is None or not access.may(caller.principal, "read", "Settings"):
             return ()
-        return self._parts.settings.pauses()
+        return self._services.settings.pauses()
 
 
 def _redirect(where: str, cookie: tuple[bytes, bytes] | None = None) -> Answer:

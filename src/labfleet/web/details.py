@@ -19,12 +19,12 @@ from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import explain, listing
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
 from labfleet.web import overview, values, words
-from labfleet.web.overview import Happening, Table
+from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.values import Cell
 
 
@@ -52,20 +52,22 @@ class Detail:
     verdicts: tuple[tuple[Verdict, str], ...]
     ports: tuple[Port, ...]
     sessions: Table | None
-    events: tuple[Happening, ...]
+    events: tuple[RecentEvent, ...]
     times: Mapping[str, Cell]
 
 
-async def detail(parts: Parts, caller: Caller, row: Kind, name: str, namespace: str) -> Detail:
+async def detail(
+    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str
+) -> Detail:
     """Return an object's page; Gone when nothing is known of it, Denied when it is not for you."""
-    now = parts.clock.now()
+    now = services.clock.now()
     try:
-        found = await explain.explain(parts, caller, row, name, namespace)
-        obj: Resource | None = await lookup.found(parts, caller, row.type, name, namespace)
+        found = await explain.explain(services, caller, row, name, namespace)
+        obj: Resource | None = await lookup.found(services, caller, row.type, name, namespace)
     except errors.Gone:
         found, obj = None, None
     real = name if obj is None else obj.name
-    past = await _past(parts, caller, row, real, namespace, gone=obj is None)
+    past = await _past(services, caller, row, real, namespace, gone=obj is None)
     decision = None if found is None else found.decision
     deadline = None if found is None else found.next_deadline
     return Detail(
@@ -77,14 +79,14 @@ async def detail(parts: Parts, caller: Caller, row: Kind, name: str, namespace: 
         state=_state(row, found),
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
-        facts=() if obj is None else _facts(parts, row, obj),
+        facts=() if obj is None else _facts(services, row, obj),
         verdicts=tuple(
             (each, wording.short(each.shortages))
             for each in (() if decision is None else decision.candidates)
         ),
         ports=_ports(obj),
-        sessions=_sessions(parts, caller, obj),
-        events=tuple(overview.happenings(past, caller, now)),
+        sessions=_sessions(services, caller, obj),
+        events=tuple(overview.recent_events(past, caller, now)),
         times={} if found is None else {
             each.type: values.instant(each.last_transition_time, now) for each in found.conditions
         },
@@ -92,10 +94,10 @@ async def detail(parts: Parts, caller: Caller, row: Kind, name: str, namespace: 
 
 
 async def _past(
-    parts: Parts, caller: Caller, row: Kind, name: str, namespace: str, *, gone: bool
+    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str, *, gone: bool
 ) -> tuple[stores.Event, ...]:
     try:
-        return await objects.events(parts, caller, row, name, namespace, limit=words.EVENTS)
+        return await objects.events(services, caller, row, name, namespace, limit=words.EVENTS)
     except errors.Gone:
         if gone:
             raise
@@ -108,9 +110,9 @@ def _state(row: Kind, found: Explanation | None) -> Cell | None:
     return None if found.phase is None else values.state(row.name, found.phase)
 
 
-def _facts(parts: Parts, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ...]:
+def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ...]:
     """Return the columns of the tables, and those that the CLI shows in wide output."""
-    now, held = parts.clock.now(), overview.uses(parts, row.name)
+    now, held = services.clock.now(), overview.uses(services, row.name)
     section = words.BY_KIND.get(row.name)
     shown = [] if section is None else [
         column for column in section.columns
@@ -185,16 +187,16 @@ def _seen(given: PortAllocation, seen: dict[str, int] | None) -> str:
     return "as given" if number == given.number else f"{number}, which was not given"
 
 
-def _sessions(parts: Parts, caller: Caller, obj: Resource | None) -> Table | None:
+def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) -> Table | None:
     """Return the live sessions of a worker."""
     if not isinstance(obj, Worker):
         return None
     here = [
         each
-        for each in overview.seen(parts, caller, "Session")
+        for each in overview.seen(services, caller, "Session")
         if isinstance(each, Session)
         and each.status.worker == obj.name
         and each.metadata.namespace == obj.metadata.namespace
         and each.status.phase not in TERMINAL
     ]
-    return overview.table(words.BY_KIND["Session"], here, parts.clock.now(), {})
+    return overview.table(words.BY_KIND["Session"], here, services.clock.now(), {})

@@ -17,7 +17,7 @@ from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
 from labfleet.web.words import Section
@@ -49,7 +49,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class RecentEvent:
     """One line of the list of events."""
 
     key: str
@@ -68,31 +68,31 @@ class Overview:
     """Everything on the page."""
 
     tables: tuple[Table, ...]
-    events: tuple[Happening, ...]
+    events: tuple[RecentEvent, ...]
     at: stores.Cursor
 
 
-async def overview(parts: Parts, caller: Caller) -> Overview:
+async def overview(services: ServiceContext, caller: Caller) -> Overview:
     """Return the page's data at a revision that has all earlier writes."""
-    await parts.fresh()
-    at = parts.cache.cursor
+    await services.fresh()
+    at = services.cache.cursor
     assert at is not None  # noqa: S101 - fresh() returns after the first list
-    now = parts.clock.now()
+    now = services.clock.now()
     tables = tuple(
-        table(section, seen(parts, caller, section.kind), now, uses(parts, section.kind))
+        table(section, seen(services, caller, section.kind), now, uses(services, section.kind))
         for section in words.SECTIONS
         if access.may(caller.principal, "read", section.kind)
     )
-    return Overview(tables, await events(parts, caller, now), at)
+    return Overview(tables, await events(services, caller, now), at)
 
 
-def seen(parts: Parts, caller: Caller, kind: str) -> list[Resource]:
+def seen(services: ServiceContext, caller: Caller, kind: str) -> list[Resource]:
     """Return the objects of a kind that the caller may see."""
-    rows: tuple[Resource, ...] = parts.cache.all(kinds.KINDS[kind].type)
+    rows: tuple[Resource, ...] = services.cache.all(kinds.KINDS[kind].type)
     return [obj for obj in rows if access.sees(caller.principal, obj)]
 
 
-def uses(parts: Parts, kind: str) -> dict[str, Use]:
+def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
     """Return what is held of each worker or cluster."""
     if kind == Worker.__name__:
         return values.uses_of(
@@ -100,7 +100,7 @@ def uses(parts: Parts, kind: str) -> dict[str, Use]:
                 f"{each.namespace}/{each.status.worker or ''}",
                 None if each.status.reservation is None else each.status.reservation.amounts,
             )
-            for each in parts.cache.all(Session)
+            for each in services.cache.all(Session)
             if each.status.phase not in TERMINAL
         )
     if kind == Cluster.__name__:
@@ -109,7 +109,7 @@ def uses(parts: Parts, kind: str) -> dict[str, Use]:
                 refs.cluster_of(each).key.path,
                 None if each.status.reservation is None else each.status.reservation.amounts,
             )
-            for each in parts.cache.all(Simulation)
+            for each in services.cache.all(Simulation)
             if each.status.phase is SimulationPhase.APPROVED
         )
     return {}
@@ -159,21 +159,25 @@ def phase_of(obj: Resource) -> str | None:
     return None if phase is None else str(phase)
 
 
-async def events(parts: Parts, caller: Caller, now: datetime) -> tuple[Happening, ...]:
+async def events(
+    services: ServiceContext, caller: Caller, now: datetime
+) -> tuple[RecentEvent, ...]:
     """Return the newest events that the caller may see, of the log's last page."""
-    head = await parts.objects.store.head()
+    head = await services.objects.store.head()
     behind = stores.Cursor(head.epoch, max(0, head.revision - stores.PAGE_LIMIT))
     try:
-        page = await parts.objects.store.events(behind)
+        page = await services.objects.store.events(behind)
     except errors.TooOld:
         return ()
     followed = (event for event in reversed(page.events) if event.key.kind in words.FOLLOWED)
-    return tuple(happenings(followed, caller, now))
+    return tuple(recent_events(followed, caller, now))
 
 
-def happenings(found: Iterable[stores.Event], caller: Caller, now: datetime) -> list[Happening]:
+def recent_events(
+    found: Iterable[stores.Event], caller: Caller, now: datetime
+) -> list[RecentEvent]:
     """Return at most `words.EVENTS` lines, in the order given."""
-    lines: list[Happening] = []
+    lines: list[RecentEvent] = []
     for event in found:
         if len(lines) >= words.EVENTS:
             break
@@ -185,15 +189,15 @@ def happenings(found: Iterable[stores.Event], caller: Caller, now: datetime) -> 
             # A form that another version wrote; the row is theirs to show.
             continue
         if access.sees(caller.principal, obj):
-            lines.append(happening(event, obj, now))
+            lines.append(recent_event(event, obj, now))
     return lines
 
 
-def happening(event: stores.Event, obj: Resource, now: datetime) -> Happening:
+def recent_event(event: stores.Event, obj: Resource, now: datetime) -> RecentEvent:
     """Return the line of one event."""
     phase = phase_of(obj)
     plural = kinds.KINDS[obj.kind].plural
-    return Happening(
+    return RecentEvent(
         key=str(event.revision),
         at=values.instant(event.at, now),
         what=words.CHANGES[event.type],

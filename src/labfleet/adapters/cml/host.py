@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 from urllib.parse import quote
 
-from labfleet.adapters.cml import activity, lanes, licensing, parsing, telemetry, waiting
+from labfleet.adapters.cml import (
+    activity,
+    concurrency_limits,
+    licensing,
+    parsing,
+    telemetry,
+    waiting,
+)
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml.client import Call, Client
 from labfleet.adapters.cml.observation import NODES_QUERY, Look
@@ -42,7 +49,9 @@ class CmlHost:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._lanes = lanes.Lanes(patience=client.limits.write.total)
+        self._limits_by_key = concurrency_limits.ConcurrencyLimits(
+            patience=client.limits.write.total
+        )
 
     def __repr__(self) -> str:
         """Name the worker and nothing secret."""
@@ -99,17 +108,17 @@ class CmlHost:
 
     async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
         """Do the steps that are not done yet; poll, and call again for the expansion."""
-        async with self._lanes.turn("licensing"):
+        async with self._limits_by_key.turn("licensing"):
             await licensing.register(self._client, product, token, expansion_nodes=expansion_nodes)
 
     async def renew_licence(self) -> None:
         """Renew authorization and registration; Conflict Later, or Invalid in CML's words."""
-        async with self._lanes.turn("licensing"):
+        async with self._limits_by_key.turn("licensing"):
             await licensing.renew(self._client)
 
     async def deregister(self) -> Literal["done", "not_registered", "cloud_not_told"]:
         """Give the licence back; Conflict NodesRunning or Later."""
-        async with self._lanes.turn("licensing"):
+        async with self._limits_by_key.turn("licensing"):
             return await licensing.deregister(self._client)
 
     async def set_telemetry(self, *, enabled: bool) -> None:
@@ -130,7 +139,9 @@ class CmlHost:
         found = parsing.ids(await self._client.get("labs?show_all=true"), what="labs")
         if len(found) > self._client.limits.labs:
             raise errors.Protocol(f"{self._client.worker}: {len(found)} labs are too many")
-        results = await lanes.each(found, self.lab, width=self._client.limits.connections)
+        results = await concurrency_limits.each(
+            found, self.lab, width=self._client.limits.connections
+        )
         kept = []
         for lab_id in found:
             result = results[lab_id]
@@ -195,7 +206,7 @@ class CmlHost:
     async def set_tags(self, lab_id: str, node_id: str, tags: Sequence[str]) -> None:
         """Replace a node's tags."""
         path = f"labs/{_part(lab_id)}/nodes/{_part(node_id)}"
-        async with self._lanes.turn(lab_id):
+        async with self._limits_by_key.turn(lab_id):
             await self._client.change("PATCH", path, {"tags": list(tags)})
 
     async def wipe(self, lab_id: str) -> None:
@@ -219,7 +230,7 @@ class CmlHost:
 
     async def _change(self, method: str, lab_id: str, verb: str) -> Reply:
         path = f"labs/{_part(lab_id)}{verb}"
-        async with self._lanes.turn(lab_id):
+        async with self._limits_by_key.turn(lab_id):
             return await self._client.change(method, path)
 
     async def _teardown(self, method: str, lab_id: str, verb: str) -> None:

@@ -27,7 +27,7 @@ class Kept:
 
 
 class CmlHosts:
-    """LabHosts over any transport; the roof passes `http_transport.connect`."""
+    """LabHosts over any transport; the composition root passes `http_transport.connect`."""
 
     def __init__(self, connect: Connect, limits: Limits | None = None) -> None:
         self._connect = connect

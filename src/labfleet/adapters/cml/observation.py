@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from labfleet.adapters.cml import lanes, parsing
+from labfleet.adapters.cml import concurrency_limits, parsing
 from labfleet.adapters.cml.client import Client
 from labfleet.interfaces.lab_host import InterfaceState, LabObservation, NodeState
 from labfleet.kernel import errors
@@ -108,7 +108,7 @@ class Look:
         limit = self._client.limits.observe_nodes
         if running[limit:]:
             self._gaps.append(f"live interfaces: not asked for {names(running[limit:])}")
-        results = await lanes.each(
+        results = await concurrency_limits.each(
             [node.id for node in running[:limit]],
             self._read_node,
             width=self._client.limits.connections,

@@ -1,4 +1,4 @@
-"""Reads system_stats and system_health tolerantly into the typed records (seed 003).
+"""Reads system_stats and system_health tolerantly into the typed records (upstream 003).
 
 Pure. What the server does not tell is null and named in `gaps` with the reason; nothing here
 raises, because half an answer is worth more than none.

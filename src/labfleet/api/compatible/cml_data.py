@@ -1,6 +1,6 @@
-"""A worker's newest numbers under seed 003's names.
+"""A worker's newest numbers under upstream 003's names.
 
-`docs/reference/seed-003-map.md` shows both side by side.
+`docs/reference/upstream-003.md` shows both side by side.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter
 
-from labfleet.api.core.endpoints import Ask, Shape, caller, endpoint, reply
+from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, reply
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources.telemetry import ComputeStats, Licensing, Room, Sample
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.reads import telemetry
 
 Id = Annotated[str, PathParameter(description="Name or uid.")]
@@ -24,7 +24,7 @@ KIB_PER_MIB = 1024
 
 
 class CmlData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Seed 003's dictionaries. Bytes, percent 0-100; `allocated_memory` in KiB as CML sends it."""
+    """Upstream 003's dictionaries. Bytes, percent 0-100; `allocated_memory` in KiB as CML sends it."""
 
     worker_id: str
     collected_at: datetime | None = None
@@ -40,21 +40,21 @@ class CmlData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: str = ""
 
 
-def routes(parts: Parts) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return the route."""
 
     async def data(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        return reply(payload(await telemetry.newest(parts, caller(request), id_, namespace)))
+        return reply(payload(await telemetry.newest(services, caller(request), id_, namespace)))
 
     return [
         endpoint("GET", "/api/internal/workers/{id_:str}/cml-data", data, name="internalCmlData",
-                 tag="seeds", summary="The same under seed 003's names",
-                 shape=Shape(reply=CmlData)),
+                 tag="seeds", summary="The same under upstream 003's names",
+                 shape=RouteDoc(reply=CmlData)),
     ]  # fmt: skip
 
 
 def payload(reading: telemetry.Reading) -> CmlData:
-    """Return seed 003's payload of a reading; a part that failed is null."""
+    """Return upstream 003's payload of a reading; a part that failed is null."""
     sample = reading.sample
     if sample is None:
         return CmlData(worker_id=reading.worker, reason=reading.reason)

@@ -1,4 +1,4 @@
-"""Idle detection under the seeds' names: switch, status, recent use, and the internal check.
+"""Idle detection under the compatible names: switch, status, recent use, and the internal check.
 
 Bodies are in snake_case; `{id}` is a worker's name or uid.
 """
@@ -12,11 +12,11 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter
 
-from labfleet.api.compatible.seed_routes import SeedRecord
-from labfleet.api.core.endpoints import Ask, Shape, caller, endpoint, record, reply
+from labfleet.api.compatible.compat_routes import SeedRecord
+from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, record, reply
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources.worker import Worker
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.reads import idle
 from labfleet.service.verbs import idle_checks
 
@@ -31,7 +31,7 @@ class ToggleReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class IdleReply(SeedRecord, frozen=True, kw_only=True):
-    """Seed 002's idle status of a worker; `kept_by` and `reason` say why it is not stopped."""
+    """Upstream 002's idle status of a worker; `kept_by` and `reason` say why it is not stopped."""
 
     worker_id: str
     is_idle: bool
@@ -92,44 +92,44 @@ class DetectReply(SeedRecord, frozen=True, kw_only=True):
     error: str | None
 
 
-def routes(parts: Parts) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return the routes."""
-    return [*_of_workers(parts), _detect(parts)]
+    return [*_of_workers(services), _detect(services)]
 
 
-def _of_workers(parts: Parts) -> list[HTTPRouteHandler]:
+def _of_workers(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def enable(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
         who = caller(request)
-        return _toggled(await idle_checks.switch(parts, who, id_, namespace, enabled=True))
+        return _toggled(await idle_checks.switch(services, who, id_, namespace, enabled=True))
 
     async def disable(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
         who = caller(request)
-        return _toggled(await idle_checks.switch(parts, who, id_, namespace, enabled=False))
+        return _toggled(await idle_checks.switch(services, who, id_, namespace, enabled=False))
 
     async def status(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        return reply(_idle_reply(await idle.read(parts, caller(request), id_, namespace)))
+        return reply(_idle_reply(await idle.read(services, caller(request), id_, namespace)))
 
     async def activity(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        return reply(_activity_reply(await idle.read(parts, caller(request), id_, namespace)))
+        return reply(_activity_reply(await idle.read(services, caller(request), id_, namespace)))
 
     at = "/api/workers/{id_:str}"
     return [
         endpoint("POST", f"{at}/idle-detection/enable", enable, name="enableIdleDetection",
-                 tag="seeds", summary="Switch idle detection on", shape=Shape(reply=ToggleReply)),
+                 tag="seeds", summary="Switch idle detection on", shape=RouteDoc(reply=ToggleReply)),
         endpoint("POST", f"{at}/idle-detection/disable", disable, name="disableIdleDetection",
-                 tag="seeds", summary="Switch idle detection off", shape=Shape(reply=ToggleReply)),
+                 tag="seeds", summary="Switch idle detection off", shape=RouteDoc(reply=ToggleReply)),
         endpoint("GET", f"{at}/idle-status", status, name="workerIdleStatus", tag="seeds",
-                 summary="Is the worker idle", shape=Shape(reply=IdleReply)),
+                 summary="Is the worker idle", shape=RouteDoc(reply=IdleReply)),
         endpoint("GET", f"{at}/activity", activity, name="workerActivity", tag="seeds",
-                 summary="What was done lately on it", shape=Shape(reply=ActivityReply)),
+                 summary="What was done lately on it", shape=RouteDoc(reply=ActivityReply)),
     ]  # fmt: skip
 
 
-def _detect(parts: Parts) -> HTTPRouteHandler:
+def _detect(services: ServiceContext) -> HTTPRouteHandler:
     async def detect(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
         sent = await record(request, DetectBody)
         found = await idle_checks.detect(
-            parts,
+            services,
             caller(request),
             id_,
             namespace,
@@ -160,7 +160,7 @@ def _detect(parts: Parts) -> HTTPRouteHandler:
         name="internalDetectIdle",
         tag="seeds",
         summary="Take events of use over and judge",
-        shape=Shape(body=DetectBody, reply=DetectReply),
+        shape=RouteDoc(body=DetectBody, reply=DetectReply),
     )
 
 

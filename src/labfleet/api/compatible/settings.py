@@ -1,4 +1,4 @@
-"""Settings as routes under the names that seed 002 gives them: whole sections in snake_case.
+"""Settings as routes under the names that upstream 002 gives them: whole sections in snake_case.
 
 Thin: each calls the verb; reading settings needs the right to read them, which users lack.
 """
@@ -13,23 +13,32 @@ import msgspec
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
-from labfleet.api.core.endpoints import JSON, MERGE_PATCH, Ask, Shape, body, caller, endpoint, reply
+from labfleet.api.core.endpoints import (
+    JSON,
+    MERGE_PATCH,
+    Ask,
+    RouteDoc,
+    body,
+    caller,
+    endpoint,
+    reply,
+)
 from labfleet.resources.fleet_settings import SECTIONS
 from labfleet.service.core import access, intake
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.verbs import settings_verbs
 
-# The seeds' name of a section, where it is another than ours.
+# The compatible name of a section, where it is another than ours.
 _SEED_NAMES = {"idle": "idle_detection"}
 _OUR_NAMES = {theirs: ours for ours, theirs in _SEED_NAMES.items()}
 
 
-def routes(parts: Parts) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return the routes."""
 
     async def get(request: Ask) -> Response[bytes]:
-        await _reader(parts, request)
-        return reply({_SEED_NAMES.get(name, name): _shown(parts, name) for name in SECTIONS})
+        await _reader(services, request)
+        return reply({_SEED_NAMES.get(name, name): _shown(services, name) for name in SECTIONS})
 
     async def put(request: Ask) -> Response[bytes]:
         sent = await body(request)
@@ -42,53 +51,53 @@ def routes(parts: Parts) -> list[HTTPRouteHandler]:
             if ours == "automation":
                 continue  # read, and changed by pause and resume only
             sections[ours] = _camel(ours, fields, name)
-        await settings_verbs.replace_sections(parts, caller(request), sections)
-        return await _after(parts, request, get)
+        await settings_verbs.replace_sections(services, caller(request), sections)
+        return await _after(services, request, get)
 
     async def discovery(request: Ask) -> Response[bytes]:
-        await _reader(parts, request)
-        return reply(_shown(parts, "discovery"))
+        await _reader(services, request)
+        return reply(_shown(services, "discovery"))
 
     async def patch_discovery(request: Ask) -> Response[bytes]:
         fields = _camel("discovery", await body(request, MERGE_PATCH, JSON), "discovery")
         values = {f"discovery.{key}": value for key, value in fields.items()}
-        await settings_verbs.change(parts, caller(request), values)
-        return await _after(parts, request, discovery)
+        await settings_verbs.change(services, caller(request), values)
+        return await _after(services, request, discovery)
 
-    whole = Shape(body=dict[str, Any], reply=dict[str, Any])
-    part = Shape(body=dict[str, Any], body_type=MERGE_PATCH, reply=dict[str, Any])
+    whole = RouteDoc(body=dict[str, Any], reply=dict[str, Any])
+    part = RouteDoc(body=dict[str, Any], body_type=MERGE_PATCH, reply=dict[str, Any])
     path = "/api/settings"
     return [
         endpoint("GET", path, get, name="seedSettings", tag="seeds",
-                 summary="All settings as they hold", shape=Shape(reply=dict[str, Any])),
+                 summary="All settings as they hold", shape=RouteDoc(reply=dict[str, Any])),
         endpoint("PUT", path, put, name="seedPutSettings", tag="seeds",
                  summary="Replace the sections that are named", shape=whole),
         endpoint("GET", f"{path}/discovery", discovery, name="seedDiscovery", tag="seeds",
-                 summary="What is discovered", shape=Shape(reply=dict[str, Any])),
+                 summary="What is discovered", shape=RouteDoc(reply=dict[str, Any])),
         endpoint("PATCH", f"{path}/discovery", patch_discovery, name="seedPatchDiscovery",
                  tag="seeds", summary="Change what is discovered", shape=part),
         endpoint("GET", "/api/internal/settings/discovery", discovery, name="internalDiscovery",
                  tag="seeds", summary="What is discovered, for controllers",
-                 shape=Shape(reply=dict[str, Any])),
+                 shape=RouteDoc(reply=dict[str, Any])),
     ]  # fmt: skip
 
 
-async def _reader(parts: Parts, request: Ask) -> None:
+async def _reader(services: ServiceContext, request: Ask) -> None:
     """Ask for the right to read settings, and for a cache that has every earlier write."""
     access.demand(caller(request).principal, "read", "Settings")
-    await parts.fresh()
+    await services.fresh()
 
 
-async def _after(parts: Parts, request: Ask, show: Any) -> Response[bytes]:
+async def _after(services: ServiceContext, request: Ask, show: Any) -> Response[bytes]:
     """Return what holds after a write."""
-    await parts.fresh()
+    await services.fresh()
     answer: Response[bytes] = await show(request)
     return answer
 
 
-def _shown(parts: Parts, section: str) -> dict[str, Any]:
+def _shown(services: ServiceContext, section: str) -> dict[str, Any]:
     """Return a section as it holds, in snake_case."""
-    found: dict[str, Any] = msgspec.to_builtins(getattr(parts.settings.now(), section))
+    found: dict[str, Any] = msgspec.to_builtins(getattr(services.settings.now(), section))
     return {_snake(key): value for key, value in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""GET /status-stream, as seed 004's dashboard reads it: unnamed events {type, data}.
+"""GET /status-stream, as upstream 004's dashboard reads it: unnamed events {type, data}.
 
 A complete state on connect and after each change, at most four times a second, made from the
 cache. Nothing queues: a denied run asks again, so QueueUpdated is
@@ -20,24 +20,24 @@ from labfleet.kernel import errors
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 
 PACE_SECONDS = 0.25
 FINISHED = 10
 
 
 class StatusStream:
-    """All clients of the seed's dashboard."""
+    """All clients of the compatible dashboard."""
 
-    def __init__(self, parts: Parts, events: Events) -> None:
-        self._parts = parts
+    def __init__(self, services: ServiceContext, events: Events) -> None:
+        self._services = services
         self._events = events
         self._open = 0
 
     async def serve(self, principal: Principal, receive: Receive, send: Send, again: Again) -> None:
         """Serve one client until it goes, the server ends or its token does."""
         access.demand(principal, "read", "Simulation")
-        if self._parts.cache.cursor is None:
+        if self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
         if self._open >= 200:
             message = "too many status streams are open here"
@@ -61,7 +61,7 @@ class StatusStream:
         last: list[bytes] = []
         while not gone.is_set() and not self._events.closing:
             moved.clear()
-            frames = state_frames(self._parts)
+            frames = state_frames(self._services)
             changed = [frame for frame in frames if frame not in last]
             last = frames
             if not await _sent(send, b"".join(changed) or b": heartbeat\n\n"):
@@ -80,9 +80,9 @@ class StatusStream:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def state_frames(parts: Parts) -> list[bytes]:
-    """Return the whole state as the seed's events."""
-    known = parts.cache.all(Simulation)
+def state_frames(services: ServiceContext) -> list[bytes]:
+    """Return the whole state as the compatible events."""
+    known = services.cache.all(Simulation)
     active = [each for each in known if each.status.phase is SimulationPhase.APPROVED]
     ended = [
         each
@@ -90,7 +90,7 @@ def state_frames(parts: Parts) -> list[bytes]:
         if each.status.phase in {SimulationPhase.COMPLETED, SimulationPhase.EXPIRED}
     ]
     ended.sort(key=_end, reverse=True)
-    clusters = [_cluster(each, active) for each in parts.cache.all(Cluster)]
+    clusters = [_cluster(each, active) for each in services.cache.all(Cluster)]
     return [
         _frame("QueueUpdated", []),
         _frame("ActiveUpdated", [_simulation(each) for each in active]),

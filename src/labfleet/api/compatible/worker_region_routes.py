@@ -1,4 +1,4 @@
-"""The seeds' routes of a region's workers: list, make, adopt, read, tag, drain, start, stop."""
+"""The compatible routes of a region's workers: list, make, adopt, read, tag, drain, start, stop."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter
 
-from labfleet.api.compatible.seed_routes import Id
-from labfleet.api.compatible.worker_seed_bodies import (
+from labfleet.api.compatible.compat_routes import Id
+from labfleet.api.compatible.compat_worker_bodies import (
     CapacityReply,
     CreateBody,
     ImportBody,
@@ -17,17 +17,17 @@ from labfleet.api.compatible.worker_seed_bodies import (
     TagsBody,
     WhyBody,
 )
-from labfleet.api.compatible.worker_seed_routes import (
+from labfleet.api.compatible.compat_worker_routes import (
     capacity_reply,
     optional_body,
     post,
     status_reply,
 )
-from labfleet.api.core.endpoints import Ask, Shape, caller, endpoint, record, reply
+from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, record, reply
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.worker import Worker
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.verbs import adoption, objects, worker_reports
 from labfleet.service.verbs import lifecycle as verbs
 
@@ -35,34 +35,34 @@ RegionName = Annotated[str, PathParameter(description="An AWS region.")]
 IN_REGION = "/api/workers/region/{region:str}/workers/{id_:str}"
 
 
-def routes(parts: Parts) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return all of them."""
     return [
-        *_region(parts),
-        *_region_instance(parts),
-        *_one(parts),
-        *_one_state(parts),
-        *_one_orders(parts),
-        *_one_desired(parts),
+        *_region(services),
+        *_region_instance(services),
+        *_one(services),
+        *_one_state(services),
+        *_one_orders(services),
+        *_one_desired(services),
     ]
 
 
-def _region(parts: Parts) -> list[HTTPRouteHandler]:
+def _region(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def list_(request: Ask, region: RegionName) -> Response[bytes]:
-        await parts.fresh()
-        return reply(worker_reports.of_region(parts, caller(request), region))
+        await services.fresh()
+        return reply(worker_reports.of_region(services, caller(request), region))
 
     async def create(request: Ask, region: RegionName) -> Response[bytes]:
         sent = await record(request, CreateBody)
-        await worker_reports.in_region(parts, sent.template, DEFAULT_NAMESPACE, region)
+        await worker_reports.in_region(services, sent.template, DEFAULT_NAMESPACE, region)
         made = {"metadata": {"name": sent.name}, "spec": {"template": sent.template}}
-        worker = await objects.create(parts, caller(request), KINDS["Worker"], made)
+        worker = await objects.create(services, caller(request), KINDS["Worker"], made)
         return reply(worker, status=201)
 
     async def import_(request: Ask, region: RegionName) -> Response[bytes]:
         sent = await record(request, ImportBody)
         worker = await adoption.adopt_instance(
-            parts,
+            services,
             caller(request),
             sent.instance_id,
             region=region,
@@ -81,14 +81,14 @@ def _region(parts: Parts) -> list[HTTPRouteHandler]:
             name="regionWorkers",
             tag="seeds",
             summary="Workers of a region",
-            shape=Shape(reply=list[Worker]),
+            shape=RouteDoc(reply=list[Worker]),
         ),
         post(
             path,
             create,
             "regionCreateWorker",
             "Make a worker",
-            Shape(body=CreateBody, reply=Worker),
+            RouteDoc(body=CreateBody, reply=Worker),
             status=201,
         ),
         post(
@@ -96,16 +96,16 @@ def _region(parts: Parts) -> list[HTTPRouteHandler]:
             import_,
             "regionImportWorker",
             "Adopt an instance by its id",
-            Shape(body=ImportBody, reply=Worker),
+            RouteDoc(body=ImportBody, reply=Worker),
             status=201,
         ),
     ]
 
 
-def _region_instance(parts: Parts) -> list[HTTPRouteHandler]:
+def _region_instance(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def by_instance(request: Ask, region: RegionName, instance_id: Id) -> Response[bytes]:
-        await parts.fresh()
-        return reply(worker_reports.instance(parts, caller(request), region, instance_id))
+        await services.fresh()
+        return reply(worker_reports.instance(services, caller(request), region, instance_id))
 
     return [
         endpoint(
@@ -115,18 +115,18 @@ def _region_instance(parts: Parts) -> list[HTTPRouteHandler]:
             name="regionInstance",
             tag="seeds",
             summary="The worker of an instance",
-            shape=Shape(reply=Worker),
+            shape=RouteDoc(reply=Worker),
         ),
     ]
 
 
-def _one(parts: Parts) -> list[HTTPRouteHandler]:
+def _one(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def get(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        return reply(await _there(parts, request, region, id_))
+        return reply(await _there(services, request, region, id_))
 
     async def delete(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        name, space = _named(await _there(parts, request, region, id_))
-        return reply(await objects.delete(parts, caller(request), KINDS["Worker"], name, space))
+        name, space = _named(await _there(services, request, region, id_))
+        return reply(await objects.delete(services, caller(request), KINDS["Worker"], name, space))
 
     return [
         endpoint(
@@ -136,7 +136,7 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
             name="regionWorker",
             tag="seeds",
             summary="Read a worker",
-            shape=Shape(reply=Worker),
+            shape=RouteDoc(reply=Worker),
         ),
         endpoint(
             "DELETE",
@@ -145,18 +145,18 @@ def _one(parts: Parts) -> list[HTTPRouteHandler]:
             name="regionDeleteWorker",
             tag="seeds",
             summary="Delete a worker",
-            shape=Shape(reply=Worker),
+            shape=RouteDoc(reply=Worker),
         ),
     ]
 
 
-def _one_state(parts: Parts) -> list[HTTPRouteHandler]:
+def _one_state(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def status(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        return reply(status_reply(await _there(parts, request, region, id_)))
+        return reply(status_reply(await _there(services, request, region, id_)))
 
     async def resources(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        await parts.fresh()
-        return reply(capacity_reply(parts, await _there(parts, request, region, id_)))
+        await services.fresh()
+        return reply(capacity_reply(services, await _there(services, request, region, id_)))
 
     return [
         endpoint(
@@ -166,7 +166,7 @@ def _one_state(parts: Parts) -> list[HTTPRouteHandler]:
             name="regionWorkerStatus",
             tag="seeds",
             summary="A worker's state",
-            shape=Shape(reply=StatusReply),
+            shape=RouteDoc(reply=StatusReply),
         ),
         endpoint(
             "GET",
@@ -175,7 +175,7 @@ def _one_state(parts: Parts) -> list[HTTPRouteHandler]:
             name="regionWorkerResources",
             tag="seeds",
             summary="What a worker has",
-            shape=Shape(reply=CapacityReply),
+            shape=RouteDoc(reply=CapacityReply),
         ),
         endpoint(
             "POST",
@@ -184,31 +184,31 @@ def _one_state(parts: Parts) -> list[HTTPRouteHandler]:
             name="regionRefreshWorker",
             tag="seeds",
             summary="A worker's state as last seen",
-            shape=Shape(reply=StatusReply),
+            shape=RouteDoc(reply=StatusReply),
         ),
     ]
 
 
-def _one_orders(parts: Parts) -> list[HTTPRouteHandler]:
+def _one_orders(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def tag(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         sent = await record(request, TagsBody)
-        worker = await _there(parts, request, region, id_)
+        worker = await _there(services, request, region, id_)
         change = {"spec": {"tags": sent.tags}}
         who, row, (name, space) = caller(request), KINDS["Worker"], _named(worker)
-        return reply(await objects.patch(parts, who, row, name, change, namespace=space))
+        return reply(await objects.patch(services, who, row, name, change, namespace=space))
 
     async def drain(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
         sent = worker_reports.taken(WhyBody, await optional_body(request))
-        worker = await _there(parts, request, region, id_)
+        worker = await _there(services, request, region, id_)
         who = caller(request)
         return reply(
-            status_reply(await verbs.drain(parts, who, *_named(worker), reason=sent.reason))
+            status_reply(await verbs.drain(services, who, *_named(worker), reason=sent.reason))
         )
 
     async def keep(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        worker = await _there(parts, request, region, id_)
+        worker = await _there(services, request, region, id_)
         return reply(
-            status_reply(await verbs.cancel_drain(parts, caller(request), *_named(worker)))
+            status_reply(await verbs.cancel_drain(services, caller(request), *_named(worker)))
         )
 
     return [
@@ -217,32 +217,32 @@ def _one_orders(parts: Parts) -> list[HTTPRouteHandler]:
             tag,
             "regionTagWorker",
             "Set tags on a worker's instance; null removes one",
-            Shape(body=TagsBody, reply=Worker),
+            RouteDoc(body=TagsBody, reply=Worker),
         ),
         post(
             f"{IN_REGION}/drain",
             drain,
             "regionDrainWorker",
             "Empty a worker",
-            Shape(body=WhyBody, reply=StatusReply),
+            RouteDoc(body=WhyBody, reply=StatusReply),
         ),
         post(
             f"{IN_REGION}/cancel-drain",
             keep,
             "regionCancelDrain",
             "Take a drain back",
-            Shape(reply=StatusReply),
+            RouteDoc(reply=StatusReply),
         ),
     ]
 
 
-def _one_desired(parts: Parts) -> list[HTTPRouteHandler]:
+def _one_desired(services: ServiceContext) -> list[HTTPRouteHandler]:
     def becoming(desired: Literal["Ready", "Stopped"]) -> Any:
         async def become(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-            worker = await _there(parts, request, region, id_)
+            worker = await _there(services, request, region, id_)
             who = caller(request)
             return reply(
-                status_reply(await verbs.desire(parts, who, *_named(worker), desired=desired))
+                status_reply(await verbs.desire(services, who, *_named(worker), desired=desired))
             )
 
         return become
@@ -253,20 +253,20 @@ def _one_desired(parts: Parts) -> list[HTTPRouteHandler]:
             becoming("Ready"),
             "regionStartWorker",
             "Start a worker",
-            Shape(body=None, reply=StatusReply),
+            RouteDoc(body=None, reply=StatusReply),
         ),
         post(
             f"{IN_REGION}/stop",
             becoming("Stopped"),
             "regionStopWorker",
             "Drain and stop a worker",
-            Shape(body=None, reply=StatusReply),
+            RouteDoc(body=None, reply=StatusReply),
         ),
     ]
 
 
-async def _there(parts: Parts, request: Ask, region: str, id_: str) -> Worker:
-    return await worker_reports.there(parts, caller(request), region, id_, DEFAULT_NAMESPACE)
+async def _there(services: ServiceContext, request: Ask, region: str, id_: str) -> Worker:
+    return await worker_reports.there(services, caller(request), region, id_, DEFAULT_NAMESPACE)
 
 
 def _named(worker: Worker) -> tuple[str, str]:

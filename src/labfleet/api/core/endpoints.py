@@ -12,7 +12,7 @@ from litestar.params import HeaderParameter
 
 from labfleet.kernel import errors
 from labfleet.service.core import intake
-from labfleet.service.core.parts import Caller
+from labfleet.service.core.service_context import Caller
 
 CALLER = "labfleet.caller"
 JSON = "application/json"
@@ -25,7 +25,7 @@ Key = Annotated[
 ]
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class RouteDoc(msgspec.Struct, frozen=True, kw_only=True):
     """What the OpenAPI document says of a route beyond its parameters."""
 
     body: Any = None
@@ -43,7 +43,7 @@ def endpoint(
     name: str,
     summary: str,
     tag: str,
-    shape: Shape | None = None,
+    shape: RouteDoc | None = None,
     status: int = 200,
 ) -> HTTPRouteHandler:
     """Return a Litestar route; `name` is its operationId."""
@@ -54,7 +54,7 @@ def endpoint(
         summary=summary,
         tags=[tag],
         status_code=status,
-        opt={"shape": shape or Shape()},
+        opt={"shape": shape or RouteDoc()},
     )(run)
 
 

@@ -13,7 +13,7 @@ import msgspec
 from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 
-from labfleet.api.core.endpoints import Shape
+from labfleet.api.core.endpoints import RouteDoc
 from labfleet.api.core.problems import MEDIA_TYPE, Problem
 
 PREFIX = "#/components/schemas/"
@@ -57,17 +57,17 @@ def document(app: Litestar) -> dict[str, Any]:
     return paths
 
 
-def _shapes(app: Litestar) -> dict[str, Shape]:
-    found: dict[str, Shape] = {}
+def _shapes(app: Litestar) -> dict[str, RouteDoc]:
+    found: dict[str, RouteDoc] = {}
     for route in app.routes:
         for handler in getattr(route, "route_handlers", ()):
             shape = handler.opt.get("shape")
-            if isinstance(handler, HTTPRouteHandler) and isinstance(shape, Shape):
+            if isinstance(handler, HTTPRouteHandler) and isinstance(shape, RouteDoc):
                 found[str(handler.operation_id)] = shape
     return found
 
 
-def _describe(operation: dict[str, Any], shape: Shape) -> None:
+def _describe(operation: dict[str, Any], shape: RouteDoc) -> None:
     if shape.body is not None:
         operation["requestBody"] = {
             "required": True,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from labfleet.kernel import errors
-from labfleet.service.core.parts import Stale
+from labfleet.service.core.service_context import Stale
 
 MEDIA_TYPE = "application/problem+json"
 

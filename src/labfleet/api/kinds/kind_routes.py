@@ -11,12 +11,21 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.endpoints import MERGE_PATCH, Ask, Key, Shape, body, caller, endpoint, reply
+from labfleet.api.core.endpoints import (
+    MERGE_PATCH,
+    Ask,
+    Key,
+    RouteDoc,
+    body,
+    caller,
+    endpoint,
+    reply,
+)
 from labfleet.api.kinds.events_reply import EventsReply, events_reply
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.reads import explain, listing
 from labfleet.service.verbs import objects
 
@@ -39,14 +48,14 @@ Version = Annotated[
 ]
 
 
-def routes(parts: Parts) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return the routes of all kinds."""
     made: list[HTTPRouteHandler] = []
     for row in KINDS.values():
-        made.append(_list(parts, row))
+        made.append(_list(services, row))
         if row.creatable:
-            made.append(_create(parts, row))
-        made += [*_single(parts, row), *_about(parts, row)]
+            made.append(_create(services, row))
+        made += [*_single(services, row), *_about(services, row)]
     return made
 
 
@@ -79,7 +88,7 @@ def list_type(row: Kind) -> type[msgspec.Struct]:
     )
 
 
-def _list(parts: Parts, row: Kind) -> HTTPRouteHandler:
+def _list(services: ServiceContext, row: Kind) -> HTTPRouteHandler:
     async def list_(
         request: Ask,
         *,
@@ -107,7 +116,7 @@ def _list(parts: Parts, row: Kind) -> HTTPRouteHandler:
             limit=limit,
             cursor=cursor,
         )
-        page = await listing.listed(parts, caller(request), row, query)
+        page = await listing.listed(services, caller(request), row, query)
         return reply(list_reply(row, page))
 
     return endpoint(
@@ -117,16 +126,16 @@ def _list(parts: Parts, row: Kind) -> HTTPRouteHandler:
         name=f"list{row.name}s",
         tag=row.plural,
         summary=f"List {row.plural}",
-        shape=Shape(reply=list_type(row)),
+        shape=RouteDoc(reply=list_type(row)),
     )
 
 
-def _create(parts: Parts, row: Kind) -> HTTPRouteHandler:
+def _create(services: ServiceContext, row: Kind) -> HTTPRouteHandler:
     async def create(
         request: Ask, namespace: SomeNamespace = None, idempotency_key: Key = None
     ) -> Response[bytes]:
         made = await objects.create(
-            parts,
+            services,
             caller(request),
             row,
             await body(request),
@@ -144,29 +153,29 @@ def _create(parts: Parts, row: Kind) -> HTTPRouteHandler:
         tag=row.plural,
         status=201,
         summary=f"Create a {row.name.lower()}",
-        shape=Shape(body=row.type, reply=row.type),
+        shape=RouteDoc(body=row.type, reply=row.type),
     )
 
 
-def _single(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
+def _single(services: ServiceContext, row: Kind) -> list[HTTPRouteHandler]:
     async def get(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
-        return reply(await objects.get(parts, caller(request), row, name, namespace))
+        return reply(await objects.get(services, caller(request), row, name, namespace))
 
     async def replace(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         sent = await body(request)
         who = caller(request)
-        return reply(await objects.replace(parts, who, row, name, sent, namespace=namespace))
+        return reply(await objects.replace(services, who, row, name, sent, namespace=namespace))
 
     async def patch(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         sent = await body(request, MERGE_PATCH, "application/json")
         who = caller(request)
-        return reply(await objects.patch(parts, who, row, name, sent, namespace=namespace))
+        return reply(await objects.patch(services, who, row, name, sent, namespace=namespace))
 
     async def delete(
         request: Ask,
@@ -175,26 +184,26 @@ def _single(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
         resource_version: Version = None,
     ) -> Response[bytes]:
         ended = await objects.delete(
-            parts, caller(request), row, name, namespace, version=resource_version
+            services, caller(request), row, name, namespace, version=resource_version
         )
         return reply(ended, status=202 if ended.metadata.finalizers else 200)
 
     path, word = f"/api/v1/{row.plural}/{{name:str}}", row.name.lower()
-    whole = Shape(body=row.type, reply=row.type)
-    partial = Shape(body=dict[str, Any], body_type=MERGE_PATCH, reply=row.type)
+    whole = RouteDoc(body=row.type, reply=row.type)
+    partial = RouteDoc(body=dict[str, Any], body_type=MERGE_PATCH, reply=row.type)
     return [
         endpoint("GET", path, get, name=f"get{row.name}", tag=row.plural,
-                 summary=f"Read a {word}", shape=Shape(reply=row.type)),
+                 summary=f"Read a {word}", shape=RouteDoc(reply=row.type)),
         endpoint("PUT", path, replace, name=f"replace{row.name}", tag=row.plural,
                  summary=f"Replace a {word}", shape=whole),
         endpoint("PATCH", path, patch, name=f"patch{row.name}", tag=row.plural,
                  summary=f"Change a {word} by a merge patch", shape=partial),
         endpoint("DELETE", path, delete, name=f"delete{row.name}", tag=row.plural,
-                 summary=f"Ask for a {word}'s end", shape=Shape(reply=row.type)),
+                 summary=f"Ask for a {word}'s end", shape=RouteDoc(reply=row.type)),
     ]  # fmt: skip
 
 
-def _about(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
+def _about(services: ServiceContext, row: Kind) -> list[HTTPRouteHandler]:
     async def events(
         request: Ask,
         name: FromPath[str],
@@ -203,19 +212,19 @@ def _about(parts: Parts, row: Kind) -> list[HTTPRouteHandler]:
         limit: Limit = 100,
     ) -> Response[bytes]:
         found = await objects.events(
-            parts, caller(request), row, name, namespace, before=before, limit=limit
+            services, caller(request), row, name, namespace, before=before, limit=limit
         )
         return reply(events_reply(found, limit))
 
     async def explained(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
-        return reply(await explain.explain(parts, caller(request), row, name, namespace))
+        return reply(await explain.explain(services, caller(request), row, name, namespace))
 
     path = f"/api/v1/{row.plural}/{{name:str}}"
     return [
         endpoint("GET", f"{path}/events", events, name=f"eventsOf{row.name}", tag=row.plural,
-                 summary="What happened to it, newest first", shape=Shape(reply=EventsReply)),
+                 summary="What happened to it, newest first", shape=RouteDoc(reply=EventsReply)),
         endpoint("GET", f"{path}/explain", explained, name=f"explain{row.name}", tag=row.plural,
-                 summary="Why it is as it is", shape=Shape(reply=explain.Explanation)),
+                 summary="Why it is as it is", shape=RouteDoc(reply=explain.Explanation)),
     ]  # fmt: skip

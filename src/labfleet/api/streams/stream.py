@@ -25,7 +25,7 @@ from labfleet.resources import kinds
 from labfleet.resources.meta import Resource
 from labfleet.service.core.access import Principal
 from labfleet.service.core.intake import invalid
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 
 HEARTBEAT_SECONDS = 15.0
 BATCH = 256
@@ -35,7 +35,7 @@ CLIENTS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class StreamRequest:
     """What a client asked for."""
 
     filter: Filter
@@ -47,8 +47,8 @@ class Wish:
 class Stream:
     """All clients of one process."""
 
-    def __init__(self, parts: Parts, ring: Ring, *, clients: int = CLIENTS) -> None:
-        self._parts = parts
+    def __init__(self, services: ServiceContext, ring: Ring, *, clients: int = CLIENTS) -> None:
+        self._services = services
         self.ring = ring
         self._limit = clients
         self._clients: set[Client] = set()
@@ -70,7 +70,7 @@ class Stream:
         """Tell whether the server ends."""
         return self._closing
 
-    async def serve(self, wish: Wish, receive: Receive, send: Send, again: Again) -> None:
+    async def serve(self, wish: StreamRequest, receive: Receive, send: Send, again: Again) -> None:
         """Serve one client until it goes, the server ends or its token does.
 
         Temporary (TooManyStreams, Starting) before anything was sent. `again` authenticates
@@ -79,9 +79,9 @@ class Stream:
         if self._closing or len(self._clients) >= self._limit:
             message = "too many streams are open here" if not self._closing else "the server ends"
             raise errors.Temporary(message, reason="TooManyStreams", retry_after=2)
-        if not self.ring.ready or self._parts.cache.cursor is None:
+        if not self.ring.ready or self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
-        client = Client(self, self._parts, wish, send, again)
+        client = Client(self, self._services, wish, send, again)
         self._clients.add(client)
         self.ring.listen(client.wake)
         try:
@@ -99,12 +99,14 @@ class Stream:
         """Return what the client sees now, from the cache."""
         names = wanted.kinds or frozenset(kinds.KINDS)
         rows = [kinds.KINDS[name].type for name in kinds.KINDS if name in names]
-        return [obj for kind in rows for obj in self._parts.cache.all(kind) if wanted.passes(obj)]
+        return [
+            obj for kind in rows for obj in self._services.cache.all(kind) if wanted.passes(obj)
+        ]
 
     @property
     def at(self) -> stores.Cursor:
         """Return the place that a snapshot of now is true at."""
-        cursor = self._parts.cache.cursor
+        cursor = self._services.cache.cursor
         assert cursor is not None  # noqa: S101 - serve() waits for the first list
         return cursor
 
@@ -112,10 +114,17 @@ class Stream:
 class Client(OpenStream):
     """One open stream: an index into the ring and nothing queued."""
 
-    def __init__(self, stream: Stream, parts: Parts, wish: Wish, send: Send, again: Again) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        services: ServiceContext,
+        wish: StreamRequest,
+        send: Send,
+        again: Again,
+    ) -> None:
         super().__init__(send, again, heartbeat=HEARTBEAT_SECONDS)
         self._stream = stream
-        self._parts = parts
+        self._services = services
         self._wish = wish
         self._index = 0
         self._generation = stream.ring.generation
@@ -180,7 +189,7 @@ class Client(OpenStream):
         if place.revision <= self._stream.ring.head.revision:
             return True
         try:
-            head = await self._parts.objects.store.head()
+            head = await self._services.objects.store.head()
         except errors.Temporary:
             return False
         return place.revision <= head.revision
@@ -192,7 +201,7 @@ class Client(OpenStream):
         try:
             if index is None:
                 # The cache is behind what the ring has dropped, or in the epoch before.
-                await self._parts.reached(ring.head.revision)
+                await self._services.reached(ring.head.revision)
                 place = self._stream.at
                 index = ring.after(place)
         except errors.Temporary:
@@ -213,7 +222,7 @@ class Client(OpenStream):
             await self._write(frame("snapshot", msgspec.json.encode(said), place if last else None))
 
 
-def wish_of(principal: Principal, scope: Mapping[str, Any]) -> Wish:
+def request_of(principal: Principal, scope: Mapping[str, Any]) -> StreamRequest:
     """Return what a request for the stream asks for; Invalid names the parameter."""
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
     names = [word for value in query.get("kinds", []) for word in value.split(",") if word]
@@ -240,7 +249,7 @@ def wish_of(principal: Principal, scope: Mapping[str, Any]) -> Wish:
             since = stores.Cursor.parse(given)
         except ValueError:
             bad = True
-    return Wish(filter=wanted, since=since, snapshot=wants == "true", bad_place=bad)
+    return StreamRequest(filter=wanted, since=since, snapshot=wants == "true", bad_place=bad)
 
 
 def _header(scope: Mapping[str, Any], name: bytes) -> str:

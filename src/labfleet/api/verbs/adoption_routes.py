@@ -9,13 +9,13 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from labfleet.api.core.endpoints import Ask, Shape, caller, endpoint, record, reply
+from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, record, reply
 from labfleet.api.verbs.verb_routes import Namespace
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Record, SecretRef
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.reads import regions
 from labfleet.service.verbs import adoption, leaks
 
@@ -51,7 +51,7 @@ class ResolveRequest(Record, frozen=True, kw_only=True):
     note: Annotated[str, msgspec.Meta(max_length=400)] = ""
 
 
-def routes(parts: Parts) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return the routes."""
 
     async def adopt(
@@ -59,52 +59,56 @@ def routes(parts: Parts) -> list[HTTPRouteHandler]:
     ) -> Response[bytes]:
         sent = await record(request, AdoptRequest)
         who = caller(request)
-        return reply(await adoption.adopt(parts, who, name, namespace, template=sent.template))
+        return reply(await adoption.adopt(services, who, name, namespace, template=sent.template))
 
     async def adopt_new(request: Ask, namespace: Namespace = "default") -> Response[bytes]:
         sent = await record(request, AdoptServerRequest)
-        return reply(await _adopted(parts, request, sent, namespace), status=201)
+        return reply(await _adopted(services, request, sent, namespace), status=201)
 
     async def left_behind(request: Ask) -> Response[bytes]:
-        await parts.fresh()
-        return reply(regions.garbage(parts, caller(request)))
+        await services.fresh()
+        return reply(regions.garbage(services, caller(request)))
 
     async def discovery(request: Ask) -> Response[bytes]:
-        await parts.fresh()
-        return reply(regions.discovery(parts, caller(request)))
+        await services.fresh()
+        return reply(regions.discovery(services, caller(request)))
 
     async def resolve(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         sent = await record(request, ResolveRequest)
-        return reply(await leaks.resolve(parts, caller(request), name, namespace, note=sent.note))
+        return reply(
+            await leaks.resolve(services, caller(request), name, namespace, note=sent.note)
+        )
 
     return [
         endpoint("POST", "/api/v1/workers/{name:str}/adopt", adopt, name="adoptWorker",
                  tag="workers", summary="Manage a worker that was only observed",
-                 shape=Shape(body=AdoptRequest, reply=Worker)),
+                 shape=RouteDoc(body=AdoptRequest, reply=Worker)),
         endpoint("POST", "/api/v1/fleet/adopt", adopt_new, name="adoptServer", tag="workers",
                  summary="Manage a server that is there already", status=201,
-                 shape=Shape(body=AdoptServerRequest, reply=Worker)),
+                 shape=RouteDoc(body=AdoptServerRequest, reply=Worker)),
         endpoint("GET", "/api/v1/fleet/garbage", left_behind, name="garbage", tag="workers",
                  summary="What seems left behind, and what happens next",
-                 shape=Shape(reply=regions.GarbageSummary)),
+                 shape=RouteDoc(reply=regions.GarbageSummary)),
         endpoint("GET", "/api/v1/fleet/discovery", discovery, name="discovery", tag="workers",
                  summary="What discovery does and did",
-                 shape=Shape(reply=regions.DiscoverySummary)),
+                 shape=RouteDoc(reply=regions.DiscoverySummary)),
         endpoint("POST", "/api/v1/leaks/{name:str}/resolve", resolve, name="resolveLeak",
                  tag="leaks", summary="Close a leak: the licence was freed",
-                 shape=Shape(body=ResolveRequest, reply=Leak)),
+                 shape=RouteDoc(body=ResolveRequest, reply=Leak)),
     ]  # fmt: skip
 
 
-async def _adopted(parts: Parts, request: Ask, sent: AdoptServerRequest, namespace: str) -> Worker:
+async def _adopted(
+    services: ServiceContext, request: Ask, sent: AdoptServerRequest, namespace: str
+) -> Worker:
     who = caller(request)
     if (sent.instance_id is None) == (sent.url is None):
         raise intake.invalid(("url", "give exactly one of instanceId and url"))
     if sent.url is not None:
         return await adoption.adopt_server(
-            parts,
+            services,
             who,
             sent.url,
             template=sent.template,
@@ -117,7 +121,7 @@ async def _adopted(parts: Parts, request: Ask, sent: AdoptServerRequest, namespa
     if sent.region is None or sent.template is None:
         raise intake.invalid(("region", "an instance needs its region and a template"))
     return await adoption.adopt_instance(
-        parts,
+        services,
         who,
         sent.instance_id or "",
         region=sent.region,

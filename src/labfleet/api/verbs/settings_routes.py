@@ -14,7 +14,7 @@ from litestar.params import FromPath, QueryParameter
 
 from labfleet.api.core.endpoints import (
     Ask,
-    Shape,
+    RouteDoc,
     caller,
     endpoint,
     record,
@@ -25,7 +25,7 @@ from labfleet.resources.meta import Record
 from labfleet.resources.pool import Pool
 from labfleet.service.core import access
 from labfleet.service.core.fleet_settings import Pause, SettingValue
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import settings_verbs
 
@@ -55,43 +55,43 @@ class EffectiveReply(Record, frozen=True, kw_only=True):
     pauses: tuple[Pause, ...]
 
 
-def routes(parts: Parts) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return all of them."""
-    return [*_own(parts), *_pauses(parts)]
+    return [*_own(services), *_pauses(services)]
 
 
-def _own(parts: Parts) -> list[HTTPRouteHandler]:
+def _own(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def effective(request: Ask) -> Response[bytes]:
         access.demand(caller(request).principal, "read", "Settings")
-        await parts.fresh()
-        reader = parts.settings
+        await services.fresh()
+        reader = services.settings
         return reply(EffectiveReply(settings=reader.listed(), pauses=reader.pauses()))
 
     async def change(request: Ask) -> Response[bytes]:
         asked = await record(request, ChangeRequest)
         made = await settings_verbs.change(
-            parts, caller(request), asked.set, asked.unset, reason=asked.reason
+            services, caller(request), asked.set, asked.unset, reason=asked.reason
         )
         return reply(made)
 
     return [
         endpoint("GET", "/api/v1/settings/effective", effective, name="effectiveSettings",
                  tag="settings", summary="Every setting as it holds, and its source",
-                 shape=Shape(reply=EffectiveReply)),
+                 shape=RouteDoc(reply=EffectiveReply)),
         endpoint("POST", "/api/v1/settings/change", change, name="changeSettings",
                  tag="settings", summary="Set and unset settings by name",
-                 shape=Shape(body=ChangeRequest, reply=Settings)),
+                 shape=RouteDoc(body=ChangeRequest, reply=Settings)),
     ]  # fmt: skip
 
 
-def _pauses(parts: Parts) -> list[HTTPRouteHandler]:
+def _pauses(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def pause(request: Ask) -> Response[bytes]:
         asked = await record(request, ReasonRequest)
-        return reply(await settings_verbs.pause(parts, caller(request), reason=asked.reason))
+        return reply(await settings_verbs.pause(services, caller(request), reason=asked.reason))
 
     async def resume(request: Ask) -> Response[bytes]:
         asked = await record(request, ReasonRequest)
-        return reply(await settings_verbs.resume(parts, caller(request), reason=asked.reason))
+        return reply(await settings_verbs.resume(services, caller(request), reason=asked.reason))
 
     async def pause_pool(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
@@ -106,12 +106,12 @@ def _pauses(parts: Parts) -> list[HTTPRouteHandler]:
     async def _pool(request: Ask, name: str, namespace: str, *, paused: bool) -> Response[bytes]:
         asked = await record(request, ReasonRequest)
         pool = await settings_verbs.pause_pool(
-            parts, caller(request), name, namespace, paused=paused, reason=asked.reason
+            services, caller(request), name, namespace, paused=paused, reason=asked.reason
         )
         return reply(pool)
 
-    fleet = Shape(body=ReasonRequest, reply=Settings)
-    pool = Shape(body=ReasonRequest, reply=Pool)
+    fleet = RouteDoc(body=ReasonRequest, reply=Settings)
+    pool = RouteDoc(body=ReasonRequest, reply=Pool)
     return [
         endpoint("POST", "/api/v1/settings/pause", pause, name="pause", tag="settings",
                  summary="Stop every automatic action", shape=fleet),

@@ -13,12 +13,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
 import labfleet
-from labfleet.api.core.endpoints import Ask, Shape, caller, endpoint, record, reply
+from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, record, reply
 from labfleet.interfaces import store as stores
 from labfleet.kernel import clock
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION, Record
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import Tokens
 
 # Role -> what it still waits for; None when it is ready.
@@ -78,15 +78,15 @@ class HealthReply(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What the roof gives for health and metrics."""
+    """What the composition root gives for health and metrics."""
 
     readiness: Readiness
     metrics: Metrics
 
 
-def routes(parts: Parts, tokens: Tokens, system: System) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext, tokens: Tokens, system: System) -> list[HTTPRouteHandler]:
     """Return the routes about the installation itself."""
-    return [*_tokens(tokens), *_about(parts), *_health(system)]
+    return [*_tokens(tokens), *_about(services), *_health(system)]
 
 
 def _tokens(tokens: Tokens) -> list[HTTPRouteHandler]:
@@ -104,18 +104,18 @@ def _tokens(tokens: Tokens) -> list[HTTPRouteHandler]:
         return reply(_shown(await tokens.revoke(caller(request).principal, name)))
 
     tag, path = "tokens", "/api/v1/tokens"
-    made = Shape(body=TokenRequest, reply=TokenReply)
+    made = RouteDoc(body=TokenRequest, reply=TokenReply)
     return [
         endpoint("GET", path, list_, name="listTokens", tag=tag,
-                 summary="List tokens, never their secrets", shape=Shape(reply=TokensReply)),
+                 summary="List tokens, never their secrets", shape=RouteDoc(reply=TokensReply)),
         endpoint("POST", path, create, name="createToken", tag=tag, status=201,
                  summary="Make a token; its text is shown this once", shape=made),
         endpoint("DELETE", path + "/{name:str}", revoke, name="revokeToken", tag=tag,
-                 summary="Revoke a token", shape=Shape(reply=TokenReply)),
+                 summary="Revoke a token", shape=RouteDoc(reply=TokenReply)),
     ]  # fmt: skip
 
 
-def _about(parts: Parts) -> list[HTTPRouteHandler]:
+def _about(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def kinds(request: Ask) -> Response[bytes]:
         caller(request)
         return reply(KindsReply(items=tuple(_kind(row) for row in KINDS.values())))
@@ -126,16 +126,16 @@ def _about(parts: Parts) -> list[HTTPRouteHandler]:
             VersionReply(
                 version=getattr(labfleet, "__version__", "0"),
                 api_version=API_VERSION,
-                time=clock.parse_instant(clock.format_instant(parts.clock.now())),
-                rate=parts.clock.rate,
+                time=clock.parse_instant(clock.format_instant(services.clock.now())),
+                rate=services.clock.rate,
             )
         )
 
     return [
         endpoint("GET", "/api/v1/kinds", kinds, name="listKinds", tag="system",
-                 summary="The table of kinds", shape=Shape(reply=KindsReply)),
+                 summary="The table of kinds", shape=RouteDoc(reply=KindsReply)),
         endpoint("GET", "/api/v1/version", version, name="getVersion", tag="system",
-                 summary="What answers here", shape=Shape(reply=VersionReply, public=True)),
+                 summary="What answers here", shape=RouteDoc(reply=VersionReply, public=True)),
     ]  # fmt: skip
 
 
@@ -158,8 +158,8 @@ def _health(system: System) -> list[HTTPRouteHandler]:
         text, media_type = system.metrics()
         return Response(content=text, media_type=media_type)
 
-    open_ = Shape(reply=HealthReply, public=True)
-    plain = Shape(reply=str, reply_type="text/plain", public=True)
+    open_ = RouteDoc(reply=HealthReply, public=True)
+    plain = RouteDoc(reply=str, reply_type="text/plain", public=True)
     return [
         endpoint("GET", "/healthz", healthz, name="healthz", tag="system",
                  summary="Is the process alive", shape=open_),

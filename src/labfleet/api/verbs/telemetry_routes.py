@@ -8,11 +8,11 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.endpoints import Ask, Shape, caller, endpoint, reply
+from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, reply
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources import alerts
 from labfleet.resources.meta import Record
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.reads import series, telemetry
 
 Metrics = Annotated[
@@ -38,13 +38,13 @@ class AlertList(Record, frozen=True, kw_only=True):
     left_out: int = 0
 
 
-def routes(parts: Parts) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return the routes."""
 
     async def read(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
-        return reply(await telemetry.newest(parts, caller(request), name, namespace))
+        return reply(await telemetry.newest(services, caller(request), name, namespace))
 
     async def over_time(
         request: Ask,
@@ -57,30 +57,30 @@ def routes(parts: Parts) -> list[HTTPRouteHandler]:
     ) -> Response[bytes]:
         return reply(
             await series.read(
-                parts, caller(request), name, namespace, metrics=metric, since=since, step=step
+                services, caller(request), name, namespace, metrics=metric, since=since, step=step
             )
         )
 
     async def everyone(request: Ask) -> Response[bytes]:
-        items, left_out = await telemetry.all_vitals(parts, caller(request))
+        items, left_out = await telemetry.all_vitals(services, caller(request))
         return reply(VitalsList(items=items, left_out=left_out))
 
     async def raised(request: Ask) -> Response[bytes]:
         who = caller(request)
-        await parts.fresh()
-        items, left_out = telemetry.raised(parts, who)
+        await services.fresh()
+        items, left_out = telemetry.raised(services, who)
         return reply(AlertList(items=items, left_out=left_out))
 
     return [
         endpoint("GET", "/api/v1/workers/{name:str}/series", over_time, name="getWorkerSeries",
                  tag="workers", summary="A worker's numbers over time, down-sampled",
-                 shape=Shape(reply=series.Series)),
+                 shape=RouteDoc(reply=series.Series)),
         endpoint("GET", "/api/v1/fleet/vitals", everyone, name="listVitals", tag="workers",
-                 summary="Every worker's newest numbers", shape=Shape(reply=VitalsList)),
+                 summary="Every worker's newest numbers", shape=RouteDoc(reply=VitalsList)),
         endpoint("GET", "/api/v1/fleet/alerts", raised, name="listAlerts", tag="workers",
                  summary="What asks for somebody, with cause, command and fix",
-                 shape=Shape(reply=AlertList)),
+                 shape=RouteDoc(reply=AlertList)),
         endpoint("GET", "/api/v1/workers/{name:str}/telemetry", read, name="getWorkerTelemetry",
                  tag="workers", summary="What was last measured of a worker's CML",
-                 shape=Shape(reply=telemetry.Reading)),
+                 shape=RouteDoc(reply=telemetry.Reading)),
     ]  # fmt: skip

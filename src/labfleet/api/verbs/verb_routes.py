@@ -10,12 +10,12 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.endpoints import Ask, Key, Shape, caller, endpoint, record, reply
+from labfleet.api.core.endpoints import Ask, Key, RouteDoc, caller, endpoint, record, reply
 from labfleet.resources.meta import Record
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.verbs import lifecycle as verbs
 
 Namespace = Annotated[str, QueryParameter(name="namespace")]
@@ -61,12 +61,12 @@ class Nothing(Record, frozen=True, kw_only=True):
     """A verb without parameters."""
 
 
-def routes(parts: Parts) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
     """Return the routes of all verbs."""
-    return [*_drains(parts), *_cordons(parts), *_sessions(parts)]
+    return [*_drains(services), *_cordons(services), *_sessions(services)]
 
 
-def _drains(parts: Parts) -> list[HTTPRouteHandler]:
+def _drains(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def drain(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
@@ -75,9 +75,9 @@ def _drains(parts: Parts) -> list[HTTPRouteHandler]:
         if asked.deadline_seconds is not None:
             if deadline is not None:
                 raise intake.invalid(("deadline", "give an instant or seconds, not both"))
-            deadline = parts.clock.now() + timedelta(seconds=asked.deadline_seconds)
+            deadline = services.clock.now() + timedelta(seconds=asked.deadline_seconds)
         worker = await verbs.drain(
-            parts,
+            services,
             caller(request),
             name,
             namespace,
@@ -93,14 +93,14 @@ def _drains(parts: Parts) -> list[HTTPRouteHandler]:
         asked = await record(request, ChangeDrainRequest)
         who, at = caller(request), asked.deadline
         return reply(
-            await verbs.change_drain(parts, who, name, namespace, deadline=at, force=asked.force)
+            await verbs.change_drain(services, who, name, namespace, deadline=at, force=asked.force)
         )
 
     async def cancel_drain(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         await record(request, Nothing)
-        return reply(await verbs.cancel_drain(parts, caller(request), name, namespace))
+        return reply(await verbs.cancel_drain(services, caller(request), name, namespace))
 
     return [
         _verb("workers", "drain", drain, "Empty a worker by a deadline",
@@ -112,26 +112,26 @@ def _drains(parts: Parts) -> list[HTTPRouteHandler]:
     ]  # fmt: skip
 
 
-def _cordons(parts: Parts) -> list[HTTPRouteHandler]:
+def _cordons(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def cordon(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         await record(request, Nothing)
-        return reply(await verbs.cordon(parts, caller(request), name, namespace))
+        return reply(await verbs.cordon(services, caller(request), name, namespace))
 
     async def uncordon(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         await record(request, Nothing)
         who = caller(request)
-        return reply(await verbs.cordon(parts, who, name, namespace, closed=False))
+        return reply(await verbs.cordon(services, who, name, namespace, closed=False))
 
     async def desire(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         asked = await record(request, DesireRequest)
         who = caller(request)
-        return reply(await verbs.desire(parts, who, name, namespace, desired=asked.desired))
+        return reply(await verbs.desire(services, who, name, namespace, desired=asked.desired))
 
     return [
         _verb(
@@ -154,13 +154,13 @@ def _cordons(parts: Parts) -> list[HTTPRouteHandler]:
     ]
 
 
-def _sessions(parts: Parts) -> list[HTTPRouteHandler]:
+def _sessions(services: ServiceContext) -> list[HTTPRouteHandler]:
     async def cancel(
         request: Ask, name: FromPath[str], namespace: Namespace = "default"
     ) -> Response[bytes]:
         asked = await record(request, CancelRequest)
         who = caller(request)
-        return reply(await verbs.cancel(parts, who, name, namespace, reason=asked.reason))
+        return reply(await verbs.cancel(services, who, name, namespace, reason=asked.reason))
 
     async def extend(
         request: Ask,
@@ -170,7 +170,7 @@ def _sessions(parts: Parts) -> list[HTTPRouteHandler]:
     ) -> Response[bytes]:
         asked = await record(request, ExtendRequest)
         session = await verbs.extend(
-            parts,
+            services,
             caller(request),
             name,
             namespace,
@@ -185,7 +185,7 @@ def _sessions(parts: Parts) -> list[HTTPRouteHandler]:
     ) -> Response[bytes]:
         await record(request, Nothing)
         who = caller(request)
-        return reply(await verbs.observe(parts, who, name, namespace), status=202)
+        return reply(await verbs.observe(services, who, name, namespace), status=202)
 
     return [
         _verb(
@@ -229,6 +229,6 @@ def _verb(
         name=f"{word[0].lower()}{word[1:]}{plural[:-1].title()}",
         tag=plural,
         summary=summary,
-        shape=Shape(body=body, reply=reply_type),
+        shape=RouteDoc(body=body, reply=reply_type),
         status=status,
     )

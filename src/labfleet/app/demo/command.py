@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from labfleet.app.demo import verdict
-from labfleet.app.demo.play import Plan, Play, Stuck, read_json
+from labfleet.app.demo.play import DemoPlan, Play, Stuck, read_json
 from labfleet.app.demo.processes import NotStarted
 from labfleet.app.demo.screen import Screen
 from labfleet.app.settings import Settings
@@ -81,7 +81,7 @@ def _run(chosen: argparse.Namespace, folder: Path) -> int:
     begun = time.monotonic()
     screen = Screen(quiet=chosen.json, stream=sys.stderr)
     play = Play(
-        Plan(
+        DemoPlan(
             folder=folder.resolve(),
             speed=chosen.speed,
             port=chosen.port,

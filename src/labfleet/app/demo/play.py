@@ -16,7 +16,7 @@ from labfleet.app.demo import cast as casts
 from labfleet.app.demo.processes import Child, Ports, Stage
 from labfleet.cli.kit import exits
 from labfleet.cli.kit.client import Client
-from labfleet.cli.kit.ground import Ground
+from labfleet.cli.kit.environment import CommandEnvironment
 from labfleet.cli.kit.settings import Settings
 
 TERMINAL = frozenset({"COMPLETED", "EXPIRED", "FAILED", "CANCELLED"})
@@ -29,7 +29,7 @@ class Stuck(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """What to play: see `command` for the options' meaning."""
 
     folder: Path
@@ -64,11 +64,11 @@ Show = Callable[[Scene], None]
 class Play:
     """One demo from an empty folder to an empty world."""
 
-    def __init__(self, plan: Plan, show: Show) -> None:
+    def __init__(self, plan: DemoPlan, show: Show) -> None:
         self.plan = plan
         self.scene = Scene()
         self._show = show
-        self._dice = random.Random(plan.seed)  # noqa: S311 - moments, not secrets
+        self._rng = random.Random(plan.seed)  # noqa: S311 - moments, not secrets
         self._kill_at: list[float] = []
         self.epoch = time.time()
         self.aws_url = ""
@@ -134,7 +134,7 @@ class Play:
                 context=None,
                 source="the demo",
             ),
-            Ground(),
+            CommandEnvironment(),
             attempts=12,
         )
         return told
@@ -191,7 +191,7 @@ class Play:
                 self.refresh()
                 live = [each for each in self.scene.sessions if not self._ended([each])]
                 if len(live) < wanted:
-                    self._another(names[self._dice.randrange(len(names))])
+                    self._another(names[self._rng.randrange(len(names))])
                 time.sleep(TICK * 2)
         except KeyboardInterrupt:
             self._act("ending what runs")
@@ -203,7 +203,7 @@ class Play:
 
     def _another(self, definition: str) -> None:
         self.requested += 1
-        owner = f"student{self._dice.randrange(1, 40)}"
+        owner = f"student{self._rng.randrange(1, 40)}"
         self._create("sessions", casts.session(f"again-{self.requested}", definition, owner))
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ class Play:
     def _plan_kills(self) -> None:
         now = time.monotonic()
         for _ in range(self.plan.kills):
-            now += self._dice.uniform(1.0, 4.0)
+            now += self._rng.uniform(1.0, 4.0)
             self._kill_at.append(now)
 
     def _wait(self, done: Callable[[], bool], what: str) -> None:
@@ -307,7 +307,7 @@ class Play:
         self._show(self.scene)
 
 
-def _server_options(plan: Plan, epoch: float, port: int) -> list[str]:
+def _server_options(plan: DemoPlan, epoch: float, port: int) -> list[str]:
     """Return the server's command line."""
     given = {
         "--data": str(plan.folder),

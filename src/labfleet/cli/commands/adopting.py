@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import completing, exits, output, targets, words
+from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 
 _INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
@@ -90,9 +90,11 @@ def garbage(call: Call) -> int:
         call.out.value(found, "")
         return exits.OK
     for region, why in sorted(found.get("waits", {}).items()):
-        call.out.note(f"{region}: {words.printable(str(why))}")
+        call.out.note(f"{region}: {human_units.printable(str(why))}")
     if found.get("paused"):
-        call.out.note(f"Nothing is ended while paused: {words.printable(str(found['paused']))}")
+        call.out.note(
+            f"Nothing is ended while paused: {human_units.printable(str(found['paused']))}"
+        )
     elif not found.get("enabled"):
         call.out.note("Garbage collection is switched off (settings garbage.enabled).")
     elif found.get("dryRun"):
@@ -103,8 +105,8 @@ def garbage(call: Call) -> int:
     else:
         call.out.note("Nothing seems left behind.")
     leaks = int(found.get("leaks") or 0)
-    told = f"{words.count(int(found.get('ended') or 0), 'thing')} ended so far"
-    call.out.note(f"{told}; {words.count(leaks, 'licence leak')} (labfleet get leaks).")
+    told = f"{human_units.count(int(found.get('ended') or 0), 'thing')} ended so far"
+    call.out.note(f"{told}; {human_units.count(leaks, 'licence leak')} (labfleet get leaks).")
     return exits.OK
 
 
@@ -113,13 +115,13 @@ def _suspect(call: Call, row: dict[str, Any]) -> list[str]:
     due = each.get("due")
     return [
         str(each.get("kind")),
-        words.printable(str(each.get("id"))),
-        words.printable(str(each.get("name") or "-")),
-        words.printable(str(row.get("region") or "-")),
-        words.span(float(row.get("ageSeconds") or 0)),
-        "-" if due is None else words.when(due, call.now()),
-        words.printable(str(each.get("why"))),
-        words.printable(str(each.get("next"))),
+        human_units.printable(str(each.get("id"))),
+        human_units.printable(str(each.get("name") or "-")),
+        human_units.printable(str(row.get("region") or "-")),
+        human_units.span(float(row.get("ageSeconds") or 0)),
+        "-" if due is None else human_units.when(due, call.now()),
+        human_units.printable(str(each.get("why"))),
+        human_units.printable(str(each.get("next"))),
     ]
 
 
@@ -134,7 +136,7 @@ def discovery(call: Call) -> int:
     state = "on" if found.get("enabled") else "off (settings discovery.enabled)"
     if found.get("paused"):
         state = f"paused: {found['paused']}"
-    output.say(f"Discovery is {words.printable(state)}")
+    output.say(f"Discovery is {human_units.printable(state)}")
     output.say(
         f"Scans {', '.join(found.get('regions') or ())} for images "
         f"{found.get('ami_name_pattern')} every {found.get('scan_interval_seconds')} s; "
@@ -150,13 +152,13 @@ def discovery(call: Call) -> int:
 def _scan(call: Call, each: dict[str, Any]) -> list[str]:
     at = each.get("last_run_at")
     return [
-        words.printable(str(each.get("region"))),
-        "never" if at is None else words.when(at, call.now()),
+        human_units.printable(str(each.get("region"))),
+        "never" if at is None else human_units.when(at, call.now()),
         str(each.get("discovered")),
         str(each.get("imported")),
         str(each.get("foreign")),
         str(len(each.get("ignored") or ())),
-        words.printable(str(each.get("last_error") or "-")),
+        human_units.printable(str(each.get("last_error") or "-")),
     ]
 
 

@@ -25,7 +25,7 @@ _STOPS = frozenset({exits.UNREACHABLE, exits.DENIED})
 
 
 @dataclass(frozen=True)
-class Plan:
+class ApplyPlan:
     """What has to happen to one object: created, configured or unchanged, and to what."""
 
     source: sources.Source
@@ -99,7 +99,7 @@ def _one(call: Call, source: sources.Source, dry_run: str | None) -> tuple[str, 
     return made.result, _send(call, made)
 
 
-def _send(call: Call, made: Plan) -> Any:
+def _send(call: Call, made: ApplyPlan) -> Any:
     kind = made.source.target.kind
     space = {"namespace": _space(call, made.source)}
     if made.before is None:
@@ -108,7 +108,7 @@ def _send(call: Call, made: Plan) -> Any:
     return call.api.call("PUT", made.source.target.path, query=space, body=made.after).body
 
 
-def plan(call: Call, source: sources.Source) -> Plan:
+def plan(call: Call, source: sources.Source) -> ApplyPlan:
     """Return what applying this object would do to the server's state as it is now."""
     space = _space(call, source)
     try:
@@ -117,10 +117,10 @@ def plan(call: Call, source: sources.Source) -> Plan:
         if failure.code != exits.NOT_FOUND:
             raise
         metadata = {**source.raw["metadata"], "namespace": space}
-        return Plan(source, "created", None, {**source.raw, "metadata": metadata})
+        return ApplyPlan(source, "created", None, {**source.raw, "metadata": metadata})
     after = _merged(before, source.raw)
     same = _comparable(source.target.kind, before) == _comparable(source.target.kind, after)
-    return Plan(source, "unchanged" if same else "configured", before, after)
+    return ApplyPlan(source, "unchanged" if same else "configured", before, after)
 
 
 def _space(call: Call, source: sources.Source) -> str:
@@ -198,14 +198,14 @@ def _structured(call: Call, done: list[dict[str, Any]]) -> None:
 
 
 def _wait(call: Call, found: list[sources.Source], seconds: float) -> int:
-    deadline = call.ground.monotonic() + seconds
+    deadline = call.environment.monotonic() + seconds
     for source in found:
         phase = waiting.READY_PHASE.get(source.target.kind.name)
         if phase is None:
             continue
         try:
-            left = max(0.0, deadline - call.ground.monotonic())
-            waiting.until(call, source.target, waiting.Wish("phase", value=phase), left)
+            left = max(0.0, deadline - call.environment.monotonic())
+            waiting.until(call, source.target, waiting.WaitTarget("phase", value=phase), left)
         except KeyboardInterrupt:
             waiting.detached(source.target)
             return exits.INTERRUPTED
@@ -249,7 +249,7 @@ def diff(call: Call, *, files: tuple[str, ...], recursive: bool) -> int:
     return exits.CHANGES if changed else exits.OK
 
 
-def _diff(made: Plan) -> str:
+def _diff(made: ApplyPlan) -> str:
     kind = made.source.target.kind
     before = "" if made.before is None else yamltext.dump(_comparable(kind, made.before))
     after = yamltext.dump(_comparable(kind, made.after))

@@ -21,7 +21,7 @@ def context() -> None:
 @connected
 def listed(call: Call) -> int:
     """List contexts; * marks the one in use."""
-    config = settings.read_config(call.ground)
+    config = settings.read_config(call.environment)
     items = [
         {
             "name": name,
@@ -62,14 +62,14 @@ def listed(call: Call) -> int:
 @click.pass_context
 def use(ctx: click.Context, *, name: str) -> int:
     """Use this context from now on."""
-    ground = ctx.find_root().obj
-    config = settings.read_config(ground)
+    environment = ctx.find_root().obj
+    config = settings.read_config(environment)
     if name not in config["contexts"]:
         known = ", ".join(sorted(config["contexts"])) or "none"
         raise exits.Failure(
             exits.NOT_FOUND, f"there is no context {name!r}", hint=f"Known contexts: {known}."
         )
-    settings.write_config(ground, {**config, "current": name})
+    settings.write_config(environment, {**config, "current": name})
     output.say(f"context {name} in use")
     return exits.OK
 
@@ -84,8 +84,8 @@ def use(ctx: click.Context, *, name: str) -> int:
 @click.pass_context
 def set_(ctx: click.Context, /, *, name: str, **given: Any) -> int:
     """Make or change a context; only what is given changes. The first one is used at once."""
-    ground = ctx.find_root().obj
-    config = settings.read_config(ground)
+    environment = ctx.find_root().obj
+    config = settings.read_config(environment)
     entry = dict(config["contexts"].get(name) or {})
     for option, key in (("url", "url"), ("namespace", "namespace"), ("format_", "output")):
         if given[option]:
@@ -96,7 +96,7 @@ def set_(ctx: click.Context, /, *, name: str, **given: Any) -> int:
             entry[key] = str(Path(given[option]).expanduser().absolute())
     contexts = {**config["contexts"], name: entry}
     path = settings.write_config(
-        ground, {"current": config["current"] or name, "contexts": contexts}
+        environment, {"current": config["current"] or name, "contexts": contexts}
     )
     output.say(f"context {name} kept in {path}")
     return exits.OK
@@ -107,12 +107,12 @@ def set_(ctx: click.Context, /, *, name: str, **given: Any) -> int:
 @click.pass_context
 def delete(ctx: click.Context, *, name: str) -> int:
     """Forget a context; its server and its token file stay."""
-    ground = ctx.find_root().obj
-    config = settings.read_config(ground)
+    environment = ctx.find_root().obj
+    config = settings.read_config(environment)
     if name not in config["contexts"]:
         raise exits.Failure(exits.NOT_FOUND, f"there is no context {name!r}")
     contexts = {key: entry for key, entry in config["contexts"].items() if key != name}
     current = None if config["current"] == name else config["current"]
-    settings.write_config(ground, {"current": current, "contexts": contexts})
+    settings.write_config(environment, {"current": current, "contexts": contexts})
     output.say(f"context {name} forgotten")
     return exits.OK

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from labfleet.cli.commands import events, explain
-from labfleet.cli.kit import completing, exits, output, paths, targets, words
+from labfleet.cli.kit import completing, exits, human_units, output, paths, targets
 from labfleet.cli.kit.call import Call, connected
 
 _LONG = 160
@@ -47,17 +47,17 @@ def lines(obj: dict[str, Any], now: datetime) -> Iterator[str]:
         "Kind": obj.get("kind"),
         "Namespace": metadata.get("namespace"),
         "Phase": status.get("phase"),
-        "Since": words.when(status.get("phaseSince"), now),
-        "Created": words.when(metadata.get("creationTimestamp"), now),
-        "Deleting": words.when(metadata.get("deletionTimestamp"), now),
+        "Since": human_units.when(status.get("phaseSince"), now),
+        "Created": human_units.when(metadata.get("creationTimestamp"), now),
+        "Deleting": human_units.when(metadata.get("deletionTimestamp"), now),
         "Labels": _pairs(metadata.get("labels")),
         "Annotations": _pairs(metadata.get("annotations")),
-        "Held by": words.plain(metadata.get("finalizers")),
+        "Held by": human_units.plain(metadata.get("finalizers")),
         "Version": f"{metadata.get('resourceVersion')} (generation {metadata.get('generation')})",
     }
     for title, value in head.items():
         if value not in (None, "-", ""):
-            yield f"{title + ':':<13}{words.printable(str(value))}"
+            yield f"{title + ':':<13}{human_units.printable(str(value))}"
     for title, part in (("Spec", obj.get("spec")), ("Status", status)):
         shown = {key: value for key, value in (part or {}).items() if key not in _APART}
         if shown:
@@ -79,17 +79,19 @@ def _tree(value: dict[str, Any], depth: int, now: datetime) -> Iterator[str]:
             yield f"{pad}{key}:"
             yield from _entries(inner, depth + 1, now)
         elif isinstance(inner, str) and (len(inner) > _LONG or "\n" in inner):
-            size = f"{len(inner):,} characters in {words.count(len(inner.splitlines()), 'line')}"
+            size = (
+                f"{len(inner):,} characters in {human_units.count(len(inner.splitlines()), 'line')}"
+            )
             yield f"{pad}{key}: {size} (shown by get -o yaml)"
         else:
-            yield f"{pad}{key}: {words.labelled(key, inner, now)}"
+            yield f"{pad}{key}: {human_units.labelled(key, inner, now)}"
 
 
 def _entries(items: list[Any], depth: int, now: datetime) -> Iterator[str]:
     pad = "  " * depth
     for each in items:
         if not isinstance(each, dict):
-            yield f"{pad}- {words.plain(each)}"
+            yield f"{pad}- {human_units.plain(each)}"
             continue
         inner = list(_tree(each, depth + 1, now))
         if inner:
@@ -110,9 +112,9 @@ def _conditions(call: Call, obj: dict[str, Any]) -> None:
         [
             f"  {each.get('type')}",
             str(each.get("status")),
-            words.plain(each.get("reason")),
-            words.when(each.get("lastTransitionTime"), call.now()),
-            words.plain(each.get("message")),
+            human_units.plain(each.get("reason")),
+            human_units.when(each.get("lastTransitionTime"), call.now()),
+            human_units.plain(each.get("message")),
         ]
         for each in found
     ]

@@ -8,7 +8,7 @@ import click
 
 from labfleet.cli.commands import waiting
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import completing, exits, output, paths, safety, sources, targets, words
+from labfleet.cli.kit import completing, exits, human_units, output, paths, safety, sources, targets
 from labfleet.cli.kit.call import Call, connected
 
 
@@ -50,14 +50,14 @@ def delete(
             output.say(f"{target} deleted (dry run)")
         return exits.OK
     if many:
-        call.confirm(f"{words.count(len(pairs), 'object')} would be deleted.", yes=yes)
+        call.confirm(f"{human_units.count(len(pairs), 'object')} would be deleted.", yes=yes)
     for target, obj in pairs:
         safety.ask(call, "Deleting", target, obj, yes=yes)
     answers = [_end(call, target) for target, _ in pairs]
     if wait:
         for target, _ in pairs:
             try:
-                waiting.until(call, target, waiting.Wish("delete"), seconds)
+                waiting.until(call, target, waiting.WaitTarget("delete"), seconds)
             except KeyboardInterrupt:
                 waiting.detached(target)
                 return exits.INTERRUPTED
@@ -100,7 +100,7 @@ def _end(call: Call, target: targets.Target) -> dict[str, Any]:
         body = None if reply is None else reply.body
         told = paths.simple(body, "status.message") if isinstance(body, dict) else None
         if told and "left alone" in str(told):
-            call.out.note(words.printable(str(told)))
+            call.out.note(human_units.printable(str(told)))
     return {"kind": target.kind.name, "name": target.name, "result": result}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from labfleet.cli.commands import watching
-from labfleet.cli.kit import completing, exits, output, targets, words
+from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.resources import kinds
 
@@ -64,14 +64,18 @@ def show(call: Call, found: list[Any]) -> None:
     for each in found:
         row = [
             str(each.get("revision")),
-            each.get("at", "") if call.out.format == "csv" else words.when(each.get("at"), now),
+            each.get("at", "")
+            if call.out.format == "csv"
+            else human_units.when(each.get("at"), now),
             str(each.get("type")),
-            words.plain(each.get("phase")),
-            words.plain(each.get("actor")),
-            words.plain(each.get("reason")),
-            words.plain(None if each.get("message") == each.get("reason") else each.get("message")),
+            human_units.plain(each.get("phase")),
+            human_units.plain(each.get("actor")),
+            human_units.plain(each.get("reason")),
+            human_units.plain(
+                None if each.get("message") == each.get("reason") else each.get("message")
+            ),
         ]
-        rows.append([*row, words.plain(each.get("requestId"))] if wide else row)
+        rows.append([*row, human_units.plain(each.get("requestId"))] if wide else row)
     call.out.table([*titles, "REQUEST"] if wide else titles, rows)
     if not found:
         output.note("No events are kept.")

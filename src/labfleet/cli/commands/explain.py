@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from labfleet.cli.commands import idle
-from labfleet.cli.kit import completing, exits, output, targets, words
+from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.resources.meta import Key
 
@@ -45,7 +45,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     # A kind without phases has no "since" either: its summary says how old it is.
     state = f": {phase}" if phase else ""
     if phase and since:
-        state += f" since {words.when(since, now)}"
+        state += f" since {human_units.when(since, now)}"
     lines = [f"{target}{state}"]
     lines += _line("Why", answer.get("summary"))
     decision = answer.get("decision") or {}
@@ -74,7 +74,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
 
 
 def _line(title: str, text: Any) -> list[str]:
-    return [f"{title + ': ':<11}{words.printable(str(text))}"] if text else []
+    return [f"{title + ': ':<11}{human_units.printable(str(text))}"] if text else []
 
 
 def summary(call: Call, decision: dict[str, Any], *, known: str = "") -> str:
@@ -85,13 +85,13 @@ def summary(call: Call, decision: dict[str, Any], *, known: str = "") -> str:
     if decision.get("reason"):
         said += f" ({decision['reason']})"
     if decision.get("at"):
-        said += f", {words.when(decision['at'], call.now())}"
+        said += f", {human_units.when(decision['at'], call.now())}"
     message = str(decision.get("message") or "")
     return f"{said}: {message}" if message and message != known else said
 
 
 def _needs(requested: dict[str, Any]) -> str:
-    return ", ".join(words.amount(name, value) for name, value in requested.items() if value)
+    return ", ".join(human_units.amount(name, value) for name, value in requested.items() if value)
 
 
 def _looked_at(decision: dict[str, Any]) -> str:
@@ -100,7 +100,9 @@ def _looked_at(decision: dict[str, Any]) -> str:
     if not evaluated and not rejected:
         return ""
     why = ", ".join(f"{reason} {count}" for reason, count in sorted(rejected.items()))
-    return words.count(int(evaluated or 0), "candidate") + (f"; rejected: {why}" if why else "")
+    return human_units.count(int(evaluated or 0), "candidate") + (
+        f"; rejected: {why}" if why else ""
+    )
 
 
 def _condition(condition: dict[str, Any], now: Any) -> str:
@@ -108,13 +110,13 @@ def _condition(condition: dict[str, Any], now: Any) -> str:
     if condition.get("message"):
         said += f": {condition['message']}"
     since = condition.get("lastTransitionTime")
-    return f"{said}, since {words.when(since, now)}" if since else said
+    return f"{said}, since {human_units.when(since, now)}" if since else said
 
 
 def _deadline(value: Any, now: Any) -> str:
     if not isinstance(value, dict):
         return ""
-    return f"{value.get('what')} at {words.when(value.get('at'), now)}"
+    return f"{value.get('what')} at {human_units.when(value.get('at'), now)}"
 
 
 def _candidates(call: Call, target: targets.Target, decision: dict[str, Any]) -> None:
@@ -135,9 +137,9 @@ def _blockers(call: Call, blockers: Sequence[dict[str, Any]]) -> None:
         [
             f"{str(each.get('kind')).lower()}/{each.get('name')}",
             str(each.get("phase")),
-            words.printable(str(each.get("owner") or "-")),
-            words.when(each.get("until"), now) if each.get("until") else "unknown",
-            words.printable(str(each.get("why") or "-")),
+            human_units.printable(str(each.get("owner") or "-")),
+            human_units.when(each.get("until"), now) if each.get("until") else "unknown",
+            human_units.printable(str(each.get("why") or "-")),
             str(each.get("help") or "-"),
         ]
         for each in blockers
@@ -153,7 +155,8 @@ def _row(candidate: dict[str, Any]) -> list[str]:
         str(candidate.get("name")),
         "yes" if candidate.get("fits") else "no",
         "; ".join(short) or "-",
-        words.printable(", ".join(str(each) for each in candidate.get("reasons") or ())) or "-",
+        human_units.printable(", ".join(str(each) for each in candidate.get("reasons") or ()))
+        or "-",
         "-" if score is None else f"{score:g}",
     ]
 
@@ -162,5 +165,5 @@ def shortage(each: dict[str, Any]) -> str:
     """Return `4 CPU (wants 14 CPU, 10 CPU free)`."""
     name = str(each.get("dimension"))
     wanted, free = each.get("wanted") or 0, each.get("free") or 0
-    missing = words.amount(name, wanted - free)
-    return f"{missing} (wants {words.amount(name, wanted)}, free {words.amount(name, free)})"
+    missing = human_units.amount(name, wanted - free)
+    return f"{missing} (wants {human_units.amount(name, wanted)}, free {human_units.amount(name, free)})"

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import client, completing, exits, output, words
+from labfleet.cli.kit import client, completing, exits, human_units, output
 from labfleet.cli.kit.call import Call, connected
 from labfleet.resources import fleet_settings, kinds, meta
 
@@ -177,7 +177,7 @@ def _text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:g}"
-    return "-" if value is None or value == "" else words.printable(str(value))
+    return "-" if value is None or value == "" else human_units.printable(str(value))
 
 
 def _gist(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import completing, exits, output, targets, words
+from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 
 
@@ -45,8 +45,8 @@ def idle(call: Call) -> int:
 
 def _overview(each: dict[str, Any], now: Any) -> list[str]:
     minutes = each.get("idleMinutes")
-    at = words.instant(each.get("stopAt"))
-    stop = "-" if at is None else "now" if at <= now else words.when(each["stopAt"], now)
+    at = human_units.instant(each.get("stopAt"))
+    stop = "-" if at is None else "now" if at <= now else human_units.when(each["stopAt"], now)
     return [
         output.label(each.get("namespace"), each.get("worker")),
         "stopped" if each.get("autoStopped") else str(each.get("verdict")),
@@ -121,36 +121,38 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     if since:
         lines.append(
             f"Unused:    {max(float(minutes or 0), 0.0):g} of {answer.get('timeoutMinutes')} minutes, "
-            f"since {words.when(since, now)}"
+            f"since {human_units.when(since, now)}"
         )
     if answer.get("stopAt"):
-        at = words.instant(answer["stopAt"])
+        at = human_units.instant(answer["stopAt"])
         when = (
-            "once" if at is not None and at <= now else f"{words.when(answer['stopAt'], now)}, if"
+            "once"
+            if at is not None and at <= now
+            else f"{human_units.when(answer['stopAt'], now)}, if"
         )
         lines.append(f"Stop at:   {when} nothing else keeps it, and never before its warning")
     if answer.get("warnedAt"):
-        lines.append(f"Warned:    {words.when(answer['warnedAt'], now)}")
+        lines.append(f"Warned:    {human_units.when(answer['warnedAt'], now)}")
     if answer.get("checkedAt"):
-        lines.append(f"Last news: {words.when(answer['checkedAt'], now)}")
+        lines.append(f"Last news: {human_units.when(answer['checkedAt'], now)}")
     for each in answer.get("recent") or ():
         who = _text(each.get("user") or "somebody")
         lines.append(
-            f"Used:      {_text(each['category'])} by {who}, {words.when(each['at'], now)}"
+            f"Used:      {_text(each['category'])} by {who}, {human_units.when(each['at'], now)}"
         )
     return lines
 
 
 def _row(signal: dict[str, Any], now: Any) -> list[str]:
-    at = words.instant(signal.get("at"))
+    at = human_units.instant(signal.get("at"))
     return [
         str(signal.get("name")),
         str(signal.get("verdict")),
         _text(signal.get("value") or "-"),
-        "-" if at is None or at > now else words.age(signal["at"], now),
+        "-" if at is None or at > now else human_units.age(signal["at"], now),
         _text(signal.get("told") or ""),
     ]
 
 
 def _text(value: object) -> str:
-    return words.printable(str(value))
+    return human_units.printable(str(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from labfleet.cli.kit import completing, exits, output, targets, words
+from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 
 
@@ -30,5 +30,5 @@ def logs(call: Call, *, name: str) -> int:
         return exits.OK
     call.out.note(f"{target}: console of {answer.get('boot')}, read {answer.get('readAt')}")
     for line in text.splitlines():
-        output.say(words.printable(line))
+        output.say(human_units.printable(line))
     return exits.OK

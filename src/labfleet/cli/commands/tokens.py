@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import client, exits, output, settings, words
+from labfleet.cli.kit import client, exits, human_units, output, settings
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
 
@@ -79,12 +79,12 @@ def listed(call: Call) -> int:
     now = call.now()
     rows = [
         [
-            words.plain(each.get("id")),
-            words.plain(each.get("role")),
-            words.plain(each.get("owner")),
-            words.age(each.get("created"), now),
-            words.when(each.get("expires"), now),
-            words.when(each.get("revoked"), now),
+            human_units.plain(each.get("id")),
+            human_units.plain(each.get("role")),
+            human_units.plain(each.get("owner")),
+            human_units.age(each.get("created"), now),
+            human_units.when(each.get("expires"), now),
+            human_units.when(each.get("revoked"), now),
         ]
         for each in items
     ]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import click
 
-from labfleet.cli.kit import completing, exits, output, targets, words
+from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -46,7 +46,7 @@ def top(call: Call, *, args: tuple[str, ...], since: str, metric: str, step: int
     metrics = answer.get("metrics") or {}
     rows = [_row(call, each, metrics[each], answer) for each in SHOWN if each in metrics]
     titles = ["METRIC", "NOW", "MIN", "MEAN", "MAX", "UNIT", "POINTS"]
-    curves = call.ground.terminal_out() and call.out.format != "csv"
+    curves = call.environment.terminal_out() and call.out.format != "csv"
     call.out.table(
         [*titles, "CURVE"] if curves else titles, rows if curves else [row[:-1] for row in rows]
     )
@@ -105,7 +105,7 @@ def _number(each: dict[str, Any], name: str) -> str:
 def _age(each: dict[str, Any]) -> str:
     found = (each.get("numbers") or {}).get("cpu") or {}
     age, source = found.get("ageSeconds"), found.get("source")
-    return "-" if age is None else f"{words.span(float(age))} {source}"
+    return "-" if age is None else f"{human_units.span(float(age))} {source}"
 
 
 def _row(call: Call, name: str, metric: dict[str, Any], answer: dict[str, Any]) -> list[str]:
@@ -116,7 +116,7 @@ def _row(call: Call, name: str, metric: dict[str, Any], answer: dict[str, Any]) 
     mean = sum(each["mean"] * each["count"] for each in points) / count
     low, high = min(each["min"] for each in points), max(each["max"] for each in points)
     values = [points[-1]["mean"], low, mean, high]
-    ascii_ = call.ground.terminal_out()
+    ascii_ = call.environment.terminal_out()
     curve = sparkline(points, metric, answer) if ascii_ else ""
     return [name, *(f"{each:.4g}" for each in values), str(metric.get("unit")),
             str(len(points)), curve]  # fmt: skip
@@ -129,13 +129,13 @@ def sparkline(
 
     Percentages are drawn against 100, the rest against their greatest value.
     """
-    begin, end = words.instant(answer.get("since")), words.instant(answer.get("until"))
+    begin, end = human_units.instant(answer.get("since")), human_units.instant(answer.get("until"))
     if begin is None or end is None or end <= begin:
         return ""
     top_ = 100.0 if metric.get("unit") == "percent" else max(each["max"] for each in points)
     places: list[float | None] = [None] * WIDTH
     for each in points:
-        at = words.instant(each["at"])
+        at = human_units.instant(each["at"])
         if at is None:
             continue
         place = min(max(int((at - begin) / (end - begin) * WIDTH), 0), WIDTH - 1)
@@ -168,9 +168,9 @@ def alerts(call: Call) -> int:
             str(each.get("severity")),
             _object(each),
             str(each.get("condition")),
-            words.when(each.get("since"), now),
-            words.printable(str(each.get("message") or each.get("cause"))),
-            words.printable(str(each.get("fix"))),
+            human_units.when(each.get("since"), now),
+            human_units.printable(str(each.get("message") or each.get("cause"))),
+            human_units.printable(str(each.get("fix"))),
         ]
         for each in items
     ]

@@ -10,7 +10,7 @@ import click
 
 from labfleet.cli.commands import waiting
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import completing, exits, output, paths, safety, targets, words
+from labfleet.cli.kit import completing, exits, human_units, output, paths, safety, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
 
@@ -72,10 +72,10 @@ def drain(
 def _longer(call: Call, pairs: Pairs, by: timedelta) -> int:
     """Move each deadline; an instant is sent, so that a repeated call moves it once."""
     for target, obj in pairs:
-        before = words.instant(paths.simple(obj or {}, "spec.drain.deadline"))
+        before = human_units.instant(paths.simple(obj or {}, "spec.drain.deadline"))
         later = max(before or call.now(), call.now()) + by
         body = {"deadline": clock.format_instant(later)}
-        said = f"drains until {words.when(body['deadline'], call.now())}"
+        said = f"drains until {human_units.when(body['deadline'], call.now())}"
         code = _verb(call, [target], "change-drain", body, said)
         if code != exits.OK:
             return code
@@ -120,7 +120,7 @@ def start(call: Call, *, names: tuple[str, ...]) -> int:
 
 
 def _drained(call: Call, wanted: list[targets.Target], patience: float) -> int:
-    wish = waiting.Wish("condition", "Drained", "True")
+    wish = waiting.WaitTarget("condition", "Drained", "True")
     for target in wanted:
         try:
             waiting.until(call, target, wish, patience)
@@ -165,7 +165,7 @@ def extend(call: Call, *, name: str, by: str | None, to: str | None) -> int:
         call.out.show(target.kind, answer)
         return exits.OK
     end = paths.simple(answer, "spec.slot.end") or paths.simple(answer, "status.end")
-    output.say(f"{target} ends {words.when(end, call.now())}")
+    output.say(f"{target} ends {human_units.when(end, call.now())}")
     return exits.OK
 
 
@@ -180,7 +180,7 @@ def _later(call: Call, target: targets.Target, by: str) -> datetime:
     """Return the present end and so much more."""
     seconds = calls.seconds(by, "--by")
     obj = targets.need(call, target)
-    end = words.instant(paths.simple(obj, "status.end") or paths.simple(obj, "spec.slot.end"))
+    end = human_units.instant(paths.simple(obj, "status.end") or paths.simple(obj, "spec.slot.end"))
     if end is None:
         raise exits.Failure(
             exits.UNMET, f"{target} has no end yet", hint="Say until when: --to INSTANT."

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import completing, exits, paths, targets, words
+from labfleet.cli.kit import completing, exits, human_units, paths, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import backoff
 
@@ -27,7 +27,7 @@ _ENDS = {
 READY_PHASE = {"Session": "READY", "Worker": "READY", "Pool": "READY"}
 
 
-class Verdict(enum.Enum):
+class WaitVerdict(enum.Enum):
     """What a look at the object says about the wish."""
 
     MET = "met"
@@ -36,7 +36,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Wish:
+class WaitTarget:
     """What is waited for: `phase`, `condition` or `delete`, and its value."""
 
     what: str
@@ -49,25 +49,25 @@ class Wish:
         return "its end" if self.what == "delete" else f"phase {self.value}"
 
 
-def parse(text: str) -> Wish:
+def parse(text: str) -> WaitTarget:
     """Return the wish of `phase=X`, `condition=Y[=True]` or `delete`."""
     what, _, rest = text.partition("=")
     if what == "delete" and not rest:
-        return Wish("delete")
+        return WaitTarget("delete")
     if what == "phase" and rest:
-        return Wish("phase", value=rest.upper())
+        return WaitTarget("phase", value=rest.upper())
     if what == "condition" and rest:
         name, _, value = rest.partition("=")
         status = {"true": "True", "false": "False", "unknown": "Unknown"}.get(
             (value or "true").lower()
         )
         if name and status:
-            return Wish("condition", name, status)
+            return WaitTarget("condition", name, status)
     hint = "Write phase=READY, condition=Ready[=True|False|Unknown] or delete."
     raise exits.usage(f"cannot wait for {text!r}", hint)
 
 
-def check(wish: Wish, kind: str) -> None:
+def check(wish: WaitTarget, kind: str) -> None:
     """Refuse a phase that the kind never has: waiting for it would only time out."""
     from labfleet.resources import cluster, pool, session, worker
 
@@ -83,7 +83,7 @@ def check(wish: Wish, kind: str) -> None:
         raise exits.usage(f"a {kind.lower()} is never {wish.value}", hint)
 
 
-def judge(kind: str, obj: Any, wish: Wish) -> Verdict:
+def judge(kind: str, obj: Any, wish: WaitTarget) -> WaitVerdict:
     """Return whether the wish is met, may yet be, or cannot be any more.
 
     READY counts as met while RUNNING, because a look may come after the step; not once the
@@ -92,17 +92,17 @@ def judge(kind: str, obj: Any, wish: Wish) -> Verdict:
     phase = str(paths.simple(obj, "status.phase") or "")
     if wish.what == "phase":
         if phase == wish.value or _passed(kind, phase, wish.value):
-            return Verdict.MET
+            return WaitVerdict.MET
         leaving = kind == "Session" and phase in {"COLLECTING", "STOPPING"}
         if phase in _ENDS.get(kind, ()) or (leaving and wish.value in _LINE):
-            return Verdict.HOPELESS
-        return Verdict.OPEN
+            return WaitVerdict.HOPELESS
+        return WaitVerdict.OPEN
     if wish.what == "condition":
         for each in paths.simple(obj, "status.conditions") or ():
             if each.get("type") == wish.name and each.get("status") == wish.value:
-                return Verdict.MET
-        return Verdict.HOPELESS if phase in _ENDS.get(kind, ()) else Verdict.OPEN
-    return Verdict.OPEN
+                return WaitVerdict.MET
+        return WaitVerdict.HOPELESS if phase in _ENDS.get(kind, ()) else WaitVerdict.OPEN
+    return WaitVerdict.OPEN
 
 
 def _passed(kind: str, phase: str, wanted: str) -> bool:
@@ -113,7 +113,7 @@ def _passed(kind: str, phase: str, wanted: str) -> bool:
     return False
 
 
-def outcome(target: targets.Target, obj: Any, wish: Wish) -> exits.Failure:
+def outcome(target: targets.Target, obj: Any, wish: WaitTarget) -> exits.Failure:
     """Return the failure for a wish that cannot be met any more."""
     phase = paths.simple(obj, "status.phase")
     message = paths.simple(obj, "status.message") or ""
@@ -129,9 +129,9 @@ def outcome(target: targets.Target, obj: Any, wish: Wish) -> exits.Failure:
     )
 
 
-def until(call: Call, target: targets.Target, wish: Wish, seconds: float) -> Any:
+def until(call: Call, target: targets.Target, wish: WaitTarget, seconds: float) -> Any:
     """Return the object once the wish is met (None for a delete); Failure otherwise."""
-    deadline = call.ground.monotonic() + seconds
+    deadline = call.environment.monotonic() + seconds
     seen: Any = None
     shown, looks, silent = "", 0, False
     while True:
@@ -148,20 +148,20 @@ def until(call: Call, target: targets.Target, wish: Wish, seconds: float) -> Any
             if obj is None:
                 return _gone(target, seen, wish)
             verdict = judge(target.kind.name, obj, wish)
-            if verdict is Verdict.MET:
+            if verdict is WaitVerdict.MET:
                 return obj
-            if verdict is Verdict.HOPELESS:
+            if verdict is WaitVerdict.HOPELESS:
                 raise outcome(target, obj, wish)
             shown = _progress(call, target, obj, shown)
             seen = obj
-        left = deadline - call.ground.monotonic()
+        left = deadline - call.environment.monotonic()
         if left <= 0:
             raise _late(target, seen, wish, seconds, unreachable=silent and seen is None)
         looks += 1
-        call.ground.sleep(min(left, backoff.delay(looks, 1.0, base=0.2, limit=2.0)))
+        call.environment.sleep(min(left, backoff.delay(looks, 1.0, base=0.2, limit=2.0)))
 
 
-def _gone(target: targets.Target, seen: Any, wish: Wish) -> None:
+def _gone(target: targets.Target, seen: Any, wish: WaitTarget) -> None:
     if wish.what == "delete":
         return
     if seen is None:
@@ -170,10 +170,10 @@ def _gone(target: targets.Target, seen: Any, wish: Wish) -> None:
 
 
 def _late(
-    target: targets.Target, seen: Any, wish: Wish, seconds: float, *, unreachable: bool
+    target: targets.Target, seen: Any, wish: WaitTarget, seconds: float, *, unreachable: bool
 ) -> exits.Failure:
     state = "the server never answered" if unreachable else f"it is {_state(seen)}"
-    cause = f"{target} did not reach {wish} within {words.span(seconds)}; {state}"
+    cause = f"{target} did not reach {wish} within {human_units.span(seconds)}; {state}"
     return exits.Failure(
         exits.UNREACHABLE if unreachable else exits.TIMEOUT,
         cause,
@@ -190,7 +190,7 @@ def _progress(call: Call, target: targets.Target, obj: Any, shown: str) -> str:
     message = paths.simple(obj, "status.message")
     line = f"{target}: {_state(obj)}" + (f" ({message})" if message else "")
     if line != shown:
-        call.out.note(words.printable(line))
+        call.out.note(human_units.printable(line))
     return line
 
 
@@ -217,11 +217,11 @@ def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int
     wanted_targets = targets.parse(args)
     for target in wanted_targets:
         check(wish, target.kind.name)
-    deadline = call.ground.monotonic() + seconds
+    deadline = call.environment.monotonic() + seconds
     found: list[Any] = []
     for target in wanted_targets:
         try:
-            left = max(0.0, deadline - call.ground.monotonic())
+            left = max(0.0, deadline - call.environment.monotonic())
             obj = until(call, target, wish, left)
         except KeyboardInterrupt:
             detached(target)

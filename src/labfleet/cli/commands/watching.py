@@ -118,7 +118,9 @@ def changes(call: Call, scope: Scope) -> Iterator[Change]:
                 call.out.note(f"The stream broke ({error}); resuming.")
                 told = True
         failures += 1
-        call.ground.sleep(backoff.delay(failures, call.ground.dice(), base=0.5, limit=15.0))
+        call.environment.sleep(
+            backoff.delay(failures, call.environment.rng(), base=0.5, limit=15.0)
+        )
 
 
 def _stream(call: Call, scope: Scope, cursor: str) -> Iterator[sse.Message]:

@@ -14,15 +14,15 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import client, exits, fleet, options, output, settings, words
-from labfleet.cli.kit.ground import Ground
+from labfleet.cli.kit import client, exits, fleet, human_units, options, output, settings
+from labfleet.cli.kit.environment import CommandEnvironment
 
 
 @dataclass
 class Call:
     """What a command works with."""
 
-    ground: Ground
+    environment: CommandEnvironment
     settings: settings.Settings
     out: output.Output
     api: client.Client
@@ -35,7 +35,7 @@ class Call:
     def tell_pause(self) -> None:
         """Say once, on stderr, that automatic actions are paused, wherever actions are shown."""
         if self.api.paused and not self.muted and not self.out.structured:
-            said = words.printable(self.api.paused)
+            said = human_units.printable(self.api.paused)
             self.out.note(f"{said[:1].upper()}{said[1:]}")
             self.muted = True
 
@@ -47,7 +47,7 @@ class Call:
         """Ask on a terminal; without one and without --yes refuse, never hang."""
         if yes:
             return
-        if not self.ground.terminal_in():
+        if not self.environment.terminal_in():
             raise exits.usage(question, "Nothing was changed. Say --yes to go on.")
         if not click.confirm(f"{question} Go on?", default=False, err=True):
             raise exits.Failure(exits.ERROR, "nothing was changed")
@@ -77,23 +77,23 @@ def make(context: click.Context, flags: dict[str, Any], no_headers: bool = False
             if flags.get(key) is None:
                 flags[key] = above.params.get(key)
         above = above.parent
-    ground = root.obj if isinstance(root.obj, Ground) else Ground()
-    chosen = settings.resolve(ground, flags)
-    api = client.Client(chosen, ground)
+    environment = root.obj if isinstance(root.obj, CommandEnvironment) else CommandEnvironment()
+    chosen = settings.resolve(environment, flags)
+    api = client.Client(chosen, environment)
     out = output.choose(
-        ground,
+        environment,
         chosen.output,
         headers=not no_headers,
         quiet=bool(flags.get("quiet")),
         color=flags.get("color") or "auto",
         clock=fleet.FleetTime(api).now,
     )
-    return Call(ground, chosen, out, api)
+    return Call(environment, chosen, out, api)
 
 
 def seconds(text: str, option: str) -> float:
     """Return the seconds of a duration option; Failure when it is none."""
     try:
-        return words.duration(text)
+        return human_units.duration(text)
     except ValueError as error:
         raise exits.usage(f"{option}: {error}") from None

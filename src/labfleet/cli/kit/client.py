@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from labfleet.cli.kit import exits, sse
-from labfleet.cli.kit.ground import Ground
+from labfleet.cli.kit.environment import CommandEnvironment
 from labfleet.cli.kit.settings import Settings
 from labfleet.kernel import backoff
 
@@ -43,7 +43,7 @@ class Client:
     """Speaks to one server; `seconds` bounds each connect and each read."""
 
     settings: Settings
-    ground: Ground
+    environment: CommandEnvironment
     seconds: float = 30.0
     attempts: int = ATTEMPTS
     paused: str = ""
@@ -63,7 +63,7 @@ class Client:
         """Do one call, repeated within bounds; Failure for anything but 2xx."""
         headers = self._headers()
         if method != "GET":
-            headers["Idempotency-Key"] = self.ground.key()
+            headers["Idempotency-Key"] = self.environment.key()
         content = None
         if body is not None:
             content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
@@ -168,10 +168,10 @@ class Client:
         raise exits.from_problem(status, problem)
 
     def _wait(self, attempt: int, retry_after: str | None) -> None:
-        seconds = backoff.delay(attempt, self.ground.dice(), base=0.3, limit=3.0)
+        seconds = backoff.delay(attempt, self.environment.rng(), base=0.3, limit=3.0)
         if retry_after and retry_after.isdecimal():
             seconds = min(5.0, max(seconds, float(retry_after)))
-        self.ground.sleep(seconds)
+        self.environment.sleep(seconds)
 
     def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": "labfleet-cli"}

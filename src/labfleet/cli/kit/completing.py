@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from labfleet.cli.kit import client, exits, ground, settings, targets
+from labfleet.cli.kit import client, environment, exits, settings, targets
 from labfleet.resources import kinds
 
 _BUDGET = 0.5
@@ -44,7 +44,7 @@ def of_kind(kind: str) -> Any:
 
 def _names(ctx: click.Context, word: str, start: str, *, prefix: str) -> list[CompletionItem]:
     flags = {key: ctx.params.get(key) for key in ("url", "token_file", "context", "namespace")}
-    standing = ground.Ground(env=os.environ)
+    standing = environment.CommandEnvironment(env=os.environ)
     try:
         kind = targets.kind_of(word)
         chosen = settings.resolve(standing, flags)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from labfleet.cli.kit import client, exits, words
+from labfleet.cli.kit import client, exits, human_units
 
 _PATIENCE = 3.0
 
@@ -23,12 +23,12 @@ class FleetTime:
 
     def now(self) -> datetime:
         """Return the fleet's time."""
-        ground = self.api.ground
+        environment = self.api.environment
         if self._seen is None:
             then, rate = self._ask()
-            self._seen = (then or ground.now(), ground.monotonic(), rate)
+            self._seen = (then or environment.now(), environment.monotonic(), rate)
         at, began, rate = self._seen
-        return at + timedelta(seconds=(ground.monotonic() - began) * rate)
+        return at + timedelta(seconds=(environment.monotonic() - began) * rate)
 
     def _ask(self) -> tuple[datetime | None, float]:
         quick = replace(self.api, seconds=_PATIENCE, attempts=1)
@@ -39,4 +39,4 @@ class FleetTime:
         if not isinstance(answer, dict):
             return None, 1.0
         rate = answer.get("rate")
-        return words.instant(answer.get("time")), float(rate) if rate else 1.0
+        return human_units.instant(answer.get("time")), float(rate) if rate else 1.0

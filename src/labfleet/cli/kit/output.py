@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from labfleet.cli.kit import exits, options, paths, words, yamltext
-from labfleet.cli.kit.ground import Ground
+from labfleet.cli.kit import exits, human_units, options, paths, yamltext
+from labfleet.cli.kit.environment import CommandEnvironment
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 
@@ -26,7 +26,7 @@ _BAD = frozenset({"FAILED", "EXPIRED", "DENIED", "Unreachable"})
 
 
 @dataclass(frozen=True)
-class Column:
+class OutputColumn:
     """One column: heading and how its cell is made of an object."""
 
     title: str
@@ -37,7 +37,7 @@ class Column:
 class Output:
     """The chosen format and its switches; `argument` is what stands after `jsonpath=`."""
 
-    ground: Ground
+    environment: CommandEnvironment
     format: str
     argument: str = ""
     headers: bool = True
@@ -52,7 +52,7 @@ class Output:
 
     def now(self) -> datetime:
         """Return the time that ages count from."""
-        return self.ground.now() if self.clock is None else self.clock()
+        return self.environment.now() if self.clock is None else self.clock()
 
     def show(self, kind: Kind, obj: Any) -> None:
         """Print one object."""
@@ -95,7 +95,7 @@ class Output:
 
     def json(self, value: Any) -> None:
         """Print a value as JSON, on one line unless a person watches."""
-        say(json_text(value, indent=self.ground.terminal_out()))
+        say(json_text(value, indent=self.environment.terminal_out()))
 
     def value(self, value: Any, text: str) -> None:
         """Print something that is no object: as JSON or YAML when asked for, else as text."""
@@ -122,27 +122,27 @@ class Output:
         if not self.quiet:
             note(text)
 
-    def _rows(self, columns: list[Column], items: list[Any]) -> str:
+    def _rows(self, columns: list[OutputColumn], items: list[Any]) -> str:
         titles = [each.title for each in columns]
         rows = [[column.cell(item) for column in columns] for item in items]
         return self._csv(titles, rows) if self.format == "csv" else self._text(titles, rows)
 
-    def _columns(self, kind: Kind, *, spaces: bool) -> list[Column]:
+    def _columns(self, kind: Kind, *, spaces: bool) -> list[OutputColumn]:
         if self.format == "custom-columns":
             return _custom(self.argument)
-        cell = _raw if self.format == "csv" else words.plain
+        cell = _raw if self.format == "csv" else human_units.plain
         wide = self.format in {"wide", "csv"}
-        columns = [Column("NAME", _at("metadata.name", cell))]
+        columns = [OutputColumn("NAME", _at("metadata.name", cell))]
         if spaces:
-            columns.insert(0, Column("NAMESPACE", _at("metadata.namespace", cell)))
+            columns.insert(0, OutputColumn("NAMESPACE", _at("metadata.namespace", cell)))
         columns += [
-            Column(each.title, _at(each.path, cell))
+            OutputColumn(each.title, _at(each.path, cell))
             for each in kind.columns
             if wide or not each.wide
         ]
         if self.format == "csv":
-            return [*columns, Column("CREATED", _at("metadata.creationTimestamp", cell))]
-        return [*columns, Column("AGE", _age(self.now()))]
+            return [*columns, OutputColumn("CREATED", _at("metadata.creationTimestamp", cell))]
+        return [*columns, OutputColumn("AGE", _age(self.now()))]
 
     def _text(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         shown = ([list(titles)] if self.headers else []) + [list(row) for row in rows]
@@ -173,7 +173,7 @@ class Output:
 
 
 def choose(
-    ground: Ground,
+    environment: CommandEnvironment,
     text: str,
     *,
     headers: bool = True,
@@ -192,10 +192,12 @@ def choose(
     elif name == "jsonpath":
         _understood(paths.render, {}, argument)
     painted = color == "always" or (
-        color == "auto" and ground.terminal_out() and not ground.env.get("NO_COLOR")
-        and ground.env.get("TERM") != "dumb"
+        color == "auto" and environment.terminal_out() and not environment.env.get("NO_COLOR")
+        and environment.env.get("TERM") != "dumb"
     )  # fmt: skip
-    return Output(ground, name, argument, headers=headers, quiet=quiet, color=painted, clock=clock)
+    return Output(
+        environment, name, argument, headers=headers, quiet=quiet, color=painted, clock=clock
+    )
 
 
 def write(text: str) -> None:
@@ -267,7 +269,7 @@ def _at(path: str, cell: Callable[[Any], str]) -> Callable[[Any], str]:
 
 
 def _age(now: datetime) -> Callable[[Any], str]:
-    return lambda obj: words.age(paths.simple(obj, "metadata.creationTimestamp"), now)
+    return lambda obj: human_units.age(paths.simple(obj, "metadata.creationTimestamp"), now)
 
 
 def _raw(value: Any) -> str:
@@ -276,7 +278,7 @@ def _raw(value: Any) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
-def _custom(argument: str) -> list[Column]:
+def _custom(argument: str) -> list[OutputColumn]:
     columns = []
     for item in argument.split(","):
         title, colon, path = item.partition(":")
@@ -284,14 +286,14 @@ def _custom(argument: str) -> list[Column]:
             hint = "For example -o custom-columns=NAME:.metadata.name,PHASE:.status.phase."
             raise exits.usage(f"{item!r} is not TITLE:PATH", hint)
         _understood(paths.select, {}, path)
-        columns.append(Column(title, _selected(path)))
+        columns.append(OutputColumn(title, _selected(path)))
     return columns
 
 
 def _selected(path: str) -> Callable[[Any], str]:
     def cell(obj: Any) -> str:
         found = paths.select(obj, path)
-        return ",".join(words.plain(each) for each in found) if found else "<none>"
+        return ",".join(human_units.plain(each) for each in found) if found else "<none>"
 
     return cell
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from labfleet.cli.kit import exits, output, paths, targets, words
+from labfleet.cli.kit import exits, human_units, output, paths, targets
 from labfleet.cli.kit.call import Call
 from labfleet.resources import kinds
 
@@ -51,7 +51,7 @@ def ask(
     shown = ", ".join(_person(call, each) for each in sessions[:_NAMED])
     rest = f" and {len(sessions) - _NAMED} more" if len(sessions) > _NAMED else ""
     question = (
-        f"{action} {target} {effect} {words.count(len(sessions), 'lab')} that people use now: "
+        f"{action} {target} {effect} {human_units.count(len(sessions), 'lab')} that people use now: "
         f"{shown}{rest}."
     )
     call.confirm(question, yes=yes)
@@ -59,8 +59,8 @@ def ask(
 
 def _person(call: Call, session: Any) -> str:
     owner = paths.simple(session, "spec.owner") or "somebody"
-    end = words.when(paths.simple(session, "status.end"), call.now())
-    return words.printable(f"{output.name_of(session)} of {owner} until {end}")
+    end = human_units.when(paths.simple(session, "status.end"), call.now())
+    return human_units.printable(f"{output.name_of(session)} of {owner} until {end}")
 
 
 def each_target(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from labfleet.cli.kit import exits
-from labfleet.cli.kit.ground import Ground
+from labfleet.cli.kit.environment import CommandEnvironment
 
 DEFAULT_URL = "http://127.0.0.1:8470"
 _FILE_LIMIT = 1 << 20
@@ -33,17 +33,17 @@ class Settings:
     source: str
 
 
-def config_path(ground: Ground) -> Path:
+def config_path(environment: CommandEnvironment) -> Path:
     """Return where the contexts are kept."""
-    if named := ground.env.get("LABFLEET_CONFIG"):
+    if named := environment.env.get("LABFLEET_CONFIG"):
         return Path(named)
-    base = ground.env.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else ground.home / ".config") / "labfleet" / "config.json"
+    base = environment.env.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else environment.home / ".config") / "labfleet" / "config.json"
 
 
-def read_config(ground: Ground) -> dict[str, Any]:
+def read_config(environment: CommandEnvironment) -> dict[str, Any]:
     """Return {"current": name or None, "contexts": {name: {...}}}; empty when there is no file."""
-    path = config_path(ground)
+    path = config_path(environment)
     try:
         text = _read(path, _FILE_LIMIT)
     except FileNotFoundError:
@@ -59,9 +59,9 @@ def read_config(ground: Ground) -> dict[str, Any]:
     return {"current": loaded.get("current"), "contexts": contexts}
 
 
-def write_config(ground: Ground, config: dict[str, Any]) -> Path:
+def write_config(environment: CommandEnvironment, config: dict[str, Any]) -> Path:
     """Replace the file in one step, readable by its owner only."""
-    path = config_path(ground)
+    path = config_path(environment)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -80,10 +80,10 @@ def write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-def resolve(ground: Ground, flags: dict[str, Any]) -> Settings:
+def resolve(environment: CommandEnvironment, flags: dict[str, Any]) -> Settings:
     """Return the settings of one command from its flags (absent or None: not given)."""
-    env = ground.env
-    config = read_config(ground)
+    env = environment.env
+    config = read_config(environment)
     name = flags.get("context") or env.get("LABFLEET_CONTEXT") or config["current"]
     context: dict[str, Any] = {}
     if name is not None:

@@ -20,7 +20,7 @@ Removal = Literal["stop", "wipe", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionResult:
     """What an action taught us beyond what the next look will show."""
 
     lab_id: str | None = None
@@ -33,7 +33,7 @@ class Actions:
 
     context: Context
 
-    async def perform(self, session: Session, host: LabHost, action: str) -> Outcome:
+    async def perform(self, session: Session, host: LabHost, action: str) -> ActionResult:
         """Make the call under its open effect; Invalid becomes a refusal, the rest passes."""
         effect, lab = session.status.effect, session.status.lab
         if effect is None or lab is None:
@@ -45,10 +45,10 @@ class Actions:
             )
         except errors.Invalid as problem:
             if action in {"import", "start"}:
-                return Outcome(refused=problem.message)
+                return ActionResult(refused=problem.message)
             raise
         except errors.Gone:
-            return Outcome()  # the next look says what that means
+            return ActionResult()  # the next look says what that means
 
     async def remove(self, effect: Effect, host: LabHost, lab_id: str) -> None:
         """Take the step of removing a spare lab that the open effect stands for."""
@@ -58,9 +58,13 @@ class Actions:
         except errors.Gone:
             return
 
-    async def _call(self, session: Session, lab: LabStatus, host: LabHost, action: str) -> Outcome:
+    async def _call(
+        self, session: Session, lab: LabStatus, host: LabHost, action: str
+    ) -> ActionResult:
         if action == "import":
-            return Outcome(lab_id=await host.import_lab(self._topology(session), title=lab.title))
+            return ActionResult(
+                lab_id=await host.import_lab(self._topology(session), title=lab.title)
+            )
         if lab.id is None:
             raise errors.Gone("the lab has no id yet")
         if action == "tag":
@@ -75,7 +79,7 @@ class Actions:
             await host.delete(lab.id)
         else:
             raise AssertionError(f"unknown action {action}")
-        return Outcome()
+        return ActionResult()
 
     async def _tag(self, session: Session, lab_id: str, host: LabHost) -> None:
         """Write back the port tags that the import lost, beside what the nodes have."""

@@ -6,8 +6,8 @@ import msgspec
 from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.session import act, look
-from labfleet.controllers.session.observe import Observer
+from labfleet.controllers.session import act, observer
+from labfleet.controllers.session.usage_report import UsageReporter
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.controller import Again, Done
@@ -18,7 +18,7 @@ from labfleet.resources import conditions, refs
 from labfleet.resources.meta import Effect, Key
 from labfleet.resources.session import LabStatus, Session, SessionPhase
 from labfleet.service.core import access, ledger_rows
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import observations
 
 ACTOR = "session-controller"
@@ -27,12 +27,12 @@ ACTOR = "session-controller"
 class SessionController:
     """Reconciles sessions from SCHEDULED to their end; PENDING ones expire here too."""
 
-    def __init__(self, context: Context, parts: Parts) -> None:
+    def __init__(self, context: Context, services: ServiceContext) -> None:
         self.context = context
-        self._look = look.Look(context)
+        self._look = observer.SessionObserver(context)
         self._actions = act.Actions(context)
-        self._observer = Observer(context)
-        self._parts = parts
+        self._observer = UsageReporter(context)
+        self._services = services
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the session of this key."""
@@ -60,13 +60,13 @@ class SessionController:
             return await self._observe(session, step, sight.host)
         return await self._act(session, step, sight.host)
 
-    def _settled(self, effect: Effect, seen: lifecycle.Seen) -> bool:
+    def _settled(self, effect: Effect, seen: lifecycle.SessionObservation) -> bool:
         """Tell whether the outcome of an effect is known although its call may not be over.
 
         An import is found by its marker. Once the call is surely over, the other calls are
         safe to repeat, and an import is repeated only when a look finds no lab of ours.
         """
-        if self.context.effects.mine(effect) or seen.host_dead:
+        if self.context.effects.known_not_done(effect) or seen.host_dead:
             return True
         return effect.kind == "import" and seen.lab is not None
 
@@ -100,7 +100,7 @@ class SessionController:
         effect = self.context.effects.open(
             step.action or "", deadline=deadline, parameters={"marker": marker}
         )
-        lab = step.status.lab or LabStatus(title=look.lab_title(session), marker=marker)
+        lab = step.status.lab or LabStatus(title=observer.lab_title(session), marker=marker)
         step = replace(step, status=msgspec.structs.replace(step.status, lab=lab))
         session = await self._record(session, step, effect)
         try:
@@ -125,12 +125,12 @@ class SessionController:
             session, status=status, actor=ACTOR, reason=f"{action} failed: {problem.reason}"
         )
 
-    async def _after(self, session: Session, outcome: act.Outcome) -> Done | Again:
+    async def _after(self, session: Session, outcome: act.ActionResult) -> Done | Again:
         """Record what the call brought and close its effect in one commit."""
         session = _without_effect(session)
         lab = session.status.lab
         if outcome.lab_id is not None and lab is not None:
-            lab = look.replace_lab(lab, id=outcome.lab_id, state="DEFINED_ON_CORE")
+            lab = observer.replace_lab(lab, id=outcome.lab_id, state="DEFINED_ON_CORE")
             status = msgspec.structs.replace(session.status, lab=lab)
             await self._save(session, status, f"imported as {outcome.lab_id}")
             return Again(0.0)
@@ -150,7 +150,7 @@ class SessionController:
         if not isinstance(found, str):
             try:
                 await observations.record(
-                    self._parts,
+                    self._services,
                     Caller(access.SYSTEM),
                     session.name,
                     session.metadata.namespace,

@@ -1,1 +1,1 @@
-"""The worker controller. Start at `reconcile`; `look` observes, `launch` and `act` act outside."""
+"""The worker controller. Start at `reconcile`; `observer` observes, `launch` and `act` act outside."""

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
-from labfleet.controllers.worker.look import EXPANDABLE, address_of
+from labfleet.controllers.worker.observer import EXPANDABLE, address_of
 from labfleet.decisions import parking
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
@@ -29,7 +29,7 @@ INCLUDED_ENTERPRISE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionResult:
     """What an action taught us beyond what the next look will show."""
 
     refused: str | None = None
@@ -49,9 +49,9 @@ class Actions:
     context: Context
     inventory: Inventory
 
-    async def perform(self, worker: Worker, machine: Machine, action: str) -> Outcome:
+    async def perform(self, worker: Worker, machine: Machine, action: str) -> ActionResult:
         """Make the call under its open effect; Temporary errors pass through to back-off."""
-        table: dict[str, Callable[[Worker, Machine], Awaitable[Outcome]]] = {
+        table: dict[str, Callable[[Worker, Machine], Awaitable[ActionResult]]] = {
             "start": self._start,
             "stop": self._stop,
             "terminate": self._terminate,
@@ -71,17 +71,17 @@ class Actions:
             )
         except errors.Conflict as problem:
             if action in {"register", "renew"}:
-                return Outcome()  # another licensing operation is under way: look at it
+                return ActionResult()  # another licensing operation is under way: look at it
             if action == "deregister":
-                return Outcome(nodes_running=problem.reason == "NodesRunning")
+                return ActionResult(nodes_running=problem.reason == "NodesRunning")
             raise
 
-    async def _start(self, worker: Worker, machine: Machine) -> Outcome:
+    async def _start(self, worker: Worker, machine: Machine) -> ActionResult:
         await self.context.compute.start(machine.aws.region, _instance(worker))
         self.inventory.took(machine.aws.region, _instance(worker), "pending")
-        return Outcome()
+        return ActionResult()
 
-    async def _stop(self, worker: Worker, machine: Machine) -> Outcome:
+    async def _stop(self, worker: Worker, machine: Machine) -> ActionResult:
         seen = ""
         if parking.auto_stopped(worker):
             await self._refuse_used(worker, machine)
@@ -89,7 +89,7 @@ class Actions:
             seen = await self._glance(worker, machine)
         await self.context.compute.stop(machine.aws.region, _instance(worker))
         self.inventory.took(machine.aws.region, _instance(worker), "stopping")
-        return Outcome(note=seen)
+        return ActionResult(note=seen)
 
     async def _refuse_used(self, worker: Worker, machine: Machine) -> None:
         """Raise Temporary while something runs on a worker that nobody asked to stop.
@@ -123,12 +123,12 @@ class Actions:
         nodes = stats.running_nodes
         return f"{nodes} nodes ran that are no session's" if nodes else ""
 
-    async def _terminate(self, worker: Worker, machine: Machine) -> Outcome:
+    async def _terminate(self, worker: Worker, machine: Machine) -> ActionResult:
         await self.context.compute.terminate(machine.aws.region, _instance(worker))
         self.inventory.took(machine.aws.region, _instance(worker), "shutting-down")
-        return Outcome()
+        return ActionResult()
 
-    async def _claim(self, worker: Worker, machine: Machine) -> Outcome:
+    async def _claim(self, worker: Worker, machine: Machine) -> ActionResult:
         """Put our owner tags on the instance; it is ours to stop and end from then on."""
         region = machine.aws.region
         try:
@@ -138,54 +138,56 @@ class Actions:
         except errors.Denied as problem:
             if problem.reason != "NotOurs":
                 raise  # our credentials, not its owner
-            return Outcome(refused=problem.message)
+            return ActionResult(refused=problem.message)
         self.inventory.forget(region, _instance(worker))
-        return Outcome(claimed=True)
+        return ActionResult(claimed=True)
 
-    async def _register(self, worker: Worker, machine: Machine) -> Outcome:
+    async def _register(self, worker: Worker, machine: Machine) -> ActionResult:
         if machine.licence.token is None:
-            return Outcome(refused="the template names no licence token")
+            return ActionResult(refused="the template names no licence token")
         extra = 0
         if machine.licence.product in EXPANDABLE:
             extra = max(machine.cml.max_nodes_licensed - INCLUDED_ENTERPRISE, 0)
         try:
             token = self.context.secrets.resolve(machine.licence.token)
         except errors.Denied as problem:
-            return Outcome(refused=problem.message)
+            return ActionResult(refused=problem.message)
         try:
             await self._host(worker, machine).register(
                 machine.licence.product, token, expansion_nodes=extra
             )
         except errors.Invalid as problem:
-            return Outcome(refused=problem.message)
-        return Outcome()
+            return ActionResult(refused=problem.message)
+        return ActionResult()
 
-    async def _deregister(self, worker: Worker, machine: Machine) -> Outcome:
+    async def _deregister(self, worker: Worker, machine: Machine) -> ActionResult:
         done = await self._host(worker, machine).deregister()
-        return Outcome(cloud_told=done != "cloud_not_told", returned=done == "done")
+        return ActionResult(cloud_told=done != "cloud_not_told", returned=done == "done")
 
-    async def _renew(self, worker: Worker, machine: Machine) -> Outcome:
+    async def _renew(self, worker: Worker, machine: Machine) -> ActionResult:
         try:
             await self._host(worker, machine).renew_licence()
         except errors.Invalid:
-            return Outcome()  # the condition LicenceExpiring stays, and tomorrow is tried again
-        return Outcome()
+            return (
+                ActionResult()
+            )  # the condition LicenceExpiring stays, and tomorrow is tried again
+        return ActionResult()
 
-    async def _telemetry(self, worker: Worker, machine: Machine) -> Outcome:
+    async def _telemetry(self, worker: Worker, machine: Machine) -> ActionResult:
         """Opt in or out; a refusal is final for this boot, since no lab depends on it."""
         wanted = machine.cml.enable_telemetry
         try:
             await self._host(worker, machine).set_telemetry(enabled=wanted)
         except (errors.Invalid, errors.Denied, errors.Gone) as problem:
-            return Outcome(telemetry=wanted, telemetry_refused=problem.message)
-        return Outcome(telemetry=wanted)
+            return ActionResult(telemetry=wanted, telemetry_refused=problem.message)
+        return ActionResult(telemetry=wanted)
 
-    async def _stop_labs(self, worker: Worker, machine: Machine) -> Outcome:
+    async def _stop_labs(self, worker: Worker, machine: Machine) -> ActionResult:
         host = self._host(worker, machine)
         for lab in await host.labs():
             if lab.state == "STARTED":
                 await host.stop(lab.id)
-        return Outcome()
+        return ActionResult()
 
     def _host(self, worker: Worker, machine: Machine) -> LabHost:
         where = address_of(self.context, worker, machine, worker.status.ec2)

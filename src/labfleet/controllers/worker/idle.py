@@ -16,7 +16,7 @@ import msgspec
 
 from labfleet.controllers.context import BEHIND_SECONDS, Context
 from labfleet.controllers.requests import Requests, held
-from labfleet.controllers.worker.idle_look import IdleLook
+from labfleet.controllers.worker.idle_observer import IdleObserver
 from labfleet.decisions import idle, parking, placement
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
@@ -27,7 +27,7 @@ from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.meta import Key
 from labfleet.resources.worker import Drain, IdleStatus, Worker, WorkerPhase
 from labfleet.service.core import ledger_rows
-from labfleet.service.core.parts import Turns
+from labfleet.service.core.service_context import KeyedLocks
 from labfleet.service.reads import idle_facts
 
 ACTOR = "idle-controller"
@@ -47,9 +47,9 @@ class IdleController:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self._look = IdleLook(context)
+        self._look = IdleObserver(context)
         self._requests = Requests(context)
-        self._turns = Turns()
+        self._locks_by_key = KeyedLocks()
         self._doubts: set[Key] = set()
 
     async def reconcile(self, key: Key) -> Done | Again:
@@ -89,7 +89,7 @@ class IdleController:
 
     def _verdict(
         self, worker: Worker, reading: idle_facts.Reading, settings: Idle, now: datetime
-    ) -> idle.Verdict:
+    ) -> idle.IdleVerdict:
         context = self.context
         facts = idle_facts.gather(context.cache, context.settings, worker, reading, now, brief=True)
         return idle.judge(worker, facts, settings, now)
@@ -97,7 +97,7 @@ class IdleController:
     # --- what is recorded ----------------------------------------------------------------
 
     async def _note(
-        self, worker: Worker, verdict: idle.Verdict, settings: Idle, now: datetime
+        self, worker: Worker, verdict: idle.IdleVerdict, settings: Idle, now: datetime
     ) -> None:
         """Record the verdict when it or its reasons changed; warn when the stop is near."""
         known = worker.status.idle
@@ -122,7 +122,7 @@ class IdleController:
             )
         await self.context.record(worker, status=status, actor=ACTOR, reason=reason)
 
-    async def _open(self, worker: Worker, verdict: idle.Verdict, now: datetime) -> None:
+    async def _open(self, worker: Worker, verdict: idle.IdleVerdict, now: datetime) -> None:
         """Take warning and cordon back: something keeps the worker after all."""
         told = msgspec.structs.replace(_told(worker.status.idle, verdict, now), warned_at=None)
         why = ", ".join(verdict.kept_by) or "the stop was put off"
@@ -139,7 +139,7 @@ class IdleController:
 
     async def _stop(self, worker: Worker, settings: Idle) -> Again:
         """Cordon, look again at everything, and ask for the stop; one of a pool at a time."""
-        async with self._turns.of(str((refs.pool_of(worker) or worker).key)):
+        async with self._locks_by_key.of(str((refs.pool_of(worker) or worker).key)):
             if not worker.spec.cordoned:
                 closed = parking.with_cordon(worker, closed=True)
                 told = "cordoned: idle, looked at once more before its stop"
@@ -162,7 +162,7 @@ class IdleController:
             await self._ask(judged, now, "idle_timeout", f"stopped: unused since {since}", guard)
             return Again(EVERY)
 
-    async def _second_look(self, worker: Worker, settings: Idle) -> idle.Verdict:
+    async def _second_look(self, worker: Worker, settings: Idle) -> idle.IdleVerdict:
         """Ask the server itself, then read the cache, which has all that was committed."""
         reading = await self._look.whole(worker)
         return self._verdict(worker, reading, settings, self.context.clock.now())
@@ -357,7 +357,7 @@ def _aging(worker: Worker) -> bool:
     return drain is not None and drain.requested_by == ACTOR
 
 
-def _news(known: IdleStatus, verdict: idle.Verdict) -> bool:
+def _news(known: IdleStatus, verdict: idle.IdleVerdict) -> bool:
     """Tell whether a verdict is worth a write: another one, other reasons, or newer use."""
     if (known.verdict, known.signals) != (verdict.verdict, verdict.kept_by):
         return True
@@ -369,7 +369,7 @@ def _news(known: IdleStatus, verdict: idle.Verdict) -> bool:
     return last is not None and (before is None or last - before > MOVED)
 
 
-def _told(known: IdleStatus, verdict: idle.Verdict, now: datetime) -> IdleStatus:
+def _told(known: IdleStatus, verdict: idle.IdleVerdict, now: datetime) -> IdleStatus:
     return msgspec.structs.replace(
         known,
         verdict=verdict.verdict,
@@ -383,7 +383,9 @@ def _told(known: IdleStatus, verdict: idle.Verdict, now: datetime) -> IdleStatus
     )
 
 
-def _pause(verdict: idle.Verdict, warned: datetime | None, settings: Idle, now: datetime) -> float:
+def _pause(
+    verdict: idle.IdleVerdict, warned: datetime | None, settings: Idle, now: datetime
+) -> float:
     """Return seconds to the next check: the interval, or sooner when something is due."""
     due = [] if verdict.stop_at is None else [verdict.stop_at]
     if verdict.stop_at is not None:

@@ -14,7 +14,7 @@ from datetime import timedelta
 import msgspec
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.worker.look import ec2_status
+from labfleet.controllers.worker.observer import ec2_status
 from labfleet.controllers.worker.offers import Offers, Option
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
@@ -37,7 +37,7 @@ PACES = {"launch": (4, 1.6), "start": (4, 1.6), "stop": (40, 4.0), "terminate": 
 
 
 @dataclass(slots=True)
-class Turnstile:
+class TokenBucket:
     """Lets calls of one action through at the pace that EC2 takes them.
 
     RunInstances and StartInstances have a bucket of 5 tokens and 2 more a second
@@ -57,7 +57,7 @@ class Turnstile:
         self.level = self.most
 
     def wait(self, now: float) -> float:
-        """Take a turn and return 0, or return how many seconds it is until there is one."""
+        """Take a token and return 0, or return how many seconds it is until there is one."""
         rate = self.rate * self.share
         grown = self.level + max(0.0, now - self.at) * rate
         self.level, self.at = min(self.most, grown), now
@@ -75,9 +75,9 @@ class Turnstile:
         self.share = min(self.share * 1.1, 1.0)
 
 
-def turnstiles() -> dict[str, Turnstile]:
-    """Return a turnstile for each action that has a pace."""
-    return {action: Turnstile(most, rate) for action, (most, rate) in PACES.items()}
+def token_buckets() -> dict[str, TokenBucket]:
+    """Return a token bucket for each action that has a pace."""
+    return {action: TokenBucket(most, rate) for action, (most, rate) in PACES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +85,16 @@ class Launcher:
     """Prepares, performs and settles launches."""
 
     context: Context
-    paces: dict[str, Turnstile] = field(default_factory=turnstiles)
+    paces: dict[str, TokenBucket] = field(default_factory=token_buckets)
     offers: Offers = field(default_factory=Offers)
 
     def turn(self, action: str) -> float:
-        """Take a turn to do it and return 0, or the fleet seconds to wait for one."""
+        """Take a token and return 0, or the fleet seconds to wait for one."""
         clock, pace = self.context.clock, self.paces.get(action)
         return 0.0 if pace is None else pace.wait(clock.monotonic() / clock.rate) * clock.rate
 
     def answered(self, action: str, problem: errors.LabfleetError | None = None) -> None:
-        """Learn from how a call that had its turn went."""
+        """Learn from how a call that had a token went."""
         pace = self.paces.get(action)
         if pace is not None and problem is None:
             pace.passed()
@@ -107,7 +107,7 @@ class Launcher:
         A launch whose outcome is open is never held: the same request has to be sent again.
         """
         effect = worker.status.effect
-        if effect is not None and not self.context.effects.mine(effect):
+        if effect is not None and not self.context.effects.known_not_done(effect):
             return 0.0
         problem = self.offers.held(machine, self.context.clock.now())
         if problem is None:
@@ -126,7 +126,7 @@ class Launcher:
         attempt = max(worker.status.attempt, 1)
         effects, now = self.context.effects, self.context.clock.now()
         if before is not None:
-            if not effects.mine(before) or self.offers.may(machine, _option(before), now):
+            if not effects.known_not_done(before) or self.offers.may(machine, _option(before), now):
                 if effects.fits(before, deadline=DEADLINE):
                     return before
                 return effects.reopen(before, deadline=DEADLINE)
@@ -198,7 +198,7 @@ class Launcher:
         deadline and the provider's visibility lag have passed.
         """
         effects = self.context.effects
-        if effects.mine(effect) and MISMATCH not in effect.parameters:
+        if effects.known_not_done(effect) and MISMATCH not in effect.parameters:
             return worker
         # Judged before the look: what begins to exist while we look is not "not there".
         over = effects.overdue(effect) and self.context.clock.now() >= effect.begun + VISIBILITY

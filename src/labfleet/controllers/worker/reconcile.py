@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker import leaks
-from labfleet.controllers.worker.act import DEADLINE, Actions, Outcome
-from labfleet.controllers.worker.chores import Chores
+from labfleet.controllers.worker.act import DEADLINE, ActionResult, Actions
+from labfleet.controllers.worker.housekeeping import Housekeeping
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import ACTOR, Launcher
-from labfleet.controllers.worker.look import Look
+from labfleet.controllers.worker.observer import WorkerObserver
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.engine.controller import Again, Done
 from labfleet.kernel import errors
@@ -27,9 +27,9 @@ class WorkerController:
     def __init__(self, context: Context, inventory: Inventory) -> None:
         self.context = context
         self._launcher = Launcher(context)
-        self._look = Look(context, inventory)
+        self._look = WorkerObserver(context, inventory)
         self._actions = Actions(context, inventory)
-        self._chores = Chores(context, inventory)
+        self._housekeeping = Housekeeping(context, inventory)
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the worker of this key."""
@@ -54,14 +54,14 @@ class WorkerController:
         return await self._step(worker, machine, seen)
 
     async def _step(
-        self, worker: Worker, machine: Machine | None, seen: lifecycle.Seen
+        self, worker: Worker, machine: Machine | None, seen: lifecycle.WorkerObservation
     ) -> Done | Again:
         step = lifecycle.decide(worker, seen, self.context.clock.now())
         if step.action is None or machine is None:
             worker = await self._record(worker, step)
             ended = worker.status.phase is WorkerPhase.TERMINATED
             if machine is not None and not ended:
-                await self._chores.do(worker, machine)
+                await self._housekeeping.do(worker, machine)
             return Done() if ended else Again(step.again)
         if step.action == "launch":
             return await self._launch(worker, machine, step)
@@ -133,10 +133,10 @@ class WorkerController:
         fresh = self.context.cache.get(Worker, worker.name, worker.metadata.namespace)
         if fresh is None or fresh.status.phase is not WorkerPhase.PROVISIONING_EC2:
             return
-        seen = lifecycle.Seen(refused=problem.message)
+        seen = lifecycle.WorkerObservation(refused=problem.message)
         await self._record(fresh, lifecycle.decide(fresh, seen, self.context.clock.now()))
 
-    async def _act(self, worker: Worker, machine: Machine, action: str) -> Outcome:
+    async def _act(self, worker: Worker, machine: Machine, action: str) -> ActionResult:
         """Act, and on a definite failure close the effect so that the next try is a new one."""
         try:
             outcome = await self._actions.perform(worker, machine, action)
@@ -151,13 +151,13 @@ class WorkerController:
                 worker, status=status, actor=ACTOR, reason=f"{action} failed: {problem.reason}"
             )
             if isinstance(problem, errors.Gone):
-                return Outcome()  # the next look says what that means
+                return ActionResult()  # the next look says what that means
             raise
         self._launcher.answered(action)
         return outcome
 
     async def _after(
-        self, worker: Worker, machine: Machine, action: str, outcome: Outcome
+        self, worker: Worker, machine: Machine, action: str, outcome: ActionResult
     ) -> Done | Again:
         """Close the effect in the commit that records what the next look shows."""
         worker = _without_effect(worker)
@@ -206,9 +206,9 @@ class WorkerController:
         if effect.kind == "launch":
             return await self._launcher.settle(worker, machine, effect)
         effects = self.context.effects
-        if not effects.mine(effect) and not effects.overdue(effect):
+        if not effects.known_not_done(effect) and not effects.overdue(effect):
             return None
-        if effect.kind == "deregister" and not effects.mine(effect):
+        if effect.kind == "deregister" and not effects.known_not_done(effect):
             worker = self._doubt_licence(worker)
         return _without_effect(worker)
 

@@ -23,7 +23,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class VariantColumn:
     """One variant: an answer for each seed, in their order."""
 
     name: str
@@ -59,12 +59,12 @@ def _in_time(each: Answer) -> float:
     return 1.0 if each.figures.in_time is None else each.figures.in_time
 
 
-def gathered(answers: list[Answer]) -> list[Column]:
+def gathered(answers: list[Answer]) -> list[VariantColumn]:
     """Return the answers by variant, in the order in which they came."""
     found: dict[str, list[Answer]] = {}
     for each in answers:
         found.setdefault(each.name, []).append(each)
-    return [Column(name, tuple(draws)) for name, draws in found.items()]
+    return [VariantColumn(name, tuple(draws)) for name, draws in found.items()]
 
 
 def spread(found: list[Figures], name: str) -> Spread | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from labfleet.rehearsal.answers import columns as column_sets
 from labfleet.rehearsal.answers import table, verdict
-from labfleet.rehearsal.answers.columns import FIGURES, Column
+from labfleet.rehearsal.answers.columns import FIGURES, VariantColumn
 from labfleet.rehearsal.answers.table import span
 from labfleet.rehearsal.figures.tally import Figures
 from labfleet.rehearsal.plans.plan import Best
@@ -97,12 +97,12 @@ def answer(asked: Question, answers: list[Answer], extra: Json) -> Json:
     return made
 
 
-def _label(each: Answer, found: list[Column]) -> str:
+def _label(each: Answer, found: list[VariantColumn]) -> str:
     several = bool(found) and len(found[0].draws) > 1
     return f"{each.name} seed {each.seed}" if several else each.name
 
 
-def _variant(each: Column, rule: Best) -> Json:
+def _variant(each: VariantColumn, rule: Best) -> Json:
     worst = each.worst
     return {
         "name": each.name,
@@ -166,7 +166,7 @@ def text(asked: Question, answers: list[Answer], width: int = WIDTH) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _draws(found: list[Column]) -> str:
+def _draws(found: list[VariantColumn]) -> str:
     seeds = found[0].seeds if found else []
     if len(seeds) == 1:
         return f"1 draw (seed {seeds[0]})"
@@ -175,7 +175,7 @@ def _draws(found: list[Column]) -> str:
     return f"{len(seeds)} draws (seeds {named}): median (lowest..highest)"
 
 
-def _behind(each: Column, asked: Question, width: int) -> list[str]:
+def _behind(each: VariantColumn, asked: Question, width: int) -> list[str]:
     """Return why sessions of a variant were not served, who never ran and who waited longest."""
     worst = each.worst
     seed = f" (seed {worst.seed})" if len(each.draws) > 1 else ""
@@ -229,7 +229,7 @@ def _broken(answers: list[Answer], asked: Question, width: int) -> list[str]:
     return lines
 
 
-def _priced(found: list[Column]) -> str:
+def _priced(found: list[VariantColumn]) -> str:
     """Return where the prices are from, and which machines have none."""
     hours: dict[tuple[str, str], float] = {}
     for each in found:

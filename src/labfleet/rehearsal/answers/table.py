@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from labfleet.rehearsal.answers.columns import Column, Spread, apart, spread
+from labfleet.rehearsal.answers.columns import Spread, VariantColumn, apart, spread
 from labfleet.rehearsal.answers.verdict import good_enough
 from labfleet.rehearsal.figures.tally import Figures
 from labfleet.rehearsal.plans.plan import Best
@@ -87,7 +87,7 @@ _LINES: tuple[tuple[str, str, Show, bool], ...] = (
 _APART_ONLY = frozenset({"now_p50", "now_p95", "slot_p95"})
 
 
-def rows(columns: list[Column], rule: Best, recorded: Figures | None) -> list[Row]:
+def rows(columns: list[VariantColumn], rule: Best, recorded: Figures | None) -> list[Row]:
     """Return all rows, the names of the columns first."""
     every = [each.figures for each in columns]
     heads = [each.name for each in columns]
@@ -146,7 +146,7 @@ def _verdict(found: list[Figures], rule: Best) -> str:
     return "yes" if yes == known else "no"
 
 
-def settings_rows(columns: list[Column]) -> list[Row]:
+def settings_rows(columns: list[VariantColumn]) -> list[Row]:
     """Return policy, size and template of each pool, and what else differs between variants."""
     pools = sorted({pool for each in columns for pool in each.settings})
     made: list[Row] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labfleet.rehearsal.answers.columns import Column, spread
+from labfleet.rehearsal.answers.columns import VariantColumn, spread
 from labfleet.rehearsal.figures.tally import Figures
 from labfleet.rehearsal.plans.plan import Best
 
@@ -16,7 +16,7 @@ IN_TIME_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PlanVerdict:
     """The best variant, or the least bad one when none is good enough; None for no such.
 
     `same` are variants whose figures are all the same as the chosen one's.
@@ -50,7 +50,7 @@ def unserved_share(found: Figures) -> float | None:
     return found.unserved / due if due else None
 
 
-def kept(column: Column, rule: Best) -> bool | None:
+def kept(column: VariantColumn, rule: Best) -> bool | None:
     """Tell whether a variant is good enough in every draw; None when none says anything.
 
     Nothing is said of a variant that broke a rule: its play stopped there.
@@ -62,31 +62,31 @@ def kept(column: Column, rule: Best) -> bool | None:
     return all(known) if known else None
 
 
-def judge(columns: list[Column], rule: Best) -> Verdict:
+def judge(columns: list[VariantColumn], rule: Best) -> PlanVerdict:
     """Return the verdict on the variants of a plan; none when one of them broke a rule."""
     broken = [each.name for each in columns if each.broken]
     if broken:
         stopped = "its play stopped there" if len(broken) == 1 else "their plays stopped there"
-        return Verdict(
+        return PlanVerdict(
             f"nothing is judged: a rule was broken with {_listed(broken)}, and {stopped}"
         )
     said = {each.name: kept(each, rule) for each in columns}
     if not columns or all(each is None for each in said.values()):
-        return Verdict("nothing to judge: no session was due in the period")
+        return PlanVerdict("nothing to judge: no session was due in the period")
     good = [each for each in columns if said[each.name]]
     if len(columns) == 1:
         return _alone(columns[0], rule, good=bool(good))
     if _all_same(columns):
         names = _listed([each.name for each in columns])
         enough = "all are good enough" if good else "none is good enough"
-        return Verdict(
+        return PlanVerdict(
             f"no difference between {names}; {enough} ({told(rule)})",
             same=tuple(each.name for each in columns),
         )
     if not good:
         least = min(columns, key=lambda each: (*_badness(each), _price(each, columns)))
         why = f"none is good enough ({told(rule)}); least bad: {least.name}, {measured(least)}"
-        return Verdict(why, least_bad=least.name)
+        return PlanVerdict(why, least_bad=least.name)
     chosen = min(good, key=lambda each: (_price(each, columns), *_badness(each)))
     same = tuple(each.name for each in good
                  if each is not chosen and each.figures == chosen.figures)  # fmt: skip
@@ -96,10 +96,10 @@ def judge(columns: list[Column], rule: Best) -> Verdict:
     text = f"best: {chosen.name} ({by} of those where {told(rule)}{every})"
     if same:
         text += f"; no difference to {_listed(list(same))}"
-    return Verdict(text, best=chosen.name, same=same)
+    return PlanVerdict(text, best=chosen.name, same=same)
 
 
-def measured(column: Column) -> str:
+def measured(column: VariantColumn) -> str:
     """Return what the rule found of a variant, in words; the worst draw of several."""
     shares = [unserved_share(each) for each in column.figures]
     lost = max((each for each in shares if each is not None), default=0.0)
@@ -111,25 +111,25 @@ def measured(column: Column) -> str:
     )
 
 
-def smallest(columns: list[Column], sizes: dict[str, float], rule: Best) -> str | None:
+def smallest(columns: list[VariantColumn], sizes: dict[str, float], rule: Best) -> str | None:
     """Return the sweep's smallest variant that is good enough; None when none is."""
     good = [each.name for each in columns if each.name in sizes and kept(each, rule)]
     return min(good, key=lambda name: sizes[name], default=None)
 
 
-def _alone(column: Column, rule: Best, *, good: bool) -> Verdict:
+def _alone(column: VariantColumn, rule: Best, *, good: bool) -> PlanVerdict:
     answer = "yes" if good else "no"
     text = f"good enough: {answer}, {measured(column)} (needed: {told(rule)})"
     if good:
-        return Verdict(text, best=column.name)
-    return Verdict(text, least_bad=column.name)
+        return PlanVerdict(text, best=column.name)
+    return PlanVerdict(text, least_bad=column.name)
 
 
-def _all_same(columns: list[Column]) -> bool:
+def _all_same(columns: list[VariantColumn]) -> bool:
     return all(each.figures == columns[0].figures for each in columns)
 
 
-def _badness(column: Column) -> tuple[float, float, float]:
+def _badness(column: VariantColumn) -> tuple[float, float, float]:
     lost, late = spread(column.figures, "unserved"), spread(column.figures, "in_time")
     wait = spread(column.figures, "wait_p95")
     return (
@@ -139,12 +139,12 @@ def _badness(column: Column) -> tuple[float, float, float]:
     )
 
 
-def _priced(columns: list[Column]) -> bool:
+def _priced(columns: list[VariantColumn]) -> bool:
     """Tell whether dollars can be compared: every variant has a price for all it used."""
     return all(spread(each.figures, "cost_usd") is not None for each in columns)
 
 
-def _price(column: Column, columns: list[Column]) -> float:
+def _price(column: VariantColumn, columns: list[VariantColumn]) -> float:
     name = "cost_usd" if _priced(columns) else "worker_hours"
     found = spread(column.figures, name)
     return found.mid if found else float("inf")

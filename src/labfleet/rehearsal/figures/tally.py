@@ -15,8 +15,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from labfleet.rehearsal.figures import stays
-from labfleet.rehearsal.figures.stays import LATE_SECONDS, Post, Span, Stay, quantile
+from labfleet.rehearsal.figures import run_records
+from labfleet.rehearsal.figures.run_records import (
+    LATE_SECONDS,
+    SessionRecord,
+    Span,
+    WorkerRecord,
+    quantile,
+)
 from labfleet.resources import prices
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.meta import Key
@@ -41,8 +47,8 @@ class Tally:
     """Takes changes in their order; read it when all are in."""
 
     origin: datetime
-    stays: dict[Key, Stay] = field(default_factory=dict)
-    posts: dict[str, Post] = field(default_factory=dict)
+    stays: dict[Key, SessionRecord] = field(default_factory=dict)
+    posts: dict[str, WorkerRecord] = field(default_factory=dict)
 
     def seconds(self, at: datetime) -> float:
         """Return an instant as seconds from the origin."""
@@ -72,11 +78,11 @@ class Tally:
             stay.held.append((stay.since, at))
             stay.since = None
 
-    def _stay(self, session: Session, at: float) -> Stay:
+    def _stay(self, session: Session, at: float) -> SessionRecord:
         created = session.metadata.creation_timestamp
         wished = at if created is None else self.seconds(created)
         start = session.spec.slot.start
-        return Stay(
+        return SessionRecord(
             session.name,
             session.spec.owner,
             session.spec.definition,
@@ -102,12 +108,12 @@ class Tally:
             post.spans.append((post.since, at))
             post.since = None
 
-    def _post(self, worker: Worker) -> Post:
+    def _post(self, worker: Worker) -> WorkerRecord:
         machine, pool = worker.spec.machine, worker.spec.pool or ""
         first = None if machine is None else machine.aws.instance_types[0]
         stated = 0.0 if machine is None else machine.hourly_price_usd
         kind = worker.status.ec2.instance_type or first
-        return Post(prices.hourly_usd(kind, stated=stated), pool)
+        return WorkerRecord(prices.hourly_usd(kind, stated=stated), pool)
 
     def worker_gone(self, uid: str, at: float) -> None:
         """Take the end of a worker's record."""
@@ -192,12 +198,14 @@ def figures(
         completed=count["COMPLETED"],
         failed=count["FAILED"],
         expired=count["EXPIRED"],
-        refused=count[stays.REFUSED] + refused,
+        refused=count[run_records.REFUSED] + refused,
         cancelled=count["CANCELLED"],
-        unfinished=count[stays.RUNNING] + count[stays.WAITING] + count[stays.NOT_DUE],
-        running=count[stays.RUNNING],
-        waiting=count[stays.WAITING],
-        not_due=count[stays.NOT_DUE],
+        unfinished=count[run_records.RUNNING]
+        + count[run_records.WAITING]
+        + count[run_records.NOT_DUE],
+        running=count[run_records.RUNNING],
+        waiting=count[run_records.WAITING],
+        not_due=count[run_records.NOT_DUE],
         unserved=len(lost) + refused,
         gave_up=sum(each.gave_up(end) for each in found),
         in_time=_share_in_time(found, end, limit, refused),
@@ -208,7 +216,7 @@ def figures(
         **_waits("now", [each.wait(end) for each in ran if not each.slotted]),
         **_waits("slot", [each.wait(end) for each in ran if each.slotted]),
         workers_used=len({id(post) for post, (since, until) in spent if until > since}),
-        peak_workers=stays.most_at_once([span for _, span in spent]),
+        peak_workers=run_records.most_at_once([span for _, span in spent]),
         worker_hours=_hours(spent),
         cost_usd=cost,
         cost_known_usd=dollars,
@@ -232,49 +240,52 @@ def _waits(name: str, waits: list[float]) -> dict[str, float | None]:
 
 
 def _utilisation(
-    tally: Tally, spent: list[tuple[Post, Span]], begin: float, end: float
+    tally: Tally, spent: list[tuple[WorkerRecord, Span]], begin: float, end: float
 ) -> tuple[float | None, float | None]:
     """Return which share of the machines' CPU and memory was reserved; None without machines."""
     used = [
         (each.amounts, until - since)
         for each in tally.stays.values()
         for since, until in (
-            stays.clipped(*span, begin, end) for span in stays.spans(each.held, each.since)
+            run_records.clipped(*span, begin, end)
+            for span in run_records.spans(each.held, each.since)
         )
     ]
     room = [(post.capacity, until - since) for post, (since, until) in spent]
     return _used(used, room, "cpu_milli"), _used(used, room, "memory_mib")
 
 
-def spent_in(tally: Tally, begin: float, end: float) -> list[tuple[Post, Span]]:
+def spent_in(tally: Tally, begin: float, end: float) -> list[tuple[WorkerRecord, Span]]:
     """Return when each machine ran in begin..end."""
     return [
-        (post, stays.clipped(since, until, begin, end))
+        (post, run_records.clipped(since, until, begin, end))
         for post in tally.posts.values()
-        for since, until in stays.spans(post.spans, post.since)
+        for since, until in run_records.spans(post.spans, post.since)
     ]
 
 
-def _hours(spent: list[tuple[Post, Span]]) -> float:
+def _hours(spent: list[tuple[WorkerRecord, Span]]) -> float:
     return sum(until - since for _, (since, until) in spent) / 3600
 
 
-def _known_dollars(spent: list[tuple[Post, Span]]) -> float:
+def _known_dollars(spent: list[tuple[WorkerRecord, Span]]) -> float:
     return sum((post.price or 0.0) * (until - since) / 3600 for post, (since, until) in spent)
 
 
-def _dollars(spent: list[tuple[Post, Span]]) -> float | None:
+def _dollars(spent: list[tuple[WorkerRecord, Span]]) -> float | None:
     """Return what the machines cost; None when one that ran has no price."""
     priced = all(post.price is not None for post, (since, until) in spent if until > since)
     return _known_dollars(spent) if priced else None
 
 
-def _last(ran: list[Stay]) -> float:
+def _last(ran: list[SessionRecord]) -> float:
     """Return when the last lab was over; a lab that goes on has no end."""
     return max((float("inf") if each.over is None else each.over for each in ran), default=0.0)
 
 
-def _share_in_time(found: list[Stay], end: float, limit: float, refused: int) -> float | None:
+def _share_in_time(
+    found: list[SessionRecord], end: float, limit: float, refused: int
+) -> float | None:
     told = [each.in_time(end, limit) for each in found]
     yes, no = told.count(True), told.count(False) + refused
     return yes / (yes + no) if yes + no else None

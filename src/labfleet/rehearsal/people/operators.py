@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from labfleet.rehearsal.replicas.desk import Ask, Desk
+from labfleet.rehearsal.replicas.fleet_client import FleetClient, ReplicaCall
 from labfleet.rehearsal.replicas.replica import Replica
-from labfleet.rehearsal.time.dice import EPOCH, Dice
+from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.resources import conditions
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -32,9 +32,9 @@ class Operators:
     """The people who run the fleet; `send` asks some living process until it answers."""
 
     hours: float
-    dice: Dice
-    desk: Desk
-    send: Callable[[Ask], Any]
+    rng: SeededRng
+    client: FleetClient
+    send: Callable[[ReplicaCall], Any]
     replicas: Callable[[], list[Replica]]
     adopted: set[str] = field(default_factory=set)
     put_up: Callable[[], str] | None = None
@@ -52,132 +52,134 @@ class Operators:
             group.create_task(self._make_anew())
         self.gone = True
 
-    async def _often(self, act: Callable[[Dice], Any], word: str, low: float, high: float) -> None:
-        dice = self.dice.stream(word)
+    async def _often(
+        self, act: Callable[[SeededRng], Any], word: str, low: float, high: float
+    ) -> None:
+        rng = self.rng.stream(word)
         span = self.hours * 3600
-        at = dice.between(1800, 14400)
+        at = rng.between(1800, 14400)
         while at < span - 3600:
             await asyncio.sleep(max(at - asyncio.get_running_loop().time(), 0))
-            await act(dice)
-            at += dice.between(low, high)
+            await act(rng)
+            at += rng.between(low, high)
 
     def _workers(self) -> list[Worker]:
         living = self.replicas()
         found = living[0].cache.all(Worker) if living else ()
-        return [each for each in found if each.namespace == self.desk.namespace]
+        return [each for each in found if each.namespace == self.client.namespace]
 
     # --- workers -----------------------------------------------------------------------
 
-    async def _operation(self, dice: Dice) -> None:
+    async def _operation(self, rng: SeededRng) -> None:
         """Drain, cordon, stop or end a worker that is at work."""
         workers = [each.name for each in self._workers() if each.status.phase in _AT_WORK]
         if not workers:
             return
-        name, mood = workers[dice.below(len(workers))], dice.random()
-        if mood < 0.3:
-            await self._drain(dice, name)
-        elif mood < 0.5:
-            await self.send(self.desk.cordon(name, closed=True))
-            await asyncio.sleep(dice.between(60, 3600))
-            await self.send(self.desk.cordon(name, closed=False))
-        elif mood < 0.8:
-            await self.send(self.desk.desire(name, "Stopped"))
-            await asyncio.sleep(dice.between(60, 7200))
-            await self.send(self.desk.desire(name, "Ready"))
+        name, intensity = workers[rng.below(len(workers))], rng.random()
+        if intensity < 0.3:
+            await self._drain(rng, name)
+        elif intensity < 0.5:
+            await self.send(self.client.cordon(name, closed=True))
+            await asyncio.sleep(rng.between(60, 3600))
+            await self.send(self.client.cordon(name, closed=False))
+        elif intensity < 0.8:
+            await self.send(self.client.desire(name, "Stopped"))
+            await asyncio.sleep(rng.between(60, 7200))
+            await self.send(self.client.desire(name, "Ready"))
         else:
-            await self.send(self.desk.desire(name, "Terminated"))
+            await self.send(self.client.desire(name, "Terminated"))
 
-    async def _repair(self, dice: Dice) -> None:
+    async def _repair(self, rng: SeededRng) -> None:
         """Have a failed worker try again."""
         failed = [each.name for each in self._workers() if each.status.phase is WorkerPhase.FAILED]
         if failed:
-            await self.send(self.desk.desire(failed[dice.below(len(failed))], "Ready"))
+            await self.send(self.client.desire(failed[rng.below(len(failed))], "Ready"))
 
-    async def _drain(self, dice: Dice, name: str) -> None:
+    async def _drain(self, rng: SeededRng, name: str) -> None:
         now = asyncio.get_running_loop().time()
-        limit = EPOCH + timedelta(seconds=now + dice.between(900, 3600))
-        await self.send(self.desk.drain(name, limit, "patch", force=dice.chance(0.5)))
-        mood = dice.random()
-        await asyncio.sleep(dice.between(60, 1800))
-        if mood < 0.4:
-            longer = limit + timedelta(seconds=dice.between(900, 3600))
-            await self.send(self.desk.change_drain(name, deadline=longer))
-        elif mood < 0.6:
-            await self.send(self.desk.change_drain(name, force=True))
-        await asyncio.sleep(dice.between(60, 5400))
-        await self.send(self.desk.cancel_drain(name))
+        limit = EPOCH + timedelta(seconds=now + rng.between(900, 3600))
+        await self.send(self.client.drain(name, limit, "patch", force=rng.chance(0.5)))
+        intensity = rng.random()
+        await asyncio.sleep(rng.between(60, 1800))
+        if intensity < 0.4:
+            longer = limit + timedelta(seconds=rng.between(900, 3600))
+            await self.send(self.client.change_drain(name, deadline=longer))
+        elif intensity < 0.6:
+            await self.send(self.client.change_drain(name, force=True))
+        await asyncio.sleep(rng.between(60, 5400))
+        await self.send(self.client.cancel_drain(name))
 
     async def _take_over(self) -> None:
         """Adopt one server of others, and want another one left out."""
-        dice = self.dice.stream("adoption")
-        await asyncio.sleep(dice.between(1200, self.hours * 1800 + 1201))
+        rng = self.rng.stream("adoption")
+        await asyncio.sleep(rng.between(1200, self.hours * 1800 + 1201))
         for act in ("adopt", "leave"):
             found = [
                 each
                 for each in self._workers()
                 if each.spec.origin is not None and not each.spec.origin.managed
             ]
-            if not found or dice.chance(0.2):
+            if not found or rng.chance(0.2):
                 return
-            chosen = found[dice.below(len(found))]
+            chosen = found[rng.below(len(found))]
             if act == "adopt":
                 self.adopted.add(chosen.status.ec2.instance_id or "")
-                await self.send(self.desk.adopt(chosen.name))
+                await self.send(self.client.adopt(chosen.name))
             else:
-                await self.send(self.desk.delete("Worker", chosen.name))
-            await asyncio.sleep(dice.between(60, 3600))
+                await self.send(self.client.delete("Worker", chosen.name))
+            await asyncio.sleep(rng.between(60, 3600))
 
     async def _borrow(self) -> None:
         """Add a server at an address, to use or only to look at, and perhaps give it back."""
-        dice = self.dice.stream("borrowed")
-        if self.put_up is None or not dice.chance(0.4):
+        rng = self.rng.stream("borrowed")
+        if self.put_up is None or not rng.chance(0.4):
             return
-        await asyncio.sleep(dice.between(600, self.hours * 1200 + 601))
-        managed = dice.chance(0.7)
+        await asyncio.sleep(rng.between(600, self.hours * 1200 + 601))
+        managed = rng.chance(0.7)
         origin = {"kind": "external", "url": self.put_up(), "managed": managed}
         spec = {"template": "metal", "track": "main", "origin": origin}
-        made = await self.send(self.desk.create("Worker", BORROWED, spec, "borrowed"))
+        made = await self.send(self.client.create("Worker", BORROWED, spec, "borrowed"))
         if made is None:
             raise AssertionError("a server at an address was refused")
-        if dice.chance(0.75):
-            await asyncio.sleep(dice.between(1800, max(self.hours * 1800, 3600)))
-            await self.send(self.desk.delete("Worker", BORROWED))
+        if rng.chance(0.75):
+            await asyncio.sleep(rng.between(1800, max(self.hours * 1800, 3600)))
+            await self.send(self.client.delete("Worker", BORROWED))
 
     async def _make_anew(self) -> None:
         """Delete the pool, and make it again once its name is free."""
-        dice = self.dice.stream("anew")
-        if not dice.chance(0.2):
+        rng = self.rng.stream("anew")
+        if not rng.chance(0.2):
             return
-        await asyncio.sleep(dice.between(3600, self.hours * 1800 + 3601))
-        await self.send(self.desk.delete("Pool", POOL))
+        await asyncio.sleep(rng.between(3600, self.hours * 1800 + 3601))
+        await self.send(self.client.delete("Pool", POOL))
         for tries in range(1, MOST_TRIES + 1):
-            await asyncio.sleep(dice.between(300, 900))
-            again = self.desk.create("Pool", POOL, self.pool, f"anew-{tries}")
+            await asyncio.sleep(rng.between(300, 900))
+            again = self.client.create("Pool", POOL, self.pool, f"anew-{tries}")
             if await self.send(again) is not None:
                 return
         raise AssertionError("a pool that was deleted never gave its name back")
 
     # --- pauses and settings -----------------------------------------------------------
 
-    async def _meddling(self, dice: Dice) -> None:
+    async def _meddling(self, rng: SeededRng) -> None:
         """Pause a pool or everything for a while, or change a setting."""
-        mood = dice.random()
-        if mood < 0.6:
-            pool = POOL if mood < 0.35 else None
-            await self.send(self.desk.pause(pool, "to look at something"))
-            await asyncio.sleep(dice.between(60, LONGEST))
-            await self.send(self.desk.resume(pool))
+        intensity = rng.random()
+        if intensity < 0.6:
+            pool = POOL if intensity < 0.35 else None
+            await self.send(self.client.pause(pool, "to look at something"))
+            await asyncio.sleep(rng.between(60, LONGEST))
+            await self.send(self.client.resume(pool))
         else:
-            await self.send(self.desk.settings(_setting(dice)))
+            await self.send(self.client.settings(_setting(rng)))
 
     async def care(self) -> None:
         """Resume, after a while, what paused itself and what nobody else will; for ever."""
-        dice = self.dice.stream("caretaker")
+        rng = self.rng.stream("caretaker")
         while True:
             await asyncio.sleep(60)
             for living in self.replicas()[:1]:
-                for pause in living.parts.settings.pauses():
-                    space = self.desk.namespace
+                for pause in living.services.settings.pauses():
+                    space = self.client.namespace
                     if pause.pool is not None and pause.namespace != space:
                         continue  # its own people see to it
                     pool = None if pause.pool is None else living.cache.get(Pool, pause.pool, space)
@@ -185,22 +187,22 @@ class Operators:
                         continue
                     if pool is None and not self.gone:
                         continue
-                    await asyncio.sleep(dice.between(SHORTEST, LONGEST))
-                    await self.send(self.desk.resume(pause.pool))
+                    await asyncio.sleep(rng.between(SHORTEST, LONGEST))
+                    await self.send(self.client.resume(pause.pool))
 
 
 def _tripped(pool: Pool) -> bool:
     return conditions.is_true(pool.status.conditions, "LosingMachines")
 
 
-def _setting(dice: Dice) -> dict[str, Any]:
+def _setting(rng: SeededRng) -> dict[str, Any]:
     """Return one change that somebody may make on an ordinary day."""
-    percent = 60 + dice.below(36)
+    percent = 60 + rng.below(36)
     changes: tuple[dict[str, Any], ...] = (
-        {"idle.timeoutMinutes": 5 + dice.below(30)},
-        {"garbage.roundLimit": 1 + dice.below(10)},
+        {"idle.timeoutMinutes": 5 + rng.below(30)},
+        {"garbage.roundLimit": 1 + rng.below(10)},
         {"thresholds.cpuPercent": percent, "thresholds.cpuEasedPercent": percent - 10},
         {"thresholds.diskPercent": percent, "thresholds.diskEasedPercent": percent - 10},
-        {"thresholds.silentSeconds": 120 + dice.below(600)},
+        {"thresholds.silentSeconds": 120 + rng.below(600)},
     )
-    return changes[dice.below(len(changes))]
+    return changes[rng.below(len(changes))]

@@ -1,6 +1,6 @@
 """People: who asks for sessions, cancels and extends; drawn from the seed.
 
-Everything goes over a desk (`desk`) to some living replica, as a request through a load
+Everything goes over a desk (`client`) to some living replica, as a request through a load
 balancer would. A request that got no answer is sent again with the same idempotency key. Who
 runs the fleet is in `operators`.
 """
@@ -16,9 +16,9 @@ from typing import Any
 
 from labfleet.kernel import errors
 from labfleet.rehearsal.people.operators import Operators
-from labfleet.rehearsal.replicas.desk import Ask, Desk, Verbs
+from labfleet.rehearsal.replicas.fleet_client import DirectClient, FleetClient, ReplicaCall
 from labfleet.rehearsal.replicas.replica import Replica
-from labfleet.rehearsal.time.dice import EPOCH, Dice
+from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.session import Session
 
@@ -78,9 +78,9 @@ class People:
     """The population; `run` plays it and returns when nobody wants anything more."""
 
     demand: Demand
-    dice: Dice
+    rng: SeededRng
     replicas: Callable[[], list[Replica]]
-    desk: Desk = field(default_factory=Verbs)
+    client: FleetClient = field(default_factory=DirectClient)
     least: int = 1
     adopted: set[str] = field(default_factory=set)
     refused: Counter[str] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class People:
 
     def __post_init__(self) -> None:
         self.operators = Operators(
-            self.demand.hours, self.dice, self.desk, self._request, self.replicas, self.adopted
+            self.demand.hours, self.rng, self.client, self._request, self.replicas, self.adopted
         )
 
     async def run(self) -> None:
@@ -103,7 +103,7 @@ class People:
 
     def _visits(self) -> list[Visit]:
         """Return everybody who comes: one by one, in classes, to exams."""
-        demand, dice = self.demand, self.dice
+        demand, rng = self.demand, self.rng
         span = demand.hours * 3600
         names = sorted(_SIZES)
         made: list[Visit] = []
@@ -111,33 +111,32 @@ class People:
         while left > 0:
             count = min(left, CLASS)
             left -= count
-            if count >= CLASS // 2 and dice.chance(CLASSES):
+            if count >= CLASS // 2 and rng.chance(CLASSES):
                 made += self._class(count, span)
                 continue
             made += [
-                Visit(dice.between(300, max(span - 3600, 600)), names[dice.below(len(names))])
+                Visit(rng.between(300, max(span - 3600, 600)), names[rng.below(len(names))])
                 for _ in range(count)
             ]
         day = 9 * 3600.0
         while demand.exam and day < span - 3600:
             minutes = _SIZES["pod"][1]
             made += [
-                Visit(day - dice.between(600, 7200), "pod", day, minutes)
-                for _ in range(demand.exam)
+                Visit(day - rng.between(600, 7200), "pod", day, minutes) for _ in range(demand.exam)
             ]
             day += 86400
         return sorted(made)
 
     def _class(self, count: int, span: float) -> list[Visit]:
         """Return two halves of a class: the second's labs come up where the first's stood."""
-        dice = self.dice
-        minutes = float(20 + 5 * dice.below(6))
-        begin = dice.between(3600, max(span - 2 * minutes * 60 - 2700, 3700))
+        rng = self.rng
+        minutes = float(20 + 5 * rng.below(6))
+        begin = rng.between(3600, max(span - 2 * minutes * 60 - 2700, 3700))
         begin -= begin % 300
-        later = minutes * 60 + FOLLOWS + 60 * dice.below(2)
+        later = minutes * 60 + FOLLOWS + 60 * rng.below(2)
         return [
             Visit(
-                begin - dice.between(300, 3000),
+                begin - rng.between(300, 3000),
                 "campus",
                 begin + (number % 2) * later,
                 minutes,
@@ -147,14 +146,14 @@ class People:
 
     async def _set_up(self) -> None:
         """Make template, pool and definitions; what kind of fleet it is comes from the seed."""
-        dice = self.dice.stream("fleet")
-        self.least = dice.below(3)
+        rng = self.rng.stream("fleet")
+        self.least = rng.below(3)
         licence = {
             "product": "CML_Enterprise",
-            "onStop": "return" if dice.chance(0.3) else "keep",
+            "onStop": "return" if rng.chance(0.3) else "keep",
             "token": {"env": "CML_TOKEN"},
         }
-        if dice.chance(0.1):
+        if rng.chance(0.1):
             del licence["token"]
         machine = {
             "aws": {
@@ -176,9 +175,9 @@ class People:
             "discovery.template": TEMPLATE,
             "discovery.amiNamePattern": "cisco-cml*",
         }
-        if self.desk.namespace != DEFAULT_NAMESPACE:
-            discovery["discovery.namespace"] = self.desk.namespace
-        await self._set(_idle(self.dice.stream("idle")) | discovery)
+        if self.client.namespace != DEFAULT_NAMESPACE:
+            discovery["discovery.namespace"] = self.client.namespace
+        await self._set(_idle(self.rng.stream("idle")) | discovery)
         self.operators.pool = {
             "template": TEMPLATE,
             "track": TRACK,
@@ -186,7 +185,7 @@ class People:
             "scaling": {
                 "minWorkers": min(self.least, self.demand.workers),
                 "maxWorkers": self.demand.workers,
-                "emptySeconds": int(dice.between(300, 3600)),
+                "emptySeconds": int(rng.between(300, 3600)),
             },
         }
         await self._need("Pool", POOL, self.operators.pool)
@@ -202,7 +201,7 @@ class People:
             )
 
     async def _set(self, values: dict[str, Any]) -> None:
-        await self._request(self.desk.settings(values))
+        await self._request(self.client.settings(values))
 
     async def _need(self, kind: str, name: str, spec: dict[str, Any]) -> None:
         """Make something without which there is no story; a refusal is our own mistake."""
@@ -210,13 +209,13 @@ class People:
             raise AssertionError(f"{kind} {name} was refused: {dict(self.refused)}")
 
     async def _make(self, kind: str, name: str | None, spec: dict[str, Any]) -> Any:
-        return await self._request(self.desk.create(kind, name, spec, self._key()))
+        return await self._request(self.client.create(kind, name, spec, self._key()))
 
     def _key(self) -> str:
         self._keys += 1
         return f"person-{self._keys}"
 
-    async def _request(self, ask: Ask) -> Any:
+    async def _request(self, ask: ReplicaCall) -> Any:
         """Send a request until it is answered; None when it was refused for good."""
         self.asked += 1
         for attempt in range(TRIES):
@@ -224,7 +223,7 @@ class People:
             if not living:
                 await asyncio.sleep(5)
                 continue
-            replica = living[self.dice.below(len(living))]
+            replica = living[self.rng.below(len(living))]
             try:
                 async with asyncio.timeout(PATIENCE):
                     await replica.cache.ready()
@@ -242,16 +241,16 @@ class People:
 
     async def _visit(self, number: int, visit: Visit) -> None:
         """Play one person: asks for a session, and may change their mind."""
-        dice = self.dice.stream(f"visit/{number}")
+        rng = self.rng.stream(f"visit/{number}")
         await asyncio.sleep(max(visit.at - asyncio.get_running_loop().time(), 0))
         slot: dict[str, Any] = {"zone": "UTC"}
         now = asyncio.get_running_loop().time()
         definition, minutes = visit.definition, _SIZES[visit.definition][1]
         if visit.begin is not None:
             slot |= _slot(visit.begin, visit.minutes)
-        elif dice.chance(0.5):
-            begin = now + dice.between(600, 2 * 3600)
-            slot |= _slot(begin, minutes * dice.between(0.4, 1.2))
+        elif rng.chance(0.5):
+            begin = now + rng.between(600, 2 * 3600)
+            slot |= _slot(begin, minutes * rng.between(0.4, 1.2))
         session = await self._make(
             "Session",
             f"s{number:05d}",
@@ -259,31 +258,31 @@ class People:
         )
         if session is None:
             return
-        await asyncio.sleep(dice.between(0, minutes * 60))
-        mood = dice.random()
-        name, desk = f"s{number:05d}", self.desk
-        if mood < 0.15:
-            await self._request(desk.cancel(name, "bored"))
-        elif mood < 0.35:
-            longer = timedelta(minutes=int(dice.between(5, 40)))
-            await self._request(desk.extend(name, longer, self._key()))
-        elif mood < 0.45:
-            await self._request(desk.observe(name))
-        elif mood < 0.48:
-            await self._request(desk.delete("Session", name))
+        await asyncio.sleep(rng.between(0, minutes * 60))
+        intensity = rng.random()
+        name, client = f"s{number:05d}", self.client
+        if intensity < 0.15:
+            await self._request(client.cancel(name, "bored"))
+        elif intensity < 0.35:
+            longer = timedelta(minutes=int(rng.between(5, 40)))
+            await self._request(client.extend(name, longer, self._key()))
+        elif intensity < 0.45:
+            await self._request(client.observe(name))
+        elif intensity < 0.48:
+            await self._request(client.delete("Session", name))
 
 
-def _idle(dice: Dice) -> dict[str, Any]:
+def _idle(rng: SeededRng) -> dict[str, Any]:
     """Return how soon what nobody uses is stopped: sooner than in life, so that it happens."""
     values: dict[str, Any] = {
-        "enabled": dice.chance(0.85),
-        "timeoutMinutes": 5 + dice.below(20),
-        "snoozeMinutes": dice.below(15),
-        "warnMinutes": dice.below(3),
+        "enabled": rng.chance(0.85),
+        "timeoutMinutes": 5 + rng.below(20),
+        "snoozeMinutes": rng.below(15),
+        "warnMinutes": rng.below(3),
         "soonMinutes": 35,
         "checkIntervalSeconds": 60,
     }
-    if dice.chance(0.2):
+    if rng.chance(0.2):
         values["maxAgeHours"] = 3
     return {f"idle.{key}": value for key, value in values.items()}
 

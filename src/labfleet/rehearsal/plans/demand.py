@@ -1,6 +1,6 @@
 """Who asks for what and when: what a wish is, and wishes drawn from a seed.
 
-A `Wish` is one session that somebody asked for, with what they did to it later. Instants are
+A `PlannedSession` is one session that somebody asked for, with what they did to it later. Instants are
 seconds from the start of the asked period. Wishes of files and recordings are read elsewhere
 (`demand_file`, `recording`); how they become requests is `what_if`'s.
 """
@@ -15,10 +15,10 @@ from typing import Any, Literal, NoReturn
 from labfleet.kernel import errors
 from labfleet.rehearsal.plans import plan as plans
 from labfleet.rehearsal.plans.plan_words import Wrong
-from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.time.virtual_host import SeededRng
 
 DAY = 86400.0
-WISHES_LIMIT = 500_000
+SESSIONS_LIMIT = 500_000
 HERE = ("demand", "generated")
 
 
@@ -32,7 +32,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PlannedSession:
     """One session that somebody asks for; `start` None means now, `end` None the usual time.
 
     `line` is where it stands in the file it was read from, 0 when it was not.
@@ -62,7 +62,7 @@ class Crowd:
     `notes` is what the reader of the answer has to know of how they were come by.
     """
 
-    wishes: tuple[Wish, ...]
+    wishes: tuple[PlannedSession, ...]
     seconds: float
     definitions: tuple[tuple[str, dict[str, Any]], ...] = ()
     notes: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def draw(asked: plans.Generated, minutes: dict[str, int], seconds: float, seed: 
     Wrong for a definition nobody knows, for a window or an exam outside the period, and when
     nobody comes at all.
     """
-    dice = Dice(f"{seed}/demand")
+    rng = SeededRng(f"{seed}/demand")
     people = asked.on_demand_per_day + asked.slots_per_day
     names = (
         _weighted(asked.definitions or dict.fromkeys(minutes, 1.0), minutes)
@@ -85,25 +85,25 @@ def draw(asked: plans.Generated, minutes: dict[str, int], seconds: float, seed: 
         else []
     )
     spans = _open(asked.hours, seconds) if people else []
-    wishes: list[Wish] = []
+    wishes: list[PlannedSession] = []
     for word, a_day in (("now", asked.on_demand_per_day), ("slot", asked.slots_per_day)):
-        stream, count = dice.stream(word), round(a_day * seconds / DAY)
-        if count > WISHES_LIMIT:
+        stream, count = rng.stream(word), round(a_day * seconds / DAY)
+        if count > SESSIONS_LIMIT:
             key = "onDemandPerDay" if word == "now" else "slotsPerDay"
-            told = f"{count} sessions in {_shown(seconds)} are more than {WISHES_LIMIT}"
+            told = f"{count} sessions in {_shown(seconds)} are more than {SESSIONS_LIMIT}"
             raise Wrong(told, *HERE, key)
         for number in range(count):
             name = _pick(names, stream)
             at = _moment(stream, asked.hours, spans, seconds)
-            wish = Wish(at, name, f"p{number % 997}", f"{word}-{number:05d}")
+            wish = PlannedSession(at, name, f"p{number % 997}", f"{word}-{number:05d}")
             wishes.append(_person(wish, minutes[name] * 60.0, stream, asked))
     for count, exam in enumerate(asked.exams):
         if exam.definition not in minutes:
             told = f"no definition has the name {exam.definition}; {_there(minutes)}"
             raise Wrong(told, *HERE, "exams", count, "definition")
-        wishes += _exam(count, exam, seconds, dice.stream(f"exam/{count}"))
-        if len(wishes) > WISHES_LIMIT:
-            raise Wrong(f"these are more than {WISHES_LIMIT} sessions", *HERE, "exams", count)
+        wishes += _exam(count, exam, seconds, rng.stream(f"exam/{count}"))
+        if len(wishes) > SESSIONS_LIMIT:
+            raise Wrong(f"these are more than {SESSIONS_LIMIT} sessions", *HERE, "exams", count)
     if not wishes:
         told = f"nobody comes in {_shown(seconds)}: give onDemandPerDay, slotsPerDay or exams"
         if people:
@@ -130,8 +130,8 @@ def _there(known: dict[str, int]) -> str:
     return f"there are {', '.join(sorted(known)) or 'none'}"
 
 
-def _pick(names: list[tuple[str, float]], dice: Dice) -> str:
-    left = dice.random()
+def _pick(names: list[tuple[str, float]], rng: SeededRng) -> str:
+    left = rng.random()
     for name, share in names:
         left -= share
         if left < 0:
@@ -153,17 +153,17 @@ def _open(hours: tuple[float, float], seconds: float) -> list[tuple[float, float
 
 
 def _moment(
-    dice: Dice, hours: tuple[float, float], spans: list[tuple[float, float]], seconds: float
+    rng: SeededRng, hours: tuple[float, float], spans: list[tuple[float, float]], seconds: float
 ) -> float:
     """Return an instant in the open hours of some day of the period."""
     first, last = hours
     for _ in range(100):
-        at = dice.between(0.0, seconds)
+        at = rng.between(0.0, seconds)
         hour = at % DAY / 3600
         if first <= hour < last or (first > last and not last <= hour < first):
             return at
     # So short a window is seldom hit by chance.
-    left = dice.between(0.0, sum(until - since for since, until in spans))
+    left = rng.between(0.0, sum(until - since for since, until in spans))
     for since, until in spans:
         if left < until - since:
             return since + left
@@ -171,22 +171,24 @@ def _moment(
     return spans[-1][0]
 
 
-def _person(wish: Wish, usual: float, dice: Dice, asked: plans.Generated) -> Wish:
+def _person(
+    wish: PlannedSession, usual: float, rng: SeededRng, asked: plans.Generated
+) -> PlannedSession:
     """Draw what else one person wants; every person takes the same number of draws."""
-    lead, length = dice.between(900, 4 * 3600), usual * dice.between(0.5, 1.2)
-    mood, when, longer = dice.random(), dice.random(), dice.between(5, 40) * 60
+    lead, length = rng.between(900, 4 * 3600), usual * rng.between(0.5, 1.2)
+    intensity, when, longer = rng.random(), rng.random(), rng.between(5, 40) * 60
     at = wish.at
     acts: tuple[Act, ...] = ()
-    if mood < asked.cancel_share:
+    if intensity < asked.cancel_share:
         acts = (Act(at + when * usual, "cancel"),)
-    elif mood < asked.cancel_share + asked.extend_share:
+    elif intensity < asked.cancel_share + asked.extend_share:
         acts = (Act(at + (0.3 + 0.5 * when) * usual, "extend", longer),)
     if wish.name.startswith("slot"):
         return replace(wish, at=max(0.0, at - lead), start=at, end=at + length, acts=acts)
     return replace(wish, acts=acts)
 
 
-def _exam(count: int, exam: plans.Exam, seconds: float, dice: Dice) -> Iterator[Wish]:
+def _exam(count: int, exam: plans.Exam, seconds: float, rng: SeededRng) -> Iterator[PlannedSession]:
     found = 0
     for day in exam.days or range(int(seconds // DAY) + 1):
         start = day * DAY + exam.hour * 3600
@@ -197,8 +199,8 @@ def _exam(count: int, exam: plans.Exam, seconds: float, dice: Dice) -> Iterator[
             continue
         found += 1
         for number in range(exam.sessions):
-            begin = max(0.0, start - exam.booked_hours_before * 3600 * dice.between(0.2, 1.0))
-            yield Wish(
+            begin = max(0.0, start - exam.booked_hours_before * 3600 * rng.between(0.2, 1.0))
+            yield PlannedSession(
                 begin, exam.definition, f"candidate{number}", f"exam{count}-{day}-{number:04d}",
                 start, end,
             )  # fmt: skip
@@ -219,15 +221,15 @@ def _shown(seconds: float) -> str:
     return f"{seconds / 3600:g} h"
 
 
-def ordered(wishes: Iterable[Wish]) -> tuple[Wish, ...]:
+def ordered(wishes: Iterable[PlannedSession]) -> tuple[PlannedSession, ...]:
     """Return the wishes by instant and name; Invalid when there are too many to play."""
     found = sorted(wishes, key=lambda wish: (wish.at, wish.name))
-    if len(found) > WISHES_LIMIT:
-        raise errors.Invalid(f"{len(found)} sessions are more than {WISHES_LIMIT}")
+    if len(found) > SESSIONS_LIMIT:
+        raise errors.Invalid(f"{len(found)} sessions are more than {SESSIONS_LIMIT}")
     return tuple(found)
 
 
-def spec(wish: Wish, epoch: datetime) -> dict[str, Any]:
+def spec(wish: PlannedSession, epoch: datetime) -> dict[str, Any]:
     """Return the session that a wish asks for, as a client would send it."""
 
     def shown(seconds: float | None) -> str | None:

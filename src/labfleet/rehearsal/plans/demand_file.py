@@ -15,7 +15,7 @@ from pathlib import Path
 
 from labfleet.rehearsal.plans import demand_rows
 from labfleet.rehearsal.plans import plan as plans
-from labfleet.rehearsal.plans.demand import Act, Crowd, Wish, ordered
+from labfleet.rehearsal.plans.demand import Act, Crowd, PlannedSession, ordered
 from labfleet.rehearsal.plans.demand_rows import Row
 from labfleet.rehearsal.plans.planned_fleet import topology
 from labfleet.resources import amounts
@@ -59,13 +59,18 @@ def read(path: Path, start: datetime | None, minutes: dict[str, int], seconds: f
     return Crowd(ordered(kept), span, tuple(sorted(reader.made.items())), notes)
 
 
-def _begin(wish: Wish) -> float:
+def _begin(wish: PlannedSession) -> float:
     """Return when a wish wants to begin."""
     return wish.at if wish.start is None else wish.start
 
 
 def _outside(
-    path: Path, wishes: list[Wish], kept: list[Wish], span: float, *, window: bool
+    path: Path,
+    wishes: list[PlannedSession],
+    kept: list[PlannedSession],
+    span: float,
+    *,
+    window: bool,
 ) -> tuple[str, ...]:
     """Return what to say of rows outside the period; Invalid when nobody asked for a part."""
     inside = {each.line for each in kept}
@@ -135,7 +140,7 @@ class _Reader:
         self.made[name] = {"topology": topology(name, ("alpine",)), "resources": wanted}
         return name
 
-    def wishes(self, first: datetime | None) -> list[Wish]:
+    def wishes(self, first: datetime | None) -> list[PlannedSession]:
         """Return the rows as wishes, with instants counted from the first midnight."""
         if first is None:
             instants = [each for row in self.rows for each in row[3:] if isinstance(each, datetime)]
@@ -195,7 +200,7 @@ def _seconds(value: When, first: datetime | None) -> float | None:
 
 def _wish(
     place: tuple[int, int], row: Row, name: str, start: float | None, submitted: float | None
-) -> Wish:
+) -> PlannedSession:
     line, number = place
     at = submitted if submitted is not None else start or 0.0
     at = at if start is None else min(at, start)
@@ -209,7 +214,7 @@ def _wish(
     track = row.get("track")
     if not isinstance(track, str | None):
         raise TypeError(f"track: {str(track)[:40]!r} is not a name")
-    return Wish(
+    return PlannedSession(
         at,
         name,
         owner,

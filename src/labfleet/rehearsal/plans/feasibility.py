@@ -21,11 +21,11 @@ from cml_simulator.core.definitions import DEFINITIONS
 from labfleet.decisions import placement
 from labfleet.kernel import errors
 from labfleet.rehearsal.plans import demand_rows
-from labfleet.rehearsal.plans.demand import Crowd, Wish
-from labfleet.rehearsal.plans.plan import Plan, Variant
+from labfleet.rehearsal.plans.demand import Crowd, PlannedSession
+from labfleet.rehearsal.plans.plan import Variant, WhatIfPlan
 from labfleet.rehearsal.plans.plan_words import Wrong
 from labfleet.rehearsal.plans.planned_fleet import Fleet
-from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources.definition import DefinitionSpec, DefinitionStatus
 from labfleet.resources.machine import Machine
 from labfleet.service.kinds import definition_rules
@@ -34,7 +34,7 @@ NOTES_SHOWN = 20
 
 
 def notes(
-    asked: Plan, folder: Path, variants: list[tuple[Variant, Fleet]], draws: Sequence[Crowd]
+    asked: WhatIfPlan, folder: Path, variants: list[tuple[Variant, Fleet]], draws: Sequence[Crowd]
 ) -> tuple[str, ...]:
     """Return what the reader should know beforehand, each in a sentence, of all draws at once.
 
@@ -57,7 +57,7 @@ def notes(
 class _Examination:
     """One look at a plan's demand beside its fleet."""
 
-    asked: Plan
+    asked: WhatIfPlan
     folder: Path
     variants: list[tuple[Variant, Fleet]]
     crowd: Crowd
@@ -116,7 +116,7 @@ class _Examination:
 
     def tracks_and_sizes(self) -> None:
         """Refuse what no worker of any variant could ever hold, and note what some could not."""
-        seen: dict[tuple[str, str | None], list[Wish]] = {}
+        seen: dict[tuple[str, str | None], list[PlannedSession]] = {}
         for wish in (*self.crowd.wishes, *self._drawable()):
             if wish.definition in self._specs:
                 track = wish.track or self._specs[wish.definition][0].track
@@ -146,15 +146,17 @@ class _Examination:
                 told = f"will be refused with {variant}: {what}"
                 self._note(f"definition {name}", len(wishes), told)
 
-    def _drawable(self) -> Iterable[Wish]:
+    def _drawable(self) -> Iterable[PlannedSession]:
         """Return a wish for each lab that another draw may ask for, though this one did not."""
         generated = self.asked.demand.generated
         drawn = {wish.definition for wish in self.crowd.wishes}
         if generated is not None and (generated.on_demand_per_day or generated.slots_per_day):
             weights = generated.definitions or dict.fromkeys(self._specs, 1.0)
-            yield from (Wish(0.0, name) for name in weights if weights[name] and name not in drawn)
+            yield from (
+                PlannedSession(0.0, name) for name in weights if weights[name] and name not in drawn
+            )
 
-    def _never(self, wishes: list[Wish], note: str, what: str, key: str) -> None:
+    def _never(self, wishes: list[PlannedSession], note: str, what: str, key: str) -> None:
         """Refuse at the row, else at the definition; a recording is only warned of."""
         first = wishes[0]
         own = first.definition in self._places
@@ -167,7 +169,7 @@ class _Examination:
             self._wrong(first.definition, what, key)
         self._note(f"definition {first.definition}", len(wishes), note)
 
-    def _row(self, wish: Wish, told: str) -> NoReturn:
+    def _row(self, wish: PlannedSession, told: str) -> NoReturn:
         demand_rows.refuse(self.folder / (self.asked.demand.file or ""), wish.line, told)
 
     def lengths(self) -> None:
@@ -189,7 +191,7 @@ class _Examination:
             self._note(f"definition {name}", count, told)
 
 
-def _shapes(fleet: Fleet) -> list[placement.Shape]:
+def _shapes(fleet: Fleet) -> list[placement.WorkerShape]:
     """Return the empty worker of each pool."""
     machines = {name: spec["machine"] for kind, name, spec in fleet if kind == "Template"}
     return [

@@ -45,7 +45,7 @@ def _utc(value: datetime | None) -> datetime | None:
     return value if value is None or value.tzinfo is not None else value.replace(tzinfo=UTC)
 
 
-class Shape(Record, frozen=True, kw_only=True):
+class TemplatePlan(Record, frozen=True, kw_only=True):
     """A machine to make workers of; what is not given comes from the price file.
 
     `hourly_price_usd` None is the list price, 0 is free.
@@ -204,7 +204,7 @@ class Best(Record, frozen=True, kw_only=True):
     max_wait_p95_minutes: Amount = 15.0
 
 
-class Plan(Record, frozen=True, kw_only=True):
+class WhatIfPlan(Record, frozen=True, kw_only=True):
     """The whole question. `source` is where its keys stand, never a key itself."""
 
     name: str = "what-if"
@@ -215,7 +215,7 @@ class Plan(Record, frozen=True, kw_only=True):
     start: datetime | None = None
     warmup_minutes: Annotated[float, msgspec.Meta(ge=0, le=31 * 1440)] = 0.0
     manifests: tuple[str, ...] = ()
-    templates: tuple[Shape, ...] = ()
+    templates: tuple[TemplatePlan, ...] = ()
     pools: tuple[PoolPlan, ...] = ()
     definitions: tuple[Lab, ...] = ()
     demand: Demand
@@ -252,7 +252,7 @@ class Plan(Record, frozen=True, kw_only=True):
             raise self.source.located(problem) from None
 
 
-def load(path: Path) -> Plan:
+def load(path: Path) -> WhatIfPlan:
     """Read a plan file; errors.Invalid names the line and what is wrong there."""
     text = read_text(path)
     found = documents.read(text, name=str(path))
@@ -260,7 +260,7 @@ def load(path: Path) -> Plan:
         raise errors.Invalid(f"{path}: a plan is one YAML document with keys", reason="BadPlan")
     source = Source(path, found[0])
     try:
-        made = msgspec.convert(_expanded(found[0].value), Plan)
+        made = msgspec.convert(_expanded(found[0].value), WhatIfPlan)
     except msgspec.ValidationError as problem:
         raise source.located(plan_words.explained(str(problem), TYPES)) from None
     except Wrong as problem:
@@ -269,7 +269,7 @@ def load(path: Path) -> Plan:
 
 
 TYPES: dict[str, type[msgspec.Struct]] = {
-    "": Plan, "templates": Shape, "pools": PoolPlan, "scaling": Scaling, "definitions": Lab,
+    "": WhatIfPlan, "templates": TemplatePlan, "pools": PoolPlan, "scaling": Scaling, "definitions": Lab,
     "demand": Demand, "generated": Generated, "exams": Exam, "recorded": Recorded,
     "variants": Variant, "fidelity": Fidelity, "timings": Timings, "best": Best,
     "capacity": Amounts, "resources": Amounts,

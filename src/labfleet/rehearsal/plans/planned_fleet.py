@@ -13,10 +13,17 @@ from typing import Any
 
 import msgspec
 
-from labfleet.controllers.worker.look import MEMORY_RESERVE_MIB
+from labfleet.controllers.worker.observer import MEMORY_RESERVE_MIB
 from labfleet.kernel import errors
 from labfleet.rehearsal.plans import plan as plans
-from labfleet.rehearsal.plans.plan import Lab, Plan, PoolPlan, Shape, Variant, read_text
+from labfleet.rehearsal.plans.plan import (
+    Lab,
+    PoolPlan,
+    TemplatePlan,
+    Variant,
+    WhatIfPlan,
+    read_text,
+)
 from labfleet.rehearsal.plans.plan_words import Wrong, explained
 from labfleet.resources import amounts, manifests, prices
 from labfleet.resources.amounts import Amounts
@@ -49,7 +56,9 @@ USUAL_LIMIT = 480
 ORDER = ("Template", "Pool", "Definition")
 
 
-def whole(asked: Plan, folder: Path, recorded: Mapping[tuple[str, str], dict[str, Any]]) -> Fleet:
+def whole(
+    asked: WhatIfPlan, folder: Path, recorded: Mapping[tuple[str, str], dict[str, Any]]
+) -> Fleet:
     """Return (kind, name, spec) of the whole fleet in order; the plan's own come first.
 
     Wrong for two of one name, for a file that cannot be read and for an unknown template.
@@ -82,8 +91,8 @@ def whole(asked: Plan, folder: Path, recorded: Mapping[tuple[str, str], dict[str
     ]
 
 
-def _unique(asked: Plan) -> None:
-    named: dict[str, tuple[Shape | PoolPlan | Lab | Variant, ...]] = {
+def _unique(asked: WhatIfPlan) -> None:
+    named: dict[str, tuple[TemplatePlan | PoolPlan | Lab | Variant, ...]] = {
         "templates": asked.templates,
         "pools": asked.pools,
         "definitions": asked.definitions,
@@ -96,7 +105,7 @@ def _unique(asked: Plan) -> None:
                 raise Wrong(f"two {word} have the name {name!r}", word, number, "name")
 
 
-def _files(asked: Plan, folder: Path) -> Found:
+def _files(asked: WhatIfPlan, folder: Path) -> Found:
     found: Found = {}
     spaces: set[str] = set()
     for number, name in enumerate(asked.manifests):
@@ -117,7 +126,7 @@ def _in(folder: Path) -> manifests.Fetch:
     return lambda name: read_text(folder / name)
 
 
-def _templates(asked: Plan, found: Found) -> None:
+def _templates(asked: WhatIfPlan, found: Found) -> None:
     """Refuse pools and variants of a template that is not there, and policies not built."""
     if not any(kind == "Pool" for kind, _ in found):
         raise Wrong("the plan has no pool; add one under pools or manifests", "pools")
@@ -157,7 +166,7 @@ def spec_of(obj: Resource) -> dict[str, Any]:
     return dict(msgspec.to_builtins(obj.spec))
 
 
-def _machine(shape: Shape, number: int) -> dict[str, Any]:
+def _machine(shape: TemplatePlan, number: int) -> dict[str, Any]:
     price = shape.hourly_price_usd
     if price is None:
         price = prices.hourly_usd(shape.instance_type) or 0.0
@@ -180,7 +189,7 @@ def _machine(shape: Shape, number: int) -> dict[str, Any]:
     }
 
 
-def _capacity(shape: Shape, number: int) -> Amounts:
+def _capacity(shape: TemplatePlan, number: int) -> Amounts:
     """Return what a machine has for labs: as stated, else as listed, else as usual."""
     stated = shape.capacity or Amounts()
     known = prices.TYPES.get(shape.instance_type)
@@ -229,7 +238,7 @@ def topology(title: str, nodes: Iterable[str]) -> str:
     return "\n".join([*lines, "links: []"]) + "\n"
 
 
-def variants(asked: Plan, fleet: Fleet) -> list[tuple[Variant, Fleet]]:
+def variants(asked: WhatIfPlan, fleet: Fleet) -> list[tuple[Variant, Fleet]]:
     """Return every variant with its fleet; a plan without any has one, `as planned`."""
     if not asked.variants:
         return [(Variant(name="as planned"), fleet)]

@@ -19,7 +19,7 @@ from labfleet.controllers import upkeep
 from labfleet.interfaces.store import Event
 from labfleet.kernel import errors
 from labfleet.rehearsal.figures.tally import Tally
-from labfleet.rehearsal.plans.demand import Act, Crowd, Wish, ordered
+from labfleet.rehearsal.plans.demand import Act, Crowd, PlannedSession, ordered
 from labfleet.rehearsal.plans.plan import Recorded
 from labfleet.rehearsal.plans.plan_words import Wrong
 from labfleet.rehearsal.plans.planned_fleet import spec_of
@@ -211,10 +211,10 @@ def _session(
             person.acts.append(Act(at, "extend", longer))
 
 
-def _wish(person: _Person, tally: Tally) -> Wish:
+def _wish(person: _Person, tally: Tally) -> PlannedSession:
     spec = person.first.spec
     start, end = spec.slot.start, spec.slot.end
-    return Wish(
+    return PlannedSession(
         tally.seconds(_created(person.first)),
         spec.definition,
         spec.owner,

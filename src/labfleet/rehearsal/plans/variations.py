@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from labfleet.rehearsal.plans.plan import Plan, Variant
+from labfleet.rehearsal.plans.plan import Variant, WhatIfPlan
 from labfleet.rehearsal.plans.plan_words import Wrong
 from labfleet.resources.pool import Scaling
 
@@ -16,7 +16,7 @@ DRAWS_USUAL, DRAWS_LIMIT, VARIANTS_LIMIT = 3, 100, 50
 _RANGE = re.compile(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*")
 
 
-def seeds(asked: Plan) -> tuple[int, ...]:
+def seeds(asked: WhatIfPlan) -> tuple[int, ...]:
     """Return the seeds to play; three for drawn demand, else one, unless the plan says which.
 
     Demand that was drawn is another demand with each seed; that of a file or of a record is the
@@ -49,7 +49,7 @@ def _listed(value: str | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(range(first, last + 1))
 
 
-def swept(asked: Plan) -> tuple[str, dict[str, float], tuple[Variant, ...]]:
+def swept(asked: WhatIfPlan) -> tuple[str, dict[str, float], tuple[Variant, ...]]:
     """Return the setting of a sweep, its values by variant, and a variant for each value."""
     if not asked.sweep:
         return "", {}, asked.variants
@@ -64,13 +64,13 @@ def swept(asked: Plan) -> tuple[str, dict[str, float], tuple[Variant, ...]]:
     return key, {each.name: float(value) for each, value in made}, tuple(each for each, _ in made)
 
 
-def spelt(asked: Plan) -> Plan:
+def spelt(asked: WhatIfPlan) -> WhatIfPlan:
     """Return the plan with its sweep written as variants."""
     return msgspec.structs.replace(asked, variants=swept(asked)[2], sweep={})
 
 
 @contextmanager
-def placing(asked: Plan) -> Iterator[None]:
+def placing(asked: WhatIfPlan) -> Iterator[None]:
     """Give what is wrong in a sweep's variant the place of the sweep, which is what stands there."""
     try:
         yield

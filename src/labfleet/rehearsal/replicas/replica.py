@@ -1,6 +1,6 @@
 """One process of the product, wired as `app.wiring` wires it, inside virtual time.
 
-The same engine, controllers, service and stores; only what is passed in differs: clock, dice,
+The same engine, controllers, service and stores; only what is passed in differs: clock, random numbers,
 ids, a session of the shared database, and the worlds.
 """
 
@@ -25,11 +25,11 @@ from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries, PortProbe
 from labfleet.interfaces.store import Store
-from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.time.dice import Clock, Dice, Ids, Secrets
+from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop, Process
+from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng, VirtualClock
 from labfleet.resources.meta import Resource
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 
 T = TypeVar("T")
 INSTALLATION = "rehearsal"
@@ -38,18 +38,18 @@ INSTALLATION = "rehearsal"
 class LossyCache(caches.Cache):
     """A cache whose listeners miss events and hear some twice; its content stays true."""
 
-    def __init__(self, store: Store, luck: Luck) -> None:
+    def __init__(self, store: Store, injector: FaultInjector) -> None:
         super().__init__(store)
-        self._luck = luck
+        self._injector = injector
 
     def on_change(self, kind: type[Resource], handler: caches.Handler) -> None:
-        luck = self._luck
+        injector = self._injector
 
         def sometimes(old: Resource | None, new: Resource | None) -> None:
-            if luck.strikes("event_lost"):
+            if injector.strikes("event_lost"):
                 return
             handler(old, new)
-            if luck.strikes("event_twice"):
+            if injector.strikes("event_twice"):
                 handler(old, new)
 
         super().on_change(kind, sometimes)
@@ -62,13 +62,13 @@ class Surroundings:
     loop: Loop
     process: Process
     store: Store
-    clock: Clock
-    dice: Dice
-    ids: Ids
+    clock: VirtualClock
+    rng: SeededRng
+    ids: SeededIds
     compute: Compute
     hosts: LabHosts
     probe: PortProbe
-    luck: Luck
+    injector: FaultInjector
     observer: ReconcileObserver
     roles_observer: SupervisorObserver
     lease_seconds: float = 30.0
@@ -83,7 +83,7 @@ class Replica:
     name: str
     around: Surroundings
     cache: caches.Cache = field(init=False)
-    parts: Parts = field(init=False)
+    services: ServiceContext = field(init=False)
     controllers: list[Controller] = field(default_factory=list)
     supervisors: list[Supervisor] = field(default_factory=list)
     elections: list[Election] = field(default_factory=list)
@@ -91,9 +91,9 @@ class Replica:
 
     def __post_init__(self) -> None:
         around = self.around
-        self.cache = LossyCache(around.store, around.luck)
+        self.cache = LossyCache(around.store, around.injector)
         assembly.prepare(self.cache)
-        self.parts = Parts(
+        self.services = ServiceContext(
             objects=Objects(around.store), cache=self.cache, clock=around.clock, ids=around.ids
         )
         feed = Feed(around.store, self.cache, around.clock, relist=RELIST_SECONDS)
@@ -109,7 +109,7 @@ class Replica:
         self.elections.append(election)
         context = Context(
             installation=INSTALLATION,
-            objects=self.parts.objects,
+            objects=self.services.objects,
             cache=self.cache,
             clock=around.clock,
             ids=around.ids,
@@ -117,12 +117,12 @@ class Replica:
             leadership=election.leadership,
             compute=around.compute,
             hosts=around.hosts,
-            secrets=Secrets(),
+            secrets=FixedSecrets(),
             probe=around.probe,
             deliveries=around.deliveries,
         )
         maker = assembly.Assembly(
-            around.dice.stream(role), self.parts, around.observer, around.pace
+            around.rng.stream(role), self.services, around.observer, around.pace
         )
         if role == "scheduler":
             made = maker.scheduler(context)
@@ -141,7 +141,7 @@ class Replica:
     def _supervised(self, roles: list[Role], election: Election | None) -> Supervisor:
         return Supervisor(
             roles,
-            rng=self.around.dice,
+            rng=self.around.rng,
             leadership=None if election is None else election.leadership,
             observer=self.around.roles_observer,
         )
@@ -160,12 +160,12 @@ class Replica:
             for each in self.supervisors:
                 group.create_task(each.run())
 
-    async def ask(self, verb: Callable[[Parts], Awaitable[T]]) -> T:
+    async def ask(self, verb: Callable[[ServiceContext], Awaitable[T]]) -> T:
         """Run a verb inside this process; never returns when the process dies first."""
         answer: asyncio.Future[T] = self.around.loop.create_future()
 
         async def serve() -> T:
-            return await verb(self.parts)
+            return await verb(self.services)
 
         def reply(done: asyncio.Task[T]) -> None:
             error = None if done.cancelled() else done.exception()

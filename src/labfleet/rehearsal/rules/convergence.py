@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.rehearsal.rules.invariants import Invariants
-from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources import topology
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -101,18 +101,18 @@ def _desired(worker: Worker) -> str:
 
 def _machines(seen: Invariants) -> list[str]:
     found = []
-    for thing in seen.cloud.things.values():
-        if not thing.live:
-            if thing.state != "terminated":
-                found.append(f"{thing.id} is {thing.state}")
+    for vm in seen.cloud.vms.values():
+        if not vm.live:
+            if vm.state != "terminated":
+                found.append(f"{vm.id} is {vm.state}")
             continue
-        if thing.id in seen.strangers:
+        if vm.id in seen.strangers:
             continue
-        worker = seen.workers.get(thing.request.worker)
-        if worker is None or worker.status.ec2.instance_id != thing.id:
-            found.append(f"{thing.id} of {thing.request.worker} belongs to nobody")
-        elif thing.state not in {"running", "stopped"}:
-            found.append(f"{thing.id} of {thing.request.worker} is {thing.state}")
+        worker = seen.workers.get(vm.request.worker)
+        if worker is None or worker.status.ec2.instance_id != vm.id:
+            found.append(f"{vm.id} of {vm.request.worker} belongs to nobody")
+        elif vm.state not in {"running", "stopped"}:
+            found.append(f"{vm.id} of {vm.request.worker} is {vm.state}")
     return found
 
 
@@ -122,7 +122,7 @@ def _labs(seen: Invariants) -> list[str]:
     }
     return [
         f"lab {lab.title} on {server.id} belongs to no live session"
-        for server in seen.racks.fleet.servers.values()
+        for server in seen.cml_servers.fleet.servers.values()
         for lab in server.labs.values()
         if topology.marker_of(lab.notes) not in live
     ]
@@ -140,7 +140,7 @@ def _ports(seen: Invariants) -> list[str]:
 
 def _licences(seen: Invariants) -> list[str]:
     """Find licences held by no living server, of whose leak there is no record."""
-    fleet = seen.racks.fleet
+    fleet = seen.cml_servers.fleet
     living = {
         server.config.identity.product_uuid
         for server in fleet.servers.values()

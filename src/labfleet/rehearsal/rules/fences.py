@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from labfleet.controllers.assembly import ROLES
 from labfleet.interfaces import store
-from labfleet.rehearsal.worlds.database import Shared
+from labfleet.rehearsal.worlds.database import SharedDatabase
 from labfleet.service.core import access
 
 SCHEDULER, WORKERS, LABS = ROLES
@@ -31,7 +31,7 @@ class Fences:
     """Judges the fencing token of each commit; `broken` takes the rule's word and what was seen."""
 
     broken: Callable[[str, str], None]
-    shared: Shared
+    shared: SharedDatabase
     _newest: dict[str, int] = field(default_factory=dict)
 
     def commit(self, commit: store.Commit) -> None:

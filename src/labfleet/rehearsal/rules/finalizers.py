@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from labfleet.rehearsal.rules.pauses import pool_label
-from labfleet.rehearsal.worlds.cml import Racks
+from labfleet.rehearsal.worlds.cml import CmlServers
 from labfleet.resources import conditions, topology
 from labfleet.resources.pool import FINALIZER_WORKERS, Pool
 from labfleet.resources.worker import FINALIZER_SERVER, Worker, WorkerPhase
@@ -23,7 +23,7 @@ class Finalizers:
     """Hears of pools and workers as they are written and removed."""
 
     broken: Callable[[str, str], None]
-    racks: Racks
+    cml_servers: CmlServers
     _held: set[str] = field(default_factory=set)
 
     def pool(self, new: Pool, workers: Iterable[Worker]) -> None:
@@ -55,7 +55,7 @@ class Finalizers:
     def _let_go(self, worker: Worker) -> None:
         origin = worker.spec.origin
         url = None if origin is None else origin.url
-        server = self.racks.fleet.at_address(urlsplit(url or "").hostname or "")
+        server = self.cml_servers.fleet.at_address(urlsplit(url or "").hostname or "")
         if server is None:
             return
         for lab in server.labs.values():
@@ -64,6 +64,6 @@ class Finalizers:
                 self.broken("server-finalizer", told)
                 break
         leaked = conditions.find(worker.status.conditions, "LicenceLeaked")
-        held = server.config.identity.product_uuid in self.racks.fleet.cloud.held
+        held = server.config.identity.product_uuid in self.cml_servers.fleet.cloud.held
         if held and worker.status.licence.leak is None and leaked is None:
             self.broken("server-finalizer", f"{worker.key} is let go with our licence")

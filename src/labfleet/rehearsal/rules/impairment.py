@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
-from labfleet.rehearsal.worlds.ec2 import Thing
+from labfleet.rehearsal.worlds.ec2 import FakeInstance
 from labfleet.resources.worker import Worker, WorkerPhase
 
 CALL_SECONDS = 300.0
@@ -37,14 +37,14 @@ class Impairment:
         else:
             self._wished.setdefault(new.key.label, self.time())
 
-    def acted(self, what: str, thing: Thing, worker: Worker | None) -> None:
+    def acted(self, what: str, vm: FakeInstance, worker: Worker | None) -> None:
         """Judge a stop or an end that was ours."""
-        if worker is None or thing.id not in self.machines:
+        if worker is None or vm.id not in self.machines:
             return
         wished = self._wished.get(worker.key.label)
         begun = self.time() - CALL_SECONDS
         if worker.status.phase in _DOWN:
             begun = self._entered.get(worker.key.label, begun)
         if wished is not None and begun > wished:
-            text = f"{what} {thing.id} of {worker.key}, wanted Ready, with an impaired check"
+            text = f"{what} {vm.id} of {worker.key}, wanted Ready, with an impaired check"
             self.broken("impaired", text)

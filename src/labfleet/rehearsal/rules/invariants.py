@@ -20,7 +20,7 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.interfaces import store
 from labfleet.rehearsal.replicas.replica import INSTALLATION
 from labfleet.rehearsal.rules.budget import Budget
-from labfleet.rehearsal.rules.excuses import Excuses
+from labfleet.rehearsal.rules.fault_record import FaultRecord
 from labfleet.rehearsal.rules.fences import Fences
 from labfleet.rehearsal.rules.finalizers import Finalizers
 from labfleet.rehearsal.rules.impairment import Impairment
@@ -28,10 +28,10 @@ from labfleet.rehearsal.rules.outcomes import Outcomes
 from labfleet.rehearsal.rules.pauses import Pauses
 from labfleet.rehearsal.rules.surplus import Surplus
 from labfleet.rehearsal.rules.truth import HOSTED, Truth
-from labfleet.rehearsal.time.dice import EPOCH
-from labfleet.rehearsal.worlds.cml import Racks
-from labfleet.rehearsal.worlds.database import Shared
-from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
+from labfleet.rehearsal.time.virtual_host import EPOCH
+from labfleet.rehearsal.worlds.cml import CmlServers
+from labfleet.rehearsal.worlds.database import SharedDatabase
+from labfleet.rehearsal.worlds.ec2 import Cloud, FakeInstance
 from labfleet.resources import conditions, kinds, refs
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation
 from labfleet.resources.meta import Key
@@ -67,9 +67,9 @@ class Violation:
 class Invariants:
     """Watches one run. `found` holds what was broken; `on_first` is called once."""
 
-    shared: Shared
+    shared: SharedDatabase
     cloud: Cloud
-    racks: Racks
+    cml_servers: CmlServers
     on_first: Callable[[], None]
     found: list[Violation] = field(default_factory=list)
     leaks: set[str] = field(default_factory=set)
@@ -88,7 +88,7 @@ class Invariants:
     outcomes: Outcomes = field(init=False)
     budget: Budget = field(init=False)
     surplus: Surplus = field(init=False)
-    excuses: Excuses = field(init=False)
+    fault_record: FaultRecord = field(init=False)
     impairment: Impairment = field(init=False)
     finalizers: Finalizers = field(init=False)
     _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
@@ -97,14 +97,14 @@ class Invariants:
 
     def __post_init__(self) -> None:
         self.pauses = Pauses(self.broken)
-        self.truth = Truth(self.cloud, self.racks, self.broken, self.leaks)
+        self.truth = Truth(self.cloud, self.cml_servers, self.broken, self.leaks)
         self.fences = Fences(self.broken, self.shared)
-        self.outcomes = Outcomes(self.broken, self.cloud.loop, self.racks)
+        self.outcomes = Outcomes(self.broken, self.cloud.loop, self.cml_servers)
         self.budget = Budget(self.broken)
         self.surplus = Surplus(self.broken)
-        self.excuses = Excuses(self.cloud.loop.time)
+        self.fault_record = FaultRecord(self.cloud.loop.time)
         self.impairment = Impairment(self.broken, self.cloud.loop.time)
-        self.finalizers = Finalizers(self.broken, self.racks)
+        self.finalizers = Finalizers(self.broken, self.cml_servers)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
 
@@ -197,8 +197,8 @@ class Invariants:
         """Judge what stands on a worker's server at the moment in which one more lab is up."""
         worker = self.workers.get(name)
         known = None if worker is None else worker.status.ec2.instance_id
-        if known in self.cloud.things:
-            self.truth.look(self.cloud.things[known])
+        if known in self.cloud.vms:
+            self.truth.look(self.cloud.vms[known])
 
     def _unhold(self, old: Session) -> None:
         worker = _host(old)
@@ -327,8 +327,8 @@ class Invariants:
         since, begun = worker.status.phase_since, self.cloud.loop.time()
         if since is not None and worker.status.phase not in worker_phases.HOSTING:
             begun = (since - EPOCH).total_seconds()
-        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
-        if self.excuses.of(thing, begun) is None:
+        vm = self.cloud.vms.get(worker.status.ec2.instance_id or "")
+        if self.fault_record.of(vm, begun) is None:
             self.broken("leak", f"{worker.key} in {worker.status.phase}: {why}")
 
     def _idle_stop(self, old: Worker | None, new: Worker) -> None:
@@ -344,8 +344,8 @@ class Invariants:
             return
         for session in self.held.get(new.key.label, {}).values():
             self.broken("idle", f"{new.key} is stopped as idle under {session.key}")
-        thing = self.cloud.things.get(new.status.ec2.instance_id or "")
-        server = None if thing is None else self.racks.fleet.servers[thing.server_id]
+        vm = self.cloud.vms.get(new.status.ec2.instance_id or "")
+        server = None if vm is None else self.cml_servers.fleet.servers[vm.server_id]
         for name, lab_id in sorted(self.theirs):
             lab = server.labs.get(lab_id) if server is not None and name == new.key.label else None
             if lab is not None and lab.state() == "STARTED":
@@ -354,28 +354,28 @@ class Invariants:
     def _note_leak(self, worker: Worker) -> None:
         """Remember whose licence is said to be lost; the record itself may go later."""
         told = conditions.find(worker.status.conditions, "LicenceLeaked")
-        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
-        if thing is not None and (worker.status.licence.leak or told is not None):
-            server = self.racks.fleet.servers[thing.server_id]
+        vm = self.cloud.vms.get(worker.status.ec2.instance_id or "")
+        if vm is not None and (worker.status.licence.leak or told is not None):
+            server = self.cml_servers.fleet.servers[vm.server_id]
             self.leaks.add(server.config.identity.product_uuid)
 
     # --- acts on the outside -------------------------------------------------------------
 
-    def acted(self, what: str, thing: Thing, who: str) -> None:
+    def acted(self, what: str, vm: FakeInstance, who: str) -> None:
         """Judge a launch, stop or end of an instance at the moment of its effect."""
-        gone = self.cloud.loop.time() - self.untagged.get(thing.id, math.inf)
+        gone = self.cloud.loop.time() - self.untagged.get(vm.id, math.inf)
         if gone > CALL_SECONDS and who == "us":
-            self.broken("stranger", f"{what} {thing.id}, which has no owner tag")
-        if thing.id in self.strangers and who == "us" and thing.id not in self.adopted:
-            self.broken("stranger", f"{what} {thing.id}, which nobody adopted")
-        owner = self.workers.get(thing.request.worker)
-        if owner is None or owner.metadata.uid != thing.request.worker_uid:
-            owner = self.owner(thing)
+            self.broken("stranger", f"{what} {vm.id}, which has no owner tag")
+        if vm.id in self.strangers and who == "us" and vm.id not in self.adopted:
+            self.broken("stranger", f"{what} {vm.id}, which nobody adopted")
+        owner = self.workers.get(vm.request.worker)
+        if owner is None or owner.metadata.uid != vm.request.worker_uid:
+            owner = self.owner(vm)
         if what in {"launched", "claimed"}:
-            self.truth.alone(thing, owner)
+            self.truth.alone(vm, owner)
         elif who == "us":
-            self.truth.hosting(what, thing, owner, self.racks.now())
-            self.impairment.acted(what, thing, owner)
+            self.truth.hosting(what, vm, owner, self.cml_servers.now())
+            self.impairment.acted(what, vm, owner)
 
     # --- now and then ------------------------------------------------------------------
 
@@ -395,13 +395,13 @@ class Invariants:
             held=self.pauses.held,
         )
         self.truth.patrol()
-        for thing in self.cloud.things.values():
+        for vm in self.cloud.vms.values():
             # While all is paused, or its tag is gone, nobody may end it; then its hour begins.
-            held = self.pauses.fleet or thing.id in self.untagged
-            if not thing.live or held or self._owned(thing):
-                self._orphans.pop(thing.id, None)
-            elif now - self._orphans.setdefault(thing.id, now) > ORPHAN_SECONDS:
-                self.broken("orphan", f"{thing.id} of {thing.request.worker} belongs to nobody")
+            held = self.pauses.fleet or vm.id in self.untagged
+            if not vm.live or held or self._owned(vm):
+                self._orphans.pop(vm.id, None)
+            elif now - self._orphans.setdefault(vm.id, now) > ORPHAN_SECONDS:
+                self.broken("orphan", f"{vm.id} of {vm.request.worker} belongs to nobody")
         for name in sorted(self.spared - {each.id for each in self.cloud.waste}):
             self.spared.discard(name)
             self.broken("stranger", f"{name} was removed: it is of others, or kept by its tag")
@@ -413,26 +413,26 @@ class Invariants:
 
     def _used(self, worker: Worker) -> bool:
         """Tell whether anything is booked on a worker, or any lab runs there."""
-        thing = self.cloud.things.get(worker.status.ec2.instance_id or "")
-        server = None if thing is None else self.racks.fleet.servers[thing.server_id]
+        vm = self.cloud.vms.get(worker.status.ec2.instance_id or "")
+        server = None if vm is None else self.cml_servers.fleet.servers[vm.server_id]
         return bool(self.held.get(worker.key.label)) or (server is not None and bool(server.active))
 
-    def _owned(self, thing: Thing) -> bool:
-        if thing.id in self.strangers:
-            held = thing.tags.get(launches.OWNER) == INSTALLATION
-            return not held or self.owner(thing) is not None
-        worker = self.workers.get(thing.request.worker)
-        if worker is None or worker.metadata.uid != thing.request.worker_uid:
+    def _owned(self, vm: FakeInstance) -> bool:
+        if vm.id in self.strangers:
+            held = vm.tags.get(launches.OWNER) == INSTALLATION
+            return not held or self.owner(vm) is not None
+        worker = self.workers.get(vm.request.worker)
+        if worker is None or worker.metadata.uid != vm.request.worker_uid:
             return False
-        if worker.status.ec2.instance_id == thing.id:
+        if worker.status.ec2.instance_id == vm.id:
             return True
         effect = worker.status.effect
         return effect is not None and effect.kind == "launch"
 
-    def owner(self, thing: Thing) -> Worker | None:
+    def owner(self, vm: FakeInstance) -> Worker | None:
         """Return the worker that has a machine that others launched."""
         return next(
-            (each for each in self.workers.values() if each.status.ec2.instance_id == thing.id),
+            (each for each in self.workers.values() if each.status.ec2.instance_id == vm.id),
             None,
         )
 

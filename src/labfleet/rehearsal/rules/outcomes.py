@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from labfleet.decisions.lifecycle.worker.phases import drain_wanted
 from labfleet.rehearsal.time.loop import Loop
-from labfleet.rehearsal.worlds.cml import Racks
+from labfleet.rehearsal.worlds.cml import CmlServers
 from labfleet.resources import refs
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -30,7 +30,7 @@ class Outcomes:
 
     broken: Callable[[str, str], None]
     loop: Loop
-    racks: Racks
+    cml_servers: CmlServers
     _lost: dict[str, float] = field(default_factory=dict)
     _emptied: dict[str, float] = field(default_factory=dict)
     _begun: dict[str, float] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Outcomes:
             told = "" if recent else f"nobody empties {worker}"
         elif reason == "LabDeletedOutside":
             lab = "" if new.status.lab is None else new.status.lab.id
-            there = any(lab in each.labs for each in self.racks.fleet.servers.values())
+            there = any(lab in each.labs for each in self.cml_servers.fleet.servers.values())
             told = f"lab {lab} is there" if there else ""
         elif reason in {"BootTimeout", "PortsSilent"}:
             spent = now - self._begun.get(new.metadata.uid, now)

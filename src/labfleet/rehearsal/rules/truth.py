@@ -1,4 +1,4 @@
-"""What really stands in the racks and in the account, whatever the product believes of it.
+"""What really runs on the CML servers and in the account, whatever the product believes of it.
 
 Labs are known by the marker in their notes, machines by whom their launch was asked for: never
 by a reservation, a phase, an instance id or a tag, which are the product's own words and go
@@ -15,8 +15,8 @@ from cml_simulator.core import licensing, ports
 from cml_simulator.core.model import Node
 from cml_simulator.core.world import MIB, Server
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
-from labfleet.rehearsal.worlds.cml import Racks
-from labfleet.rehearsal.worlds.ec2 import Cloud, Thing
+from labfleet.rehearsal.worlds.cml import CmlServers
+from labfleet.rehearsal.worlds.ec2 import Cloud, FakeInstance
 from labfleet.resources import conditions, topology
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -36,7 +36,7 @@ class Truth:
     """
 
     cloud: Cloud
-    racks: Racks
+    cml_servers: CmlServers
     broken: Callable[[str, str], None]
     leaks: set[str]
     sessions: dict[str, Session] = field(default_factory=dict)
@@ -70,19 +70,19 @@ class Truth:
 
     # --- servers -------------------------------------------------------------------------
 
-    def server(self, thing: Thing) -> Server:
+    def server(self, vm: FakeInstance) -> Server:
         """Return the server that runs on a machine, as it was last touched."""
-        return self.racks.fleet.servers[thing.server_id]
+        return self.cml_servers.fleet.servers[vm.server_id]
 
     def patrol(self) -> None:
         """Look at every server that may run."""
-        for thing in self.cloud.things.values():
-            if thing.state == "running":
-                self.look(thing)
+        for vm in self.cloud.vms.values():
+            if vm.state == "running":
+                self.look(vm)
 
-    def look(self, thing: Thing) -> None:
+    def look(self, vm: FakeInstance) -> None:
         """Judge what stands on one server; only when something changed there since."""
-        server = self.server(thing)
+        server = self.server(vm)
         if self._looked.get(server.id) == server.revision:
             return
         self._looked[server.id] = server.revision
@@ -91,7 +91,7 @@ class Truth:
             marker = topology.marker_of(lab.notes)
             if marker is not None:
                 labs[lab.id] = marker
-        where = f"{thing.request.worker or thing.id}, {thing.id}"
+        where = f"{vm.request.worker or vm.id}, {vm.id}"
         self._sums(where, server, labs)
         if len(labs) > 1:
             self._ports(where, server, labs)
@@ -128,7 +128,7 @@ class Truth:
 
     def _active(self, server: Server) -> Iterator[Node]:
         """Yield the nodes that wait, run or are not yet stopped now."""
-        now = self.racks.now()
+        now = self.cml_servers.now()
         for node in server.active.values():
             if node.stop_due is None or node.stop_due > now:
                 yield node
@@ -146,7 +146,7 @@ class Truth:
             if not given:
                 continue
             for node in server.labs[lab_id].nodes.values():
-                for wish in ports.wishes(node.tags, rules.patty_first, rules.patty_last):
+                for wish in ports.requests(node.tags, rules.patty_first, rules.patty_last):
                     if wish.key not in given:
                         continue
                     other = holders.setdefault(wish.key, marker)
@@ -161,7 +161,7 @@ class Truth:
 
     def lab_gone(self, session: Session) -> None:
         """Judge that an ended session has left no lab behind."""
-        for server in self.racks.fleet.servers.values():
+        for server in self.cml_servers.fleet.servers.values():
             for lab in server.labs.values():
                 if topology.marker_of(lab.notes) == session.metadata.uid:
                     text = f"{session.key} is {session.status.phase}, its lab {lab.id} is there"
@@ -169,25 +169,25 @@ class Truth:
 
     # --- machines ------------------------------------------------------------------------
 
-    def machines(self, worker: Worker) -> list[Thing]:
+    def machines(self, worker: Worker) -> list[FakeInstance]:
         """Return every machine that was ever launched for a worker, and the one it took over."""
         uid, last = worker.metadata.uid, self._last.get(worker.metadata.uid)
         return [
             each
-            for each in self.cloud.things.values()
+            for each in self.cloud.vms.values()
             if (uid and each.request.worker_uid == uid) or each.id == last
         ]
 
-    def alone(self, thing: Thing, owner: Worker | None) -> None:
+    def alone(self, vm: FakeInstance, owner: Worker | None) -> None:
         """Judge that a worker with a new machine has no other one that lives."""
-        uid = thing.request.worker_uid if owner is None else owner.metadata.uid
+        uid = vm.request.worker_uid if owner is None else owner.metadata.uid
         living = [
             each.id
-            for each in self.cloud.things.values()
-            if each.live and (each is thing or (uid and each.request.worker_uid == uid))
+            for each in self.cloud.vms.values()
+            if each.live and (each is vm or (uid and each.request.worker_uid == uid))
         ]
         if len(living) > 1:
-            name = thing.request.worker if owner is None else owner.key.label
+            name = vm.request.worker if owner is None else owner.key.label
             self.broken("one-instance", f"{name} has {', '.join(living)}")
 
     def machine_gone(self, worker: Worker, why: str) -> None:
@@ -199,9 +199,9 @@ class Truth:
         if worker_phases.observed(worker) and worker.status.phase is not WorkerPhase.TERMINATED:
             return
         last = self._last.get(worker.metadata.uid)
-        for thing in self.machines(worker):
-            if thing.live or (thing.id == last and thing.state != "terminated"):
-                text = f"{worker.key}: {why}, but {thing.id} is {thing.state}"
+        for vm in self.machines(worker):
+            if vm.live or (vm.id == last and vm.state != "terminated"):
+                text = f"{worker.key}: {why}, but {vm.id} is {vm.state}"
                 self.broken("terminated", text)
         self.licence_gone(worker)
 
@@ -212,28 +212,30 @@ class Truth:
         if conditions.find(worker.status.conditions, "LicenceLeaked") is not None:
             return
         now = worker.status.ec2.instance_id
-        for thing in self.machines(worker):
-            uuid = self.server(thing).config.identity.product_uuid
+        for vm in self.machines(worker):
+            uuid = self.server(vm).config.identity.product_uuid
             # The leak of an earlier machine is not the worker's any more, and its record may be
             # gone: earlier is each but the one that it has now, even while it waits for its next.
-            if uuid not in self.racks.fleet.cloud.held or (thing.id != now and uuid in self.leaks):
+            if uuid not in self.cml_servers.fleet.cloud.held or (
+                vm.id != now and uuid in self.leaks
+            ):
                 continue
-            text = f"{worker.key} lets go of a licence that {thing.id} still holds"
+            text = f"{worker.key} lets go of a licence that {vm.id} still holds"
             self.broken("licence", text)
 
-    def hosting(self, what: str, thing: Thing, worker: Worker | None, now: float) -> None:
+    def hosting(self, what: str, vm: FakeInstance, worker: Worker | None, now: float) -> None:
         """No stop and no end of a machine under people's labs, unless forced or given up on.
 
         `now` is in seconds since 1970.
         """
         if worker is not None and _may_go(worker, now):
             return
-        for lab in self.server(thing).labs.values():
+        for lab in self.server(vm).labs.values():
             session = self.sessions.get(topology.marker_of(lab.notes) or "")
             if session is None or session.status.phase not in HOSTED or lab.state() != "STARTED":
                 continue
-            whose = thing.request.worker if worker is None else worker.key
-            self.broken("hosting", f"{what} {thing.id} of {whose} under {session.key}")
+            whose = vm.request.worker if worker is None else worker.key
+            self.broken("hosting", f"{what} {vm.id} of {whose} under {session.key}")
 
 
 def _may_go(worker: Worker, now: float) -> bool:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.people.people import Demand, People
-from labfleet.rehearsal.replicas import desk_wire
-from labfleet.rehearsal.replicas.desk import Desk, Verbs
+from labfleet.rehearsal.replicas import http_client
+from labfleet.rehearsal.replicas.fleet_client import DirectClient, FleetClient
 from labfleet.rehearsal.rules import convergence
 from labfleet.rehearsal.rules.invariants import Violation
-from labfleet.rehearsal.stage import happenings
+from labfleet.rehearsal.stage import scheduled_faults
 from labfleet.rehearsal.stage.stage import Stage, told
 from labfleet.rehearsal.time import loop as loops
 from labfleet.resources.meta import DEFAULT_NAMESPACE
@@ -64,7 +64,7 @@ class Report:
     calls: Counter[str] = field(default_factory=Counter)
 
 
-def plan_of(seed: int, options: Options) -> faults.Plan:
+def plan_of(seed: int, options: Options) -> faults.FaultPlan:
     """Return the fault plan of a seed after what the options take away."""
     plan = faults.draw(seed, options.hours, harshness=options.harshness).without(options.without)
     return plan if options.keep is None else plan.keeping(options.keep)
@@ -118,12 +118,12 @@ async def _play(stage: Stage, options: Options, report: Report) -> None:
 def _people(stage: Stage, options: Options, number: int) -> People:
     """Return the people of one namespace."""
     namespace = options.namespaces[number]
-    desk: Desk = Verbs(namespace)
+    client: FleetClient = DirectClient(namespace)
     if options.wire:
-        desk = desk_wire.Http(stage.watcher.bugs.append, namespace)
+        client = http_client.HttpClient(stage.watcher.bugs.append, namespace)
     demand = Demand(options.workers, options.sessions, options.exam, options.hours)
-    dice = stage.dice.stream("people" if number == 0 else f"people of {namespace}")
-    people = People(demand, dice, stage.living, desk, adopted=stage.invariants.adopted)
+    rng = stage.rng.stream("people" if number == 0 else f"people of {namespace}")
+    people = People(demand, rng, stage.living, client, adopted=stage.invariants.adopted)
     people.operators.put_up = stage.server_at_an_address
     return people
 
@@ -139,14 +139,14 @@ async def _acts(stage: Stage, crowds: list[People], options: Options, report: Re
 
     for crowd in tuple(here):
         crowd.add_done_callback(went)
-    for each in stage.plan.happenings:
-        stage.named(f"{each.word} (happening {each.number})", happenings.play(stage, each))
+    for each in stage.plan.scheduled:
+        stage.named(f"{each.word} (happening {each.number})", scheduled_faults.play(stage, each))
     watch = stage.named("the patrol", _patrol(stage))
     cares = [stage.named("the caretaker", people.operators.care()) for people in crowds]
     await asyncio.sleep(options.hours * 3600)
     await gone.wait()
-    stage.luck.stop()
-    report.faults = Counter(stage.luck.counts)
+    stage.injector.stop()
+    report.faults = Counter(stage.injector.counts)
     # Whatever was under way (a process that is down, a paused one) ends by itself.
     quiet = loop.time()
     rest = 0
@@ -194,7 +194,7 @@ def _sum_up(report: Report, stage: Stage) -> None:
     report.log = log_hash(stage)
     report.tripped = stage.invariants.pauses.tripped
     report.outcomes = stage.watcher.outcomes
-    report.faults = report.faults or stage.luck.counts
+    report.faults = report.faults or stage.injector.counts
     report.calls = stage.calls()
     report.phases = Counter(str(each.status.phase) for each in stage.invariants.sessions.values())
 

@@ -1,4 +1,4 @@
-"""Makes a failing fault plan smaller: fewer kinds, fewer happenings, the same broken rule.
+"""Makes a failing fault plan smaller: fewer kinds, fewer scheduled faults, the same broken rule.
 
 Every try is a whole run, so the number of tries is bounded. What is left fails by the same rule,
 though perhaps at another time: taking a fault away moves everything after it.
@@ -41,13 +41,13 @@ def shrink(
     if options.harshness != faults.NONE and breaks(calm):
         return calm  # no fault is needed: the shortest plan there is
     options = _fewer_kinds(seed, options, breaks)
-    return _fewer_happenings(seed, options, breaks)
+    return _fewer_scheduled(seed, options, breaks)
 
 
 def _fewer_kinds(seed: int, options: Options, breaks: Callable[[Options], bool]) -> Options:
     """Leave kinds out: all at once if that still fails, else by halves."""
     plan = plan_of(seed, options)
-    kinds = sorted({*plan.rates, *(each.word for each in plan.happenings)})
+    kinds = sorted({*plan.rates, *(each.word for each in plan.scheduled)})
     kinds = [word for word in kinds if word in faults.KINDS]
     size = len(kinds)
     while size >= 1 and kinds:
@@ -63,9 +63,9 @@ def _fewer_kinds(seed: int, options: Options, breaks: Callable[[Options], bool])
     return options
 
 
-def _fewer_happenings(seed: int, options: Options, breaks: Callable[[Options], bool]) -> Options:
-    """Leave single happenings out, by halves."""
-    numbers = [each.number for each in plan_of(seed, options).happenings]
+def _fewer_scheduled(seed: int, options: Options, breaks: Callable[[Options], bool]) -> Options:
+    """Leave single scheduled faults out, by halves."""
+    numbers = [each.number for each in plan_of(seed, options).scheduled]
     size = len(numbers) // 2
     while size >= 1 and len(numbers) > 1:
         for start in range(0, len(numbers), size):

@@ -1,1 +1,1 @@
-"""Puts worlds, database, replicas and rules together. Start at `stage`; `happenings` act on it."""
+"""Puts worlds, database, replicas and rules together. Start at `stage`; `scheduled` act on it."""

@@ -18,13 +18,19 @@ from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck, Plan
+from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.replicas.replica import INSTALLATION, Replica, Surroundings
 from labfleet.rehearsal.rules.invariants import Invariants
-from labfleet.rehearsal.time.dice import Clock, Dice, Ids
 from labfleet.rehearsal.time.loop import Loop, Process
+from labfleet.rehearsal.time.virtual_host import SeededIds, SeededRng, VirtualClock
 from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_client, ec2_wire
-from labfleet.rehearsal.worlds.database import SLOWEST_SECONDS, Lane, PatientStore, Session, Shared
+from labfleet.rehearsal.worlds.database import (
+    SLOWEST_SECONDS,
+    DatabaseSession,
+    PatientStore,
+    SerialRunner,
+    SharedDatabase,
+)
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.meta import Key
 from labfleet.stores.database import Database
@@ -90,7 +96,7 @@ class Stage:
 
     loop: Loop
     seed: int
-    plan: Plan
+    plan: FaultPlan
     lease_seconds: float = 30.0
     pace: float | None = None
     rate: float = 1.0
@@ -98,52 +104,56 @@ class Stage:
     wire: bool = False
     database: Database | None = None
     deliveries: Deliveries | None = None
-    luck: Luck = field(init=False)
-    dice: Dice = field(init=False)
-    shared: Shared = field(init=False)
-    racks: cml.Racks = field(init=False)
+    injector: FaultInjector = field(init=False)
+    rng: SeededRng = field(init=False)
+    shared: SharedDatabase = field(init=False)
+    cml_servers: cml.CmlServers = field(init=False)
     cloud: ec2.Cloud = field(init=False)
     invariants: Invariants = field(init=False)
     watcher: Watcher = field(default_factory=Watcher)
     replicas: dict[str, Replica] = field(default_factory=dict)
     wires: dict[str, Wire] = field(default_factory=dict)
-    door: cml_wire.Door = field(init=False)
-    face: ec2_wire.Face = field(init=False)
+    door: cml_wire.CmlNetwork = field(init=False)
+    face: ec2_wire.XmlEndpoint = field(init=False)
     far: ec2_wire.Wires | None = None
     stop_asked: Any = None
     _lives: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.dice = Dice(str(self.seed))
-        self.luck = Luck(self.plan, self.dice.stream("luck"))
-        epoch = Ids(f"{self.seed}/epoch").uid().replace("-", "")[:12]
-        dice, inner = self.dice.stream("database"), self.database
-        self.shared = Shared(self.loop, self.luck, dice, epoch=epoch, inner=inner)
-        self.racks = cml.Racks(self.loop, self.dice.stream("racks"), self.luck)
-        self.cloud = ec2.Cloud(self.loop, self.dice.stream("cloud"), self.luck, self.racks)
-        self.invariants = Invariants(self.shared, self.cloud, self.racks, self._first)
-        for manners in (ec2.MANNERS, cml.MANNERS):
-            dice = self.dice.stream(manners.name)
-            self.wires[manners.name] = Wire(self.loop, dice, self.luck, manners, self.rate)
-        dice = self.dice.stream("CML wire")
-        self.door = cml_wire.Door(self.loop, dice, self.luck, self.racks, rate=self.rate)
-        self.face = ec2_wire.Face(self.cloud)
+        self.rng = SeededRng(str(self.seed))
+        self.injector = FaultInjector(self.plan, self.rng.stream("luck"))
+        epoch = SeededIds(f"{self.seed}/epoch").uid().replace("-", "")[:12]
+        rng, inner = self.rng.stream("database"), self.database
+        self.shared = SharedDatabase(self.loop, self.injector, rng, epoch=epoch, inner=inner)
+        self.cml_servers = cml.CmlServers(self.loop, self.rng.stream("racks"), self.injector)
+        self.cloud = ec2.Cloud(self.loop, self.rng.stream("cloud"), self.injector, self.cml_servers)
+        self.invariants = Invariants(self.shared, self.cloud, self.cml_servers, self._first)
+        for call_profile in (ec2.CALL_PROFILE, cml.CALL_PROFILE):
+            rng = self.rng.stream(call_profile.name)
+            self.wires[call_profile.name] = Wire(
+                self.loop, rng, self.injector, call_profile, self.rate
+            )
+        rng = self.rng.stream("CML wire")
+        self.door = cml_wire.CmlNetwork(
+            self.loop, rng, self.injector, self.cml_servers, rate=self.rate
+        )
+        self.face = ec2_wire.XmlEndpoint(self.cloud)
         if self.wire:
-            dice = self.dice.stream("EC2 wire")
-            self.far = ec2_wire.Wires(self.loop, dice, self.luck, self.face, rate=self.rate)
+            rng = self.rng.stream("EC2 wire")
+            self.far = ec2_wire.Wires(self.loop, rng, self.injector, self.face, rate=self.rate)
 
     def settle_strangers(self) -> None:
         """Put machines there that are not ours: two of nobody, one of another installation."""
         for number, owner in enumerate((None, None, "somebody-else")):
             tags = {"Name": f"lab-{number}"} | ({} if owner is None else {launches.OWNER: owner})
-            thing = self.cloud.foreign(tags=tags)
-            self.invariants.strangers.add(thing.id)
+            vm = self.cloud.foreign(tags=tags)
+            self.invariants.strangers.add(vm.id)
 
     def server_at_an_address(self) -> str:
         """Put up a CML server that is on no machine of the account; return its URL."""
-        built = Hardware(boot_seconds=self.racks.boot_seconds())
-        server = fleet.create(self.racks.fleet, machine=built)
-        return f"https://{self.racks.boot(server.id, hangs=False)}"
+        built = Hardware(boot_seconds=self.cml_servers.boot_seconds())
+        server = fleet.create(self.cml_servers.fleet, machine=built)
+        return f"https://{self.cml_servers.boot(server.id, hangs=False)}"
 
     def named(self, name: str, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a part of the story; its death is a bug with its name, never a silence."""
@@ -173,7 +183,7 @@ class Stage:
     def _hosts(self) -> LabHosts:
         if self.wire:
             return CmlHosts(self.door.connect)
-        return cml.DirectHosts(self.racks, self.wires["CML"])
+        return cml.DirectHosts(self.cml_servers, self.wires["CML"])
 
     def _first(self) -> None:
         if self.stop_asked is not None:
@@ -184,12 +194,12 @@ class Stage:
         self._lives[name] += 1
         life = f"{name}.{self._lives[name]}"
         process = Process(life)
-        dice = self.dice.stream(life)
-        skew = 0.0 if not self.plan.happenings else dice.between(-2.0, 2.0)
-        clock, ids = Clock(skew, self.rate, self.loop.time), Ids(f"{self.seed}/{life}")
-        lane = Lane(self.loop, dice.stream("lane"), process, self.rate)
+        rng = self.rng.stream(life)
+        skew = 0.0 if not self.plan.scheduled else rng.between(-2.0, 2.0)
+        clock, ids = VirtualClock(skew, self.rate, self.loop.time), SeededIds(f"{self.seed}/{life}")
+        lane = SerialRunner(self.loop, rng.stream("lane"), process, self.rate)
         lane.slowest = self.slowest_write
-        session = Session(self.shared, process)
+        session = DatabaseSession(self.shared, process)
         store = PatientStore(session, lane, clock, head=self.shared.head())
         replica = Replica(
             life,
@@ -198,12 +208,12 @@ class Stage:
                 process=process,
                 store=store,
                 clock=clock,
-                dice=dice,
+                rng=rng,
                 ids=ids,
                 compute=self._compute(),
                 hosts=self._hosts(),
-                probe=cml.Probe(self.racks, self.wires["CML"]),
-                luck=self.luck,
+                probe=cml.Probe(self.cml_servers, self.wires["CML"]),
+                injector=self.injector,
                 observer=self.watcher,
                 roles_observer=self.watcher,
                 lease_seconds=self.lease_seconds,

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from labfleet.rehearsal.figures import stays
-from labfleet.rehearsal.figures.stays import Post, Span, Stay, quantile
+from labfleet.rehearsal.figures import run_records
+from labfleet.rehearsal.figures.run_records import SessionRecord, Span, WorkerRecord, quantile
 from labfleet.rehearsal.figures.tally import Tally, spent_in
-from labfleet.rehearsal.plans.demand import Wish
+from labfleet.rehearsal.plans.demand import PlannedSession
 
 DAY = 86400.0
 SHOWN_SECONDS = 1.0
@@ -27,7 +27,7 @@ def waiters(tally: Tally, end: float, count: int, *, begin: float = 0.0, limit: 
     """
     due = [
         each for each in tally.stays.values()
-        if begin <= each.wished < end and each.outcome(end) != stays.NOT_DUE
+        if begin <= each.wished < end and each.outcome(end) != run_records.NOT_DUE
     ]  # fmt: skip
     ordered = sorted(due, key=lambda each: (-each.wait(end), each.name))
     lost = [each for each in ordered if each.never_ran(end, limit)]
@@ -51,7 +51,7 @@ def waiters(tally: Tally, end: float, count: int, *, begin: float = 0.0, limit: 
     ]
 
 
-def _reason(each: Stay, end: float) -> str:
+def _reason(each: SessionRecord, end: float) -> str:
     if each.why and (each.ran(end) or each.phase != "FAILED" or each.refused):
         return each.why
     return "its lab booted" if each.ran(end) else each.message or each.reason
@@ -92,7 +92,12 @@ def reasons(
 
 
 def details(
-    tally: Tally, end: float, *, begin: float = 0.0, limit: float, away: Sequence[Wish] = ()
+    tally: Tally,
+    end: float,
+    *,
+    begin: float = 0.0,
+    limit: float,
+    away: Sequence[PlannedSession] = (),
 ) -> Row:
     """Return the figures by pool, by lab definition and by day.
 
@@ -106,11 +111,16 @@ def details(
 
 
 def by_definition(
-    tally: Tally, end: float, *, begin: float = 0.0, limit: float, away: Sequence[Wish] = ()
+    tally: Tally,
+    end: float,
+    *,
+    begin: float = 0.0,
+    limit: float,
+    away: Sequence[PlannedSession] = (),
 ) -> Row:
     """Return sessions and waits of each lab definition."""
     lost = Counter(each.definition for each in away)
-    kinds: dict[str, list[Stay]] = {}
+    kinds: dict[str, list[SessionRecord]] = {}
     for each in tally.stays.values():
         if begin <= each.wished < end:
             kinds.setdefault(each.definition, []).append(each)
@@ -121,7 +131,12 @@ def by_definition(
 
 
 def by_day(
-    tally: Tally, end: float, *, begin: float = 0.0, limit: float, away: Sequence[Wish] = ()
+    tally: Tally,
+    end: float,
+    *,
+    begin: float = 0.0,
+    limit: float,
+    away: Sequence[PlannedSession] = (),
 ) -> list[Row]:
     """Return sessions by the day on which they were due, and that day's machines."""
     days: list[Row] = []
@@ -142,13 +157,13 @@ def by_day(
 
 def by_pool(tally: Tally, end: float, *, begin: float = 0.0) -> Row:
     """Return the machines of each pool."""
-    pools: dict[str, list[tuple[Post, Span]]] = {}
+    pools: dict[str, list[tuple[WorkerRecord, Span]]] = {}
     for post, span in spent_in(tally, begin, end):
         pools.setdefault(post.pool, []).append((post, span))
     return {name: _machines(pools[name]) for name in sorted(pools)}
 
 
-def _sessions(found: list[Stay], end: float, limit: float, away: int) -> Row:
+def _sessions(found: list[SessionRecord], end: float, limit: float, away: int) -> Row:
     waits = sorted(each.wait(end) for each in found if each.ran(end))
     return {
         "requested": len(found) + away,
@@ -159,12 +174,12 @@ def _sessions(found: list[Stay], end: float, limit: float, away: int) -> Row:
     }
 
 
-def _machines(spent: Iterable[tuple[Post, Span]]) -> Row:
+def _machines(spent: Iterable[tuple[WorkerRecord, Span]]) -> Row:
     ran = [(post, until - since, (since, until)) for post, (since, until) in spent if until > since]
     known = sum((post.price or 0.0) * seconds / 3600 for post, seconds, _ in ran)
     unpriced = sum(seconds for post, seconds, _ in ran if post.price is None) / 3600
     return {
-        "peak_workers": stays.most_at_once([span for _, _, span in ran]),
+        "peak_workers": run_records.most_at_once([span for _, _, span in ran]),
         "worker_hours": _round(sum(seconds for _, seconds, _ in ran) / 3600),
         "cost_usd": None if unpriced else _round(known),
         "cost_known_usd": _round(known),

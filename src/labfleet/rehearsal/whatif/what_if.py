@@ -20,21 +20,21 @@ from typing import Any
 import msgspec
 
 from cml_simulator.core.profile import Machine as Hardware
-from labfleet.controllers.worker.look import MEMORY_RESERVE_MIB
+from labfleet.controllers.worker.observer import MEMORY_RESERVE_MIB
 from labfleet.interfaces import store
 from labfleet.kernel import errors
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.figures import tally
 from labfleet.rehearsal.plans import demand
-from labfleet.rehearsal.plans.demand import Act, Crowd, Wish
+from labfleet.rehearsal.plans.demand import Act, Crowd, PlannedSession
 from labfleet.rehearsal.plans.plan import Fidelity, Timings
 from labfleet.rehearsal.rules.invariants import Violation
-from labfleet.rehearsal.stage import happenings
+from labfleet.rehearsal.stage import scheduled_faults
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.dice import EPOCH
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.whatif import breakdown
-from labfleet.rehearsal.whatif.desk import ADMIN, Desk
+from labfleet.rehearsal.whatif.retrying_client import ADMIN, RetryingClient
 from labfleet.rehearsal.worlds import cml, ec2
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.kinds import KINDS
@@ -126,7 +126,7 @@ def play(case: Case, progress: Progress) -> Answer:
 
 def _answer(run: Run, violations: list[Violation], seconds: float) -> Answer:
     """Return what came of a run."""
-    stage, case, away = run.stage, run.case, run.desk.turned_away
+    stage, case, away = run.stage, run.case, run.client.turned_away
     begin, end, limit = case.begin, case.begin + case.crowd.seconds, case.limit
     found, known = run.tally, stage.loop.time()
     broken = [*stage.invariants.found, *violations]
@@ -154,12 +154,12 @@ def _answer(run: Run, violations: list[Violation], seconds: float) -> Answer:
         steps=stage.loop.steps,
         virtual_hours=known / 3600,
         seconds=seconds,
-        faults=dict(stage.luck.counts),
-        refusals=dict(run.desk.refused),
+        faults=dict(stage.injector.counts),
+        refusals=dict(run.client.refused),
     )  # fmt: skip
 
 
-def _turned_away(wish: Wish, message: str, begin: float) -> dict[str, Any]:
+def _turned_away(wish: PlannedSession, message: str, begin: float) -> dict[str, Any]:
     return {
         "session": wish.name,
         "owner": wish.owner,
@@ -194,17 +194,17 @@ def stage_of(loop: loops.Loop, case: Case) -> Stage:
     if fidelity.faults == faults.NONE:
         stage.lease_seconds = LEASE_SECONDS
     stage.slowest_write = fidelity.store_seconds
-    stage.racks.boot_range = timings.boot_seconds
+    stage.cml_servers.boot_range = timings.boot_seconds
     stage.cloud.launch_range = timings.launch_seconds
     stage.cloud.stop_range = timings.stop_seconds
     workers = stage.invariants.workers
     stage.cloud.built = lambda request: hardware_of(workers[request.worker].spec.machine)
     if fidelity.call_seconds is not None:
         low, high = fidelity.call_seconds
-        for manners in (ec2.MANNERS, cml.MANNERS):
-            stage.wires[manners.name] = Wire(
-                loop, stage.dice.stream(manners.name), stage.luck,
-                replace(manners, low=low, high=high),
+        for call_profile in (ec2.CALL_PROFILE, cml.CALL_PROFILE):
+            stage.wires[call_profile.name] = Wire(
+                loop, stage.rng.stream(call_profile.name), stage.injector,
+                replace(call_profile, low=low, high=high),
             )  # fmt: skip
     return stage
 
@@ -234,7 +234,7 @@ class Run:
     def __init__(self, stage: Stage, case: Case, progress: Progress) -> None:
         self.stage, self.case = stage, case
         self.tally = tally.Tally(EPOCH)
-        self.desk = Desk(stage, stage.dice.stream("desk"))
+        self.client = RetryingClient(stage, stage.rng.stream("desk"))
         self.digest = hashlib.blake2b(digest_size=16)
         self._progress = progress
         self._over = asyncio.Event()
@@ -269,13 +269,15 @@ class Run:
     async def _play(self) -> None:
         stage, loop = self.stage, self.stage.loop
         await self._found()
-        for each in stage.plan.happenings:
-            stage.named(f"{each.word} (happening {each.number})", happenings.play(stage, each))
+        for each in stage.plan.scheduled:
+            stage.named(
+                f"{each.word} (happening {each.number})", scheduled_faults.play(stage, each)
+            )
         come = loop.create_task(self._come())
         while loop.time() < self._end:
             await asyncio.sleep(min(ROUND_SECONDS, self._end - loop.time()))
             await self._round()
-        stage.luck.stop()
+        stage.injector.stop()
         until = self._end + AFTER_SECONDS
         while loop.time() < until and (not come.done() or self._unfinished()):
             await asyncio.sleep(ROUND_SECONDS)
@@ -287,7 +289,7 @@ class Run:
         """Set the fleet up; a plan whose fleet is refused is wrong."""
         made = [("Definition", name, spec) for name, spec in self.case.crowd.definitions]
         for kind, name, spec in [*self.case.fleet, *made]:
-            problem = await self.desk.make(kind, name, spec)
+            problem = await self.client.make(kind, name, spec)
             if problem is not None:
                 why = f"{problem.reason}: {problem.message}"
                 raise errors.Invalid(f"{kind} {name} was refused: {why}", reason="BadPlan")
@@ -318,8 +320,8 @@ class Run:
                 await asyncio.sleep(max(0.0, wish.at - loop.time()))
                 group.create_task(self._person(wish))
 
-    async def _person(self, wish: Wish) -> None:
-        if not await self.desk.wish(wish, demand.spec(wish, EPOCH)):
+    async def _person(self, wish: PlannedSession) -> None:
+        if not await self.client.wish(wish, demand.spec(wish, EPOCH)):
             return
         for act in wish.acts:
             if act.at > self._end + AFTER_SECONDS:
@@ -328,23 +330,25 @@ class Run:
             await self._act(wish.name, act)
 
     async def _act(self, name: str, act: Act) -> None:
-        ask = self.desk.ask
+        ask = self.client.ask
         if act.word == "cancel":
             await ask(
-                lambda parts: verbs.cancel(parts, ADMIN, name, DEFAULT_NAMESPACE, reason="as asked")
+                lambda services: verbs.cancel(
+                    services, ADMIN, name, DEFAULT_NAMESPACE, reason="as asked"
+                )
             )
         elif act.word == "extend":
             longer, key = timedelta(seconds=act.seconds), f"{name}/{act.at}"
             await ask(
-                lambda parts: verbs.extend(
-                    parts, ADMIN, name, DEFAULT_NAMESPACE, by=longer, key=key
+                lambda services: verbs.extend(
+                    services, ADMIN, name, DEFAULT_NAMESPACE, by=longer, key=key
                 )
             )
         elif act.word == "observe":
-            await ask(lambda parts: verbs.observe(parts, ADMIN, name, DEFAULT_NAMESPACE))
+            await ask(lambda services: verbs.observe(services, ADMIN, name, DEFAULT_NAMESPACE))
         else:
             await ask(
-                lambda parts: objects.delete(
-                    parts, ADMIN, KINDS["Session"], name, DEFAULT_NAMESPACE
+                lambda services: objects.delete(
+                    services, ADMIN, KINDS["Session"], name, DEFAULT_NAMESPACE
                 )
             )

@@ -1,6 +1,6 @@
 """CML servers, direct fidelity: the CML simulator's core behind the LabHost interface, no HTTP.
 
-`Racks` is the truth (servers, addresses, the licence cloud); `DirectHosts` is what one process
+`CmlServers` is the truth (servers, addresses, the licence cloud); `DirectHosts` is what one process
 of the product talks to. Refusals are worded by the simulator and translated by the adapter's
 own rules, so that direct and wire cannot drift apart in what they mean.
 """
@@ -19,7 +19,7 @@ from cml_simulator.core import (
     host_views,
     licensing,
     lifecycle,
-    patty,
+    port_forwards,
     topology,
     usage,
     views,
@@ -54,16 +54,16 @@ from labfleet.interfaces.lab_host import (
     Stage,
 )  # fmt: skip
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.time.dice import EPOCH, SECRET, Dice
+from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop
-from labfleet.rehearsal.worlds.wire import Manners, Repeat, Wire
+from labfleet.rehearsal.time.virtual_host import EPOCH, SECRET, SeededRng
+from labfleet.rehearsal.worlds.wire import CallProfile, Repeat, Wire
 from labfleet.resources.idle import Activity
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 T = TypeVar("T")
 
-MANNERS = Manners("CML", low=0.005, high=0.15, patience=10.0, trouble="temporary")
+CALL_PROFILE = CallProfile("CML", low=0.005, high=0.15, patience=10.0, trouble="temporary")
 NEVER = 1e9
 START = EPOCH.timestamp()
 _STAGES: dict[BootStage, Stage] = {
@@ -76,20 +76,20 @@ _STAGES: dict[BootStage, Stage] = {
 
 
 @dataclass(slots=True)
-class Racks:
+class CmlServers:
     """Every CML server, and the licence cloud."""
 
     loop: Loop
-    dice: Dice
-    luck: Luck
+    rng: SeededRng
+    injector: FaultInjector
     boot_range: tuple[float, float] = (120.0, 420.0)
     fleet: Fleet = field(init=False)
-    boots: Dice = field(init=False)
+    boots: SeededRng = field(init=False)
     _told: dict[tuple[str, Any], tuple[dict[str, Any], Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.fleet = Fleet(self.dice, SECRET, port=443)
-        self.boots = self.dice.stream("boots")
+        self.fleet = Fleet(self.rng, SECRET, port=443)
+        self.boots = self.rng.stream("boots")
 
     def told(self, server: Server, read: Callable[[Any], T], raw: dict[str, Any]) -> T:
         """Return what the adapter makes of an answer, read anew only when it is another one."""
@@ -106,7 +106,7 @@ class Racks:
 
     def boot_seconds(self) -> float:
         """Return how long the next boot takes."""
-        slow = 2.0 if self.luck.holds("slow_metal", None) else 1.0
+        slow = 2.0 if self.injector.holds("slow_metal", None) else 1.0
         return self.boots.between(*self.boot_range) * slow
 
     def boot(self, server_id: str, *, hangs: bool) -> str:
@@ -135,15 +135,15 @@ class Racks:
 class DirectHosts:
     """LabHosts of one process."""
 
-    def __init__(self, racks: Racks, wire: Wire) -> None:
-        self._racks = racks
+    def __init__(self, cml_servers: CmlServers, wire: Wire) -> None:
+        self._cml_servers = cml_servers
         self._wire = wire
         self._kept: dict[str, DirectHost] = {}
 
     def at(self, address: HostAddress) -> LabHost:
         kept = self._kept.get(address.worker)
         if kept is None or kept.address != address:
-            kept = self._kept[address.worker] = DirectHost(self._racks, self._wire, address)
+            kept = self._kept[address.worker] = DirectHost(self._cml_servers, self._wire, address)
         return kept
 
     async def forget(self, worker: str) -> None:
@@ -156,15 +156,15 @@ class DirectHosts:
 class DirectHost:
     """One server for one boot."""
 
-    def __init__(self, racks: Racks, wire: Wire, address: HostAddress) -> None:
+    def __init__(self, cml_servers: CmlServers, wire: Wire, address: HostAddress) -> None:
         self.address = address
-        self._racks = racks
+        self._cml_servers = cml_servers
         self._wire = wire
         self._ip = address.base_url.removeprefix("https://").partition(":")[0]
 
     @property
     def _down(self) -> bool:
-        return self._racks.luck.holds("server_unreachable", self._ip)
+        return self._cml_servers.injector.holds("server_unreachable", self._ip)
 
     async def _ask(
         self,
@@ -178,7 +178,7 @@ class DirectHost:
 
         def effect() -> T:
             server = self._up(where)
-            now = self._racks.now()
+            now = self._cml_servers.now()
             settle(server, now)
             server.tally.requests += 1
             try:
@@ -189,8 +189,8 @@ class DirectHost:
         return await self._wire.ask(where, effect, repeat=repeat, down=self._down)
 
     def _up(self, where: str) -> Server:
-        server = self._racks.fleet.at_address(self._ip)
-        stage = BootStage.OFF if server is None else boot_stage(server, self._racks.now())
+        server = self._cml_servers.fleet.at_address(self._ip)
+        stage = BootStage.OFF if server is None else boot_stage(server, self._cml_servers.now())
         if server is None or stage is BootStage.OFF:
             raise errors.Unreachable(f"{where}: no route", reason="NoRoute")
         if stage is BootStage.REFUSED:
@@ -201,8 +201,8 @@ class DirectHost:
 
     async def readiness(self) -> Readiness:
         def effect() -> Readiness:
-            server = self._racks.fleet.at_address(self._ip)
-            stage = BootStage.OFF if server is None else boot_stage(server, self._racks.now())
+            server = self._cml_servers.fleet.at_address(self._ip)
+            stage = BootStage.OFF if server is None else boot_stage(server, self._cml_servers.now())
             told = _STAGES[stage]
             version = None
             if server is not None and told in {"ready", "not_ready"}:
@@ -221,7 +221,7 @@ class DirectHost:
     async def system_stats(self) -> SystemStats:
         return await self._ask(
             "system_stats",
-            lambda server, now: self._racks.told(
+            lambda server, now: self._cml_servers.told(
                 server, telemetry.system_stats, host_views.stats(server, now)
             ),
         )
@@ -229,7 +229,7 @@ class DirectHost:
     async def system_health(self) -> SystemHealth:
         return await self._ask(
             "system_health",
-            lambda server, now: self._racks.told(
+            lambda server, now: self._cml_servers.told(
                 server, telemetry.system_health, host_views.health(server, now, admin=True)
             ),
         )
@@ -240,7 +240,7 @@ class DirectHost:
     async def licensing(self) -> Licensing:
         return await self._ask(
             "licensing",
-            lambda server, now: self._racks.told(
+            lambda server, now: self._cml_servers.told(
                 server, licences.parse, licensing.status(server.licence, now)
             ),
         )
@@ -420,20 +420,20 @@ class DirectHost:
 class Probe:
     """Tries a lab's port as a user would: open means that PATty serves it now."""
 
-    def __init__(self, racks: Racks, wire: Wire) -> None:
-        self._racks = racks
+    def __init__(self, cml_servers: CmlServers, wire: Wire) -> None:
+        self._cml_servers = cml_servers
         self._wire = wire
 
     async def answers(self, address: str, port: int) -> bool:
-        luck = self._racks.luck
-        if luck.strikes("probe_fails") or luck.holds("server_unreachable", address):
+        injector = self._cml_servers.injector
+        if injector.strikes("probe_fails") or injector.holds("server_unreachable", address):
             return False
 
         def effect() -> bool:
-            server = self._racks.fleet.at_address(address)
+            server = self._cml_servers.fleet.at_address(address)
             if server is None:
                 return False
-            opened, _ = patty.open_ports(server, self._racks.now())
+            opened, _ = port_forwards.open_ports(server, self._cml_servers.now())
             return any(each.outer == port and each.transport == "tcp" for each in opened)
 
         try:

@@ -21,10 +21,10 @@ from cml_simulator.routes import dispatch
 from cml_simulator.routes import web as simulated
 from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, Reply, ReplyLost
 from labfleet.interfaces.lab_host import HostAddress
-from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop
-from labfleet.rehearsal.worlds.cml import MANNERS, Racks
+from labfleet.rehearsal.time.virtual_host import SeededRng
+from labfleet.rehearsal.worlds.cml import CALL_PROFILE, CmlServers
 from labfleet.rehearsal.worlds.wire import BEFORE, CHANGES
 
 PIECE = 64 * 1024
@@ -38,7 +38,7 @@ Failure = NotSent | ReplyLost
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class ExchangeFault:
     """What becomes of one exchange. `before` strikes without an effect, `after` with one.
 
     `there` is seconds until the request arrives.
@@ -49,50 +49,58 @@ class Fate:
     after: str | None = None
 
 
-class Door:
+class CmlNetwork:
     """The way to all CML servers, shared by all callers; `connect` is the adapter's Connect."""
 
     def __init__(
-        self, loop: Loop, dice: Dice, luck: Luck, racks: Racks, *, rate: float = 1.0
+        self,
+        loop: Loop,
+        rng: SeededRng,
+        injector: FaultInjector,
+        cml_servers: CmlServers,
+        *,
+        rate: float = 1.0,
     ) -> None:
         self.loop = loop
-        self.luck = luck
-        self.racks = racks
+        self.injector = injector
+        self.cml_servers = cml_servers
         self.world = contextvars.Context()
         self.calls = 0
-        self._dice = dice
+        self._rng = rng
         self._rate = rate
 
-    def connect(self, address: HostAddress, seen: str | None, limits: Limits) -> Line:
+    def connect(self, address: HostAddress, seen: str | None, limits: Limits) -> FakeConnections:
         """Return the transport of an address."""
-        return Line(self, address, seen, limits)
+        return FakeConnections(self, address, seen, limits)
 
     def latency(self) -> float:
         """Return seconds one way."""
-        return self._dice.between(MANNERS.low, MANNERS.high) * self._rate
+        return self._rng.between(CALL_PROFILE.low, CALL_PROFILE.high) * self._rate
 
-    def fate(self, *, changes: bool, patience: float) -> Fate:
+    def fate(self, *, changes: bool, patience: float) -> ExchangeFault:
         """Draw what becomes of an exchange whose client waits so many seconds for a read."""
-        dice, luck = self._dice, self.luck
+        rng, injector = self._rng, self.injector
         times = CHANGES if changes else 1.0
-        before = luck.first(BEFORE, times)
+        before = injector.first(BEFORE, times)
         there = self.latency()
-        if luck.strikes("call_slow"):
-            there += dice.between(1.0, patience)
+        if injector.strikes("call_slow"):
+            there += rng.between(1.0, patience)
         after = None
-        if luck.strikes("call_lost_after", times):
-            after = ("closed", "truncated", "timeout")[dice.below(3)]
-        if luck.strikes("call_late", times):
-            there += dice.between(patience, patience * 1.2)
+        if injector.strikes("call_lost_after", times):
+            after = ("closed", "truncated", "timeout")[rng.below(3)]
+        if injector.strikes("call_late", times):
+            there += rng.between(patience, patience * 1.2)
         if before is not None:
-            before = f"{before}/{dice.below(2)}"
-        return Fate(there, before, after)
+            before = f"{before}/{rng.below(2)}"
+        return ExchangeFault(there, before, after)
 
 
-class Line:
+class FakeConnections:
     """Connections to one boot of one server."""
 
-    def __init__(self, door: Door, address: HostAddress, seen: str | None, limits: Limits) -> None:
+    def __init__(
+        self, door: CmlNetwork, address: HostAddress, seen: str | None, limits: Limits
+    ) -> None:
         self._door = door
         self._address = address
         self._ip = address.base_url.removeprefix("https://").partition(":")[0]
@@ -142,7 +150,7 @@ class Line:
     async def _exchange(self, asked: simulated.Request, deadlines: Deadlines) -> Reply:
         door = self._door
         door.calls += 1
-        if door.luck.holds("server_unreachable", self._ip):
+        if door.injector.holds("server_unreachable", self._ip):
             raise await _gone_by(deadlines, deadlines.connect, NotSent("timeout", "no connection"))
         changes = asked.method != "GET" and not asked.path.endswith("/authenticate")
         fate = door.fate(changes=changes, patience=min(deadlines.read, LATE))
@@ -157,9 +165,9 @@ class Line:
 
     def _arrive(self, exchange: Exchange, asked: simulated.Request) -> None:
         """Let the request reach the far side: what happens there happens, whoever waits."""
-        racks = self._door.racks
-        server = racks.fleet.at_address(self._ip)
-        now = racks.now()
+        cml_servers = self._door.cml_servers
+        server = cml_servers.fleet.at_address(self._ip)
+        now = cml_servers.now()
         stage = BootStage.OFF if server is None else boot_stage(server, now)
         if server is None or stage is BootStage.OFF:
             exchange.no_route()
@@ -183,7 +191,9 @@ class Line:
 class Exchange:
     """The client's side of one exchange: its deadlines, and what has come back so far."""
 
-    def __init__(self, door: Door, deadlines: Deadlines, most: int, after: str | None) -> None:
+    def __init__(
+        self, door: CmlNetwork, deadlines: Deadlines, most: int, after: str | None
+    ) -> None:
         self.answer: asyncio.Future[Reply] = door.loop.create_future()
         self._door = door
         self._deadlines = deadlines
@@ -280,18 +290,18 @@ async def _struck(word: str, deadlines: Deadlines) -> Reply | None:
     kind, _, sort = word.partition("/")
     hard = sort == "1"
     if kind == "call_throttle":
-        await asyncio.sleep(MANNERS.low)
+        await asyncio.sleep(CALL_PROFILE.low)
         return Reply(429, {"content-type": JSON, "retry-after": "2"}, BUSY)
     if kind == "call_error":
-        await asyncio.sleep(MANNERS.high)
+        await asyncio.sleep(CALL_PROFILE.high)
         if hard:
             page = simulated.html_reply(502, "Bad Gateway")
             return Reply(page.status, _headers(page), page.body)
         return Reply(500, {"content-type": JSON}, TROUBLE)
     if kind == "call_refused":
-        await asyncio.sleep(MANNERS.low)
+        await asyncio.sleep(CALL_PROFILE.low)
         raise NotSent("refused" if hard else "no_route", "no connection")
     if hard:
-        await asyncio.sleep(MANNERS.low)
+        await asyncio.sleep(CALL_PROFILE.low)
         raise ReplyLost("closed", "the connection was closed")
     raise await _gone_by(deadlines, deadlines.read, ReplyLost("timeout", "nothing came to read"))

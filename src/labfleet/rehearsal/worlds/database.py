@@ -1,7 +1,7 @@
 """The one database of all processes: real SQL on SQLite in memory, with its own bad days.
 
-`Shared` holds the database and tells of every commit; `Session` is what one process has of it
-(a `stores.database.Database`), `Lane` the runner that gives statements a latency. A statement
+`SharedDatabase` holds the database and tells of every commit; `DatabaseSession` is what one process has of it
+(a `stores.database.Database`), `SerialRunner` the runner that gives statements a latency. A statement
 that was sent is carried out although its process died meanwhile.
 """
 
@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from labfleet.interfaces import store
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop, Process
+from labfleet.rehearsal.time.virtual_host import SeededRng
 from labfleet.stores import rules
 from labfleet.stores.database import Database, Parameters, Rows, Run
 from labfleet.stores.fleet_store import FleetStore
@@ -30,22 +30,28 @@ IDLE_SECONDS = 300.0
 SLOWEST_SECONDS = 0.03
 
 
-class Shared:
+class SharedDatabase:
     """The database itself: a new one in memory, or `inner`, which whoever opened it closes."""
 
     def __init__(
-        self, loop: Loop, luck: Luck, dice: Dice, *, epoch: str, inner: Database | None = None
+        self,
+        loop: Loop,
+        injector: FaultInjector,
+        rng: SeededRng,
+        *,
+        epoch: str,
+        inner: Database | None = None,
     ) -> None:
         self.loop = loop
-        self.luck = luck
-        self.dice = dice
+        self.injector = injector
+        self.rng = rng
         self.inner = inner or SqliteDatabase(":memory:", epoch=epoch, readers=0)
         if inner is None:
             # A rehearsal ends with its loop, wherever that is; the connection ends with its world.
             weakref.finalize(self, self.inner.close)
         self.heard: list[Heard] = []
         self.commits = 0
-        self._wakers: dict[Session, Callable[[int], None]] = {}
+        self._wakers: dict[DatabaseSession, Callable[[int], None]] = {}
         self._world = contextvars.Context()
 
     def head(self) -> int:
@@ -55,12 +61,12 @@ class Shared:
 
     def commit(self, commits: list[store.Commit]) -> list[rules.Outcome]:
         """Do a batch, or fail as databases do; tell of what was done."""
-        luck = self.luck
-        if luck.holds("disk_full", None):
+        injector = self.injector
+        if injector.holds("disk_full", None):
             raise errors.OutOfCapacity("database or disk is full", reason="DiskFull")
-        if luck.strikes("write_error"):
+        if injector.strikes("write_error"):
             raise errors.Temporary("database is locked", reason="StoreBusy")
-        if luck.strikes("write_conflict"):
+        if injector.strikes("write_conflict"):
             raise errors.Conflict("somebody else was first")
         outcomes = self.inner.commit(commits)
         done = [
@@ -73,23 +79,23 @@ class Shared:
             for heard in self.heard:
                 heard([commit for commit, _ in done], [outcome for _, outcome in done])
             self._wake(max(outcome.revision for _, outcome in done))
-        if luck.strikes("write_lost_reply"):
+        if injector.strikes("write_lost_reply"):
             raise errors.Ambiguous("the database's answer was lost", reason="ReplyLost")
         return outcomes
 
     def write(self, work: Callable[[Run], T]) -> T:
         """Do other writes: leases, tokens, upkeep."""
-        if self.luck.holds("disk_full", None):
+        if self.injector.holds("disk_full", None):
             raise errors.OutOfCapacity("database or disk is full", reason="DiskFull")
-        if self.luck.strikes("write_error"):
+        if self.injector.strikes("write_error"):
             raise errors.Temporary("database is locked", reason="StoreBusy")
         return self.inner.write(work)
 
-    def listen(self, session: Session, wake: Callable[[int], None]) -> None:
+    def listen(self, session: DatabaseSession, wake: Callable[[int], None]) -> None:
         """Wake a session at each commit of anybody."""
         self._wakers[session] = wake
 
-    def mute(self, session: Session) -> None:
+    def mute(self, session: DatabaseSession) -> None:
         """Wake a session no more."""
         self._wakers.pop(session, None)
 
@@ -99,22 +105,22 @@ class Shared:
                 del self._wakers[session]
                 continue
             delay = 0.002
-            if self.luck.holds("cache_stale", session.process):
-                delay = self.dice.between(1.0, 30.0)
-            elif self.luck.strikes("wake_lost"):
+            if self.injector.holds("cache_stale", session.process):
+                delay = self.rng.between(1.0, 30.0)
+            elif self.injector.strikes("wake_lost"):
                 # Lost: the reader finds out at its next poll. Polls that find nothing are not
                 # played, because they change nothing.
-                delay = self.dice.between(0.0, POLL_SECONDS)
+                delay = self.rng.between(0.0, POLL_SECONDS)
             self.loop.call_later(delay, wake, revision, context=self._world)
 
 
-class Session:
+class DatabaseSession:
     """One process's connection to the shared database."""
 
     poll: float | None = None
     shared = True
 
-    def __init__(self, shared: Shared, process: Process) -> None:
+    def __init__(self, shared: SharedDatabase, process: Process) -> None:
         self.process = process
         self.sql = shared.inner.sql
         self._shared = shared
@@ -153,21 +159,21 @@ class Session:
 class PatientStore(FleetStore):
     """The real store, less the polls that would find nothing: they change nothing and cost most.
 
-    A wake-up that gets lost comes at the poll that would have found the news (`Shared._wake`).
+    A wake-up that gets lost comes at the poll that would have found the news (`SharedDatabase._wake`).
     """
 
     async def changed(self, after: int, *, seconds: float) -> None:
         await super().changed(after, seconds=max(seconds, IDLE_SECONDS))
 
 
-class Lane:
+class SerialRunner:
     """A runner in virtual time: one lane, in order, each statement with some latency."""
 
     readers = 0
 
-    def __init__(self, loop: Loop, dice: Dice, process: Process, rate: float = 1.0) -> None:
+    def __init__(self, loop: Loop, rng: SeededRng, process: Process, rate: float = 1.0) -> None:
         self._loop = loop
-        self._dice = dice
+        self._rng = rng
         self._process = process
         self._rate = rate
         self._free = 0.0
@@ -179,7 +185,7 @@ class Lane:
         if not self._process.alive:
             future.set_exception(errors.Unreachable("this process is dead", reason="ProcessDead"))
             return future
-        now, draw = self._loop.time(), self._dice.random()
+        now, draw = self._loop.time(), self._rng.random()
         if draw < 0.6 and self._free <= now:
             _do(work, future)
             return future

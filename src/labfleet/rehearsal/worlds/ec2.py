@@ -25,11 +25,11 @@ from labfleet.interfaces.compute import (
     MetricPoint,
 )
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.time.dice import EPOCH, Dice
+from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop
-from labfleet.rehearsal.worlds.cml import Racks
-from labfleet.rehearsal.worlds.wire import Manners
+from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
+from labfleet.rehearsal.worlds.cml import CmlServers
+from labfleet.rehearsal.worlds.wire import CallProfile
 from labfleet.resources.machine import AwsSettings
 from labfleet.resources.worker import ScheduledEvent
 
@@ -38,7 +38,7 @@ SHOWN_SECONDS = 3600.0
 VCPUS = {"m5zn.metal": 48}
 INITIALIZING_SECONDS = 60.0
 CML_IMAGE = Image("ami-1", "cisco-cml2.9", None)
-MANNERS = Manners("EC2", low=0.05, high=0.4, patience=12.0, trouble="ambiguous")
+CALL_PROFILE = CallProfile("EC2", low=0.05, high=0.4, patience=12.0, trouble="ambiguous")
 # facts/aws.md#request-buckets: action -> (most tokens, refill a second).
 BUCKETS = {
     "DescribeInstances": (100.0, 20.0),
@@ -58,11 +58,11 @@ BUCKETS = {
     "GetMetricData": (50.0, 50.0),
 }
 _GONE = {"volume": "InvalidVolume.NotFound", "address": "InvalidAllocationID.NotFound"}
-Listener = Callable[[str, "Thing", str], None]
+Listener = Callable[[str, "FakeInstance", str], None]
 
 
 @dataclass(slots=True)
-class Thing:
+class FakeInstance:
     """One instance: its truth, and what of it shows to whom."""
 
     id: str
@@ -92,7 +92,7 @@ class Thing:
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _TokenBucket:
     most: float
     refill: float
     level: float
@@ -110,19 +110,19 @@ class Cloud:
     """
 
     loop: Loop
-    dice: Dice
-    luck: Luck
-    racks: Racks
+    rng: SeededRng
+    injector: FaultInjector
+    cml_servers: CmlServers
     quota: int = 100_000
     built: Callable[[LaunchRequest], Hardware] = field(default=lambda _: Hardware())
     launch_range: tuple[float, float] = (10.0, 90.0)
     start_range: tuple[float, float] = (10.0, 120.0)
     stop_range: tuple[float, float] = (20.0, 180.0)
     shown_after: float | None = None
-    things: dict[str, Thing] = field(default_factory=dict)
+    vms: dict[str, FakeInstance] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     bound: dict[str, LaunchRequest] = field(default_factory=dict)
-    buckets: dict[str, _Bucket] = field(default_factory=dict)
+    buckets: dict[str, _TokenBucket] = field(default_factory=dict)
     overdrawn: dict[str, int] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
     calls: dict[str, int] = field(default_factory=dict)
@@ -140,14 +140,14 @@ class Cloud:
 
         Credentials that have expired are refused before anything is counted.
         """
-        if self.luck.holds("credentials_expired", None):
+        if self.injector.holds("credentials_expired", None):
             raise errors.Denied(f"{action}: the credentials expired", reason="ExpiredToken")
         now = self.loop.time()
         self.calls[action] = self.calls.get(action, 0) + 1
         bucket = self.buckets.get(action)
         if bucket is None:
             most, refill = BUCKETS[action]
-            bucket = self.buckets[action] = _Bucket(most, refill, most, now)
+            bucket = self.buckets[action] = _TokenBucket(most, refill, most, now)
         bucket.level = min(bucket.most, bucket.level + (now - bucket.at) * bucket.refill)
         bucket.at = now
         if bucket.level < 1:
@@ -158,7 +158,7 @@ class Cloud:
         if refusal is not None:
             raise refusal
 
-    def launch(self, request: LaunchRequest, owner: str) -> Thing:
+    def launch(self, request: LaunchRequest, owner: str) -> FakeInstance:
         """Start one instance, or give the token's one again."""
         self.spend("RunInstances")
         zone = request.subnet_id or "any"
@@ -168,65 +168,65 @@ class Cloud:
             raise errors.Conflict("same token", reason="IdempotentParameterMismatch")
         known = self.tokens.get(key)
         if known is not None:
-            thing = self.things[known]
-            if not thing.live:
+            vm = self.vms[known]
+            if not vm.live:
                 raise errors.Gone("token of the dead", reason="IdempotentInstanceTerminated")
-            return thing
+            return vm
         place = (request.instance_type, zone)
-        if self.luck.holds("no_stock", zone) or self.stock.get(place, 1) <= 0:
+        if self.injector.holds("no_stock", zone) or self.stock.get(place, 1) <= 0:
             raise errors.OutOfCapacity(f"no {request.instance_type} in {zone}",
                                        reason="InsufficientInstanceCapacity")  # fmt: skip
         self._within_quota(request.instance_type)
-        thing = self._made(request, zone, owner)
+        vm = self._made(request, zone, owner)
         if place in self.stock:
             self.stock[place] -= 1
-        self.tokens[key] = thing.id
-        self._tell("launched", thing, "us")
-        return thing
+        self.tokens[key] = vm.id
+        self._tell("launched", vm, "us")
+        return vm
 
     def start(self, instance_id: str) -> None:
         """Start a stopped instance; nothing when it starts or runs."""
         self.spend("StartInstances")
-        thing = self._thing(instance_id)
-        if thing.state in {"pending", "running"}:
+        vm = self._thing(instance_id)
+        if vm.state in {"pending", "running"}:
             return
-        if thing.state != "stopped":
+        if vm.state != "stopped":
             raise errors.Temporary("IncorrectInstanceState", reason="IncorrectInstanceState")
-        if self.luck.holds("no_stock", thing.zone):
+        if self.injector.holds("no_stock", vm.zone):
             raise errors.OutOfCapacity("no stock", reason="InsufficientInstanceCapacity")
-        self.begin_start(thing)
+        self.begin_start(vm)
 
     def stop(self, instance_id: str) -> None:
         """Stop a running instance; nothing when it stops or is stopped."""
         self.spend("StopInstances")
-        thing = self._thing(instance_id)
-        if thing.state in {"stopping", "stopped"}:
+        vm = self._thing(instance_id)
+        if vm.state in {"stopping", "stopped"}:
             return
-        if thing.state != "running":
+        if vm.state != "running":
             raise errors.Temporary("IncorrectInstanceState", reason="IncorrectInstanceState")
-        self.begin_stop(thing, "us")
+        self.begin_stop(vm, "us")
 
     def terminate(self, instance_id: str) -> None:
         """End an instance; nothing when it has ended."""
         self.spend("TerminateInstances")
-        thing = self._thing(instance_id)
-        if thing.live:
-            self.begin_end(thing, "us")
+        vm = self._thing(instance_id)
+        if vm.live:
+            self.begin_end(vm, "us")
 
     def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
         """Set tags on an instance."""
         self.spend("CreateTags")
-        thing = self._thing(instance_id)
-        thing.tags |= tags
+        vm = self._thing(instance_id)
+        vm.tags |= tags
         if launches.OWNER in tags:
-            self._tell("claimed", thing, "us")
+            self._tell("claimed", vm, "us")
 
     def untag(self, instance_id: str, keys: tuple[str, ...]) -> None:
         """Remove tags from an instance; those that are not there are no error."""
         self.spend("DeleteTags")
-        thing = self._thing(instance_id)
+        vm = self._thing(instance_id)
         for key in keys:
-            thing.tags.pop(key, None)
+            vm.tags.pop(key, None)
 
     def discard(self, kind: str, name: str) -> None:
         """Delete a volume or release an address."""
@@ -236,169 +236,172 @@ class Cloud:
             raise errors.Gone(f"EC2 knows no {kind} {name}", reason=_GONE[kind])
         self.waste = kept
 
-    def foreign(self, image_id: str = "ami-1", tags: Mapping[str, str] | None = None) -> Thing:
+    def foreign(
+        self, image_id: str = "ami-1", tags: Mapping[str, str] | None = None
+    ) -> FakeInstance:
         """Return a machine that somebody launched from the console: no tag of ours."""
         request = LaunchRequest(
-            region="", token=f"console-{self.dice.getrandbits(32):08x}", worker="", worker_uid="",
+            region="", token=f"console-{self.rng.getrandbits(32):08x}", worker="", worker_uid="",
             attempt=0, image_id=image_id, instance_type="m5zn.metal", subnet_id=None,
             aws=AwsSettings(),
         )  # fmt: skip
-        thing = self._made(request, "any", "")
-        thing.tags = {"Name": "by hand", **(tags or {})}
-        return thing
+        vm = self._made(request, "any", "")
+        vm.tags = {"Name": "by hand", **(tags or {})}
+        return vm
 
-    def _thing(self, instance_id: str) -> Thing:
-        thing = self.things.get(instance_id)
-        if thing is None:
+    def _thing(self, instance_id: str) -> FakeInstance:
+        vm = self.vms.get(instance_id)
+        if vm is None:
             raise errors.Gone(f"EC2 knows no instance {instance_id}")
-        return thing
+        return vm
 
     def _within_quota(self, kind: str) -> None:
         used = sum(
             VCPUS.get(each.request.instance_type, 48)
-            for each in self.things.values()
+            for each in self.vms.values()
             if each.state in {"pending", "running"}
         )
-        if self.luck.holds("quota_full", None) or used + VCPUS.get(kind, 48) > self.quota:
+        if self.injector.holds("quota_full", None) or used + VCPUS.get(kind, 48) > self.quota:
             raise errors.QuotaExceeded("VcpuLimitExceeded", reason="VcpuLimitExceeded")
 
-    def _made(self, request: LaunchRequest, zone: str, owner: str) -> Thing:
-        now, dice = self.loop.time(), self.dice
-        late = self.luck.strikes("visible_late")
+    def _made(self, request: LaunchRequest, zone: str, owner: str) -> FakeInstance:
+        now, rng = self.loop.time(), self.rng
+        late = self.injector.strikes("visible_late")
         built = self.built(request)
         server = servers.create(
-            self.racks.fleet, machine=replace(built, boot_seconds=self.racks.boot_seconds())
+            self.cml_servers.fleet,
+            machine=replace(built, boot_seconds=self.cml_servers.boot_seconds()),
         )
-        thing = Thing(
-            id=f"i-{dice.getrandbits(64):017x}",
+        vm = FakeInstance(
+            id=f"i-{rng.getrandbits(64):017x}",
             request=request,
             zone=zone,
             tags=launches.tags_of(request, owner),
             server_id=server.id,
             launched=now,
-            visible=now + (dice.between(2.0, 45.0) if late else dice.between(0.0, 2.0)),
+            visible=now + (rng.between(2.0, 45.0) if late else rng.between(0.0, 2.0)),
             since=now,
         )
         if self.shown_after is not None:
-            thing.visible = now + self.shown_after
-        self.things[thing.id] = thing
-        self._later(self._slow(*self.launch_range), thing, self._runs)
-        return thing
+            vm.visible = now + self.shown_after
+        self.vms[vm.id] = vm
+        self._later(self._slow(*self.launch_range), vm, self._runs)
+        return vm
 
     def _slow(self, low: float, high: float) -> float:
-        factor = 8.0 if self.luck.holds("slow_metal", None) else 1.0
-        return self.dice.between(low, high) * factor
+        factor = 8.0 if self.injector.holds("slow_metal", None) else 1.0
+        return self.rng.between(low, high) * factor
 
     # --- lives -------------------------------------------------------------------------
 
-    def put_back(self, thing: Thing, seconds: float) -> None:
+    def put_back(self, vm: FakeInstance, seconds: float) -> None:
         """Take in a machine as it once stood; what it was in the middle of ends in `seconds`."""
-        self.things[thing.id] = thing
-        if thing.state == "pending":
-            self._later(seconds, thing, self._runs)
-        elif thing.state == "stopping":
-            self._later(seconds, thing, lambda each: self._set(each, "stopped"))
-        elif thing.state == "shutting-down":
-            self._later(seconds, thing, lambda each: self._set(each, "terminated"))
+        self.vms[vm.id] = vm
+        if vm.state == "pending":
+            self._later(seconds, vm, self._runs)
+        elif vm.state == "stopping":
+            self._later(seconds, vm, lambda each: self._set(each, "stopped"))
+        elif vm.state == "shutting-down":
+            self._later(seconds, vm, lambda each: self._set(each, "terminated"))
 
-    def _later(self, delay: float, thing: Thing, then: Callable[[Thing], None]) -> None:
-        thing.turn += 1
-        turn = thing.turn
+    def _later(self, delay: float, vm: FakeInstance, then: Callable[[FakeInstance], None]) -> None:
+        vm.turn += 1
+        turn = vm.turn
 
         def due() -> None:
-            if thing.turn == turn:
-                then(thing)
+            if vm.turn == turn:
+                then(vm)
 
         self.loop.call_later(delay, due, context=self._world)
 
-    def _set(self, thing: Thing, state: InstanceState) -> None:
-        thing.before, thing.state, thing.since = thing.state, state, self.loop.time()
+    def _set(self, vm: FakeInstance, state: InstanceState) -> None:
+        vm.before, vm.state, vm.since = vm.state, state, self.loop.time()
 
-    def _runs(self, thing: Thing) -> None:
-        self._set(thing, "running")
-        thing.public_ip = self.racks.boot(thing.server_id, hangs=thing.hangs)
-        thing.hangs = False
+    def _runs(self, vm: FakeInstance) -> None:
+        self._set(vm, "running")
+        vm.public_ip = self.cml_servers.boot(vm.server_id, hangs=vm.hangs)
+        vm.hangs = False
 
-    def begin_start(self, thing: Thing) -> None:
+    def begin_start(self, vm: FakeInstance) -> None:
         """Begin to start a stopped instance."""
-        self._within_quota(thing.request.instance_type)
-        self._set(thing, "pending")
-        thing.launched = self.loop.time()
-        self._later(self._slow(*self.start_range), thing, self._runs)
+        self._within_quota(vm.request.instance_type)
+        self._set(vm, "pending")
+        vm.launched = self.loop.time()
+        self._later(self._slow(*self.start_range), vm, self._runs)
 
-    def begin_stop(self, thing: Thing, who: str) -> None:
+    def begin_stop(self, vm: FakeInstance, who: str) -> None:
         """Begin to stop an instance; its server is off at once."""
-        self._tell("stopping", thing, who)
-        self._set(thing, "stopping")
-        thing.public_ip = None
-        self.racks.stop(thing.server_id)
-        self._later(self._slow(*self.stop_range), thing, lambda each: self._set(each, "stopped"))
+        self._tell("stopping", vm, who)
+        self._set(vm, "stopping")
+        vm.public_ip = None
+        self.cml_servers.stop(vm.server_id)
+        self._later(self._slow(*self.stop_range), vm, lambda each: self._set(each, "stopped"))
 
-    def begin_end(self, thing: Thing, who: str, reason: str | None = None) -> None:
+    def begin_end(self, vm: FakeInstance, who: str, reason: str | None = None) -> None:
         """Begin the end of an instance; its server and disk are gone at once."""
-        self._tell("ending", thing, who)
-        self._set(thing, "shutting-down")
-        thing.reason = reason
-        thing.public_ip = None
-        self.racks.destroy(thing.server_id)
-        self._later(self._slow(*self.stop_range), thing, lambda each: self._set(each, "terminated"))
+        self._tell("ending", vm, who)
+        self._set(vm, "shutting-down")
+        vm.reason = reason
+        vm.public_ip = None
+        self.cml_servers.destroy(vm.server_id)
+        self._later(self._slow(*self.stop_range), vm, lambda each: self._set(each, "terminated"))
 
-    def _tell(self, what: str, thing: Thing, who: str) -> None:
+    def _tell(self, what: str, vm: FakeInstance, who: str) -> None:
         for listener in self.listeners:
-            listener(what, thing, who)
+            listener(what, vm, who)
 
-    def launched_at(self, thing: Thing) -> datetime:
+    def launched_at(self, vm: FakeInstance) -> datetime:
         """Return when an instance was last started."""
-        return EPOCH + timedelta(seconds=thing.launched)
+        return EPOCH + timedelta(seconds=vm.launched)
 
     # --- what shows --------------------------------------------------------------------
 
-    def shown(self, thing: Thing) -> Instance | None:
+    def shown(self, vm: FakeInstance) -> Instance | None:
         """Return the instance as a reader sees it now; None when it does not show."""
         now = self.loop.time()
-        if now < thing.visible:
+        if now < vm.visible:
             return None
-        if thing.state == "terminated" and now - thing.since > SHOWN_SECONDS:
+        if vm.state == "terminated" and now - vm.since > SHOWN_SECONDS:
             return None
-        state = thing.state
-        fresh = now - thing.since < 8.0 and thing.before != state
-        if fresh and self.luck.strikes("state_stale"):
-            state = thing.before
+        state = vm.state
+        fresh = now - vm.since < 8.0 and vm.before != state
+        if fresh and self.injector.strikes("state_stale"):
+            state = vm.before
         up = state == "running"
-        told = (state, thing.public_ip, thing.launched, thing.reason)
-        kept = thing.told
-        if kept is not None and kept[0] == told and kept[1].tags == thing.tags:
+        told = (state, vm.public_ip, vm.launched, vm.reason)
+        kept = vm.told
+        if kept is not None and kept[0] == told and kept[1].tags == vm.tags:
             return kept[1]
         found = Instance(
-            id=thing.id,
+            id=vm.id,
             state=state,
-            instance_type=thing.request.instance_type,
-            image_id=thing.request.image_id,
-            zone=thing.zone,
-            public_ip=thing.public_ip if up else None,
+            instance_type=vm.request.instance_type,
+            image_id=vm.request.image_id,
+            zone=vm.zone,
+            public_ip=vm.public_ip if up else None,
             private_ip=None,
-            launch_time=self.launched_at(thing),
-            root_volume_id=f"vol-{thing.id[2:]}",
-            client_token=thing.request.token,
-            state_reason=thing.reason,
-            tags=dict(thing.tags),
+            launch_time=self.launched_at(vm),
+            root_volume_id=f"vol-{vm.id[2:]}",
+            client_token=vm.request.token,
+            state_reason=vm.reason,
+            tags=dict(vm.tags),
         )
-        thing.told = (told, found)
+        vm.told = (told, found)
         return found
 
-    def checked(self, thing: Thing) -> Checks | None:
+    def checked(self, vm: FakeInstance) -> Checks | None:
         """Return a running instance's checks as they show; None when it does not run."""
         now = self.loop.time()
-        if thing.state != "running" or now < thing.visible:
+        if vm.state != "running" or now < vm.visible:
             return None
-        if now - thing.since < INITIALIZING_SECONDS and thing.instance_check == "ok":
-            return Checks(thing.id, "initializing", "initializing", thing.events)
-        return Checks(thing.id, thing.system_check, thing.instance_check, thing.events)
+        if now - vm.since < INITIALIZING_SECONDS and vm.instance_check == "ok":
+            return Checks(vm.id, "initializing", "initializing", vm.events)
+        return Checks(vm.id, vm.system_check, vm.instance_check, vm.events)
 
-    def of_worker(self, uid: str) -> list[Thing]:
+    def of_worker(self, uid: str) -> list[FakeInstance]:
         """Return the live instances that carry a worker's uid, oldest first."""
         return [
             each
-            for each in self.things.values()
+            for each in self.vms.values()
             if each.live and each.tags.get(launches.WORKER_UID) == uid
         ]

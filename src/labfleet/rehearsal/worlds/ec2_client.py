@@ -20,7 +20,7 @@ from labfleet.interfaces.compute import (
     MetricPoint,
 )
 from labfleet.kernel import errors
-from labfleet.rehearsal.worlds.ec2 import CML_IMAGE, Cloud, Thing
+from labfleet.rehearsal.worlds.ec2 import CML_IMAGE, Cloud, FakeInstance
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.machine import AwsSettings
 
@@ -35,7 +35,7 @@ class Ec2:
 
     @property
     def _down(self) -> bool:
-        return self._cloud.luck.holds("ec2_down", None)
+        return self._cloud.injector.holds("ec2_down", None)
 
     async def find_image(self, region: str, aws: AwsSettings) -> Image:
         del region
@@ -48,24 +48,24 @@ class Ec2:
 
     async def launch(self, request: LaunchRequest) -> Instance:
         def effect() -> Instance:
-            thing = self._cloud.launch(request, self._owner)
+            vm = self._cloud.launch(request, self._owner)
             return Instance(
-                id=thing.id,
-                state=thing.state,
+                id=vm.id,
+                state=vm.state,
                 instance_type=request.instance_type,
                 image_id=request.image_id,
-                zone=thing.zone,
-                launch_time=self._cloud.launched_at(thing),
+                zone=vm.zone,
+                launch_time=self._cloud.launched_at(vm),
                 client_token=request.token,
-                tags=dict(thing.tags),
+                tags=dict(vm.tags),
             )
 
         # A token makes it safe to repeat, but who gets no answer does not know.
         return await self._wire.ask("RunInstances", effect, repeat="once", down=self._down)
 
     async def find_launched(self, request: LaunchRequest) -> tuple[Instance, ...]:
-        def wanted(thing: Thing) -> bool:
-            tags = thing.tags
+        def wanted(vm: FakeInstance) -> bool:
+            tags = vm.tags
             return (tags.get(launches.OWNER), tags.get(launches.WORKER_UID)) == (
                 self._owner,
                 request.worker_uid,
@@ -78,37 +78,37 @@ class Ec2:
 
         def effect() -> Instance | None:
             self._cloud.spend("DescribeInstances")
-            thing = self._cloud.things.get(instance_id)
-            return None if thing is None else self._cloud.shown(thing)
+            vm = self._cloud.vms.get(instance_id)
+            return None if vm is None else self._cloud.shown(vm)
 
         return await self._wire.ask("DescribeInstances", effect, down=self._down)
 
     async def list_owned(self, region: str) -> tuple[Instance, ...]:
         del region
-        return await self._listed(lambda thing: thing.tags.get(launches.OWNER) == self._owner)
+        return await self._listed(lambda vm: vm.tags.get(launches.OWNER) == self._owner)
 
     async def candidates(self, region: str, image_ids: Sequence[str]) -> tuple[Instance, ...]:
         del region
         if not image_ids:
             return ()
-        return await self._listed(lambda thing: thing.request.image_id in image_ids)
+        return await self._listed(lambda vm: vm.request.image_id in image_ids)
 
     async def _listed(
-        self, wanted: Callable[[Thing], bool], *, whole: bool = True
+        self, wanted: Callable[[FakeInstance], bool], *, whole: bool = True
     ) -> tuple[Instance, ...]:
         cloud = self._cloud
 
         def effect() -> tuple[Instance, ...]:
             self._cloud.spend("DescribeInstances")
             found = []
-            for thing in self._cloud.things.values():
-                if thing.state == "terminated" or not wanted(thing):
+            for vm in self._cloud.vms.values():
+                if vm.state == "terminated" or not wanted(vm):
                     continue
-                seen = self._cloud.shown(thing)
+                seen = self._cloud.shown(vm)
                 if seen is not None and seen.state != "terminated":
                     found.append(seen)
             # A list of one has no other page.
-            short = whole and len(found) > 1 and cloud.luck.strikes("page_partial")
+            short = whole and len(found) > 1 and cloud.injector.strikes("page_partial")
             return tuple(found[::2] if short else found)
 
         return await self._wire.ask("DescribeInstances", effect, down=self._down)
@@ -169,10 +169,10 @@ class Ec2:
 
         def effect() -> str:
             self._cloud.spend("GetConsoleOutput")
-            thing = self._cloud.things.get(instance_id)
-            if thing is None:
+            vm = self._cloud.vms.get(instance_id)
+            if vm is None:
                 raise errors.Gone(f"EC2 knows no instance {instance_id}")
-            return thing.console
+            return vm.console
 
         return await self._wire.ask("GetConsoleOutput", effect, down=self._down)
 
@@ -182,7 +182,7 @@ class Ec2:
         def effect() -> dict[str, Checks]:
             for _ in range(3):
                 self._cloud.spend("DescribeInstanceStatus")
-            told = filter(None, map(self._cloud.checked, self._cloud.things.values()))
+            told = filter(None, map(self._cloud.checked, self._cloud.vms.values()))
             return {
                 each.instance_id: each
                 for each in told

@@ -2,7 +2,7 @@
 
 Only the actions that the adapter sends; forms and XML are in `ec2_forms`. `Wires` is the runner of the adapter's blocking
 calls: it decides what befalls the request, lets virtual time pass, and runs the call at the far
-side, where `Face.answer` (the SDK's before-send hook) has the effect and writes the reply.
+side, where `XmlEndpoint.answer` (the SDK's before-send hook) has the effect and writes the reply.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from labfleet.adapters.aws.clients import Clients, Credentials
 from labfleet.adapters.aws.compute import Ec2
 from labfleet.interfaces.compute import Image, Instance, MetricPoint
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop
-from labfleet.rehearsal.worlds.ec2 import CML_IMAGE, MANNERS, Cloud
+from labfleet.rehearsal.time.virtual_host import SeededRng
+from labfleet.rehearsal.worlds.ec2 import CALL_PROFILE, CML_IMAGE, Cloud
 from labfleet.rehearsal.worlds.ec2_forms import (
     Form,
     code_of,
@@ -52,7 +52,7 @@ FIELDS = {
 }
 
 
-class Face:
+class XmlEndpoint:
     """What stands between the SDK and the world: forms in, XML out."""
 
     def __init__(self, cloud: Cloud) -> None:
@@ -109,22 +109,22 @@ class Face:
 
     def _run(self, form: Form) -> str:
         request, owner = launch_of(form)
-        thing = self.cloud.launch(request, owner)
+        vm = self.cloud.launch(request, owner)
         shown = Instance(
-            id=thing.id,
-            state=thing.state,
+            id=vm.id,
+            state=vm.state,
             instance_type=request.instance_type,
             image_id=request.image_id,
-            zone=thing.zone,
-            launch_time=self.cloud.launched_at(thing),
+            zone=vm.zone,
+            launch_time=self.cloud.launched_at(vm),
             client_token=request.token,
-            tags=dict(thing.tags),
+            tags=dict(vm.tags),
         )
         return f"<instancesSet>{instance(shown)}</instancesSet>"
 
     def _describe(self, form: Form) -> str:
         self.cloud.spend("DescribeInstances")
-        shown = [each for each in map(self.cloud.shown, self.cloud.things.values()) if each]
+        shown = [each for each in map(self.cloud.shown, self.cloud.vms.values()) if each]
         asked = listed(form, "InstanceId")
         for name in asked:
             if all(each.id != name for each in shown):
@@ -133,7 +133,7 @@ class Face:
         found = [
             each for each in shown if (not asked or each.id in asked) and matches(each, wanted)
         ]
-        if found and "NextToken" not in form and self.cloud.luck.strikes("page_partial"):
+        if found and "NextToken" not in form and self.cloud.injector.strikes("page_partial"):
             # A page may be empty and yet have a next one (facts/aws.md#call-limits).
             return "<reservationSet/><nextToken>0</nextToken>"
         first, most = int(form.get("NextToken", 0)), int(form.get("MaxResults", LISTED))
@@ -160,7 +160,7 @@ class Face:
         self.cloud.spend("DescribeInstanceStatus")
         ((name, values),) = filters(form).items()
         rows = []
-        for each in filter(None, map(self.cloud.checked, self.cloud.things.values())):
+        for each in filter(None, map(self.cloud.checked, self.cloud.vms.values())):
             told: dict[str, set[str | None]] = {
                 "instance-status.status": {each.instance},
                 "system-status.status": {each.system},
@@ -240,14 +240,14 @@ class Face:
 
     def _console(self, form: Form) -> str:
         self.cloud.spend("GetConsoleOutput")
-        thing = self.cloud.things.get(form["InstanceId"])
-        if thing is None:
+        vm = self.cloud.vms.get(form["InstanceId"])
+        if vm is None:
             raise errors.Gone(f"EC2 knows no instance {form['InstanceId']}")
-        text = base64.b64encode(thing.console.encode()).decode()
-        return f"<instanceId>{escape(thing.id)}</instanceId><output>{text}</output>"
+        text = base64.b64encode(vm.console.encode()).decode()
+        return f"<instanceId>{escape(vm.id)}</instanceId><output>{text}</output>"
 
 
-class Plug:
+class SdkClients:
     """The SDK's clients and the face that they talk to now.
 
     Making them takes a second, so all runs of this thread share them: a call is over before
@@ -255,7 +255,7 @@ class Plug:
     """
 
     def __init__(self) -> None:
-        self.face: Face | None = None
+        self.face: XmlEndpoint | None = None
         self.clients = Clients(
             credentials=Credentials("rehearsal", "rehearsal"),
             before_send=self._answer,
@@ -269,24 +269,30 @@ class Plug:
 
 
 @functools.cache
-def plug() -> Plug:
+def sdk_clients() -> SdkClients:
     """Return the one plug."""
-    return Plug()
+    return SdkClients()
 
 
 class Wires:
     """Runs the adapter's calls at the far side, each with latency and a fate of its own."""
 
     def __init__(
-        self, loop: Loop, dice: Dice, luck: Luck, face: Face, *, rate: float = 1.0
+        self,
+        loop: Loop,
+        rng: SeededRng,
+        injector: FaultInjector,
+        face: XmlEndpoint,
+        *,
+        rate: float = 1.0,
     ) -> None:
         self._loop = loop
-        self._dice = dice
-        self._luck = luck
+        self._rng = rng
+        self._injector = injector
         self._face = face
         self._rate = rate
         self._world = contextvars.Context()
-        self._plug = plug()
+        self._plug = sdk_clients()
 
     def compute(self, owner: str) -> Ec2:
         """Return the real adapter of one process."""
@@ -295,23 +301,23 @@ class Wires:
     async def run(self, call: Callable[[], T], *, change: bool = False) -> T:
         """Run a call at the far side and give back what it returns or raises."""
         del change
-        dice, luck = self._dice, self._luck
-        if luck.holds("ec2_down", None):
+        rng, injector = self._rng, self._injector
+        if injector.holds("ec2_down", None):
             await asyncio.sleep(5.0)
             raise inline.lost("connect_timeout")
         # What kind of call it is shows only in its request: all are struck alike.
         times = CHANGES / 4
-        fate = luck.first((*BEFORE, "call_lost_after"), times)
-        there = dice.between(MANNERS.low, MANNERS.high) * self._rate
+        fate = injector.first((*BEFORE, "call_lost_after"), times)
+        there = rng.between(CALL_PROFILE.low, CALL_PROFILE.high) * self._rate
         patience = 0.0
-        if luck.strikes("call_slow"):
-            there += dice.between(1.0, MANNERS.patience)
-        if luck.strikes("call_late", times):
+        if injector.strikes("call_slow"):
+            there += rng.between(1.0, CALL_PROFILE.patience)
+        if injector.strikes("call_late", times):
             fate = fate or "call_lost_after"
-            there += dice.between(MANNERS.patience, MANNERS.patience * 1.2)
-        sort = "" if fate is None else f"{fate}/{dice.below(2)}"
+            there += rng.between(CALL_PROFILE.patience, CALL_PROFILE.patience * 1.2)
+        sort = "" if fate is None else f"{fate}/{rng.below(2)}"
         if sort in {"call_lost_before/0", "call_lost_after/0", "call_refused/1"}:
-            patience = MANNERS.patience
+            patience = CALL_PROFILE.patience
         answer: asyncio.Future[T] = self._loop.create_future()
         self._loop.call_later(
             there, self._arrive, call, sort, patience - there, answer, context=self._world
@@ -327,7 +333,7 @@ class Wires:
         """Have the effect now, whoever waits, and send back what came of it."""
         self._face.fate = fate
         self._plug.face = self._face
-        back = self._dice.between(MANNERS.low, MANNERS.high) * self._rate
+        back = self._rng.between(CALL_PROFILE.low, CALL_PROFILE.high) * self._rate
         deliver: Callable[[], None]
         try:
             result = call()

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from labfleet.kernel import errors
-from labfleet.rehearsal.faults import Luck
-from labfleet.rehearsal.time.dice import Dice
+from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop
+from labfleet.rehearsal.time.virtual_host import SeededRng
 
 T = TypeVar("T")
 Repeat = Literal["read", "safe", "once"]
@@ -27,7 +27,7 @@ BEFORE = ("call_refused", "call_throttle", "call_error", "call_lost_before")
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class CallProfile:
     """How one far side answers: seconds of latency, and how its client sees trouble.
 
     `patience` is the client's own total deadline in seconds. `trouble` tells whether a server
@@ -45,13 +45,18 @@ class Wire:
     """One far side's wire, shared by all callers."""
 
     def __init__(
-        self, loop: Loop, dice: Dice, luck: Luck, manners: Manners, rate: float = 1.0
+        self,
+        loop: Loop,
+        rng: SeededRng,
+        injector: FaultInjector,
+        call_profile: CallProfile,
+        rate: float = 1.0,
     ) -> None:
         self._rate = rate
         self._loop = loop
-        self._dice = dice
-        self._luck = luck
-        self._manners = manners
+        self._rng = rng
+        self._injector = injector
+        self._call_profile = call_profile
         self._world = contextvars.Context()
         self.calls = 0
 
@@ -60,51 +65,51 @@ class Wire:
     ) -> T:
         """Return what the effect returns, or raise what the client would make of the trouble."""
         self.calls += 1
-        manners, dice, luck = self._manners, self._dice, self._luck
-        there = dice.between(manners.low, manners.high) * self._rate
+        call_profile, rng, injector = self._call_profile, self._rng, self._injector
+        there = rng.between(call_profile.low, call_profile.high) * self._rate
         if down:
-            await asyncio.sleep(min(manners.patience, 5.0))
+            await asyncio.sleep(min(call_profile.patience, 5.0))
             raise errors.Unreachable(f"{what}: no connection", reason="Timeout")
         times = 1.0 if repeat == "read" else CHANGES
-        struck = luck.first(BEFORE, times)
+        struck = injector.first(BEFORE, times)
         if struck is not None:
             await self._struck(what, struck, repeat)
-        if luck.strikes("call_slow"):
-            there += dice.between(1.0, manners.patience)
+        if injector.strikes("call_slow"):
+            there += rng.between(1.0, call_profile.patience)
         answer: asyncio.Future[Any] = self._loop.create_future()
-        lost = luck.strikes("call_lost_after", times)
-        if luck.strikes("call_late", times):
-            there += dice.between(manners.patience, manners.patience * 1.2)
+        lost = injector.strikes("call_lost_after", times)
+        if injector.strikes("call_late", times):
+            there += rng.between(call_profile.patience, call_profile.patience * 1.2)
             lost = True
         self._loop.call_later(
             there, self._arrive, effect, answer, lost, repeat == "read", context=self._world
         )
         if not lost:
             return await answer  # type: ignore[no-any-return]
-        await asyncio.sleep(manners.patience)
+        await asyncio.sleep(call_profile.patience)
         raise self._unknown(what, repeat)
 
     async def _struck(self, what: str, word: str, repeat: Repeat) -> None:
-        manners = self._manners
+        call_profile = self._call_profile
         if word == "call_refused":
-            await asyncio.sleep(manners.low)
+            await asyncio.sleep(call_profile.low)
             raise errors.Unreachable(f"{what}: connection refused", reason="NoRoute")
         if word == "call_throttle":
-            await asyncio.sleep(manners.low)
+            await asyncio.sleep(call_profile.low)
             raise errors.Throttled(f"{what}: too many requests", retry_after=2.0)
         if word == "call_error":
-            await asyncio.sleep(manners.high)
-            sure = repeat == "read" or (repeat == "safe" and manners.trouble == "temporary")
+            await asyncio.sleep(call_profile.high)
+            sure = repeat == "read" or (repeat == "safe" and call_profile.trouble == "temporary")
             kind = errors.Temporary if sure else errors.Ambiguous
             raise kind(f"{what}: 500 server trouble", reason="ServerTrouble")
-        await asyncio.sleep(manners.patience)
+        await asyncio.sleep(call_profile.patience)
         raise self._unknown(what, repeat)
 
     def _unknown(self, what: str, repeat: Repeat) -> errors.LabfleetError:
         """Return what a client makes of no answer at all."""
-        sure = repeat == "read" or (repeat == "safe" and self._manners.trouble == "temporary")
+        sure = repeat == "read" or (repeat == "safe" and self._call_profile.trouble == "temporary")
         kind = errors.Temporary if sure else errors.Ambiguous
-        return kind(f"{what}: no answer in {self._manners.patience:g} s", reason="Timeout")
+        return kind(f"{what}: no answer in {self._call_profile.patience:g} s", reason="Timeout")
 
     def _arrive(
         self,
@@ -126,7 +131,7 @@ class Wire:
         if read:
             answer.set_result(result)
         else:
-            back = self._dice.between(self._manners.low, self._manners.high) * self._rate
+            back = self._rng.between(self._call_profile.low, self._call_profile.high) * self._rate
             self._loop.call_later(back, _deliver, answer, result, context=self._world)
 
 

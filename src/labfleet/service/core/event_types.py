@@ -1,7 +1,7 @@
-"""What a change of an object means, in named events: what webhooks and the seeds' stream carry.
+"""What a change of an object means, in named events: what webhooks and the compatible stream carry.
 
-Pure: compares the object before with the object after. The names are seed 002's
-(facts/upstream.md#stream-and-roles) with the house's words; the seeds' stream puts `lablet.` before
+Pure: compares the object before with the object after. The names are upstream 002's
+(facts/upstream.md#stream-and-roles) with the product's words; the compatible stream puts `lablet.` before
 sessions and definitions.
 """
 
@@ -71,7 +71,7 @@ TYPES: dict[str, str] = {
 """Every type that there is, with what it means: the reference page is made from it."""
 
 UNLOGGED = frozenset({"worker.metrics.updated"})
-"""What only the seeds' stream carries: measurements are no changes of objects."""
+"""What only the compatible stream carries: measurements are no changes of objects."""
 
 NEWS = {
     ("Pool", "LosingMachines"): "True",

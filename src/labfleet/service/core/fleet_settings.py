@@ -52,7 +52,7 @@ class SettingsReader:
         environment: Layer | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Take the cache and the environment's layer, which the roof has read.
+        """Take the cache and the environment's layer, which the composition root has read.
 
         `variables` says which variable gave a value of that layer.
         """

@@ -15,7 +15,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, ids
 from labfleet.resources import kinds
 from labfleet.resources.meta import Resource
-from labfleet.service.core.parts import Caller, Parts, Refused
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 
 KEEP_HOURS = 24
 _KEY = re.compile(r"[!-~]{1,255}")
@@ -30,9 +30,9 @@ class Memo:
     key: str
     digest: str
 
-    def write(self, parts: Parts, obj: Resource) -> stores.Remember:
+    def write(self, services: ServiceContext, obj: Resource) -> stores.Remember:
         """Return the write that keeps this object as the request's answer."""
-        until = parts.clock.now() + parts.machine_hours(KEEP_HOURS)
+        until = services.clock.now() + services.machine_hours(KEEP_HOURS)
         return stores.Remember(self.key, self.digest, kinds.encode(obj), until)
 
 
@@ -50,19 +50,19 @@ def memo(caller: Caller, key: str | None, *request: object) -> Memo | None:
     return Memo(key=f"{caller.principal.id}/{key}", digest=digest)
 
 
-async def replayed(parts: Parts, found: Memo, kind: str) -> Resource | None:
+async def replayed(services: ServiceContext, found: Memo, kind: str) -> Resource | None:
     """Return the remembered answer, as it was; None when this request is new.
 
     Refused (reason IdempotencyKeyReused) when the key stands for another request.
     """
-    reply = await parts.objects.store.reply(found.key)
+    reply = await services.objects.store.reply(found.key)
     if reply is None:
         return None
     if reply.digest != found.digest:
         message = "the idempotency key was used for another request"
         raise Refused(message, reason="IdempotencyKeyReused")
     obj: Resource = kinds.decode(kind, reply.reply, 0)
-    return at_version(obj, await _made_at(parts, obj))
+    return at_version(obj, await _made_at(services, obj))
 
 
 def at_version(obj: Resource, revision: int) -> Resource:
@@ -71,11 +71,11 @@ def at_version(obj: Resource, revision: int) -> Resource:
     return msgspec.structs.replace(obj, metadata=metadata)
 
 
-async def _made_at(parts: Parts, obj: Resource) -> int:
+async def _made_at(services: ServiceContext, obj: Resource) -> int:
     """Return the revision of the event that made the object; 0 when it is long gone."""
     before: int | None = None
     for _ in range(_PAGES):
-        events = await parts.objects.store.events_of(obj.key, before=before)
+        events = await services.objects.store.events_of(obj.key, before=before)
         for event in events:
             if event.type == "ADDED" and event.uid == obj.metadata.uid:
                 return event.revision

@@ -7,21 +7,23 @@ from typing import TypeVar
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core import access, intake
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 
 R = TypeVar("R", bound=Resource)
 
 
-async def found(parts: Parts, caller: Caller, kind: type[R], name: str, namespace: str) -> R:
+async def found(
+    services: ServiceContext, caller: Caller, kind: type[R], name: str, namespace: str
+) -> R:
     """Return the object that the caller sees under this name or uid; Gone when there is none."""
     obj = None
     if not intake.name_problem(name) and not intake.name_problem(namespace):
-        obj = await parts.objects.get(kind, name, namespace)
+        obj = await services.objects.get(kind, name, namespace)
         if obj is None and len(name) == 36:
-            # The routes that the seeds name address things by id.
-            known = [each for each in parts.cache.all(kind) if each.metadata.uid == name]
+            # The compatible routes address things by id.
+            known = [each for each in services.cache.all(kind) if each.metadata.uid == name]
             obj = (
-                await parts.objects.get(kind, known[0].name, known[0].metadata.namespace)
+                await services.objects.get(kind, known[0].name, known[0].metadata.namespace)
                 if known
                 else None
             )

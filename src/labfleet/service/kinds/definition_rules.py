@@ -12,12 +12,12 @@ from labfleet.resources import amounts, conditions, topology
 from labfleet.resources.definition import Definition, DefinitionSpec, DefinitionStatus
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.service.core import intake, ledger_rows
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds.admitted import Admitted, with_status
 from labfleet.service.kinds.machine_rules import in_use
-from labfleet.service.kinds.ruled import Ruled, with_status
 
 
-async def create_definition(parts: Parts, caller: Caller, new: Definition) -> Ruled:
+async def create_definition(services: ServiceContext, caller: Caller, new: Definition) -> Admitted:
     """Read the topology and keep what it asks for."""
     del caller
     _durations(new.spec)
@@ -25,35 +25,35 @@ async def create_definition(parts: Parts, caller: Caller, new: Definition) -> Ru
     if status.unknown_definitions:
         what = "sizes are assumed for: " + ", ".join(status.unknown_definitions[:10])
         found = conditions.put(
-            (), "NodesKnown", "False", "UnknownNodeDefinition", what, now=parts.clock.now()
+            (), "NodesKnown", "False", "UnknownNodeDefinition", what, now=services.clock.now()
         )
         status = msgspec.structs.replace(status, conditions=found)
-    return Ruled(msgspec.structs.replace(new, status=status))
+    return Admitted(msgspec.structs.replace(new, status=status))
 
 
 async def update_definition(
-    parts: Parts, caller: Caller, old: Definition, new: Definition
-) -> Ruled:
+    services: ServiceContext, caller: Caller, old: Definition, new: Definition
+) -> Admitted:
     """Keep the phase in step with the deprecation; the topology is frozen."""
-    del parts, caller, old
+    del services, caller, old
     _durations(new.spec)
     phase = "DEPRECATED" if new.spec.deprecated else "ACTIVE"
-    return Ruled(with_status(new, phase=phase))
+    return Admitted(with_status(new, phase=phase))
 
 
-async def delete_definition(parts: Parts, caller: Caller, old: Definition) -> Ruled:
+async def delete_definition(services: ServiceContext, caller: Caller, old: Definition) -> Admitted:
     """Keep a definition that sessions still use."""
     del caller
-    revision = await parts.fresh()
+    revision = await services.fresh()
     users = [
         each.name
-        for each in parts.cache.all(Session)
+        for each in services.cache.all(Session)
         if each.metadata.namespace == old.metadata.namespace
         and each.spec.definition == old.name
         and each.status.phase not in TERMINAL
     ]
     in_use(old.name, "definition", "sessions", users)
-    return Ruled(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
+    return Admitted(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
 
 
 def status_of(spec: DefinitionSpec) -> DefinitionStatus:

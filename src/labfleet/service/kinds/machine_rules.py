@@ -17,9 +17,9 @@ from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.fleet_settings import PAUSED_MARK
-from labfleet.service.core.parts import Caller, Parts, Refused
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import origin_rules
-from labfleet.service.kinds.ruled import Ruled, referred, with_spec, with_status
+from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
 BUILT_POLICIES = (ScalingPolicy.NONE, ScalingPolicy.NEED_BASED)
 _NUMERIC = re.compile(r"(?:^|\.)(?:\d+|0x[0-9a-f]*)\.?$", re.IGNORECASE)
@@ -28,16 +28,16 @@ _METADATA_ADDRESSES = frozenset({ipaddress.ip_address("fd00:ec2::254")})
 _POOL_ENDING = frozenset({PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED})
 
 
-async def create_worker(parts: Parts, caller: Caller, new: Worker) -> Ruled:
+async def create_worker(services: ServiceContext, caller: Caller, new: Worker) -> Admitted:
     """Fill the machine from the template and join the pool, unless that is on its way out."""
     del caller
-    await parts.fresh()  # judged by nothing here, but a read less would move recorded rehearsals
+    await services.fresh()  # judged by nothing here, but a read less would move recorded rehearsals
     spec, space = new.spec, new.metadata.namespace
     conditions: list[stores.Precondition] = []
     if spec.drain is not None:
         raise intake.invalid(("spec.drain", "a worker is drained by the verb drain"))
     if spec.pool is not None:
-        pool = await _open_pool(parts, spec.pool, space)
+        pool = await _open_pool(services, spec.pool, space)
         if spec.track not in {"default", pool.spec.track}:
             what = f"pool {pool.name!r} serves track {pool.spec.track!r}"
             raise intake.invalid(("spec.track", what))
@@ -47,20 +47,22 @@ async def create_worker(parts: Parts, caller: Caller, new: Worker) -> Ruled:
         if new.spec.template is None:
             what = "name a template, or give a machine"
             raise intake.invalid(("spec.template", what))
-        template = await _open_template(parts, new.spec.template, space)
+        template = await _open_template(services, new.spec.template, space)
         new = with_spec(new, machine=template.spec.machine)
     _tags(new)
     origin = new.spec.origin
     new = new if origin is None else origin_rules.filled(new, origin)
     assert new.spec.machine is not None  # noqa: S101 - filled just above, for the type checker
     _machine(new.spec.machine, "spec.machine", launched=origin is None)
-    ruled = Ruled(with_status(new, phase_since=parts.clock.now()), tuple(conditions))
-    return ruled if origin is None else await origin_rules.create(parts, ruled)
+    admitted = Admitted(with_status(new, phase_since=services.clock.now()), tuple(conditions))
+    return admitted if origin is None else await origin_rules.create(services, admitted)
 
 
-async def update_worker(parts: Parts, caller: Caller, old: Worker, new: Worker) -> Ruled:
+async def update_worker(
+    services: ServiceContext, caller: Caller, old: Worker, new: Worker
+) -> Admitted:
     """Ask for tags that EC2 takes and that are not ours, and for what its origin can become."""
-    del parts, caller
+    del services, caller
     if new.spec.drain is not None and new.spec.drain != old.spec.drain:
         raise intake.invalid(("spec.drain", "a worker is drained by the verb drain"))
     if old.spec.desired == "Terminated" != new.spec.desired:
@@ -69,7 +71,7 @@ async def update_worker(parts: Parts, caller: Caller, old: Worker, new: Worker) 
         origin_rules.may_become(old, new.spec.desired)
     if new.spec.tags != old.spec.tags:
         _tags(new)
-    return Ruled(new)
+    return Admitted(new)
 
 
 def _tags(worker: Worker) -> None:
@@ -78,77 +80,81 @@ def _tags(worker: Worker) -> None:
         raise intake.invalid(*wrong)
 
 
-async def create_pool(parts: Parts, caller: Caller, new: Pool) -> Ruled:
+async def create_pool(services: ServiceContext, caller: Caller, new: Pool) -> Admitted:
     """Ask for a template that is there and a policy that is built."""
     del caller
-    await parts.fresh()  # as in create_worker
-    return await _pool(parts, new)
+    await services.fresh()  # as in create_worker
+    return await _pool(services, new)
 
 
-async def update_pool(parts: Parts, caller: Caller, old: Pool, new: Pool) -> Ruled:
+async def update_pool(services: ServiceContext, caller: Caller, old: Pool, new: Pool) -> Admitted:
     """Ask the same of a changed pool."""
     del caller
     if old.spec == new.spec:
-        return Ruled(new)
+        return Admitted(new)
     if old.spec.paused != new.spec.paused:
         # The mark says who paused it; a manifest that turns the switch is another story.
         marks = {k: v for k, v in new.metadata.annotations.items() if k != PAUSED_MARK}
         new = _with_metadata(new, msgspec.structs.replace(new.metadata, annotations=marks))
-    return await _pool(parts, new)
+    return await _pool(services, new)
 
 
-async def delete_pool(parts: Parts, caller: Caller, old: Pool) -> Ruled:
+async def delete_pool(services: ServiceContext, caller: Caller, old: Pool) -> Admitted:
     """Hold the pool until its controller has seen its workers go."""
     del caller
-    await parts.fresh()
-    if any(_in(old, worker) for worker in parts.cache.all(Worker)):
+    await services.fresh()
+    if any(_in(old, worker) for worker in services.cache.all(Worker)):
         metadata = meta.with_finalizer(old.metadata, FINALIZER_WORKERS)
-        return Ruled(_with_metadata(old, metadata))
-    return Ruled(old)
+        return Admitted(_with_metadata(old, metadata))
+    return Admitted(old)
 
 
-async def create_template(parts: Parts, caller: Caller, new: Template) -> Ruled:
+async def create_template(services: ServiceContext, caller: Caller, new: Template) -> Admitted:
     """Ask for a machine that can be reached safely."""
-    del parts, caller
+    del services, caller
     _machine(new.spec.machine, "spec.machine")
-    return Ruled(new)
+    return Admitted(new)
 
 
-async def update_template(parts: Parts, caller: Caller, old: Template, new: Template) -> Ruled:
+async def update_template(
+    services: ServiceContext, caller: Caller, old: Template, new: Template
+) -> Admitted:
     """Ask the same of a changed template."""
     del old
-    return await create_template(parts, caller, new)
+    return await create_template(services, caller, new)
 
 
-async def delete_template(parts: Parts, caller: Caller, old: Template) -> Ruled:
+async def delete_template(services: ServiceContext, caller: Caller, old: Template) -> Admitted:
     """Keep a template that pools make workers from."""
     del caller
-    revision = await parts.fresh()
-    users = [pool.name for pool in parts.cache.all(Pool) if refs.template_of(pool).key == old.key]
+    revision = await services.fresh()
+    users = [
+        pool.name for pool in services.cache.all(Pool) if refs.template_of(pool).key == old.key
+    ]
     in_use(old.name, "template", "pools", users)
-    return Ruled(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
+    return Admitted(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
 
 
-async def delete_cluster(parts: Parts, caller: Caller, old: Cluster) -> Ruled:
+async def delete_cluster(services: ServiceContext, caller: Caller, old: Cluster) -> Admitted:
     """Keep a cluster that approved simulations run on."""
     del caller
-    revision = await parts.fresh()
+    revision = await services.fresh()
     users = [
         each.name
-        for each in parts.cache.all(Simulation)
+        for each in services.cache.all(Simulation)
         if refs.cluster_of(each).key == old.key and each.status.phase is SimulationPhase.APPROVED
     ]
     in_use(old.name, "cluster", "approved simulations", users)
-    return Ruled(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
+    return Admitted(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
 
 
-async def delete_simulation(parts: Parts, caller: Caller, old: Simulation) -> Ruled:
+async def delete_simulation(services: ServiceContext, caller: Caller, old: Simulation) -> Admitted:
     """Keep the record of a simulation that holds capacity."""
-    del parts, caller
+    del services, caller
     if old.status.phase is SimulationPhase.APPROVED:
         message = f"simulation {old.name!r} holds capacity; report its end first"
         raise Refused(message, reason="InUse")
-    return Ruled(old)
+    return Admitted(old)
 
 
 def in_use(name: str, what: str, by: str, users: list[str]) -> None:
@@ -160,28 +166,28 @@ def in_use(name: str, what: str, by: str, users: list[str]) -> None:
         raise Refused(message, reason="InUse")
 
 
-async def _pool(parts: Parts, new: Pool) -> Ruled:
-    template = await _open_template(parts, new.spec.template, new.metadata.namespace)
+async def _pool(services: ServiceContext, new: Pool) -> Admitted:
+    template = await _open_template(services, new.spec.template, new.metadata.namespace)
     policy = new.spec.scaling.policy
     if policy not in BUILT_POLICIES:
         what = f"{policy} is not built yet; choose one of {', '.join(BUILT_POLICIES)}"
         raise intake.invalid(("spec.scaling.policy", what), reason="PolicyNotBuilt")
     row = ledger_rows.of(template.key)
-    return Ruled(
+    return Admitted(
         new, (stores.AtRevision(template.key, template.revision),), (ledger_rows.touch(row),)
     )
 
 
-async def _open_pool(parts: Parts, name: str, namespace: str) -> Pool:
-    pool = await referred(parts, Pool, name, namespace, "spec.pool")
+async def _open_pool(services: ServiceContext, name: str, namespace: str) -> Pool:
+    pool = await referred(services, Pool, name, namespace, "spec.pool")
     if pool.spec.desired != "Ready" or pool.status.phase in _POOL_ENDING:
         what = f"pool {name!r} is being emptied and takes no new workers"
         raise intake.invalid(("spec.pool", what), reason="PoolTerminating")
     return pool
 
 
-async def _open_template(parts: Parts, name: str, namespace: str) -> Template:
-    template = await referred(parts, Template, name, namespace, "spec.template")
+async def _open_template(services: ServiceContext, name: str, namespace: str) -> Template:
+    template = await referred(services, Template, name, namespace, "spec.template")
     if not template.spec.enabled:
         what = f"template {name!r} is disabled"
         raise intake.invalid(("spec.template", what), reason="TemplateDisabled")

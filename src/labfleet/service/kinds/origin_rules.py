@@ -18,9 +18,9 @@ from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.region import IGNORED_KEPT, RegionStatus
 from labfleet.resources.worker import Ec2Status, Origin, Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
-from labfleet.service.core.parts import Caller, Parts, Refused
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import region_rules
-from labfleet.service.kinds.ruled import Ruled, with_spec, with_status
+from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 
 INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
@@ -33,10 +33,10 @@ def row_of(origin: Origin) -> str:
     return ledger_rows.row("url", server, DEFAULT_NAMESPACE)  # servers are the whole fleet's
 
 
-def twin(parts: Parts, origin: Origin) -> Worker | None:
+def twin(services: ServiceContext, origin: Origin) -> Worker | None:
     """Return the worker that has this instance or address already, as the cache shows it."""
     server = _server(origin.url)
-    for each in parts.cache.all(Worker):
+    for each in services.cache.all(Worker):
         if each.status.phase is WorkerPhase.TERMINATED:
             continue
         other = each.spec.origin
@@ -76,44 +76,44 @@ def filled(new: Worker, origin: Origin) -> Worker:
     return with_spec(new, machine=machine)
 
 
-async def create(parts: Parts, ruled: Ruled) -> Ruled:
+async def create(services: ServiceContext, admitted: Admitted) -> Admitted:
     """Check an origin, and let nobody else take the same instance or address meanwhile."""
-    new = ruled.obj
+    new = admitted.obj
     assert isinstance(new, Worker)  # noqa: S101 - the caller's rule is for workers
     origin = new.spec.origin
     if origin is None:
-        return ruled
+        return admitted
     _check(new, origin)
-    revision = await parts.fresh()
-    known = twin(parts, origin)
+    revision = await services.fresh()
+    known = twin(services, origin)
     if known is not None:
         what = origin.instance_id or origin.url
         raise Refused(f"worker {known.name!r} is {what} already", reason="AlreadyExists")
     row = row_of(origin)
-    conditions = (*ruled.preconditions, ledger_rows.untouched(row, revision))
-    writes = (*ruled.writes, ledger_rows.touch(row))
+    conditions = (*admitted.preconditions, ledger_rows.untouched(row, revision))
+    writes = (*admitted.writes, ledger_rows.touch(row))
     if origin.kind == "imported":
         new = with_status(new, ec2=Ec2Status(instance_id=origin.instance_id))
-        taken = await region_rules.changed(parts, origin.region or "", _unignore(origin))
+        taken = await region_rules.changed(services, origin.region or "", _unignore(origin))
         conditions, writes = (*conditions, *taken[0]), (*writes, *taken[1])
-    return Ruled(new, conditions, writes)
+    return Admitted(new, conditions, writes)
 
 
-async def delete_worker(parts: Parts, caller: Caller, old: Worker) -> Ruled:
+async def delete_worker(services: ServiceContext, caller: Caller, old: Worker) -> Admitted:
     """Leave the machine of an observed worker alone, say so, and import it no more."""
     del caller
     origin = old.spec.origin
     if origin is None or not phases.observed(old):
-        return Ruled(old)
+        return Admitted(old)
     what = origin.instance_id or origin.url or "its server"
     told = f"{what} was only observed and is left alone"
     if origin.kind == "external":
-        return Ruled(with_status(old, message=told), reason=told)
+        return Admitted(with_status(old, message=told), reason=told)
     space = old.key.argument.removeprefix(old.name)
     back = f"labfleet adopt {what}{space} --region {origin.region} --template NAME"
     told += f"; discovery ignores it: {back} takes it back"
-    ignored = await region_rules.changed(parts, origin.region or "", _ignore(origin))
-    return Ruled(with_status(old, message=told), *ignored, reason=told)
+    ignored = await region_rules.changed(services, origin.region or "", _ignore(origin))
+    return Admitted(with_status(old, message=told), *ignored, reason=told)
 
 
 def may_become(worker: Worker, desired: str) -> None:

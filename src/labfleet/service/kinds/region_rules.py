@@ -11,18 +11,18 @@ from labfleet.resources import kinds, region
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Region, RegionStatus
 from labfleet.service.core import intake
-from labfleet.service.core.parts import Parts
+from labfleet.service.core.service_context import ServiceContext
 
 Change = Callable[[RegionStatus], RegionStatus]
 
 
 async def changed(
-    parts: Parts, name: str, change: Change
+    services: ServiceContext, name: str, change: Change
 ) -> tuple[tuple[stores.Precondition, ...], tuple[stores.Write, ...]]:
     """Return what must hold and be written so that a region's status changes with a commit."""
     if intake.name_problem(name):
         raise intake.invalid(("region", "is not a region's name"))
-    found = await parts.objects.find(region.ref(name)) or fresh(parts, name)
+    found = await services.objects.find(region.ref(name)) or fresh(services, name)
     status = change(found.status)
     if status == found.status:
         return (), ()
@@ -31,9 +31,9 @@ async def changed(
     return (stores.AtRevision(new.key, found.revision),), (put,)
 
 
-def fresh(parts: Parts, name: str) -> Region:
+def fresh(services: ServiceContext, name: str) -> Region:
     """Return a region that is not stored yet."""
     metadata = Metadata(
-        name=name, uid=parts.ids.uid(), generation=1, creation_timestamp=parts.clock.now()
+        name=name, uid=services.ids.uid(), generation=1, creation_timestamp=services.clock.now()
     )
     return Region(metadata=metadata)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from labfleet.resources.meta import Resource
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import (
     definition_rules,
     machine_rules,
@@ -18,7 +18,7 @@ from labfleet.service.kinds import (
     settings_rules,
     webhook_rules,
 )
-from labfleet.service.kinds.ruled import Ruled
+from labfleet.service.kinds.admitted import Admitted
 
 # Any: each rule takes its own kind, and the table is keyed by that kind's name.
 _CREATE: dict[str, Any] = {
@@ -51,22 +51,24 @@ _DELETE: dict[str, Any] = {
 }
 
 
-async def create(parts: Parts, caller: Caller, new: Resource) -> Ruled:
+async def create(services: ServiceContext, caller: Caller, new: Resource) -> Admitted:
     """Return the new object as its kind wants it."""
     rule = _CREATE.get(new.kind)
-    ruled: Ruled = Ruled(new) if rule is None else await rule(parts, caller, new)
-    return ruled
+    admitted: Admitted = Admitted(new) if rule is None else await rule(services, caller, new)
+    return admitted
 
 
-async def update(parts: Parts, caller: Caller, old: Resource, new: Resource) -> Ruled:
+async def update(
+    services: ServiceContext, caller: Caller, old: Resource, new: Resource
+) -> Admitted:
     """Return the changed object as its kind wants it."""
     rule = _UPDATE.get(new.kind)
-    ruled: Ruled = Ruled(new) if rule is None else await rule(parts, caller, old, new)
-    return ruled
+    admitted: Admitted = Admitted(new) if rule is None else await rule(services, caller, old, new)
+    return admitted
 
 
-async def delete(parts: Parts, caller: Caller, old: Resource) -> Ruled:
+async def delete(services: ServiceContext, caller: Caller, old: Resource) -> Admitted:
     """Return the object as its kind wants it to leave."""
     rule = _DELETE.get(old.kind)
-    ruled: Ruled = Ruled(old) if rule is None else await rule(parts, caller, old)
-    return ruled
+    admitted: Admitted = Admitted(old) if rule is None else await rule(services, caller, old)
+    return admitted

@@ -23,15 +23,15 @@ from labfleet.resources.session import (
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
-from labfleet.service.core.parts import Caller, Parts, Refused
-from labfleet.service.kinds.ruled import Ruled, referred, with_spec, with_status
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
 PAST_MINUTES = 5
 AHEAD_DAYS = 366
 _ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
 
 
-async def create_session(parts: Parts, caller: Caller, new: Session) -> Ruled:
+async def create_session(services: ServiceContext, caller: Caller, new: Session) -> Admitted:
     """Fix owner, definition and slot; the session then waits to be placed."""
     spec, who = new.spec, caller.principal
     owner = spec.owner or who.name
@@ -45,12 +45,12 @@ async def create_session(parts: Parts, caller: Caller, new: Session) -> Ruled:
         if value is not None:
             raise intake.invalid((f"spec.{field}", "is set by a verb, not by hand"))
     space = new.metadata.namespace
-    definition = await referred(parts, Definition, spec.definition, space, "spec.definition")
+    definition = await referred(services, Definition, spec.definition, space, "spec.definition")
     if definition.spec.deprecated:
         instead = definition.spec.replacement
         what = f"{definition.name!r} is deprecated" + (f"; use {instead!r}" if instead else "")
         raise intake.invalid(("spec.definition", what), reason="DefinitionDeprecated")
-    now = parts.clock.now()
+    now = services.clock.now()
     start, end = _resolved(spec.slot, definition, now)
     pin = DefinitionPin(
         name=definition.name,
@@ -69,14 +69,16 @@ async def create_session(parts: Parts, caller: Caller, new: Session) -> Ruled:
         start=None if asap else start,
         end=spec.slot.end if asap else end,
     )
-    return Ruled(
+    return Admitted(
         new,
         (stores.AtRevision(definition.key, definition.revision),),
         (ledger_rows.touch(ledger_rows.of(definition.key)),),
     )
 
 
-async def update_session(parts: Parts, caller: Caller, old: Session, new: Session) -> Ruled:
+async def update_session(
+    services: ServiceContext, caller: Caller, old: Session, new: Session
+) -> Admitted:
     """Allow a later end and another priority; cancel and observe are verbs."""
     for field in ("cancel", "observe_requested"):
         if getattr(old.spec, field) != getattr(new.spec, field):
@@ -86,31 +88,33 @@ async def update_session(parts: Parts, caller: Caller, old: Session, new: Sessio
     if (before.start, before.zone) != (after.start, after.zone):
         raise intake.invalid(("spec.slot", "only the end may change"), reason="FrozenField")
     if before.end == after.end:
-        return Ruled(new)
+        return Admitted(new)
     if after.end is None:
         raise intake.invalid(("spec.slot.end", "cannot be taken back"))
-    return await extended(parts, caller, new, after.end)
+    return await extended(services, caller, new, after.end)
 
 
-async def delete_session(parts: Parts, caller: Caller, old: Session) -> Ruled:
+async def delete_session(services: ServiceContext, caller: Caller, old: Session) -> Admitted:
     """End a session that still runs, and hold its record while anything of it is left."""
     if old.status.phase in TERMINAL and old.status.reservation is None:
-        return Ruled(old)
+        return Admitted(old)
     if old.status.phase not in TERMINAL and old.spec.cancel is None:
-        old = cancelled(parts, caller, old, "deleted")
+        old = cancelled(services, caller, old, "deleted")
     if old.status.worker is not None or old.status.reservation is not None:
         metadata = meta.with_finalizer(old.metadata, FINALIZER_LAB)
         old = msgspec.structs.replace(old, metadata=metadata)
-    return Ruled(old)
+    return Admitted(old)
 
 
-def cancelled(parts: Parts, caller: Caller, old: Session, reason: str) -> Session:
+def cancelled(services: ServiceContext, caller: Caller, old: Session, reason: str) -> Session:
     """Return the session with its cancellation recorded."""
     by = caller.principal.name
-    return with_spec(old, cancel=Cancellation(at=parts.clock.now(), by=by, reason=reason))
+    return with_spec(old, cancel=Cancellation(at=services.clock.now(), by=by, reason=reason))
 
 
-async def extended(parts: Parts, caller: Caller, old: Session, end: datetime | None) -> Ruled:
+async def extended(
+    services: ServiceContext, caller: Caller, old: Session, end: datetime | None
+) -> Admitted:
     """Move the end of a session to a later instant, with the capacity for the longer time.
 
     Refused (reason NoCapacity) names what the worker lacks. The reservation grows by as much
@@ -130,27 +134,29 @@ async def extended(parts: Parts, caller: Caller, old: Session, end: datetime | N
     if end <= before:
         what = f"must be later than the present end, {before.isoformat()}"
         raise intake.invalid(("end", what), reason="OnlyLater")
-    definition = await parts.objects.get(Definition, old.spec.definition, old.metadata.namespace)
+    definition = await services.objects.get(Definition, old.spec.definition, old.metadata.namespace)
     if definition is not None:
-        _longest(definition, status.start or parts.clock.now(), end)
+        _longest(definition, status.start or services.clock.now(), end)
     changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
     changed = with_status(changed, end=end)
     held = status.reservation
     if status.worker is None or held is None or held.end is None:
-        return Ruled(changed)
+        return Admitted(changed)
     longer = msgspec.structs.replace(held, end=held.end + (end - before))
-    revision = await parts.fresh()
-    _room(parts, old, status.worker, longer, held.end)
+    revision = await services.fresh()
+    _room(services, old, status.worker, longer, held.end)
     row = ledger_rows.row("Worker", status.worker, old.metadata.namespace)
-    return Ruled(
+    return Admitted(
         with_status(changed, reservation=longer),
         (ledger_rows.untouched(row, revision),),
         (ledger_rows.touch(row),),
     )
 
 
-def _room(parts: Parts, mine: Session, worker: str, longer: Reservation, since: datetime) -> None:
-    host = parts.cache.get(Worker, worker, mine.metadata.namespace)
+def _room(
+    services: ServiceContext, mine: Session, worker: str, longer: Reservation, since: datetime
+) -> None:
+    host = services.cache.get(Worker, worker, mine.metadata.namespace)
     if host is None or host.status.capacity is None:
         raise Refused(f"the capacity of worker {worker!r} is unknown", reason="NoCapacity")
     until = longer.end
@@ -159,13 +165,13 @@ def _room(parts: Parts, mine: Session, worker: str, longer: Reservation, since: 
         raise Refused(f"worker {worker!r} is being emptied", reason="NoCapacity")
     others = [
         each.status.reservation
-        for each in parts.cache.all(Session)
+        for each in services.cache.all(Session)
         if each.key != mine.key
         and each.status.worker == worker
         and each.metadata.namespace == mine.metadata.namespace
         and each.status.reservation is not None
     ]
-    now = parts.clock.now()
+    now = services.clock.now()
     held = ledger.peak(ledger.settled(others, now), since, until)
     short = ledger.shortages(longer.amounts, host.status.capacity, held)
     if short:

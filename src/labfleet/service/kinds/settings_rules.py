@@ -16,51 +16,55 @@ from labfleet.resources.fleet_settings import NAME, SECTIONS, Settings, Settings
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.template import Template
 from labfleet.service.core import intake
-from labfleet.service.core.parts import Caller, Parts, Refused
-from labfleet.service.kinds.ruled import Ruled, referred, with_spec
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.kinds.admitted import Admitted, referred, with_spec
 
 REASON_LIMIT = 1000
 _EMPTY = SettingsSpec()
 
 
-async def create_settings(parts: Parts, caller: Caller, new: Settings) -> Ruled:
+async def create_settings(services: ServiceContext, caller: Caller, new: Settings) -> Admitted:
     """Allow the one object that there is."""
     if new.name != NAME or new.namespace != DEFAULT_NAMESPACE:
         what = f"there is one Settings object, {NAME!r} in namespace {DEFAULT_NAMESPACE}"
         raise intake.invalid(("metadata.name", what))
-    return await _judged(parts, caller, None, new)
+    return await _judged(services, caller, None, new)
 
 
-async def update_settings(parts: Parts, caller: Caller, old: Settings, new: Settings) -> Ruled:
+async def update_settings(
+    services: ServiceContext, caller: Caller, old: Settings, new: Settings
+) -> Admitted:
     """Judge what changed, and say it."""
-    return await _judged(parts, caller, old, new)
+    return await _judged(services, caller, old, new)
 
 
-async def delete_settings(parts: Parts, caller: Caller, old: Settings) -> Ruled:
+async def delete_settings(services: ServiceContext, caller: Caller, old: Settings) -> Admitted:
     """Fall back to the environment and the defaults; a pause is ended by its own word."""
     del caller
     if old.spec.automation.get("paused"):
         message = "automatic actions are paused; resume them first"
         raise Refused(message, reason="AutomationPaused")
-    said = changes(parts, old, None)
-    return Ruled(old, reason=worded("Deleted", said))
+    said = changes(services, old, None)
+    return Admitted(old, reason=worded("Deleted", said))
 
 
-async def _judged(parts: Parts, caller: Caller, old: Settings | None, new: Settings) -> Ruled:
+async def _judged(
+    services: ServiceContext, caller: Caller, old: Settings | None, new: Settings
+) -> Admitted:
     before = _EMPTY if old is None else old.spec
     raw = {name: _plain(getattr(new.spec, name)) for name in SECTIONS}
-    raw["automation"] = _automation(parts, caller, before.automation, raw["automation"])
+    raw["automation"] = _automation(services, caller, before.automation, raw["automation"])
     new = with_spec(new, **raw)
     wanted, was = raw["discovery"], before.discovery
     template, space = wanted.get("template"), wanted.get("namespace", DEFAULT_NAMESPACE)
     before_that = was.get("template"), was.get("namespace", DEFAULT_NAMESPACE)
     if template is not None and (template, space) != before_that:
-        await referred(parts, Template, template, space, "spec.discovery.template")
-    return Ruled(new, reason=worded("Changed", changes(parts, old, new)))
+        await referred(services, Template, template, space, "spec.discovery.template")
+    return Admitted(new, reason=worded("Changed", changes(services, old, new)))
 
 
 def _automation(
-    parts: Parts, caller: Caller, before: dict[str, Any], after: dict[str, Any]
+    services: ServiceContext, caller: Caller, before: dict[str, Any], after: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the switch with who turned it and since when, which nobody may write themselves."""
     if not after.get("paused"):
@@ -70,13 +74,15 @@ def _automation(
         told["reason"] = after["reason"]
     if before.get("paused"):
         return told | {name: before[name] for name in ("by", "since") if name in before}
-    since = clock.format_instant(parts.clock.now())
+    since = clock.format_instant(services.clock.now())
     return {**told, "by": caller.principal.name, "since": since}
 
 
-def changes(parts: Parts, old: Settings | None, new: Settings | None) -> tuple[str, ...]:
+def changes(
+    services: ServiceContext, old: Settings | None, new: Settings | None
+) -> tuple[str, ...]:
     """Return one phrase per setting that holds another value, or from elsewhere, than before."""
-    environment = parts.environment
+    environment = services.environment
     was, will = (fleet_settings.effective(each, environment) for each in (old, new))
     was_from, will_from = (fleet_settings.sources(each, environment) for each in (old, new))
     found = []

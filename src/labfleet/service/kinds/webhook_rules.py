@@ -16,26 +16,28 @@ from labfleet.resources.webhook import Webhook
 from labfleet.service.core import intake
 from labfleet.service.core.access import Role
 from labfleet.service.core.event_types import TYPES, UNLOGGED
-from labfleet.service.core.parts import Caller, Parts
-from labfleet.service.kinds.ruled import Ruled
+from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds.admitted import Admitted
 
 _NUMERIC = re.compile(r"(?:^|\.)(?:\d+|0x[0-9a-f]*)\.?$", re.IGNORECASE)
 _INSIDE = ("localhost", "local", "internal", "localdomain")
 
 
-async def create_webhook(parts: Parts, caller: Caller, new: Webhook) -> Ruled:
+async def create_webhook(services: ServiceContext, caller: Caller, new: Webhook) -> Admitted:
     """Ask for a URL that may be called and for types that exist."""
-    del parts
+    del services
     _judge(caller, new, before=None)
-    return Ruled(new)
+    return Admitted(new)
 
 
-async def update_webhook(parts: Parts, caller: Caller, old: Webhook, new: Webhook) -> Ruled:
+async def update_webhook(
+    services: ServiceContext, caller: Caller, old: Webhook, new: Webhook
+) -> Admitted:
     """Ask the same of a changed webhook."""
-    del parts
+    del services
     if old.spec != new.spec:
         _judge(caller, new, before=old)
-    return Ruled(new)
+    return Admitted(new)
 
 
 def _judge(caller: Caller, new: Webhook, *, before: Webhook | None) -> None:

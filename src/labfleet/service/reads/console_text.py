@@ -8,7 +8,7 @@ from __future__ import annotations
 from labfleet.resources.meta import Record
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access, lookup
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 
 
 class ConsoleText(Record, frozen=True, kw_only=True):
@@ -24,10 +24,10 @@ class ConsoleText(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
-async def kept(parts: Parts, caller: Caller, name: str, namespace: str) -> ConsoleText:
+async def kept(services: ServiceContext, caller: Caller, name: str, namespace: str) -> ConsoleText:
     """Return the kept text of a worker; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
-    worker = await lookup.found(parts, caller, Worker, name, namespace)
+    worker = await lookup.found(services, caller, Worker, name, namespace)
     head, _, text = worker.status.console.partition("\n")
     if not head.startswith("["):
         reason = "none is kept: it is fetched once after a boot that failed, or a failing check"

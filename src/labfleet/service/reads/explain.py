@@ -31,7 +31,7 @@ from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 from labfleet.service.core import access, lookup
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import drain_blockers
 from labfleet.service.reads.drain_blockers import Blocker
 
@@ -100,22 +100,22 @@ class Explanation(Record, frozen=True, kw_only=True):
 
 
 async def explain(
-    parts: Parts, caller: Caller, row: Kind, name: str, namespace: str
+    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str
 ) -> Explanation:
     """Return the explanation of any object that the caller sees; Gone when there is none."""
     access.demand(caller.principal, "read", row.name)
     kind: type[Resource] = row.type
-    obj = await lookup.found(parts, caller, kind, name, namespace)
-    return _with_pause(parts, caller, obj, await _explained(parts, obj))
+    obj = await lookup.found(services, caller, kind, name, namespace)
+    return _with_pause(services, caller, obj, await _explained(services, obj))
 
 
-async def _explained(parts: Parts, obj: Resource) -> Explanation:
+async def _explained(services: ServiceContext, obj: Resource) -> Explanation:
     if isinstance(obj, Session):
-        definition = await parts.objects.find(refs.definition_of(obj))
-        return of_session(obj, definition, parts.clock.now())
+        definition = await services.objects.find(refs.definition_of(obj))
+        return of_session(obj, definition, services.clock.now())
     if isinstance(obj, Worker):
-        await parts.fresh()
-        here = [each for each in parts.cache.all(Session) if _on(obj, each)]
+        await services.fresh()
+        here = [each for each in services.cache.all(Session) if _on(obj, each)]
         return of_worker(obj, here)
     if isinstance(obj, Simulation):
         return of_simulation(obj)
@@ -343,7 +343,9 @@ def _session_deadline(obj: Session, definition: Definition | None) -> Deadline |
     return None
 
 
-def _with_pause(parts: Parts, caller: Caller, obj: Resource, made: Explanation) -> Explanation:
+def _with_pause(
+    services: ServiceContext, caller: Caller, obj: Resource, made: Explanation
+) -> Explanation:
     """Return the explanation with the pause that concerns the object, if there is one.
 
     Who may not read settings hears that there is one, not whose and why.
@@ -353,7 +355,7 @@ def _with_pause(parts: Parts, caller: Caller, obj: Resource, made: Explanation) 
         return made
     named = obj.name if isinstance(obj, Pool) else getattr(obj.spec, "pool", None)
     pool = None if named is None else Ref(Pool, obj.namespace, named)
-    paused = parts.settings.paused(pool)
+    paused = services.settings.paused(pool)
     if paused is None:
         return made
     if not access.may(caller.principal, "read", "Settings"):

@@ -21,7 +21,7 @@ from labfleet.resources.idle import Activity, ActivityEvent, IdleSignal
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.worker import IdleStatus, Worker, WorkerPhase
 from labfleet.service.core import access, lookup
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import idle_facts
 
 LISTED = 1000
@@ -59,15 +59,15 @@ class IdleReading(Record, frozen=True, kw_only=True):
     status: IdleStatus = IdleStatus()
 
 
-async def read(parts: Parts, caller: Caller, name: str, namespace: str) -> IdleReading:
+async def read(services: ServiceContext, caller: Caller, name: str, namespace: str) -> IdleReading:
     """Return the verdict on a worker as it stands now; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
-    worker = await lookup.found(parts, caller, Worker, name, namespace)
-    await parts.fresh()
-    return reading(parts, worker)
+    worker = await lookup.found(services, caller, Worker, name, namespace)
+    await services.fresh()
+    return reading(services, worker)
 
 
-async def overview(parts: Parts, caller: Caller) -> tuple[tuple[IdleReading, ...], int]:
+async def overview(services: ServiceContext, caller: Caller) -> tuple[tuple[IdleReading, ...], int]:
     """Return the verdict on every living worker, by name, without the signals.
 
     At most `LISTED`, and how many were left out.
@@ -75,35 +75,37 @@ async def overview(parts: Parts, caller: Caller) -> tuple[tuple[IdleReading, ...
     Those that the rule has stopped are among them: they start again when they are needed.
     """
     access.demand(caller.principal, "read", "Worker")
-    await parts.fresh()
+    await services.fresh()
     ended = WorkerPhase.TERMINATED
-    living = [each for each in parts.cache.all(Worker) if each.status.phase is not ended]
+    living = [each for each in services.cache.all(Worker) if each.status.phase is not ended]
     found: list[IdleReading] = []
     for each in sorted(living, key=lambda worker: (worker.name, worker.namespace))[:LISTED]:
-        found.append(msgspec.structs.replace(reading(parts, each), signals=(), recent=()))
+        found.append(msgspec.structs.replace(reading(services, each), signals=(), recent=()))
         await asyncio.sleep(0)  # a reading looks at all who wait; others must not wait for it
     return tuple(found), len(living) - len(found)
 
 
-def judged(parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None) -> idle.Verdict:
+def judged(
+    services: ServiceContext, worker: Worker, told: tuple[ActivityEvent, ...] | None
+) -> idle.IdleVerdict:
     """Return the verdict on a worker from what this process has, and from told events of use."""
-    now = parts.clock.now()
-    found = idle_facts.of_sample(worker, parts.samples.newest(worker.key))
-    points = parts.samples.points(worker.key)
-    network = idle_facts.traffic(points, parts.settings.now(), now)
+    now = services.clock.now()
+    found = idle_facts.of_sample(worker, services.samples.newest(worker.key))
+    points = services.samples.points(worker.key)
+    network = idle_facts.traffic(points, services.settings.now(), now)
     found = replace(found, network=network)
     if told is not None:
         found = idle_facts.with_activity(found, Activity(events=told), now)
-    facts = idle_facts.gather(parts.cache, parts.settings, worker, found, now)
-    return idle.judge(worker, facts, parts.settings.now().idle, now)
+    facts = idle_facts.gather(services.cache, services.settings, worker, found, now)
+    return idle.judge(worker, facts, services.settings.now().idle, now)
 
 
 def reading(
-    parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None = None
+    services: ServiceContext, worker: Worker, told: tuple[ActivityEvent, ...] | None = None
 ) -> IdleReading:
     """Return the verdict with the leader's evidence where this process has none of its own."""
-    settings, now = parts.settings.now().idle, parts.clock.now()
-    verdict = judged(parts, worker, told)
+    settings, now = services.settings.now().idle, services.clock.now()
+    verdict = judged(services, worker, told)
     kept = {each.name: each for each in worker.status.idle.evidence}
     signals = tuple(
         kept.get(each.name, each) if each.verdict == "unknown" and each.name in _OUTSIDE else each
@@ -138,7 +140,7 @@ def reading(
 
 
 def _sentence(
-    worker: Worker, verdict: idle.Verdict, signals: tuple[IdleSignal, ...], settings: Idle
+    worker: Worker, verdict: idle.IdleVerdict, signals: tuple[IdleSignal, ...], settings: Idle
 ) -> str:
     """Return in one sentence when it would be stopped, or what keeps it."""
     if parking.auto_stopped(worker):

@@ -89,13 +89,13 @@ def gather(
     now: datetime,
     *,
     brief: bool = False,
-) -> idle.Facts:
+) -> idle.IdleFacts:
     """Return the facts that the verdict is about; `brief` counts no pool of a worker in use."""
     settings = reader.now()
     sessions = _bound(cache, worker)
     unread = brief and sessions > 0 and worker.spec.pool is not None
     serving, least = (None, 0) if unread else _pool(cache, worker)
-    return idle.Facts(
+    return idle.IdleFacts(
         sessions=sessions,
         soon=sum(1 for _ in _coming(cache, worker, settings.idle, now)),
         nodes=reading.nodes,

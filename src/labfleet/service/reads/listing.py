@@ -24,7 +24,7 @@ from labfleet.resources import selectors
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
 from labfleet.service.core import access, intake
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 
 DEFAULT_LIMIT = 100
 TEXT_LIMIT = 256
@@ -72,7 +72,7 @@ class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     name: str
 
 
-async def listed(parts: Parts, caller: Caller, row: Kind, query: Query) -> Listed:
+async def listed(services: ServiceContext, caller: Caller, row: Kind, query: Query) -> Listed:
     """Return one page of the objects that the caller sees, at most 1,000."""
     access.demand(caller.principal, "read", row.name)
     if not 1 <= query.limit <= stores.PAGE_LIMIT:
@@ -81,10 +81,10 @@ async def listed(parts: Parts, caller: Caller, row: Kind, query: Query) -> Liste
     order = _order(row, query.sort)
     mark = _mark(caller, row, query)
     after = _place(query.cursor, mark)
-    await parts.fresh()
-    at = parts.cache.cursor
+    await services.fresh()
+    at = services.cache.cursor
     assert at is not None  # noqa: S101 - fresh() returns after the first list
-    matching = [obj for obj in parts.cache.all(row.type) if wanted(obj)]
+    matching = [obj for obj in services.cache.all(row.type) if wanted(obj)]
     ordered = [(order(obj), obj) for obj in matching]
     if after is not None:
         floor = _sort_key(after, descends=query.sort.startswith("-"))

@@ -14,7 +14,7 @@ from labfleet.resources.meta import Record
 from labfleet.resources.region import Deed, Region, Suspect
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 
 
 class RegionScan(Record, frozen=True, kw_only=True, rename=None):
@@ -33,7 +33,7 @@ class RegionScan(Record, frozen=True, kw_only=True, rename=None):
 
 
 class DiscoverySummary(Record, frozen=True, kw_only=True, rename=None):
-    """What discovery does and did, in seed 002's words (`/admin/stats`)."""
+    """What discovery does and did, in upstream 002's words (`/admin/stats`)."""
 
     enabled: bool
     paused: str | None
@@ -72,17 +72,17 @@ class GarbageSummary(Record, frozen=True, kw_only=True):
     leaks: int
 
 
-def discovery(parts: Parts, caller: Caller) -> DiscoverySummary:
+def discovery(services: ServiceContext, caller: Caller) -> DiscoverySummary:
     """Return what discovery does and did."""
     access.demand(caller.principal, "read", "Region")
-    wanted = parts.settings.now().discovery
-    scans = tuple(_scan(each) for each in _all(parts))
+    wanted = services.settings.now().discovery
+    scans = tuple(_scan(each) for each in _all(services))
     newest = max((each.last_run_at for each in scans if each.last_run_at), default=None)
     troubles = [f"{each.region}: {each.last_error}" for each in scans if each.last_error]
-    sources = {each.status.scan.settings_source for each in _all(parts) if each.status.scan.runs}
+    sources = {each.status.scan.settings_source for each in _all(services) if each.status.scan.runs}
     return DiscoverySummary(
         enabled=wanted.enabled,
-        paused=parts.settings.paused(),
+        paused=services.settings.paused(),
         regions=wanted.regions,
         ami_name_pattern=wanted.ami_name_pattern,
         template=wanted.template,
@@ -90,7 +90,7 @@ def discovery(parts: Parts, caller: Caller) -> DiscoverySummary:
         runs=max((each.runs for each in scans), default=0),
         total_discovered=sum(each.discovered for each in scans),
         total_imported=sum(each.imported for each in scans),
-        total_orphans_terminated=sum(each.status.ended for each in _all(parts)),
+        total_orphans_terminated=sum(each.status.ended for each in _all(services)),
         last_run_at=newest,
         last_error="; ".join(troubles),
         settings_source=", ".join(sorted(sources)) or "default",
@@ -98,33 +98,33 @@ def discovery(parts: Parts, caller: Caller) -> DiscoverySummary:
     )
 
 
-def garbage(parts: Parts, caller: Caller) -> GarbageSummary:
+def garbage(services: ServiceContext, caller: Caller) -> GarbageSummary:
     """Return every suspect, also records whose instance is not seen, and the last deeds."""
     access.demand(caller.principal, "read", "Region")
-    wanted, now = parts.settings.now().garbage, parts.clock.now()
+    wanted, now = services.settings.now().garbage, services.clock.now()
     found = [
         LeftBehind(region=each.name, suspect=suspect, age_seconds=_age(suspect, now))
-        for each in _all(parts)
+        for each in _all(services)
         for suspect in each.status.suspects
     ]
     found += [
-        _absent(each, now) for each in parts.cache.all(Worker) if each.status.ec2.absent_since
+        _absent(each, now) for each in services.cache.all(Worker) if each.status.ec2.absent_since
     ]
-    deeds = sorted((deed for each in _all(parts) for deed in each.status.deeds), key=_at)
+    deeds = sorted((deed for each in _all(services) for deed in each.status.deeds), key=_at)
     return GarbageSummary(
         enabled=wanted.enabled,
         dry_run=wanted.dry_run,
-        paused=parts.settings.paused(),
-        waits={each.name: each.status.waits for each in _all(parts) if each.status.waits},
+        paused=services.settings.paused(),
+        waits={each.name: each.status.waits for each in _all(services) if each.status.waits},
         suspects=tuple(found),
         deeds=tuple(deeds[-50:]),
-        ended=sum(each.status.ended for each in _all(parts)),
-        leaks=len(parts.cache.all(Leak)),
+        ended=sum(each.status.ended for each in _all(services)),
+        leaks=len(services.cache.all(Leak)),
     )
 
 
-def _all(parts: Parts) -> list[Region]:
-    return sorted(parts.cache.all(Region), key=_name)
+def _all(services: ServiceContext) -> list[Region]:
+    return sorted(services.cache.all(Region), key=_name)
 
 
 def _name(region: Region) -> str:

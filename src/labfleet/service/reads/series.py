@@ -10,7 +10,7 @@ from labfleet.resources import series
 from labfleet.resources.meta import Record
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access, lookup
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 
 POINTS = 1000
 DEFAULT_SINCE = timedelta(hours=6)
@@ -48,7 +48,7 @@ class Series(Record, frozen=True, kw_only=True):
 
 
 async def read(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -64,8 +64,8 @@ async def read(
     `POINTS` come back.
     """
     access.demand(caller.principal, "read", "Worker")
-    worker = await lookup.found(parts, caller, Worker, name, namespace)
-    now = parts.clock.now()
+    worker = await lookup.found(services, caller, Worker, name, namespace)
+    now = services.clock.now()
     begin, wanted = _since(since, now), _metrics(metrics)
     tier = series.tier_for(begin, step, now)
     begin = max(begin, now - tier.window)
@@ -74,7 +74,7 @@ async def read(
     if many > POINTS:
         width *= math.ceil(many / POINTS)
     start = series.bucket_start(begin, width)
-    rows = await parts.objects.store.series(worker.key.path, tier.step, start)
+    rows = await services.objects.store.series(worker.key.path, tier.step, start)
     buckets = series.resampled(((each.at, series.unpack(each.data)) for each in rows), width)
     return Series(
         worker=worker.name,

@@ -17,7 +17,7 @@ from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Health, ScheduledEvent, Worker, WorkerPhase
 from labfleet.service.core import access, lookup
-from labfleet.service.core.parts import Caller, Parts
+from labfleet.service.core.service_context import Caller, ServiceContext
 
 LISTED = 1000
 
@@ -80,22 +80,22 @@ class Vitals(Record, frozen=True, kw_only=True):
     numbers: dict[str, vitals.Number] = {}
 
 
-async def newest(parts: Parts, caller: Caller, name: str, namespace: str) -> Reading:
+async def newest(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Reading:
     """Return a worker's newest numbers; Gone when there is no such worker."""
     access.demand(caller.principal, "read", "Worker")
-    return of(parts, await lookup.found(parts, caller, Worker, name, namespace))
+    return of(services, await lookup.found(services, caller, Worker, name, namespace))
 
 
-def of(parts: Parts, worker: Worker) -> Reading:
+def of(services: ServiceContext, worker: Worker) -> Reading:
     """Return the newest numbers of a worker as this process has them."""
-    sample, ec2 = parts.samples.newest(worker.key), worker.status.ec2
-    numbers = numbers_of(parts, worker)
+    sample, ec2 = services.samples.newest(worker.key), worker.status.ec2
+    numbers = numbers_of(services, worker)
     provider = ProviderReading(
         state=ec2.state,
         system_check=ec2.system_check,
         instance_check=ec2.instance_check,
         events=ec2.events,
-        points=tuple(parts.samples.points(worker.key)),
+        points=tuple(services.samples.points(worker.key)),
     )
     if sample is None:
         return Reading(
@@ -106,8 +106,8 @@ def of(parts: Parts, worker: Worker) -> Reading:
             numbers=numbers,
             provider=provider,
         )
-    age = max(parts.clock.now() - sample.at, timedelta(0))
-    fresh = age <= timedelta(seconds=vitals.FRESH_LOOKS * _poll(parts))
+    age = max(services.clock.now() - sample.at, timedelta(0))
+    fresh = age <= timedelta(seconds=vitals.FRESH_LOOKS * _poll(services))
     return Reading(
         worker=worker.name,
         fresh=fresh,
@@ -121,17 +121,17 @@ def of(parts: Parts, worker: Worker) -> Reading:
     )
 
 
-async def all_vitals(parts: Parts, caller: Caller) -> tuple[tuple[Vitals, ...], int]:
+async def all_vitals(services: ServiceContext, caller: Caller) -> tuple[tuple[Vitals, ...], int]:
     """Return living workers' numbers, the busiest first.
 
     At most `LISTED`, and how many were left out.
     """
     access.demand(caller.principal, "read", "Worker")
-    await parts.fresh()
+    await services.fresh()
     ended = WorkerPhase.TERMINATED
     here = Counter(
         placed.key
-        for each in parts.cache.all(Session)
+        for each in services.cache.all(Session)
         if each.status.phase in session_phases.BOUND and (placed := refs.worker_of(each))
     )
     found = [
@@ -142,9 +142,9 @@ async def all_vitals(parts: Parts, caller: Caller) -> tuple[tuple[Vitals, ...], 
             health=each.status.health,
             sessions=here[each.key],
             alerts=tuple(row.condition for row in alerts.raised(each.key, each.status.conditions)),
-            numbers=numbers_of(parts, each),
+            numbers=numbers_of(services, each),
         )
-        for each in parts.cache.all(Worker)
+        for each in services.cache.all(Worker)
         if each.status.phase is not ended
     ]
     return tuple(sorted(found, key=_busiest)[:LISTED]), max(0, len(found) - LISTED)
@@ -155,7 +155,7 @@ def _busiest(each: Vitals) -> tuple[float, str, str]:
     return (1.0 if cpu is None else -cpu), each.worker, each.namespace
 
 
-def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
+def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
     """Return what is raised on anything that the caller may read, the gravest first.
 
     At most `LISTED`, and how many were left out. A licence that leaked is said once: by its
@@ -166,14 +166,14 @@ def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int
         row
         for kind in fleet_alerts.KINDS
         if access.may(caller.principal, "read", kind)
-        for each in parts.cache.all(kinds.KINDS[kind].type)
+        for each in services.cache.all(kinds.KINDS[kind].type)
         for row in fleet_alerts.raised(each)
     ]
     leaked = {
         each.spec.worker_uid or f"{each.namespace}/{each.spec.worker}"
-        for each in parts.cache.all(Leak)
+        for each in services.cache.all(Leak)
     }
-    for each in parts.cache.all(Worker):
+    for each in services.cache.all(Worker):
         found += (
             row
             for row in alerts.raised(each.key, each.status.conditions)
@@ -183,19 +183,19 @@ def raised(parts: Parts, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int
     return tuple(sorted(found, key=alerts.gravity)[:LISTED]), max(0, len(found) - LISTED)
 
 
-def numbers_of(parts: Parts, worker: Worker) -> dict[str, vitals.Number]:
+def numbers_of(services: ServiceContext, worker: Worker) -> dict[str, vitals.Number]:
     """Return the worker's numbers as this process knows them."""
     return vitals.numbers(
-        parts.samples.newest(worker.key),
-        parts.samples.points(worker.key),
-        parts.clock.now(),
-        poll=_poll(parts),
+        services.samples.newest(worker.key),
+        services.samples.points(worker.key),
+        services.clock.now(),
+        poll=_poll(services),
         missing=_missing(worker),
     )
 
 
-def _poll(parts: Parts) -> float:
-    return float(parts.settings.now().monitoring.poll_interval_seconds)
+def _poll(services: ServiceContext) -> float:
+    return float(services.settings.now().monitoring.poll_interval_seconds)
 
 
 def _missing(worker: Worker) -> str:

@@ -1,7 +1,7 @@
 """Admission of simulations to clusters: ask, report the end, expire what was forgotten.
 
 The answer is recorded as a Simulation in the commit that holds its capacity; the cluster's
-ledger row makes two racing requests decide one after the other (seed 004, in its thin form).
+ledger row makes two racing requests decide one after the other (upstream 004, in its thin form).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from labfleet.resources.cluster import (
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Metadata
 from labfleet.service.core import access, idempotency, intake, ledger_rows, lookup
-from labfleet.service.core.parts import Caller, Parts, retried
-from labfleet.service.kinds.ruled import referred, with_status
+from labfleet.service.core.service_context import Caller, ServiceContext, retried
+from labfleet.service.kinds.admitted import referred, with_status
 
 GRACE = timedelta(minutes=10)
 PARAMS_BYTES = 64 * 1024
@@ -35,7 +35,7 @@ _FIELDS = ("cluster", "params", "cost", "durationSeconds", "owner")
 
 
 async def request_run(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     body: Mapping[str, Any],
     *,
@@ -54,15 +54,15 @@ async def request_run(
         raise intake.invalid((first[:64], f"unknown key{intake.hint(first[:64], list(_FIELDS))}"))
     found = idempotency.memo(caller, key, "request_run", namespace, body)
     if found is not None:
-        before = await idempotency.replayed(parts, found, "Simulation")
+        before = await idempotency.replayed(services, found, "Simulation")
         if isinstance(before, Simulation):
             return before
     spec = _spec(caller, body)
 
     async def attempt() -> Simulation:
-        revision = await parts.fresh()
-        cluster = await referred(parts, Cluster, spec.cluster, namespace, "cluster")
-        made = _decided(parts, spec, cluster, revision, namespace)
+        revision = await services.fresh()
+        cluster = await referred(services, Cluster, spec.cluster, namespace, "cluster")
+        made = _decided(services, spec, cluster, revision, namespace)
         row = ledger_rows.of(cluster.key)
         held = made.status.reservation is not None
         conditions: tuple[stores.Precondition, ...] = (
@@ -73,51 +73,53 @@ async def request_run(
             conditions = (*conditions, ledger_rows.untouched(row, revision))
             writes = (ledger_rows.touch(row),)
         if found is not None:
-            writes = (*writes, found.write(parts, made))
+            writes = (*writes, found.write(services, made))
         reason = "Approved" if held else "Denied"
         try:
-            _, stored = await parts.objects.save(
-                made, cause=parts.cause(caller, reason), preconditions=conditions, writes=writes
+            _, stored = await services.objects.save(
+                made, cause=services.cause(caller, reason), preconditions=conditions, writes=writes
             )
         except errors.Conflict:
-            again = found and await idempotency.replayed(parts, found, "Simulation")
+            again = found and await idempotency.replayed(services, found, "Simulation")
             if isinstance(again, Simulation):
                 return again
             raise
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
-    async with parts.turns.of(ledger_rows.row("Cluster", spec.cluster, namespace)):
+    async with services.locks.of(ledger_rows.row("Cluster", spec.cluster, namespace)):
         return await retried(attempt)
 
 
 async def simulation_complete(
-    parts: Parts, caller: Caller, simulation_id: str, namespace: str
+    services: ServiceContext, caller: Caller, simulation_id: str, namespace: str
 ) -> Simulation:
     """Give a simulation's capacity back; fine when that was done; Gone for an unknown id."""
     access.demand(caller.principal, "admit", "Simulation")
-    return await _ended(parts, caller, simulation_id, namespace, SimulationPhase.COMPLETED)
+    return await _ended(services, caller, simulation_id, namespace, SimulationPhase.COMPLETED)
 
 
-async def expire(parts: Parts, caller: Caller, fence: stores.Fence | None = None) -> int:
+async def expire(
+    services: ServiceContext, caller: Caller, fence: stores.Fence | None = None
+) -> int:
     """End every approval whose duration and grace are over; return how many.
 
     A caller that died would hold capacity for ever otherwise. A controller calls it.
     """
-    now = parts.clock.now()
+    now = services.clock.now()
     count = 0
-    for each in parts.cache.all(Simulation):
+    for each in services.cache.all(Simulation):
         held = each.status.reservation
         if each.status.phase is not SimulationPhase.APPROVED or held is None:
             continue
         if held.end is not None and held.end <= now:
             phase, space = SimulationPhase.EXPIRED, each.metadata.namespace
-            await _ended(parts, caller, each.name, space, phase, fence=fence)
+            await _ended(services, caller, each.name, space, phase, fence=fence)
             count += 1
     return count
 
 
 async def _ended(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -126,12 +128,14 @@ async def _ended(
     fence: stores.Fence | None = None,
 ) -> Simulation:
     async def attempt() -> Simulation:
-        old = await lookup.found(parts, caller, Simulation, name, namespace)
+        old = await lookup.found(services, caller, Simulation, name, namespace)
         if old.status.phase is not SimulationPhase.APPROVED:
             return old
-        new = with_status(old, phase=phase, reservation=None, completed_at=parts.clock.now())
+        new = with_status(old, phase=phase, reservation=None, completed_at=services.clock.now())
         reason = "Completed" if phase is SimulationPhase.COMPLETED else "ApprovalExpired"
-        _, stored = await parts.objects.save(new, cause=parts.cause(caller, reason), fence=fence)
+        _, stored = await services.objects.save(
+            new, cause=services.cause(caller, reason), fence=fence
+        )
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
@@ -147,13 +151,13 @@ def _spec(caller: Caller, body: Mapping[str, Any]) -> SimulationSpec:
 
 
 def _decided(
-    parts: Parts, spec: SimulationSpec, cluster: Cluster, revision: int, namespace: str
+    services: ServiceContext, spec: SimulationSpec, cluster: Cluster, revision: int, namespace: str
 ) -> Simulation:
-    now, uid = parts.clock.now(), parts.ids.uid()
+    now, uid = services.clock.now(), services.ids.uid()
     name = f"sim-{uid.replace('-', '')[:20]}"
     holding = [
         each.status.reservation
-        for each in parts.cache.all(Simulation)
+        for each in services.cache.all(Simulation)
         if each.spec.cluster == cluster.name
         and each.metadata.namespace == namespace
         and each.status.reservation is not None

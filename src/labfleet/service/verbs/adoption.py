@@ -31,9 +31,9 @@ from labfleet.resources.worker import (
     WorkerStatus,
 )
 from labfleet.service.core import access, intake, ledger_rows, lookup
-from labfleet.service.core.parts import Caller, Parts, Refused, retried
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import machine_rules, origin_rules
-from labfleet.service.kinds.ruled import referred
+from labfleet.service.kinds.admitted import referred
 from labfleet.service.verbs import objects
 
 BATCH = 100
@@ -53,7 +53,7 @@ class Imported:
 
 
 async def bulk_import(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     found: Sequence[Instance],
     *,
@@ -74,23 +74,23 @@ async def bulk_import(
     names: list[str] = []
 
     async def attempt() -> tuple[discovery.Sorted[Instance], bool]:
-        revision = await parts.fresh()
-        kept = await parts.objects.find(regions.ref(region))
+        revision = await services.fresh()
+        kept = await services.objects.find(regions.ref(region))
         groups = discovery.sort(
             found,
-            known=_known(parts),
+            known=_known(services),
             ignored=() if kept is None else kept.status.ignored,
             installation=installation,
         )
         if not groups.fresh:
             return groups, False
-        template = await _template(parts)
+        template = await _template(services)
         batch = groups.fresh[:BATCH]
-        made = _workers(parts, template, batch, region, source)
+        made = _workers(services, template, batch, region, source)
         row = ledger_rows.of(regions.ref(region).key)
-        await parts.objects.save(
+        await services.objects.save(
             *made,
-            cause=parts.cause(caller, "Imported"),
+            cause=services.cause(caller, "Imported"),
             preconditions=(ledger_rows.untouched(row, revision),),
             writes=(ledger_rows.touch(row),),
             fence=fence,
@@ -113,7 +113,7 @@ async def bulk_import(
 
 
 async def adopt(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -129,7 +129,7 @@ async def adopt(
     _person(caller)
 
     async def attempt() -> Worker:
-        old = await lookup.found(parts, caller, Worker, name, namespace)
+        old = await lookup.found(services, caller, Worker, name, namespace)
         origin = old.spec.origin
         if origin is None:
             raise Refused(f"worker {name!r} was launched by us; it is ours", reason="NotImported")
@@ -139,12 +139,12 @@ async def adopt(
             raise Refused(f"worker {name!r} is being deleted", reason="WorkerEnding")
         if not phases.observed(old) and template is None and login is None:
             return old
-        told = f"adopted by {caller.principal.name} at {parts.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+        told = f"adopted by {caller.principal.name} at {services.clock.now():%Y-%m-%dT%H:%M:%SZ}"
         spec = msgspec.structs.replace(
             old.spec, origin=msgspec.structs.replace(origin, managed=True, source=told)
         )
         if template is not None:
-            made = await _named(parts, template, namespace)
+            made = await _named(services, template, namespace)
             spec = msgspec.structs.replace(spec, template=made.name, machine=made.spec.machine)
         if login is not None and spec.machine is not None:
             spec = msgspec.structs.replace(spec, machine=_logged_in(spec.machine, login))
@@ -152,14 +152,14 @@ async def adopt(
         new = origin_rules.filled(
             msgspec.structs.replace(old, metadata=metadata, spec=spec), origin
         )
-        _, stored = await parts.objects.save(new, cause=parts.cause(caller, "Adopted"))
+        _, stored = await services.objects.save(new, cause=services.cause(caller, "Adopted"))
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
 
 
 async def adopt_instance(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     instance_id: str,
     *,
@@ -177,21 +177,23 @@ async def adopt_instance(
         managed=True,
         source=f"adopted by {caller.principal.name}",
     )
-    await parts.fresh()
-    known = origin_rules.twin(parts, origin)
+    await services.fresh()
+    known = origin_rules.twin(services, origin)
     if known is not None:
         there = None if known.spec.machine is None else known.spec.machine.aws.region
         if there not in {None, region}:
             raise Refused(f"worker {known.name!r} has it, in {there}", reason="AlreadyExists")
-        return await adopt(parts, caller, known.name, known.metadata.namespace, template=template)
-    taken = _names(parts, namespace)
+        return await adopt(
+            services, caller, known.name, known.metadata.namespace, template=template
+        )
+    taken = _names(services, namespace)
     chosen = name or discovery.worker_name(instance_id, None, taken)
     spec = WorkerSpec(template=template, origin=origin)
-    return await _add(parts, caller, chosen, namespace, spec)
+    return await _add(services, caller, chosen, namespace, spec)
 
 
 async def adopt_server(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     url: str,
     *,
@@ -214,8 +216,8 @@ async def adopt_server(
         managed=True,
         source=f"adopted by {caller.principal.name}",
     )
-    await parts.fresh()
-    known = origin_rules.twin(parts, origin)
+    await services.fresh()
+    known = origin_rules.twin(services, origin)
     if template is not None and password is not None:
         raise intake.invalid(("template", "give a template, or username and password, not both"))
     login = None
@@ -224,12 +226,14 @@ async def adopt_server(
         login = CmlSettings(admin_username=username, admin_password=password, tls=tls)
     if known is not None:
         space = known.metadata.namespace
-        return await adopt(parts, caller, known.name, space, template=template, login=login)
+        return await adopt(services, caller, known.name, space, template=template, login=login)
     if template is None and login is None:
         raise intake.invalid(("template", "give a template, or username and password"))
     machine = None if login is None else Machine(cml=login)
     spec = WorkerSpec(template=template, machine=machine, origin=origin)
-    return await _add(parts, caller, name or _name_of(parts, plain, namespace), namespace, spec)
+    return await _add(
+        services, caller, name or _name_of(services, plain, namespace), namespace, spec
+    )
 
 
 def _person(caller: Caller) -> None:
@@ -251,42 +255,48 @@ def _logged_in(machine: Machine, login: CmlSettings) -> Machine:
     return msgspec.structs.replace(machine, cml=cml)
 
 
-def _name_of(parts: Parts, url: str, namespace: str) -> str:
+def _name_of(services: ServiceContext, url: str, namespace: str) -> str:
     """Return a name from an address's host, with its port when another server has that."""
     where = url.partition("://")[2].partition("/")[0]
     chosen = ids.slug(where.partition(":")[0] or url)
-    return ids.slug(where) if chosen in _names(parts, namespace) else chosen
+    return ids.slug(where) if chosen in _names(services, namespace) else chosen
 
 
-def _names(parts: Parts, namespace: str) -> set[str]:
+def _names(services: ServiceContext, namespace: str) -> set[str]:
     """Return the names that workers of a namespace have."""
-    return {each.name for each in parts.cache.all(Worker) if each.namespace == namespace}
+    return {each.name for each in services.cache.all(Worker) if each.namespace == namespace}
 
 
-async def _add(parts: Parts, caller: Caller, name: str, namespace: str, spec: WorkerSpec) -> Worker:
+async def _add(
+    services: ServiceContext, caller: Caller, name: str, namespace: str, spec: WorkerSpec
+) -> Worker:
     access.demand(caller.principal, "create", "Worker")
     problem = intake.name_problem(name)
     if problem:
         raise intake.invalid(("name", problem))
     made = Worker(metadata=Metadata(name=name, namespace=namespace), spec=spec)
-    return await objects.add(parts, caller, made, reason="Adopted")
+    return await objects.add(services, caller, made, reason="Adopted")
 
 
-def _known(parts: Parts) -> set[str]:
+def _known(services: ServiceContext) -> set[str]:
     """Return the ids of instances that some worker has, also one that ended."""
     found = set()
-    for each in parts.cache.all(Worker):
+    for each in services.cache.all(Worker):
         origin = each.spec.origin
         found |= {each.status.ec2.instance_id, origin and origin.instance_id}
     return {each for each in found if each}
 
 
 def _workers(
-    parts: Parts, template: Template, batch: Sequence[Instance], region: str, source: str
+    services: ServiceContext,
+    template: Template,
+    batch: Sequence[Instance],
+    region: str,
+    source: str,
 ) -> list[Worker]:
-    taken = _names(parts, template.namespace)
+    taken = _names(services, template.namespace)
     names = discovery.names_for(((each.id, each.tags.get("Name")) for each in batch), taken)
-    now = parts.clock.now()
+    now = services.clock.now()
     made = []
     for each in batch:
         origin = Origin(kind="imported", instance_id=each.id, region=region, source=source[:200])
@@ -294,7 +304,7 @@ def _workers(
             metadata=Metadata(
                 name=names[each.id],
                 namespace=template.namespace,
-                uid=parts.ids.uid(),
+                uid=services.ids.uid(),
                 generation=1,
                 creation_timestamp=now,
             ),
@@ -305,13 +315,13 @@ def _workers(
     return made
 
 
-async def _template(parts: Parts) -> Template:
-    wanted = parts.settings.now().discovery
+async def _template(services: ServiceContext) -> Template:
+    wanted = services.settings.now().discovery
     if wanted.template is None:
         what = "name the template whose CML access imported workers get"
         raise intake.invalid(("settings.discovery.template", what), reason="NoTemplate")
-    return await _named(parts, wanted.template, wanted.namespace)
+    return await _named(services, wanted.template, wanted.namespace)
 
 
-async def _named(parts: Parts, name: str, namespace: str) -> Template:
-    return await referred(parts, Template, name, namespace, "template")
+async def _named(services: ServiceContext, name: str, namespace: str) -> Template:
+    return await referred(services, Template, name, namespace, "template")

@@ -15,8 +15,8 @@ from labfleet.resources.idle import ActivityEvent, event_of
 from labfleet.resources.meta import Record
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
-from labfleet.service.core.parts import Caller, Parts
-from labfleet.service.kinds.ruled import Ruled, with_spec
+from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds.admitted import Admitted, with_spec
 from labfleet.service.reads import idle
 from labfleet.service.verbs import lifecycle
 
@@ -26,7 +26,7 @@ CHECK_ASKED = "labfleet.dev/idle-check-asked"
 
 
 class Detection(Record, frozen=True, kw_only=True):
-    """What the check of the seeds' internal route found (facts/upstream.md#idle)."""
+    """What the check of the compatible internal route found (facts/upstream.md#idle)."""
 
     worker: str
     checked_at: datetime
@@ -37,22 +37,22 @@ class Detection(Record, frozen=True, kw_only=True):
 
 
 async def switch(
-    parts: Parts, caller: Caller, name: str, namespace: str, *, enabled: bool
+    services: ServiceContext, caller: Caller, name: str, namespace: str, *, enabled: bool
 ) -> Worker:
     """Turn idle detection of one worker on or off."""
 
-    async def change(old: Worker) -> Ruled:
-        return Ruled(with_spec(old, idle_detection=enabled))
+    async def change(old: Worker) -> Admitted:
+        return Admitted(with_spec(old, idle_detection=enabled))
 
     reason = "IdleDetectionEnabled" if enabled else "IdleDetectionDisabled"
     where = (name, namespace)
     return await lifecycle.changed(
-        parts, caller, Worker, where, action="drain", reason=reason, change=change
+        services, caller, Worker, where, action="drain", reason=reason, change=change
     )
 
 
 async def detect(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -69,40 +69,40 @@ async def detect(
     told = None if events is None else tuple(event_of(each) for each in events[:EVENTS_LIMIT])
     updated = False
 
-    async def change(old: Worker) -> Ruled:
+    async def change(old: Worker) -> Admitted:
         nonlocal updated
-        new, updated = _with_events(parts, old, told)
+        new, updated = _with_events(services, old, told)
         if force:
-            marks = {**new.metadata.annotations, CHECK_ASKED: parts.clock.now().isoformat()}
+            marks = {**new.metadata.annotations, CHECK_ASKED: services.clock.now().isoformat()}
             generation = old.metadata.generation + 1
             metadata = msgspec.structs.replace(
                 new.metadata, annotations=marks, generation=generation
             )
             new = msgspec.structs.replace(new, metadata=metadata)
-        return Ruled(new)
+        return Admitted(new)
 
     where = (name, namespace)
     worker = await lifecycle.changed(
-        parts, caller, Worker, where, action="record", reason="IdleCheckAsked", change=change
+        services, caller, Worker, where, action="record", reason="IdleCheckAsked", change=change
     )
-    await parts.fresh()
+    await services.fresh()
     return Detection(
         worker=worker.name,
-        checked_at=parts.clock.now(),
+        checked_at=services.clock.now(),
         telemetry_fetched=told is not None,
         activity_updated=updated,
-        reading=idle.reading(parts, worker, told),
+        reading=idle.reading(services, worker, told),
     )
 
 
 def _with_events(
-    parts: Parts, worker: Worker, told: tuple[ActivityEvent, ...] | None
+    services: ServiceContext, worker: Worker, told: tuple[ActivityEvent, ...] | None
 ) -> tuple[Worker, bool]:
     """Return the worker with newer use on record, and whether there was any."""
     if told is None:
         return worker, False
     before = worker.status.idle
-    found = idle.judged(parts, worker, told)
+    found = idle.judged(services, worker, told)
     last = found.last_activity_at
     if last is None or (before.last_activity_at is not None and last <= before.last_activity_at):
         return worker, False

@@ -17,9 +17,9 @@ from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Drain, Worker, WorkerPhase
 from labfleet.service.core import access, idempotency, intake, lookup
-from labfleet.service.core.parts import Caller, Parts, Refused, retried
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import origin_rules, session_rules
-from labfleet.service.kinds.ruled import Ruled, with_spec
+from labfleet.service.kinds.admitted import Admitted, with_spec
 
 R = TypeVar("R", bound=Resource)
 TEXT_LIMIT = 1024
@@ -28,7 +28,7 @@ _ENDED = frozenset({WorkerPhase.TERMINATED, WorkerPhase.TERMINATING_EC2})
 
 
 async def drain(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -42,13 +42,13 @@ async def drain(
     Without a deadline the worker's own drain limit counts from now. Refused when it ended.
     """
     _short(reason)
-    now = parts.clock.now()
+    now = services.clock.now()
     if deadline is not None and deadline.tzinfo is None:
         raise intake.invalid(("deadline", "give a time zone, for example 2026-11-27T09:00:00Z"))
     if deadline is not None and deadline <= now:
         raise intake.invalid(("deadline", "must be in the future"))
 
-    async def change(old: Worker) -> Ruled:
+    async def change(old: Worker) -> Admitted:
         _alive(old)
         limit = DRAIN_SECONDS if old.spec.machine is None else old.spec.machine.limits.drain
         wanted = Drain(
@@ -57,30 +57,38 @@ async def drain(
             requested_by=caller.principal.name,
             force=force,
         )
-        return Ruled(with_spec(old, drain=wanted))
+        return Admitted(with_spec(old, drain=wanted))
 
     return await changed(
-        parts, caller, Worker, (name, namespace), action="drain", reason="DrainAsked", change=change
+        services,
+        caller,
+        Worker,
+        (name, namespace),
+        action="drain",
+        reason="DrainAsked",
+        change=change,
     )
 
 
-async def cancel_drain(parts: Parts, caller: Caller, name: str, namespace: str) -> Worker:
+async def cancel_drain(
+    services: ServiceContext, caller: Caller, name: str, namespace: str
+) -> Worker:
     """Take a drain back; Refused when the worker is on its way out anyway."""
 
-    async def change(old: Worker) -> Ruled:
+    async def change(old: Worker) -> Admitted:
         if old.spec.drain is not None and (old.spec.desired != "Ready" or old.deleting):
             message = f"worker {name!r} is to be {old.spec.desired}; its drain cannot be taken back"
             raise Refused(message, reason="WorkerEnding")
-        return Ruled(with_spec(old, drain=None))
+        return Admitted(with_spec(old, drain=None))
 
     where = (name, namespace)
     return await changed(
-        parts, caller, Worker, where, action="drain", reason="DrainCancelled", change=change
+        services, caller, Worker, where, action="drain", reason="DrainCancelled", change=change
     )
 
 
 async def change_drain(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -94,13 +102,13 @@ async def change_drain(
     """
     if deadline is None and force is None:
         raise intake.invalid(("deadline", "say what to change: deadline or force"))
-    now = parts.clock.now()
+    now = services.clock.now()
     if deadline is not None and deadline.tzinfo is None:
         raise intake.invalid(("deadline", "give a time zone, for example 2026-11-27T09:00:00Z"))
     if deadline is not None and deadline <= now:
         raise intake.invalid(("deadline", "must be in the future"))
 
-    async def change(old: Worker) -> Ruled:
+    async def change(old: Worker) -> Admitted:
         _alive(old)
         drain = old.spec.drain or _implied(old)
         if drain is None:
@@ -114,11 +122,13 @@ async def change_drain(
             force=drain.force if force is None else force,
             requested_by=caller.principal.name,
         )
-        return Ruled(with_spec(old, drain=wanted))
+        return Admitted(with_spec(old, drain=wanted))
 
     where = (name, namespace)
     reason = "DrainForced" if force else "DrainExtended"
-    return await changed(parts, caller, Worker, where, action="drain", reason=reason, change=change)
+    return await changed(
+        services, caller, Worker, where, action="drain", reason=reason, change=change
+    )
 
 
 def _implied(worker: Worker) -> Drain | None:
@@ -133,21 +143,21 @@ def _implied(worker: Worker) -> Drain | None:
 
 
 async def cordon(
-    parts: Parts, caller: Caller, name: str, namespace: str, *, closed: bool = True
+    services: ServiceContext, caller: Caller, name: str, namespace: str, *, closed: bool = True
 ) -> Worker:
     """Close a worker for new sessions, or open it again; what runs goes on."""
 
-    async def change(old: Worker) -> Ruled:
-        return Ruled(with_spec(old, cordoned=closed))
+    async def change(old: Worker) -> Admitted:
+        return Admitted(with_spec(old, cordoned=closed))
 
     reason = "Cordoned" if closed else "Uncordoned"
     return await changed(
-        parts, caller, Worker, (name, namespace), action="drain", reason=reason, change=change
+        services, caller, Worker, (name, namespace), action="drain", reason=reason, change=change
     )
 
 
 async def desire(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -159,17 +169,17 @@ async def desire(
     Ready, said of a FAILED worker, asks it to try again.
     """
 
-    async def change(old: Worker) -> Ruled:
+    async def change(old: Worker) -> Admitted:
         if old.spec.desired == "Terminated" and desired != "Terminated":
             raise Refused(f"worker {name!r} is being terminated", reason="WorkerEnding")
         origin_rules.may_become(old, desired)
         again = desired == "Ready" and old.status.phase is WorkerPhase.FAILED
-        counted = _counted(old, desired, caller.principal.name, parts.clock.now())
-        return Ruled(with_spec(counted, desired=desired, retries=old.spec.retries + again))
+        counted = _counted(old, desired, caller.principal.name, services.clock.now())
+        return Admitted(with_spec(counted, desired=desired, retries=old.spec.retries + again))
 
     where = (name, namespace)
     return await changed(
-        parts, caller, Worker, where, action="drain", reason=f"Desired{desired}", change=change
+        services, caller, Worker, where, action="drain", reason=f"Desired{desired}", change=change
     )
 
 
@@ -184,24 +194,24 @@ def _counted(worker: Worker, desired: str, by: str, now: datetime) -> Worker:
 
 
 async def cancel(
-    parts: Parts, caller: Caller, name: str, namespace: str, *, reason: str = ""
+    services: ServiceContext, caller: Caller, name: str, namespace: str, *, reason: str = ""
 ) -> Session:
     """End a session before its time, in every phase; an ended one stays as it is."""
     _short(reason)
 
-    async def change(old: Session) -> Ruled:
+    async def change(old: Session) -> Admitted:
         if old.spec.cancel is not None or old.status.phase in TERMINAL:
-            return Ruled(old)
-        return Ruled(session_rules.cancelled(parts, caller, old, reason))
+            return Admitted(old)
+        return Admitted(session_rules.cancelled(services, caller, old, reason))
 
     where = (name, namespace)
     return await changed(
-        parts, caller, Session, where, action="cancel", reason="CancelAsked", change=change
+        services, caller, Session, where, action="cancel", reason="CancelAsked", change=change
     )
 
 
 async def extend(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -219,48 +229,54 @@ async def extend(
         raise intake.invalid(("end", "give exactly one of end and bySeconds"))
     memo = idempotency.memo(caller, key, "extend", namespace, name, end, by)
 
-    async def change(old: Session) -> Ruled:
-        if memo is not None and await idempotency.replayed(parts, memo, "Session") is not None:
-            return Ruled(old)
+    async def change(old: Session) -> Admitted:
+        if memo is not None and await idempotency.replayed(services, memo, "Session") is not None:
+            return Admitted(old)
         before = old.status.end or old.spec.slot.end
         later = end if by is None else before and before + by
         if before is not None and before == later:
-            return Ruled(old)
-        ruled = await session_rules.extended(parts, caller, old, later)
+            return Admitted(old)
+        admitted = await session_rules.extended(services, caller, old, later)
         if memo is None:
-            return ruled
-        writes = (*ruled.writes, memo.write(parts, ruled.obj))
-        return Ruled(ruled.obj, ruled.preconditions, writes)
+            return admitted
+        writes = (*admitted.writes, memo.write(services, admitted.obj))
+        return Admitted(admitted.obj, admitted.preconditions, writes)
 
     return await changed(
-        parts, caller, Session, (name, namespace), action="extend", reason="Extended", change=change
+        services,
+        caller,
+        Session,
+        (name, namespace),
+        action="extend",
+        reason="Extended",
+        change=change,
     )
 
 
-async def observe(parts: Parts, caller: Caller, name: str, namespace: str) -> Session:
-    """Ask for an observation of a running session; Invalid in any other phase (seed 000)."""
+async def observe(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Session:
+    """Ask for an observation of a running session; Invalid in any other phase (upstream 000)."""
 
-    async def change(old: Session) -> Ruled:
+    async def change(old: Session) -> Admitted:
         if old.status.phase is not SessionPhase.RUNNING:
             what = f"only a RUNNING session can be observed; {name!r} is {old.status.phase}"
             raise errors.Invalid(what, reason="NotRunning")
-        return Ruled(with_spec(old, observe_requested=parts.clock.now()))
+        return Admitted(with_spec(old, observe_requested=services.clock.now()))
 
     where = (name, namespace)
     return await changed(
-        parts, caller, Session, where, action="observe", reason="ObservationAsked", change=change
+        services, caller, Session, where, action="observe", reason="ObservationAsked", change=change
     )
 
 
 async def changed(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     kind: type[R],
     where: tuple[str, str],
     *,
     action: str,
     reason: str,
-    change: Callable[[R], Awaitable[Ruled]],
+    change: Callable[[R], Awaitable[Admitted]],
 ) -> R:
     """Write an object as changed and return it as stored; nothing changed writes nothing.
 
@@ -270,19 +286,19 @@ async def changed(
     access.demand(caller.principal, action, kind.__name__)
 
     async def attempt() -> R:
-        old = await lookup.found(parts, caller, kind, *where)
-        ruled = await change(old)
-        if ruled.obj == old:
+        old = await lookup.found(services, caller, kind, *where)
+        admitted = await change(old)
+        if admitted.obj == old:
             return old
-        metadata = ruled.obj.metadata
-        if ruled.obj.spec != old.spec:
+        metadata = admitted.obj.metadata
+        if admitted.obj.spec != old.spec:
             metadata = msgspec.structs.replace(metadata, generation=old.metadata.generation + 1)
-        new = msgspec.structs.replace(ruled.obj, metadata=metadata)
-        _, stored = await parts.objects.save(
+        new = msgspec.structs.replace(admitted.obj, metadata=metadata)
+        _, stored = await services.objects.save(
             new,
-            cause=parts.cause(caller, reason),
-            preconditions=ruled.preconditions,
-            writes=ruled.writes,
+            cause=services.cause(caller, reason),
+            preconditions=admitted.preconditions,
+            writes=admitted.writes,
         )
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 

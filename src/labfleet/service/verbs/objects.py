@@ -18,9 +18,9 @@ from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Metadata, Resource
 from labfleet.service.core import access, defaults, idempotency, intake
 from labfleet.service.core.idempotency import Memo
-from labfleet.service.core.parts import Caller, Parts, Refused, Stale, retried
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext, Stale, retried
 from labfleet.service.kinds import rules
-from labfleet.service.kinds.ruled import Ruled
+from labfleet.service.kinds.admitted import Admitted
 
 R = TypeVar("R", bound=Resource)
 _NAMED_BY_US = frozenset({"Session"})
@@ -28,14 +28,16 @@ _NAMED_BY_US = frozenset({"Session"})
 _MADE_BY_PATCH = frozenset({"Settings"})
 
 
-async def get(parts: Parts, caller: Caller, row: Kind, name: str, namespace: str) -> Resource:
+async def get(
+    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str
+) -> Resource:
     """Return the object; Gone when there is none or the caller must not know of it."""
     access.demand(caller.principal, "read", row.name)
-    return await _seen(parts, caller, row, name, namespace)
+    return await _seen(services, caller, row, name, namespace)
 
 
 async def create(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     row: Kind,
     body: object,
@@ -54,15 +56,15 @@ async def create(
     raw = intake.shaped(row, body)
     found = idempotency.memo(caller, key, "create", row.name, namespace, raw)
     if found is not None:
-        before = await idempotency.replayed(parts, found, row.name)
+        before = await idempotency.replayed(services, found, row.name)
         if before is not None:
             return before
-    obj = intake.typed(row, _new_body(parts, row, raw, namespace))
-    return await add(parts, caller, obj, memo=found)
+    obj = intake.typed(row, _new_body(services, row, raw, namespace))
+    return await add(services, caller, obj, memo=found)
 
 
 async def add(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     obj: R,
     *,
@@ -72,10 +74,10 @@ async def add(
     reason: str | None = None,
 ) -> R:
     """Make a typed object; controllers call it with their own finalizers and owners set."""
-    now = parts.clock.now()
+    now = services.clock.now()
     metadata = msgspec.structs.replace(
         obj.metadata,
-        uid=parts.ids.uid(),
+        uid=services.ids.uid(),
         generation=1,
         resource_version="",
         creation_timestamp=now,
@@ -84,15 +86,15 @@ async def add(
     fresh = msgspec.structs.replace(obj, metadata=metadata)
 
     async def attempt() -> R:
-        ruled = await rules.create(parts, caller, fresh)
-        extra = (*ruled.writes, *writes)
+        admitted = await rules.create(services, caller, fresh)
+        extra = (*admitted.writes, *writes)
         if memo is not None:
-            extra = (*extra, memo.write(parts, ruled.obj))
+            extra = (*extra, memo.write(services, admitted.obj))
         try:
-            _, stored = await parts.objects.save(
-                ruled.obj,
-                cause=parts.cause(caller, reason or ruled.reason or "Created"),
-                preconditions=ruled.preconditions,
+            _, stored = await services.objects.save(
+                admitted.obj,
+                cause=services.cause(caller, reason or admitted.reason or "Created"),
+                preconditions=admitted.preconditions,
                 writes=extra,
                 fence=fence,
             )
@@ -104,10 +106,10 @@ async def add(
 
     async def _lost(mine: R) -> R:
         if memo is not None:
-            before = await idempotency.replayed(parts, memo, mine.kind)
+            before = await idempotency.replayed(services, memo, mine.kind)
             if before is not None:
                 return before  # type: ignore[return-value]  # the memo's digest holds the kind
-        if await parts.objects.store.get(mine.key) is not None:
+        if await services.objects.store.get(mine.key) is not None:
             message = f"{mine.kind.lower()} {mine.name!r} exists already"
             raise Refused(message, reason="AlreadyExists")
         raise errors.Conflict(f"somebody else was first while {mine.name!r} was made")
@@ -116,16 +118,16 @@ async def add(
 
 
 async def replace(
-    parts: Parts, caller: Caller, row: Kind, name: str, body: object, *, namespace: str
+    services: ServiceContext, caller: Caller, row: Kind, name: str, body: object, *, namespace: str
 ) -> Resource:
     """Put a whole object; frozen fields that the body leaves out keep their value."""
     access.demand(caller.principal, "update", row.name)
     raw = intake.shaped(row, body)
-    return await _change(parts, caller, row, Key(row.name, namespace, name), raw, whole=True)
+    return await _change(services, caller, row, Key(row.name, namespace, name), raw, whole=True)
 
 
 async def patch(
-    parts: Parts, caller: Caller, row: Kind, name: str, body: object, *, namespace: str
+    services: ServiceContext, caller: Caller, row: Kind, name: str, body: object, *, namespace: str
 ) -> Resource:
     """Apply a JSON merge patch (RFC 7396) to labels, annotations and spec."""
     access.demand(caller.principal, "update", row.name)
@@ -133,14 +135,14 @@ async def patch(
     if row.name in _MADE_BY_PATCH and _version(raw) is None:
         kind: type[Resource] = row.type
         named = not (intake.name_problem(name) or intake.name_problem(namespace))
-        if named and await parts.objects.get(kind, name, namespace) is None:
+        if named and await services.objects.get(kind, name, namespace) is None:
             metadata = {"name": name, "namespace": namespace}
-            return await create(parts, caller, row, intake.merged({"metadata": metadata}, raw))
-    return await _change(parts, caller, row, Key(row.name, namespace, name), raw, whole=False)
+            return await create(services, caller, row, intake.merged({"metadata": metadata}, raw))
+    return await _change(services, caller, row, Key(row.name, namespace, name), raw, whole=False)
 
 
 async def delete(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     row: Kind,
     name: str,
@@ -156,22 +158,22 @@ async def delete(
     access.demand(caller.principal, "delete", row.name)
 
     async def attempt() -> Resource:
-        old = await _seen(parts, caller, row, name, namespace)
+        old = await _seen(services, caller, row, name, namespace)
         _check_version(old, version)
         if old.deleting:
             return old
-        ruled = await rules.delete(parts, caller, old)
-        new = ruled.obj
+        admitted = await rules.delete(services, caller, old)
+        new = admitted.obj
         moved = old.metadata.generation + (1 if new.spec != old.spec else 0)
         metadata = msgspec.structs.replace(
-            new.metadata, deletion_timestamp=parts.clock.now(), generation=moved
+            new.metadata, deletion_timestamp=services.clock.now(), generation=moved
         )
         ended = msgspec.structs.replace(new, metadata=metadata)
         return await _save(
-            parts,
+            services,
             caller,
             old,
-            dataclasses.replace(ruled, obj=ended),
+            dataclasses.replace(admitted, obj=ended),
             version=version,
             reason="Deleted",
         )
@@ -180,7 +182,7 @@ async def delete(
 
 
 async def events(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     row: Kind,
     name: str,
@@ -197,9 +199,9 @@ async def events(
     if intake.name_problem(name) or intake.name_problem(namespace):
         raise _gone(row, name)
     if access.only_owner(caller.principal, row.name) is not None:
-        await _seen(parts, caller, row, name, namespace)
+        await _seen(services, caller, row, name, namespace)
     bounded = max(1, min(limit, stores.PAGE_LIMIT))
-    found = await parts.objects.store.events_of(
+    found = await services.objects.store.events_of(
         Key(row.name, namespace, name), before=before, limit=bounded
     )
     if not found and before is None:
@@ -208,12 +210,18 @@ async def events(
 
 
 async def _change(
-    parts: Parts, caller: Caller, row: Kind, key: Key, raw: dict[str, Any], *, whole: bool
+    services: ServiceContext,
+    caller: Caller,
+    row: Kind,
+    key: Key,
+    raw: dict[str, Any],
+    *,
+    whole: bool,
 ) -> Resource:
     version = _version(raw)
 
     async def attempt() -> Resource:
-        old = await _seen(parts, caller, row, key.name, key.namespace)
+        old = await _seen(services, caller, row, key.name, key.namespace)
         _check_version(old, version)
         shown: dict[str, Any] = msgspec.to_builtins(old)
         _refuse_server_fields(raw, shown["metadata"])
@@ -226,50 +234,52 @@ async def _change(
         _refuse_frozen(row, old, new)
         if (new.spec, new.metadata) == (old.spec, old.metadata):
             return old
-        ruled = await rules.update(parts, caller, old, new)
-        if ruled.obj.spec != old.spec:
+        admitted = await rules.update(services, caller, old, new)
+        if admitted.obj.spec != old.spec:
             metadata = msgspec.structs.replace(
-                ruled.obj.metadata, generation=old.metadata.generation + 1
+                admitted.obj.metadata, generation=old.metadata.generation + 1
             )
-            changed = msgspec.structs.replace(ruled.obj, metadata=metadata)
-            ruled = dataclasses.replace(ruled, obj=changed)
-        return await _save(parts, caller, old, ruled, version=version, reason="Changed")
+            changed = msgspec.structs.replace(admitted.obj, metadata=metadata)
+            admitted = dataclasses.replace(admitted, obj=changed)
+        return await _save(services, caller, old, admitted, version=version, reason="Changed")
 
     return await retried(attempt)
 
 
 async def _save(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     old: Resource,
-    ruled: Ruled,
+    admitted: Admitted,
     *,
     version: str | None,
     reason: str,
 ) -> Resource:
     try:
-        _, stored = await parts.objects.save(
-            ruled.obj,
-            cause=parts.cause(caller, ruled.reason or reason),
-            preconditions=ruled.preconditions,
-            writes=ruled.writes,
+        _, stored = await services.objects.save(
+            admitted.obj,
+            cause=services.cause(caller, admitted.reason or reason),
+            preconditions=admitted.preconditions,
+            writes=admitted.writes,
         )
     except errors.Fenced:
         raise
     except errors.Conflict:
         if version is not None:
-            now = await parts.objects.store.get(old.key)
+            now = await services.objects.store.get(old.key)
             if now is None or now.revision != old.revision:
                 raise _stale(old, 0 if now is None else now.revision) from None
         raise
     return stored[0]
 
 
-async def _seen(parts: Parts, caller: Caller, row: Kind, name: str, namespace: str) -> Resource:
+async def _seen(
+    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str
+) -> Resource:
     if intake.name_problem(name) or intake.name_problem(namespace):
         raise _gone(row, name)
     kind: type[Resource] = row.type
-    found = await parts.objects.get(kind, name, namespace)
+    found = await services.objects.get(kind, name, namespace)
     if found is None or not access.sees(caller.principal, found):
         raise _gone(row, name)
     return found
@@ -280,7 +290,7 @@ def _gone(row: Kind, name: str) -> errors.Gone:
 
 
 def _new_body(
-    parts: Parts, row: Kind, raw: dict[str, Any], namespace: str | None
+    services: ServiceContext, row: Kind, raw: dict[str, Any], namespace: str | None
 ) -> dict[str, Any]:
     metadata = dict(raw.get("metadata") or {})
     if metadata.pop("resourceVersion", None):
@@ -291,8 +301,8 @@ def _new_body(
         raise intake.invalid(("metadata.namespace", f"must be {namespace!r}, as in the address"))
     if "name" not in metadata and row.name in _NAMED_BY_US:
         base = str((raw.get("spec") or {}).get("definition") or row.name.lower())
-        metadata["name"] = f"{ids.slug(base, limit=40)}-{parts.ids.uid().replace('-', '')[:12]}"
-    filled = defaults.filled(parts.defaults.get(row.name, {}), raw.get("spec") or {})
+        metadata["name"] = f"{ids.slug(base, limit=40)}-{services.ids.uid().replace('-', '')[:12]}"
+    filled = defaults.filled(services.defaults.get(row.name, {}), raw.get("spec") or {})
     return {**raw, "metadata": metadata, "spec": filled}
 
 

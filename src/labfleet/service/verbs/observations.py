@@ -16,8 +16,8 @@ from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Record
 from labfleet.resources.session import ResourceObservation, Session, SessionPhase
 from labfleet.service.core import access, intake, lookup
-from labfleet.service.core.parts import Caller, Parts, retried
-from labfleet.service.kinds.ruled import with_status
+from labfleet.service.core.service_context import Caller, ServiceContext, retried
+from labfleet.service.kinds.admitted import with_status
 
 OBSERVABLE = (SessionPhase.RUNNING, SessionPhase.COLLECTING)
 PORTS_LIMIT = 6000
@@ -52,7 +52,7 @@ class Summary:
 
 
 async def record(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -71,7 +71,7 @@ async def record(
         raise intake.invalid(("observedPorts", f"names to port numbers, at most {PORTS_LIMIT}"))
 
     async def attempt() -> Session:
-        old = await lookup.found(parts, caller, Session, name, namespace)
+        old = await lookup.found(services, caller, Session, name, namespace)
         if old.status.phase not in OBSERVABLE:
             what = f"session {old.name!r} is {old.status.phase}, not RUNNING or COLLECTING"
             raise intake.invalid(("status.phase", what), reason="WrongPhase")
@@ -84,10 +84,10 @@ async def record(
             port_drift_detected=bool(changes),
             port_changes=changes,
             observation_count=old.status.observation_count + 1,
-            observed_at=parts.clock.now() if resources is None else resources.observed_at,
+            observed_at=services.clock.now() if resources is None else resources.observed_at,
         )
-        _, stored = await parts.objects.save(
-            new, cause=parts.cause(caller, "ResourcesObserved"), fence=fence
+        _, stored = await services.objects.save(
+            new, cause=services.cause(caller, "ResourcesObserved"), fence=fence
         )
         saved = stored[0]
         assert isinstance(saved, Session)  # noqa: S101 - save returns what it was given
@@ -97,17 +97,17 @@ async def record(
 
 
 async def summary(
-    parts: Parts, caller: Caller, name: str, namespace: str, *, limit: int = 20
+    services: ServiceContext, caller: Caller, name: str, namespace: str, *, limit: int = 20
 ) -> Summary:
     """Return the figures over a definition's newest observed sessions; Gone without one."""
     access.demand(caller.principal, "read", "Definition")
     if not 1 <= limit <= LIST_LIMIT:
         raise intake.invalid(("limit", f"must be 1 to {LIST_LIMIT}"))
-    definition = await lookup.found(parts, caller, Definition, name, namespace)
-    await parts.fresh()
+    definition = await lookup.found(services, caller, Definition, name, namespace)
+    await services.fresh()
     seen = [
         each
-        for each in parts.cache.all(Session)
+        for each in services.cache.all(Session)
         if each.spec.definition == definition.name
         and each.metadata.namespace == definition.metadata.namespace
         and each.status.observed_at is not None

@@ -17,9 +17,9 @@ from labfleet.resources.meta import Metadata
 from labfleet.resources.pool import Pool
 from labfleet.service.core import access, intake, lookup
 from labfleet.service.core.fleet_settings import PAUSED_MARK
-from labfleet.service.core.parts import Caller, Parts, Refused, retried
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import settings_rules
-from labfleet.service.kinds.ruled import with_spec
+from labfleet.service.kinds.admitted import with_spec
 from labfleet.service.verbs import objects
 from labfleet.service.verbs.lifecycle import TEXT_LIMIT
 
@@ -28,7 +28,7 @@ Edit = Callable[[SettingsSpec], SettingsSpec]
 
 
 async def change(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     values: Mapping[str, Any],
     unset: Sequence[str] = (),
@@ -49,11 +49,11 @@ async def change(
         }
         return _spec(spec, merged)
 
-    return await _written(parts, caller, edit, what=CHANGED, why=reason)
+    return await _written(services, caller, edit, what=CHANGED, why=reason)
 
 
 async def replace_sections(
-    parts: Parts, caller: Caller, sections: Mapping[str, Mapping[str, Any]]
+    services: ServiceContext, caller: Caller, sections: Mapping[str, Mapping[str, Any]]
 ) -> Settings:
     """Put whole sections; those that are not named stay. A value that holds anyway is not kept.
 
@@ -62,7 +62,7 @@ async def replace_sections(
     access.demand(caller.principal, "update", "Settings")
 
     def edit(spec: SettingsSpec) -> SettingsSpec:
-        floor = fleet_settings.effective(None, parts.environment)
+        floor = fleet_settings.effective(None, services.environment)
         kept: dict[str, dict[str, Any]] = {}
         for name, fields in sections.items():
             holds = msgspec.to_builtins(getattr(floor, name))
@@ -75,10 +75,10 @@ async def replace_sections(
             }
         return _spec(spec, kept)
 
-    return await _written(parts, caller, edit, what=CHANGED)
+    return await _written(services, caller, edit, what=CHANGED)
 
 
-async def pause(parts: Parts, caller: Caller, *, reason: str = "") -> Settings:
+async def pause(services: ServiceContext, caller: Caller, *, reason: str = "") -> Settings:
     """Stop every automatic action until `resume`; a second pause only takes a new reason over."""
     access.demand(caller.principal, "pause", "Settings")
     _short(reason)
@@ -89,10 +89,10 @@ async def pause(parts: Parts, caller: Caller, *, reason: str = "") -> Settings:
             spec, automation={**spec.automation, "paused": True, "reason": said}
         )
 
-    return await _written(parts, caller, edit, what="AutomationPaused", why=reason)
+    return await _written(services, caller, edit, what="AutomationPaused", why=reason)
 
 
-async def resume(parts: Parts, caller: Caller, *, reason: str = "") -> Settings:
+async def resume(services: ServiceContext, caller: Caller, *, reason: str = "") -> Settings:
     """Let automatic actions go on; pools that are paused by themselves stay so."""
     access.demand(caller.principal, "pause", "Settings")
     _short(reason)
@@ -100,11 +100,11 @@ async def resume(parts: Parts, caller: Caller, *, reason: str = "") -> Settings:
     def edit(spec: SettingsSpec) -> SettingsSpec:
         return msgspec.structs.replace(spec, automation={})
 
-    return await _written(parts, caller, edit, what="AutomationResumed", why=reason)
+    return await _written(services, caller, edit, what="AutomationResumed", why=reason)
 
 
 async def pause_pool(
-    parts: Parts,
+    services: ServiceContext,
     caller: Caller,
     name: str,
     namespace: str,
@@ -117,12 +117,12 @@ async def pause_pool(
     _short(reason)
 
     async def attempt() -> Pool:
-        old = await lookup.found(parts, caller, Pool, name, namespace)
+        old = await lookup.found(services, caller, Pool, name, namespace)
         marks = dict(old.metadata.annotations)
         marks.pop(PAUSED_MARK, None)
         if paused:
             said = f" by {caller.principal.name}" + (f": {reason}" if reason else "")
-            marks[PAUSED_MARK] = f" since {parts.clock.now():%Y-%m-%d %H:%M}Z{said}"
+            marks[PAUSED_MARK] = f" since {services.clock.now():%Y-%m-%d %H:%M}Z{said}"
         if old.spec.paused == paused and (not paused or not reason):
             return old
         metadata = msgspec.structs.replace(
@@ -132,44 +132,46 @@ async def pause_pool(
         )
         new = msgspec.structs.replace(with_spec(old, paused=paused), metadata=metadata)
         what = "PoolPaused" if paused else "PoolResumed"
-        cause = parts.cause(caller, settings_rules.worded(what, (), reason))
-        _, stored = await parts.objects.save(new, cause=cause)
+        cause = services.cause(caller, settings_rules.worded(what, (), reason))
+        _, stored = await services.objects.save(new, cause=cause)
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
 
 
 async def _written(
-    parts: Parts, caller: Caller, edit: Edit, *, what: str, why: str = ""
+    services: ServiceContext, caller: Caller, edit: Edit, *, what: str, why: str = ""
 ) -> Settings:
     async def attempt() -> Settings:
-        old = await parts.objects.find(REF)
+        old = await services.objects.find(REF)
         wanted = edit(SettingsSpec() if old is None else old.spec)
         base = old or Settings(metadata=Metadata(name=NAME))
         new = msgspec.structs.replace(base, spec=wanted)
         if old is None:
             if wanted == SettingsSpec():
                 return base
-            return await _first(parts, caller, new, what, why)
-        ruled = await settings_rules.update_settings(parts, caller, old, new)
-        if ruled.obj.spec == old.spec:
+            return await _first(services, caller, new, what, why)
+        admitted = await settings_rules.update_settings(services, caller, old, new)
+        if admitted.obj.spec == old.spec:
             return old
         metadata = msgspec.structs.replace(old.metadata, generation=old.metadata.generation + 1)
-        changed = msgspec.structs.replace(ruled.obj, metadata=metadata)
-        said = settings_rules.changes(parts, old, new) if what == CHANGED else ()
-        cause = parts.cause(caller, settings_rules.worded(what, said, why))
-        _, stored = await parts.objects.save(changed, cause=cause)
+        changed = msgspec.structs.replace(admitted.obj, metadata=metadata)
+        said = settings_rules.changes(services, old, new) if what == CHANGED else ()
+        cause = services.cause(caller, settings_rules.worded(what, said, why))
+        _, stored = await services.objects.save(changed, cause=cause)
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
 
 
-async def _first(parts: Parts, caller: Caller, new: Settings, what: str, why: str) -> Settings:
+async def _first(
+    services: ServiceContext, caller: Caller, new: Settings, what: str, why: str
+) -> Settings:
     """Make the object with the first thing that somebody sets."""
-    said = settings_rules.changes(parts, None, new) if what == CHANGED else ()
+    said = settings_rules.changes(services, None, new) if what == CHANGED else ()
     reason = settings_rules.worded(what, said, why)
     try:
-        return await objects.add(parts, caller, new, reason=reason)
+        return await objects.add(services, caller, new, reason=reason)
     except Refused:
         # Somebody else was first: decide again from what is there now.
         raise errors.Conflict("somebody else made the settings meanwhile") from None

@@ -1,4 +1,4 @@
-"""What other programs report of workers under the seeds' names, and seed verbs on records.
+"""What other programs report of workers under the compatible names, and compatible verbs on records.
 
 A report is evidence, not the truth: numbers are kept as samples, while phase, addresses and
 licences stay what our own looks at EC2 and CML say. Unknown keys are let be, because reports
@@ -22,8 +22,8 @@ from labfleet.resources.telemetry import ProviderPoint, Room, Sample, SystemStat
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec
 from labfleet.service.core import access, intake, lookup
-from labfleet.service.core.parts import Caller, Parts, Refused
-from labfleet.service.kinds.ruled import referred
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.kinds.admitted import referred
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 
@@ -70,7 +70,7 @@ class MetricsReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CmlDataReport(msgspec.Struct, frozen=True, kw_only=True):
-    """POST …/cml-data; `system_info` in seed 003's keys, the rest is looked at by ourselves."""
+    """POST …/cml-data; `system_info` in upstream 003's keys, the rest is looked at by ourselves."""
 
     cml_version: str | None = None
     ready: bool | None = None
@@ -91,14 +91,14 @@ def taken(kind: type[T], raw: object) -> T:
 
 
 async def metrics(
-    parts: Parts, caller: Caller, name: str, namespace: str, report: MetricsReport
+    services: ServiceContext, caller: Caller, name: str, namespace: str, report: MetricsReport
 ) -> Worker:
     """Keep a report's numbers as a sample; Gone when there is no such worker.
 
     Not beside our own: those of our last looks, and CloudWatch's where we ask for them.
     """
-    worker = await _worker(parts, caller, name, namespace)
-    at = _instant(parts, report.collected_at)
+    worker = await _worker(services, caller, name, namespace)
+    at = _instant(services, report.collected_at)
     numbers, ec2 = report.cml, report.ec2
     if numbers is not None:
         gaps = {}
@@ -114,7 +114,7 @@ async def metrics(
         )
         uptime = None if numbers.uptime_seconds is None else int(numbers.uptime_seconds)
         _keep(
-            parts,
+            services,
             Sample(
                 worker=worker.name,
                 namespace=worker.namespace,
@@ -125,16 +125,16 @@ async def metrics(
                 gaps=gaps,
             ),
         )
-    if ec2 is not None and not parts.settings.now().monitoring.cloudwatch:
-        parts.samples.put_points(worker.key, (_point(at, ec2),))
+    if ec2 is not None and not services.settings.now().monitoring.cloudwatch:
+        services.samples.put_points(worker.key, (_point(at, ec2),))
     return worker
 
 
 async def cml_data(
-    parts: Parts, caller: Caller, name: str, namespace: str, report: CmlDataReport
+    services: ServiceContext, caller: Caller, name: str, namespace: str, report: CmlDataReport
 ) -> Worker:
     """Keep what a report says of a CML server as a sample."""
-    worker = await _worker(parts, caller, name, namespace)
+    worker = await _worker(services, caller, name, namespace)
     info = report.system_info or {}
 
     def number(key: str) -> int | None:
@@ -153,11 +153,11 @@ async def cml_data(
     )
     version = None if report.cml_version is None else report.cml_version[:100]
     _keep(
-        parts,
+        services,
         Sample(
             worker=worker.name,
             namespace=worker.namespace,
-            at=_instant(parts, report.collected_at),
+            at=_instant(services, report.collected_at),
             boot=REPORTED,
             version=version,
             ready=report.ready,
@@ -168,46 +168,50 @@ async def cml_data(
     return worker
 
 
-def _keep(parts: Parts, sample: Sample) -> None:
+def _keep(services: ServiceContext, sample: Sample) -> None:
     """Keep a report where we know nothing newer ourselves: it never stands before our own look.
 
     Else it would hide what health, alerts and the idle rule are judged by.
     """
-    known = parts.samples.newest(sample.key)
+    known = services.samples.newest(sample.key)
     if known is not None and known.boot != REPORTED:
-        poll = parts.settings.now().monitoring.poll_interval_seconds
-        if parts.clock.now() - known.at <= timedelta(seconds=vitals.FRESH_LOOKS * poll):
+        poll = services.settings.now().monitoring.poll_interval_seconds
+        if services.clock.now() - known.at <= timedelta(seconds=vitals.FRESH_LOOKS * poll):
             return
     if known is None or sample.at >= known.at:
-        parts.samples.put(sample)
+        services.samples.put(sample)
 
 
-async def status(parts: Parts, caller: Caller, name: str, namespace: str, word: str) -> Worker:
+async def status(
+    services: ServiceContext, caller: Caller, name: str, namespace: str, word: str
+) -> Worker:
     """Hear what somebody believes a worker's state to be; ours stays what EC2 and CML say."""
     if word.lower() not in WORDS:
         known = ", ".join(sorted(WORDS))
         raise intake.invalid(("status", f"is one of {known}"))
-    return await _worker(parts, caller, name, namespace)
+    return await _worker(services, caller, name, namespace)
 
 
 async def drain_and_stop(
-    parts: Parts, caller: Caller, name: str, namespace: str, *, reason: str
+    services: ServiceContext, caller: Caller, name: str, namespace: str, *, reason: str
 ) -> Worker:
     """Empty a running worker and stop it (upstream's internal drain); Refused unless it runs."""
-    worker = await lookup.found(parts, caller, Worker, name, namespace)
+    worker = await lookup.found(services, caller, Worker, name, namespace)
     if worker.status.summary != "running":
         what = f"worker {worker.name!r} is {worker.status.summary}, not running"
         raise Refused(what, reason="NotRunning")
-    drained = await verbs.drain(parts, caller, worker.name, namespace, reason=reason)
+    drained = await verbs.drain(services, caller, worker.name, namespace, reason=reason)
     origin = worker.spec.origin
     if origin is not None and origin.kind == "external":
         return drained  # nothing here can stop it
-    return await verbs.desire(parts, caller, worker.name, namespace, desired="Stopped")
+    return await verbs.desire(services, caller, worker.name, namespace, desired="Stopped")
 
 
-async def mark_terminated(parts: Parts, caller: Caller, name: str, namespace: str) -> Worker:
+async def mark_terminated(
+    services: ServiceContext, caller: Caller, name: str, namespace: str
+) -> Worker:
     """Return an ended worker; Refused while EC2 has not said so: only EC2 ends a record."""
-    worker = await lookup.found(parts, caller, Worker, name, namespace)
+    worker = await lookup.found(services, caller, Worker, name, namespace)
     access.demand(caller.principal, "drain", "Worker")
     if worker.status.phase is WorkerPhase.TERMINATED:
         return worker
@@ -219,27 +223,27 @@ async def mark_terminated(parts: Parts, caller: Caller, name: str, namespace: st
 
 
 async def scale_up(
-    parts: Parts, caller: Caller, template: str, namespace: str, *, reason: str
+    services: ServiceContext, caller: Caller, template: str, namespace: str, *, reason: str
 ) -> Worker:
     """Make one worker of a template, outside every pool."""
     access.demand(caller.principal, "create", "Worker")
     problem = intake.name_problem(template)
     if problem:
         raise intake.invalid(("template", problem))
-    name = f"{template[:40].rstrip('-')}-{parts.ids.uid()[:8]}"
+    name = f"{template[:40].rstrip('-')}-{services.ids.uid()[:8]}"
     made = Worker(
         metadata=Metadata(name=name, namespace=namespace), spec=WorkerSpec(template=template)
     )
     told = f"ScaleUp: {reason[:200]}" if reason else "ScaleUp"
-    return await objects.add(parts, caller, made, reason=told)
+    return await objects.add(services, caller, made, reason=told)
 
 
-def capacity(parts: Parts, worker: Worker) -> tuple[Amounts | None, Amounts]:
+def capacity(services: ServiceContext, worker: Worker) -> tuple[Amounts | None, Amounts]:
     """Return what a worker has, as seen, and the most that is reserved on it from now on."""
-    now = parts.clock.now()
+    now = services.clock.now()
     held = [
         each.status.reservation
-        for each in parts.cache.all(Session)
+        for each in services.cache.all(Session)
         if each.status.worker == worker.name
         and each.namespace == worker.namespace
         and each.status.reservation is not None
@@ -248,29 +252,29 @@ def capacity(parts: Parts, worker: Worker) -> tuple[Amounts | None, Amounts]:
 
 
 async def cleanup(
-    parts: Parts, caller: Caller, *, retention_days: int, dry_run: bool
+    services: ServiceContext, caller: Caller, *, retention_days: int, dry_run: bool
 ) -> tuple[str, ...]:
     """Remove records of workers that ended longer ago; return their names (at most 500)."""
     access.demand(caller.principal, "delete", "Worker")
-    await parts.fresh()
-    before = parts.clock.now() - timedelta(days=retention_days)
+    await services.fresh()
+    before = services.clock.now() - timedelta(days=retention_days)
     old = [
         each
-        for each in parts.cache.all(Worker)
+        for each in services.cache.all(Worker)
         if each.status.phase is WorkerPhase.TERMINATED
         and each.status.phase_since is not None
         and each.status.phase_since < before
     ][:CLEANUP_LIMIT]
     if not dry_run:
         for each in old:
-            await _remove(parts, caller, each)
+            await _remove(services, caller, each)
     return tuple(each.key.label for each in old)
 
 
-def instance(parts: Parts, caller: Caller, region: str, instance_id: str) -> Worker:
+def instance(services: ServiceContext, caller: Caller, region: str, instance_id: str) -> Worker:
     """Return the worker that has this instance; Gone when none has."""
     access.demand(caller.principal, "read", "Worker")
-    for each in parts.cache.all(Worker):
+    for each in services.cache.all(Worker):
         machine = each.spec.machine
         there = machine is not None and machine.aws.region == region
         if there and each.status.ec2.instance_id == instance_id:
@@ -278,54 +282,56 @@ def instance(parts: Parts, caller: Caller, region: str, instance_id: str) -> Wor
     raise errors.Gone(f"no worker has instance {instance_id[:80]!r} in {region[:80]!r}")
 
 
-def of_region(parts: Parts, caller: Caller, region: str) -> list[Worker]:
+def of_region(services: ServiceContext, caller: Caller, region: str) -> list[Worker]:
     """Return the workers of one region that have not ended, by name."""
     access.demand(caller.principal, "read", "Worker")
     return [
         each
-        for each in sorted(parts.cache.all(Worker), key=_name)
+        for each in sorted(services.cache.all(Worker), key=_name)
         if each.spec.machine is not None
         and each.spec.machine.aws.region == region
         and each.status.phase is not WorkerPhase.TERMINATED
     ]
 
 
-async def there(parts: Parts, caller: Caller, region: str, name: str, namespace: str) -> Worker:
+async def there(
+    services: ServiceContext, caller: Caller, region: str, name: str, namespace: str
+) -> Worker:
     """Return a worker of a region; Gone when it is in another one."""
     access.demand(caller.principal, "read", "Worker")
-    found = await lookup.found(parts, caller, Worker, name, namespace)
+    found = await lookup.found(services, caller, Worker, name, namespace)
     if found.spec.machine is None or found.spec.machine.aws.region != region:
         raise errors.Gone(f"worker {name[:80]!r} does not exist in {region[:80]!r}")
     return found
 
 
-async def in_region(parts: Parts, template: str, namespace: str, region: str) -> None:
+async def in_region(services: ServiceContext, template: str, namespace: str, region: str) -> None:
     """Raise Invalid when a template makes its workers in another region."""
-    made = await referred(parts, Template, template, namespace, "template")
+    made = await referred(services, Template, template, namespace, "template")
     if made.spec.machine.aws.region != region:
         what = f"template {template[:64]!r} makes workers in {made.spec.machine.aws.region}"
         raise intake.invalid(("template", what))
 
 
-async def _remove(parts: Parts, caller: Caller, old: Resource) -> None:
+async def _remove(services: ServiceContext, caller: Caller, old: Resource) -> None:
     metadata = msgspec.structs.replace(
-        old.metadata, deletion_timestamp=parts.clock.now(), finalizers=()
+        old.metadata, deletion_timestamp=services.clock.now(), finalizers=()
     )
     gone = msgspec.structs.replace(old, metadata=metadata)
     try:
-        await parts.objects.save(gone, cause=parts.cause(caller, "CleanedUp"))
+        await services.objects.save(gone, cause=services.cause(caller, "CleanedUp"))
     except errors.Conflict:
         return  # somebody else was faster
 
 
-async def _worker(parts: Parts, caller: Caller, name: str, namespace: str) -> Worker:
+async def _worker(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Worker:
     access.demand(caller.principal, "record", "Worker")
-    return await lookup.found(parts, caller, Worker, name, namespace)
+    return await lookup.found(services, caller, Worker, name, namespace)
 
 
-def _instant(parts: Parts, told: datetime | None) -> datetime:
+def _instant(services: ServiceContext, told: datetime | None) -> datetime:
     """Return when it was measured: within the last day, and naive time is UTC."""
-    now = parts.clock.now()
+    now = services.clock.now()
     if told is None:
         return now
     at = told if told.tzinfo is not None else told.replace(tzinfo=UTC)
@@ -355,5 +361,5 @@ def _name(worker: Worker) -> str:
 
 
 def word(worker: Worker) -> str:
-    """Return seed 002's word for a worker's state."""
+    """Return upstream 002's word for a worker's state."""
     return worker.status.summary or phases.coarse(worker.status.phase)

@@ -27,18 +27,26 @@ from labfleet.decisions.lifecycle.session.draft import (
     Action,
     Draft,
     S,
-    Seen,
+    SessionObservation,
     Step,
 )
 from labfleet.resources import conditions
 from labfleet.resources.session import FINALIZER_LAB, LabStatus, Session, SessionPhase
 
-__all__ = ["LOOK_AHEAD", "ON_DEMAND_PATIENCE", "Action", "Seen", "Step", "decide", "resolve_slot"]
+__all__ = [
+    "LOOK_AHEAD",
+    "ON_DEMAND_PATIENCE",
+    "Action",
+    "SessionObservation",
+    "Step",
+    "decide",
+    "resolve_slot",
+]
 
 COLLECT_SECONDS = 120
 
 
-def decide(session: Session, seen: Seen, now: datetime) -> Step:
+def decide(session: Session, seen: SessionObservation, now: datetime) -> Step:
     """Return the next step of a session; total over phases and observations."""
     draft = Draft(session, seen, now)
     if session.status.phase_since is None:
@@ -57,7 +65,9 @@ def _with_progress(before: LabStatus | None, lab: LabStatus, now: datetime) -> L
     return msgspec.structs.replace(lab, progress_at=known)
 
 
-def resolve_slot(session: Session, seen: Seen, now: datetime) -> tuple[datetime, datetime]:
+def resolve_slot(
+    session: Session, seen: SessionObservation, now: datetime
+) -> tuple[datetime, datetime]:
     """Return from when to when a session holds capacity if it were placed now.
 
     An on-demand session counts from now; a slot from its head start. The end includes the

@@ -35,7 +35,7 @@ PRESENT = ("StartTurn", "LabStarted", "PortsOpen", "HostReachable")
 SOON, POLL, WATCH = 1.0, 5.0, 20.0
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SessionObservation(msgspec.Struct, frozen=True):
     """What the shell just saw; None means that it did not look or could not tell.
 
     `host_lost`: the worker failed or is on its way out without us. `host_dead`: its instance
@@ -90,7 +90,7 @@ class Draft:
     """The session being decided on; collects changes so that each rule reads as a sentence."""
 
     session: Session
-    seen: Seen
+    seen: SessionObservation
     now: datetime
     status: SessionStatus = field(init=False)
     finalizers: tuple[str, ...] = field(init=False)

@@ -33,17 +33,17 @@ from labfleet.decisions.lifecycle.worker.draft import (
     Action,
     Draft,
     P,
-    Seen,
     Step,
+    WorkerObservation,
     gone,
     leak,
 )
 from labfleet.resources.worker import Worker, WorkerPhase
 
-__all__ = ["ABSENCE_PATIENCE", "TOLERATED_CHECKS", "Action", "Seen", "Step", "decide"]
+__all__ = ["ABSENCE_PATIENCE", "TOLERATED_CHECKS", "Action", "Step", "WorkerObservation", "decide"]
 
 
-def decide(worker: Worker, seen: Seen, now: datetime) -> Step:
+def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
     """Return the next step of a worker; total over phases, desires and observations."""
     draft = Draft(worker, seen, now)
     if worker.status.phase_since is None:

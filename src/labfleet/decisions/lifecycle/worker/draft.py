@@ -42,7 +42,7 @@ TOLERATED_CHECKS = 3
 SOON, POLL, CHECK = 1.0, 15.0, 30.0
 
 
-class Seen(msgspec.Struct, frozen=True):
+class WorkerObservation(msgspec.Struct, frozen=True):
     """What the shell just saw; None means that it did not look or could not tell.
 
     `ec2` is the instance as described; `absent` means that the provider said NotFound.
@@ -97,7 +97,7 @@ class Draft:
     """The worker being decided on; collects changes so that each rule reads as a sentence."""
 
     worker: Worker
-    seen: Seen
+    seen: WorkerObservation
     now: datetime
     status: WorkerStatus = field(init=False)
     finalizers: tuple[str, ...] = field(init=False)

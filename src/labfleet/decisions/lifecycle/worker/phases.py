@@ -92,7 +92,7 @@ _COARSE = {
 
 
 def coarse(phase: WorkerPhase) -> str:
-    """Return seed 002's coarse status word of a phase (facts/upstream.md#worker-status)."""
+    """Return upstream 002's coarse status word of a phase (facts/upstream.md#worker-status)."""
     return _COARSE[phase]
 
 

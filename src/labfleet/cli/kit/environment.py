@@ -1,0 +1,54 @@
+"""What a command stands on: environment, time, random numbers, identities, and whether people watch.
+
+One object, made by `real` for the program and by hand in tests; nothing else in this package
+reads the environment, the clock or random numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _key() -> str:
+    return str(uuid.uuid4())
+
+
+def _terminal_in() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _terminal_out() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+@dataclass
+class CommandEnvironment:
+    """Environment, clock, random numbers; `error_base` is added to the exit code of errors (diff: 20)."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    home: Path = field(default_factory=Path.home)
+    now: Callable[[], datetime] = _now
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    rng: Callable[[], float] = random.random
+    key: Callable[[], str] = _key
+    terminal_in: Callable[[], bool] = _terminal_in
+    terminal_out: Callable[[], bool] = _terminal_out
+    error_base: int = 0
+
+
+def real() -> CommandEnvironment:
+    """Return the environment of this process."""
+    return CommandEnvironment(env=os.environ)

@@ -1,0 +1,306 @@
+"""Observe a session's lab: where it is, how far it has come, whether its ports answer.
+
+A lab is ours by its marker (the session's uid in the lab's notes), never by its title. Of two
+labs with one marker the recorded one is kept and the other removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker.observer import address_of
+from labfleet.decisions import demand
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.session import start as session_start
+from labfleet.decisions.lifecycle.session.decide import SessionObservation
+from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted
+from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
+from labfleet.kernel import errors, ids
+from labfleet.resources import conditions, refs, topology
+from labfleet.resources.session import LabStatus, PortAllocation, Session, SessionPhase
+from labfleet.resources.worker import Worker, WorkerPhase
+
+S, P = SessionPhase, WorkerPhase
+_LOST = frozenset({P.UNLICENSING, P.STOPPING, P.STOPPED, P.TERMINATING_EC2, P.TERMINATED, P.FAILED})
+ACTIVE_STATES = frozenset({"QUEUED", "STARTED", "BOOTED", "STARTING"})
+HEAD_START_SECONDS = 300
+PROBES_AT_ONCE = 16
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LabObservation:
+    """What was seen, the host it was seen on (None when out of reach), and spare labs."""
+
+    seen: SessionObservation
+    host: LabHost | None = None
+    spare: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionObserver:
+    """How sessions are observed."""
+
+    context: Context
+
+    async def at(self, session: Session) -> LabObservation:
+        """Return what can be seen of a session now; never raises for the outside's trouble."""
+        seen = self.budget(session)
+        if session.status.worker is None or session.status.phase not in session_phases.BOUND:
+            return LabObservation(seen)
+        worker = self.context.cache.find(refs.worker_of(session))
+        seen = _of_worker(seen, session, worker, self.context)
+        if worker is None or seen.host_dead:
+            return LabObservation(seen)
+        if session.status.phase is S.SCHEDULED:
+            return LabObservation(self._room(session, worker, seen))
+        host = None
+        try:
+            host = self._host(worker)
+            if host is None:
+                return LabObservation(
+                    replace(seen, trouble=f"{worker.name} is {worker.status.phase}")
+                )
+            return await self._lab(session, worker, host, seen)
+        except errors.LabfleetError as problem:
+            return LabObservation(replace(seen, trouble=f"{worker.name}: {problem.message}"), host)
+
+    def _room(
+        self, session: Session, worker: Worker, seen: SessionObservation
+    ) -> SessionObservation:
+        """Say who holds the room of a booked session, once it would come."""
+        start = session.spec.slot.start
+        head = timedelta(seconds=seen.lead_seconds)
+        if start is not None and self.context.clock.now() < start - head:
+            return seen
+        others = self.context.cache.by(Session, "here", worker.key.path)
+        held = session_start.room_held(session, others, session_start.size_of(worker))
+        return replace(seen, room_held=held)
+
+    def budget(self, session: Session) -> SessionObservation:
+        """Return the time budgets of the session's definition and slot (seconds)."""
+        definition = self.context.cache.find(refs.definition_of(session))
+        if definition is None:
+            return SessionObservation(watched_since=self.context.since)
+        slot = session.spec.slot
+        duration = definition.spec.default_duration_minutes * 60
+        if slot.start is not None and slot.end is not None:
+            duration = int((slot.end - slot.start).total_seconds())
+        ahead = self._ahead(session) if session.status.phase is S.INSTANTIATING else 0
+        boot = demand.start_budget(definition.status.boot_seconds, ahead=ahead)
+        return SessionObservation(
+            boot_seconds=boot + HEAD_START_SECONDS,
+            lead_seconds=definition.status.boot_seconds + HEAD_START_SECONDS,
+            duration_seconds=duration,
+            grace_seconds=definition.spec.grace_minutes * 60,
+            watched_since=self.context.since,
+            may_replace=definition.spec.on_worker_loss == "replace",
+        )
+
+    def _ahead(self, session: Session) -> int:
+        """Count the labs that started beside this one at any time, done by now or not.
+
+        A budget that shrank as the others finish would fail the last of a crowd
+        (facts/fleet-bugs.md#t46). No more count than boot at once, and the wait for its turn is not
+        part of the budget.
+        """
+        cache, since = self.context.cache, session.status.phase_since
+        worker = cache.find(refs.worker_of(session))
+        if worker is None:
+            return 0
+        beside = {
+            other.name
+            for other in cache.by(Session, "here", worker.key.path)
+            if other.status.phase is S.INSTANTIATING
+        }
+        # By the hour in which they came up: a worker's whole history is not gone through.
+        for hour in up_hours(since, self.context.clock.now()):
+            for other in cache.by(Session, "up", f"{worker.key.path} {hour}"):
+                up = other.status.ready_at or other.status.ended_at
+                if up is not None and since is not None and up > since:
+                    beside.add(other.name)
+        return min(len(beside - {session.name}), _at_once(worker) - 1)
+
+    def _host(self, worker: Worker) -> LabHost | None:
+        machine = worker.spec.machine
+        reachable = worker.status.phase in HOSTING | {P.DRAINING, P.UNLICENSING}
+        if machine is None or not reachable or not worker.status.cml.ready:
+            return None
+        where = address_of(self.context, worker, machine, worker.status.ec2)
+        return None if where is None else self.context.hosts.at(where)
+
+    async def _lab(
+        self, session: Session, worker: Worker, host: LabHost, seen: SessionObservation
+    ) -> LabObservation:
+        found, spare = await self._find(session, host)
+        if found is None:
+            return LabObservation(replace(seen, looked=True, lab=None), host, spare)
+        status = _status(session, found)
+        busy = session.status.phase in {S.INSTANTIATING, S.STOPPING}
+        if not busy:
+            known = session.status.lab
+            if known is not None:
+                status = replace_lab(known, state=found.state, id=found.id)
+            return LabObservation(replace(seen, looked=True, lab=status), host, spare)
+        nodes = await host.nodes(found.id)
+        seen = self._start(session, worker, found, nodes, seen)
+        converged = await host.converged(found.id)
+        active = sum(node.state in ACTIVE_STATES for node in nodes)
+        waiting = await self._waiting(host, nodes)
+        status = replace_lab(
+            status,
+            nodes=len(nodes),
+            booted=sum(node.state == "BOOTED" for node in nodes),
+            waiting=waiting,
+        )
+        seen = replace(seen, looked=True, lab=status, active=active, converged=converged)
+        up = converged and found.state == "STARTED" and status.booted >= status.nodes
+        if up and session.status.phase is S.INSTANTIATING:
+            seen = await self._probe(session, worker, seen)
+        return LabObservation(seen, host, spare)
+
+    def _start(
+        self,
+        session: Session,
+        worker: Worker,
+        found: Lab,
+        nodes: tuple[NodeState, ...],
+        seen: SessionObservation,
+    ) -> SessionObservation:
+        """Add what a lab that is imported and not started waits for."""
+        coming = session.status.phase is S.INSTANTIATING
+        if not coming or found.state not in {"DEFINED_ON_CORE", "STOPPED"}:
+            return seen
+        lost = session_start.lost_tags(session, nodes)
+        others = self.context.cache.by(Session, "here", worker.key.path)
+        return replace(
+            seen,
+            tags_lost=tuple(f"{tag} of {label}" for label, tags in lost.items() for tag in tags),
+            before=session_start.labs_before(session, others, _at_once(worker)),
+        )
+
+    async def _find(self, session: Session, host: LabHost) -> tuple[Lab | None, tuple[str, ...]]:
+        """Return our lab and the ids of further labs with our marker."""
+        known = session.status.lab
+        if known is not None and known.id is not None:
+            try:
+                return await host.lab(known.id), ()
+            except errors.Gone:
+                pass
+        marked = sorted(
+            lab.id
+            for lab in await host.labs()
+            if topology.marker_of(lab.notes) == session.metadata.uid
+        )
+        if not marked:
+            return None, ()
+        return await host.lab(marked[0]), tuple(marked[1:])
+
+    async def _waiting(self, host: LabHost, nodes: tuple[NodeState, ...]) -> str | None:
+        """Say why queued nodes wait, as far as the server tells; best effort."""
+        queued = [node for node in nodes if node.state == "QUEUED"]
+        if not queued:
+            return None
+        try:
+            reasons = await host.queue()
+        except errors.LabfleetError:
+            reasons = {}
+        told = [f"{node.label}: {reasons.get(node.id, 'queued')}" for node in queued[:SHOWN]]
+        more = f" and {len(queued) - SHOWN} more" if len(queued) > SHOWN else ""
+        return ", ".join(told) + more
+
+    async def _probe(
+        self, session: Session, worker: Worker, seen: SessionObservation
+    ) -> SessionObservation:
+        """Try every TCP port as a user would; UDP cannot be tried from outside.
+
+        Source: facts/cml-issues.md#f40.
+        """
+        address = _address(worker)
+        ports = [port for port in session.status.ports if port.transport == "tcp"]
+        silent: list[PortAllocation] = []
+        for start in range(0, len(ports), PROBES_AT_ONCE):
+            batch = ports[start : start + PROBES_AT_ONCE]
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self.context.probe.answers(address, port.number))
+                    for port in batch
+                ]
+            silent += [port for port, task in zip(batch, tasks, strict=True) if not task.result()]
+        detail = ", ".join(
+            f"{port.name} ({port.transport} {port.number})" for port in silent[:SHOWN]
+        )
+        return replace(seen, ports_open=not silent, ports_detail=detail)
+
+
+def _address(worker: Worker) -> str:
+    """Return where users find a worker's ports: its machine, or the server at an address."""
+    ec2, machine = worker.status.ec2, worker.spec.machine
+    url = None if machine is None else machine.cml.api_base_url
+    return ec2.public_ip or ec2.private_ip or urlsplit(url or "").hostname or ""
+
+
+def _at_once(worker: Worker) -> int:
+    machine = worker.spec.machine
+    return 1 if machine is None else machine.cml.starts_at_once
+
+
+def up_hours(since: datetime | None, now: datetime) -> range:
+    """Return the numbers of the hours from an instant to now, a day's at most."""
+    if since is None:
+        return range(0)
+    last = hour_of(now) + 1  # another process's clock may be a little ahead
+    return range(max(hour_of(since), last - 24), last + 1)
+
+
+def hour_of(at: datetime) -> int:
+    """Return the number of the hour of an instant."""
+    return int(at.timestamp() // 3600)
+
+
+def lab_title(session: Session) -> str:
+    """Return the lab's title: unique on a server, at most 64 characters."""
+    return f"{ids.slug(session.name, limit=54)}-{session.metadata.uid[:8]}"
+
+
+def _status(session: Session, found: Lab) -> LabStatus:
+    known = session.status.lab
+    base = known or LabStatus(title=found.title, marker=session.metadata.uid)
+    return replace_lab(base, id=found.id, state=found.state)
+
+
+def replace_lab(lab: LabStatus, **changes: object) -> LabStatus:
+    """Return the lab record with fields changed."""
+    return msgspec.structs.replace(lab, **changes)
+
+
+def _of_worker(
+    seen: SessionObservation, session: Session, worker: Worker | None, context: Context
+) -> SessionObservation:
+    """Say what the worker's record means for its session."""
+    if worker is None:
+        name = session.status.worker
+        return replace(seen, host_lost=True, host_dead=True, host_detail=f"{name} does not exist")
+    phase, ec2 = worker.status.phase, worker.status.ec2
+    failed = conditions.find(worker.status.conditions, "Failed")
+    ended = failed is not None and failed.reason == "InstanceTerminated"
+    dead = phase is P.TERMINATED or ec2.state == "terminated" or (phase is P.FAILED and ended)
+    drain = worker.spec.drain
+    late = drain is not None and drain.force and context.clock.now() >= drain.deadline
+    # A pause stops what a deadline would do by itself; what runs goes on.
+    forced = late and context.settings.paused(refs.pool_of(worker)) is None
+    return replace(
+        seen,
+        host_lost=phase in _LOST,
+        host_dead=dead,
+        host_leaving=drain_wanted(worker),
+        host_detail=f"{worker.name} is {phase}: {worker.status.message}",
+        forced_out=forced,
+    )

@@ -1,0 +1,169 @@
+"""What is done beside a worker's life: keep a failed boot's console text, and its tags in line.
+
+Chores wait while an action is decided on, and their trouble never holds the worker up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker import console
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.kernel import errors
+from labfleet.resources import conditions
+from labfleet.resources.machine import Machine
+from labfleet.resources.worker import Worker, WorkerPhase
+
+DEADLINE = 15.0
+ACTOR = "worker-controller"
+FAILED_BOOT = frozenset({"BootTimeout", "LaunchTimeout", "NoAddress"})
+REFUSED_SECONDS = 900.0
+"""How long tags that EC2 refused for good are not asked for again (fleet seconds)."""
+REFUSED_KEPT = 10_000
+TAGGABLE = frozenset({"pending", "running", "stopping", "stopped"})
+
+
+@dataclass(frozen=True, slots=True)
+class Housekeeping:
+    """The work beside; each look does what is due, and a failed chore is due again."""
+
+    context: Context
+    inventory: Inventory
+    refused: dict[str, tuple[object, float]] = field(default_factory=dict)
+
+    async def do(self, worker: Worker, machine: Machine) -> Worker:
+        """Do what is due and return the worker as stored; only a lost lead or a conflict raises."""
+        if worker.status.ec2.instance_id is None or phases.observed(worker):
+            return worker
+        for chore in (self._evidence, self._tags):
+            try:
+                worker = await chore(worker, machine)
+            except errors.Conflict:
+                raise
+            except errors.LabfleetError:
+                continue
+        return worker
+
+    async def _evidence(self, worker: Worker, machine: Machine) -> Worker:
+        """Keep the console text of a boot that failed, once for each boot."""
+        ec2 = worker.status.ec2
+        boot = f"[{ec2.instance_id}@{ec2.launch_time} "
+        if worker.status.console.startswith(boot) or not _failed(worker):
+            return worker
+        try:
+            text = await self.context.compute.console_output(
+                machine.aws.region, ec2.instance_id or ""
+            )
+        except (errors.Gone, errors.Invalid, errors.Denied) as problem:
+            text = f"(not readable: {problem.message[:200]})"
+        kept = f"{boot}read {self.context.clock.now():%Y-%m-%dT%H:%M:%SZ}]\n"
+        kept += console.readable(text, self._secrets(machine))
+        status = msgspec.structs.replace(worker.status, console=kept)
+        return await self.context.record(
+            worker, status=status, actor=ACTOR, reason="console text kept of a failed boot"
+        )
+
+    def _secrets(self, machine: Machine) -> list[str]:
+        found = []
+        for reference in (machine.cml.admin_password, machine.licence.token):
+            try:
+                if reference is not None:
+                    found.append(self.context.secrets.resolve(reference))
+            except errors.LabfleetError:
+                continue
+        return found
+
+    async def _tags(self, worker: Worker, machine: Machine) -> Worker:
+        """Set and remove until the instance has what `spec.tags` says, and says so.
+
+        Which keys are ours to remove later is written down before they are set. A key that
+        the template has too goes back to the template's value.
+        """
+        ec2, wanted = worker.status.ec2, worker.spec.tags
+        if not (wanted or ec2.tags) or ec2.state not in TAGGABLE:
+            return worker
+        region, name = machine.aws.region, ec2.instance_id or ""
+        found = await self.inventory.find(region, name)
+        if found is None or found.state not in TAGGABLE:
+            return worker
+        dropped = [key for key in ec2.tags if key not in wanted]
+        given = machine.aws.tags
+        back = {key: given[key] for key in dropped if key in given}
+        put = {
+            key: value for key, value in {**back, **wanted}.items() if found.tags.get(key) != value
+        }
+        # Removed whatever the list shows: it may be older than the call that set them.
+        gone = [key for key in dropped if key not in given]
+        if put or gone:
+            asked = (put, gone)
+            if self._refused_lately(name, asked):
+                return worker
+            worker = await self._noted(worker, tuple(sorted({*ec2.tags, *wanted})))
+            try:
+                await self._changed(region, name, put, gone)
+            except errors.Permanent as problem:
+                self._refuse(name, asked)
+                return await self._told(worker, f"{problem.reason}: {problem.message}"[:300])
+        worker = await self._noted(worker, tuple(sorted(wanted)))
+        return await self._told(worker, "")
+
+    def _refused_lately(self, instance_id: str, asked: object) -> bool:
+        before, at = self.refused.get(instance_id, (None, 0.0))
+        return before == asked and self.context.clock.monotonic() - at < REFUSED_SECONDS
+
+    def _refuse(self, instance_id: str, asked: object) -> None:
+        self.refused.pop(instance_id, None)
+        self.refused[instance_id] = (asked, self.context.clock.monotonic())
+        while len(self.refused) > REFUSED_KEPT:
+            del self.refused[next(iter(self.refused))]
+
+    async def _changed(self, region: str, name: str, put: dict[str, str], gone: list[str]) -> None:
+        """Make the calls while the lead is surely ours; both may be repeated."""
+        compute = self.context.compute
+
+        async def change() -> None:
+            if put:
+                await compute.set_tags(region, name, put)
+            if gone:
+                await compute.remove_tags(region, name, gone)
+
+        effects = self.context.effects
+        self.inventory.forget(region, name)
+        await effects.call(effects.open("tags", deadline=DEADLINE), change, deadline=DEADLINE)
+        self.inventory.forget(region, name)
+
+    async def _noted(self, worker: Worker, keys: tuple[str, ...]) -> Worker:
+        ec2 = msgspec.structs.replace(worker.status.ec2, tags=keys)
+        status = msgspec.structs.replace(worker.status, ec2=ec2)
+        return await self.context.record(worker, status=status, actor=ACTOR, reason="tags")
+
+    async def _told(self, worker: Worker, trouble: str) -> Worker:
+        facts = worker.status.conditions
+        if worker.spec.tags or trouble:
+            facts = conditions.put(
+                facts,
+                "TagsApplied",
+                "False" if trouble else "True",
+                "Refused" if trouble else "Applied",
+                trouble,
+                now=self.context.clock.now(),
+            )
+        else:
+            facts = conditions.drop(facts, "TagsApplied")
+        status = msgspec.structs.replace(worker.status, conditions=facts)
+        return await self.context.record(worker, status=status, actor=ACTOR, reason="tags")
+
+
+def _failed(worker: Worker) -> bool:
+    """Tell whether the console may tell why: a boot that came to nothing, or a check that fails."""
+    ec2 = worker.status.ec2
+    if "impaired" in {ec2.system_check, ec2.instance_check} and ec2.state == "running":
+        return True
+    found = conditions.find(worker.status.conditions, "Failed")
+    if worker.status.phase is not WorkerPhase.FAILED or found is None:
+        return False
+    return found.reason in FAILED_BOOT

@@ -1,0 +1,353 @@
+"""Observe a worker: its machine, its CML server, its sessions; only what its phase needs.
+
+Every failing look becomes `trouble`, never an absence: error, empty and gone stay three
+different things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from labfleet.controllers.context import Context
+from labfleet.controllers.worker import measure
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.decisions import ledger, port_numbers
+from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.worker import health as worker_health
+from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
+from labfleet.interfaces.compute import Checks, Instance
+from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
+from labfleet.kernel import errors
+from labfleet.resources import conditions, refs
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.machine import Machine, TlsSettings
+from labfleet.resources.session import Session
+from labfleet.resources.telemetry import Licensing, SystemStats
+from labfleet.resources.worker import CmlStatus, Ec2Status, LicenceStatus, Worker, WorkerPhase
+
+P = WorkerPhase
+SERVED = frozenset(
+    {P.STARTING, P.READY_UNLICENSED, P.LICENSING, P.READY, P.ACTIVE, P.DRAINING, P.UNLICENSING}
+)
+_NO_MACHINE = frozenset({P.PENDING, P.TERMINATED})
+MEMORY_RESERVE_MIB = 4096
+FOREIGN_PORTS_KEPT = 500
+SAMPLES_READ = 20
+EXPANDABLE = frozenset({"CML_Enterprise", "CML_Education"})
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerObserver:
+    """How workers are observed; built once per process."""
+
+    context: Context
+    inventory: Inventory
+
+    async def at(self, worker: Worker) -> WorkerObservation:
+        """Return what can be seen of a worker now; never raises for the outside's trouble."""
+        settings = self.context.settings.now()
+        seen = WorkerObservation(
+            points=tuple(self.context.samples.points(worker.key)),
+            thresholds=settings.thresholds,
+            poll=float(settings.monitoring.poll_interval_seconds),
+            paused=self.context.settings.paused(refs.pool_of(worker)) is not None,
+            sessions=live_sessions(self.context, worker),
+            has_token=_has_token(worker),
+            wanted_nodes=_wanted_nodes(worker),
+            watched_since=self.context.since,
+            booked=_booked(self.context, worker),
+        )
+        machine = worker.spec.machine
+        if machine is None:
+            return seen
+        seen = await self._machine(worker, machine, seen)
+        ec2 = _reached(worker, seen)
+        if worker.status.phase in SERVED and ec2 is not None:
+            # The provider's trouble is not the server's: that one is asked for itself.
+            seen = await self._server(worker, machine, ec2, replace(seen, trouble=""))
+        return seen
+
+    async def _machine(
+        self, worker: Worker, machine: Machine, seen: WorkerObservation
+    ) -> WorkerObservation:
+        instance_id = worker.status.ec2.instance_id
+        if instance_id is None and worker.status.phase is P.PROVISIONING_EC2:
+            found = conditions.find(worker.status.conditions, "EC2Provisioned")
+            return seen if found is None else replace(seen, trouble=found.message)
+        if worker.status.phase in _NO_MACHINE or instance_id is None:
+            return seen
+        try:
+            described = await self.inventory.find(machine.aws.region, instance_id)
+        except errors.LabfleetError as problem:
+            return replace(seen, trouble=f"EC2: {problem.message}")
+        if described is None:
+            return replace(seen, absent=True)
+        checks = None
+        asked = self.context.settings.now().monitoring.instance_checks
+        if described.state == "running" and asked:
+            checks = await self.inventory.checks(machine.aws.region)
+        ec2 = checked(ec2_status(described), checks)
+        if checks is None and asked:  # a plan that was told is not forgotten for want of an answer
+            ec2 = msgspec.structs.replace(ec2, events=worker.status.ec2.events)
+        ec2 = msgspec.structs.replace(ec2, tags=worker.status.ec2.tags)
+        return replace(seen, ec2=ec2, state_reason=described.state_reason)
+
+    async def _server(
+        self, worker: Worker, machine: Machine, ec2: Ec2Status, seen: WorkerObservation
+    ) -> WorkerObservation:
+        try:
+            where = address_of(self.context, worker, machine, ec2)
+        except errors.Denied as problem:
+            return replace(seen, login_refused=problem.message, trouble=problem.message)
+        if where is None:
+            return seen
+        host = self.context.hosts.at(where)
+        readiness = await host.readiness()
+        known = worker.status.cml
+        cml = CmlStatus(
+            url=where.base_url,
+            boot=where.boot,
+            version=readiness.version or worker.status.cml.version,
+            ready=readiness.stage == "ready",
+            stage=readiness.stage,
+            tls_fingerprint=readiness.tls_fingerprint,
+            product_uuid=known.product_uuid,
+            hostname=known.hostname,
+            labs=known.labs,
+            running_nodes=known.running_nodes,
+            telemetry=known.telemetry if known.boot == where.boot else None,
+        )
+        seen = replace(seen, stage=readiness.stage, cml=cml)
+        if readiness.stage != "ready":
+            return replace(seen, trouble=readiness.detail)
+        try:
+            await host.authenticate()
+            return await self._inside(worker, machine, host, seen)
+        except errors.Denied as problem:
+            return replace(seen, login_refused=problem.message, trouble=problem.message)
+        except errors.LabfleetError as problem:
+            return replace(seen, trouble=f"CML: {problem.message}")
+
+    async def _inside(
+        self, worker: Worker, machine: Machine, host: LabHost, seen: WorkerObservation
+    ) -> WorkerObservation:
+        """Measure, keep what worked, and read what it means; raises only when nothing worked."""
+        hosting = worker.status.phase in {P.READY, P.ACTIVE, P.READY_UNLICENSED, P.DRAINING}
+        cml = seen.cml or worker.status.cml
+        survey = await measure.survey(host, nodes=hosting)
+        sample = survey.sample(worker, cml, self.context.clock.now())
+        percent = self.context.settings.now().monitoring.metrics_change_percent
+        self.context.samples.put(sample, change_percent=percent)
+        stats, licence, nodes = survey.stats, survey.licence, survey.nodes
+        if licence is not None:
+            cml = msgspec.structs.replace(
+                cml, product_uuid=licence.product_uuid, hostname=licence.hostname
+            )
+        if stats is not None:
+            cml = msgspec.structs.replace(cml, running_nodes=stats.running_nodes)
+        if nodes is not None:
+            cml = msgspec.structs.replace(cml, labs=sample.labs_count)
+            seen = replace(seen, foreign_ports=self._foreign(worker, nodes))
+        return replace(
+            seen,
+            cml=cml,
+            licence=None if licence is None else licence_status(licence),
+            capacity=capacity_of(machine, stats, licence, worker.status.capacity),
+            samples=tuple(self.context.samples.recent(worker.key, SAMPLES_READ)),
+            duplicate_of=_older_twin(self.context, worker, cml.product_uuid),
+        )
+
+    def _foreign(self, worker: Worker, nodes: Sequence[NodeState]) -> tuple[str, ...]:
+        """Return ports seen on the server that no session of ours holds here."""
+        claimed = port_numbers.claims(nodes)
+        for session in self.context.cache.by(Session, "here", worker.key.path):
+            if session_phases.is_live(session):
+                claimed -= {(port.transport, port.number) for port in session.status.ports}
+        return tuple(f"{transport}/{number}" for transport, number in sorted(claimed))[
+            :FOREIGN_PORTS_KEPT
+        ]
+
+
+def _reached(worker: Worker, seen: WorkerObservation) -> Ec2Status | None:
+    """Return the machine whose server can be asked, None when there is none.
+
+    One that EC2 does not show is asked at its last address: while its CML answers, its absence
+    is not believed (facts/aws.md#absence). An external server has no machine.
+    """
+    origin, last = worker.spec.origin, worker.status.ec2
+    if origin is not None and origin.kind == "external":
+        return Ec2Status()
+    if seen.ec2 is None and last.state == "running":
+        # Nor is a provider that cannot be asked a reason to call its servers silent.
+        return last
+    return seen.ec2 if seen.ec2 is not None and seen.ec2.state == "running" else None
+
+
+def _has_token(worker: Worker) -> bool:
+    return worker.spec.machine is not None and worker.spec.machine.licence.token is not None
+
+
+def _wanted_nodes(worker: Worker) -> int | None:
+    """Return the node capacity that the licence shall have; None when it is the product's."""
+    machine = worker.spec.machine
+    if machine is None or machine.licence.product not in EXPANDABLE:
+        return None
+    return machine.cml.max_nodes_licensed
+
+
+def _booked(context: Context, worker: Worker) -> Amounts:
+    """Return the most that is reserved on the worker at any instant from now on."""
+    now = context.clock.now()
+    held = [
+        session.status.reservation
+        for session in context.cache.by(Session, "here", worker.key.path)
+        if session.status.reservation is not None
+    ]
+    return ledger.peak(ledger.settled(held, now), now, None)
+
+
+def live_sessions(context: Context, worker: Worker) -> int:
+    """Count the sessions that hold something on this worker."""
+    return sum(
+        session.status.phase in session_phases.BOUND
+        for session in context.cache.by(Session, "here", worker.key.path)
+    )
+
+
+def ec2_status(found: Instance) -> Ec2Status:
+    """Return the record form of a described machine."""
+    return Ec2Status(
+        instance_id=found.id,
+        state=found.state,
+        instance_type=found.instance_type,
+        ami_id=found.image_id,
+        availability_zone=found.zone,
+        public_ip=found.public_ip,
+        private_ip=found.private_ip,
+        launch_time=found.launch_time,
+        root_volume_id=found.root_volume_id,
+        state_reason=found.state_reason,
+    )
+
+
+def checked(ec2: Ec2Status, checks: Mapping[str, Checks] | None) -> Ec2Status:
+    """Return the machine with the provider's checks: ok unless told, None when not known."""
+    if checks is None:
+        return ec2
+    told = checks.get(ec2.instance_id or "")
+    if told is None:
+        return msgspec.structs.replace(ec2, system_check="ok", instance_check="ok")
+    return msgspec.structs.replace(
+        ec2, system_check=told.system, instance_check=told.instance, events=told.events
+    )
+
+
+def licence_status(found: Licensing) -> LicenceStatus:
+    """Return the record form of what CML says of its licence."""
+    return LicenceStatus(
+        registration=found.registration,
+        authorization=found.authorization,
+        product=found.product,
+        node_capacity=found.node_capacity,
+        registered=found.registered,
+        licensed=found.licensed,
+        expires=found.expires,
+    )
+
+
+def address_of(
+    context: Context, worker: Worker, machine: Machine, ec2: Ec2Status
+) -> HostAddress | None:
+    """Return where this boot of the worker's CML is reached, or None without an address.
+
+    Addresses, logins and first-seen certificates belong to one boot (facts/aws.md#boot-facts).
+    """
+    host = ec2.public_ip or ec2.private_ip
+    if host is None and machine.cml.api_base_url is None:
+        return None
+    boot = "external" if ec2.instance_id is None else f"{ec2.instance_id}@{ec2.launch_time}"
+    known = worker.status.cml.tls_fingerprint if worker.status.cml.boot == boot else None
+    tls = machine.cml.tls
+    return HostAddress(
+        worker=worker.key.label,
+        base_url=machine.cml.api_base_url or f"https://{host}:{machine.cml.port}",
+        boot=boot,
+        username=machine.cml.admin_username,
+        password=context.secrets.resolve(machine.cml.admin_password),
+        tls=TlsSettings(mode=tls.mode, fingerprint=tls.fingerprint or known, ca_file=tls.ca_file),
+    )
+
+
+def _older_twin(context: Context, worker: Worker, product_uuid: str | None) -> str | None:
+    """Return an older worker with this identity whose server may still exist."""
+    if product_uuid is None:
+        return None
+    for other in context.cache.by(Worker, "product_uuid", product_uuid):
+        gone = other.status.phase is P.TERMINATED or other.status.ec2.state == "terminated"
+        if other.key == worker.key or gone:
+            continue
+        if _age(other) < _age(worker):
+            return other.key.label
+    return None
+
+
+def _age(worker: Worker) -> tuple[str, str]:
+    made = worker.metadata.creation_timestamp
+    return ("" if made is None else made.isoformat(), worker.key.label)
+
+
+def capacity_of(
+    machine: Machine,
+    stats: SystemStats | None,
+    licensing: Licensing | None,
+    before: Amounts | None,
+) -> Amounts | None:
+    """Return the real capacity: what CML counts, floored, and never more slots than declared.
+
+    The nominal size of an instance type is more than CML can give (facts/aws-bugs.md#case-43);
+    storage is what was free at first sight, since later use is ours. What was not told now
+    keeps the size that was seen before; nothing seen at all is None.
+    """
+    declared = machine.capacity
+    if stats is None and licensing is None:
+        return before
+    last = before or declared
+    memory, cpu = last.memory_mib, last.cpu_milli
+    if stats is not None:
+        told = stats.memory.total
+        memory = declared.memory_mib
+        if told is not None:
+            memory = max(told // 2**20 - MEMORY_RESERVE_MIB, 0)
+        cpu = declared.cpu_milli if stats.cpu_count is None else stats.cpu_count * 1000
+    storage = last.storage_mib
+    if before is None and stats is not None:
+        free = _free_bytes(stats)
+        storage = storage if free is None else max(free // 2**20, 0)
+    nodes = machine.cml.max_nodes_unlicensed if before is None else before.nodes
+    if licensing is not None:
+        known = licensing.node_capacity
+        nodes = machine.cml.max_nodes_unlicensed if known is None else known
+    found = Amounts(
+        cpu_milli=cpu,
+        memory_mib=memory,
+        storage_mib=storage,
+        nodes=nodes,
+        labs=declared.labs,
+        ports=declared.ports,
+    )
+    return worker_health.less_orphans(found, stats)
+
+
+def _free_bytes(stats: SystemStats) -> int | None:
+    """Return what is free on the controller's disk, which holds images and node disks.
+
+    Source: facts/cml-issues.md#f45.
+    """
+    for room in (stats.controller_disk, stats.disk):
+        if room.total is not None and room.used is not None:
+            return room.total - room.used
+    return None

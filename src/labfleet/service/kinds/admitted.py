@@ -1,0 +1,53 @@
+"""The answer of a kind's rule, and the look-ups that rules share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from labfleet.interfaces import store as stores
+from labfleet.resources.meta import Resource
+from labfleet.service.core import intake
+from labfleet.service.core.service_context import ServiceContext
+
+R = TypeVar("R", bound=Resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The object to store, what must hold, and what else goes into the same commit.
+
+    `reason` is what the event says; None leaves it to the caller.
+    """
+
+    obj: Resource
+    preconditions: tuple[stores.Precondition, ...] = ()
+    writes: tuple[stores.Write, ...] = ()
+    reason: str | None = None
+
+
+async def referred(
+    services: ServiceContext, kind: type[R], name: str, namespace: str, where: str
+) -> R:
+    """Return the object that a spec names; Invalid at `where`, with a hint, when there is none."""
+    found = await services.objects.get(kind, name, namespace)
+    if found is None:
+        known = [each.name for each in services.cache.all(kind) if each.namespace == namespace]
+        what = f"{kind.__name__.lower()} {name[:64]!r} does not exist"
+        raise intake.invalid((where, what + intake.hint(name[:64], known)), reason="UnknownName")
+    if found.deleting:
+        what = f"{kind.__name__.lower()} {name!r} is being deleted"
+        raise intake.invalid((where, what), reason=f"{kind.__name__}Terminating")
+    return found
+
+
+def with_status(obj: R, **changes: object) -> R:
+    """Return the object with these status fields."""
+    return msgspec.structs.replace(obj, status=msgspec.structs.replace(obj.status, **changes))
+
+
+def with_spec(obj: R, **changes: object) -> R:
+    """Return the object with these spec fields."""
+    return msgspec.structs.replace(obj, spec=msgspec.structs.replace(obj.spec, **changes))

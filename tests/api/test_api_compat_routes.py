@@ -1,0 +1,160 @@
+"""The routes under the compatible names."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from api_caller import Api
+
+from labfleet.resources.session import PortAllocation, SessionPhase
+
+SEEN = {
+    "observed_at": "2026-11-27T09:30:00Z",
+    "observer": "lablet-controller",
+    "total_cpu_cores": 2.5,
+    "total_memory_mb": 4096,
+    "nodes": [
+        {
+            "node_id": "n0",
+            "label": "r1",
+            "node_definition": "iosv",
+            "state": "BOOTED",
+            "cpu_limit": 100,
+            "interfaces": [{"interface_id": "i0", "label": "eth0", "mac_address": "00:11"}],
+        }
+    ],
+    "actual_node_count": 2,
+    "simulation_stats": {"any_key": {"x_y": 1}},
+}
+
+
+async def running(api: Api) -> str:
+    """Return the uid of a running session `s`."""
+    await api.world.definition()
+    made = await api.world.session("s")
+    port = PortAllocation(name="r1_serial", node="r1", kind="serial", number=2000)
+    await api.world.status(made, phase=SessionPhase.RUNNING, ports=(port,))
+    return made.metadata.uid
+
+
+@pytest.mark.asyncio
+async def test_an_observation_is_asked_for_recorded_and_summed_up(api: Api):
+    """Upstream 000's three routes, by name and by uid, in snake_case."""
+    uid = await running(api)
+    asked = await api.call("POST", "/api/lablet-sessions/s/observe-resources")
+    assert (asked.status, asked.json) == (202, {"session_id": "s", "status": "requested"})
+    await api.world.services.fresh()
+    path = f"/api/internal/lablet-sessions/{uid}/resource-observations"
+    sent = {"observed_resources": SEEN, "observed_ports": {"r1_serial": 5041}}
+    told = await api.call("POST", path, sent, role="internal")
+    assert told.json == {
+        "session_id": "s",
+        "observation_count": 1,
+        "port_drift_detected": True,
+        "observed_at": "2026-11-27T09:30:00Z",
+    }
+    stored = (await api.call("GET", "/api/v1/sessions/s")).json["status"]
+    assert stored["observedResources"]["nodes"][0]["interfaces"][0]["macAddress"] == "00:11"
+    assert stored["observedResources"]["simulationStats"] == {"any_key": {"x_y": 1}}
+    assert stored["observedPorts"] == {"r1_serial": 5041}
+    found = await api.call("GET", "/api/lablet-definitions/two/resource-observations?limit=5")
+    assert found.json["aggregate"]["cpu_cores"] == {"max": 2.5, "avg": 2.5, "latest": 2.5}
+    assert found.json["aggregate"]["storage_mb"]["latest"] is None
+    assert found.json["port_drift_sessions"] == ["s"]
+
+
+@pytest.mark.asyncio
+async def test_observations_in_wrong_phases_or_of_nothing_are_refused(api: Api):
+    """400 outside RUNNING and COLLECTING, 404 for unknown, 403 for people, 400 for bad bodies."""
+    await api.world.definition()
+    await api.world.session("s")
+    path = "/api/internal/lablet-sessions/{}/resource-observations"
+    assert (await api.call("POST", path.format("s"), {})).status == 400
+    assert (await api.call("POST", path.format("nope"), {})).status == 404
+    assert (await api.call("POST", path.format("s"), {}, role="user", owner="eve")).status == 403
+    early = await api.call("POST", "/api/lablet-sessions/s/observe-resources")
+    assert (early.status, early.json["reason"]) == (400, "NotRunning")
+    for sent in ({"observed_ports": {"a": 0}}, {"observed_ports": {"a": 70000}}, {"x": 1},
+                 {"observed_resources": {"nodes": 3}}, {"observed_resources": {"nope": 3}}):  # fmt: skip
+        assert (await api.call("POST", path.format("s"), sent)).status == 400
+
+
+@pytest.mark.asyncio
+async def test_a_run_is_asked_for_and_reported(api: Api):
+    """Upstream 004: approved with an id, denied with reasons, completed twice, unknown id 404."""
+    sent = {"metadata": {"name": "default"}, "spec": {"capacity": {"cpu": 10, "memory": "10Gi"}}}
+    await api.call("POST", "/api/v1/clusters", sent)
+    run = {"chart": "waku", "node_count": 50, "cost": {"cpu": 6}, "duration_seconds": 600}
+    yes = await api.call("POST", "/request_run", run, role="internal")
+    assert yes.status == 200
+    assert yes.json["decision"] == "approved"
+    until = api.world.clock.now() + timedelta(minutes=20)
+    assert yes.json["expires_at"] == until.isoformat().replace("+00:00", "Z")
+    kept = (await api.call("GET", f"/api/v1/simulations/{yes.json['simulation_id']}")).json
+    assert kept["spec"]["params"] == {"chart": "waku", "node_count": 50}
+    no = await api.call("POST", "/request_run", run, role="internal")
+    assert (no.json["decision"], no.json["simulation_id"]) == ("denied", None)
+    assert no.json["reasons"] == ["OverCpuTarget"]
+    assert no.json["message"]
+    done = {"simulation_id": yes.json["simulation_id"]}
+    for _ in range(2):
+        ended = await api.call("POST", "/simulation_complete", done, role="internal")
+        assert ended.json == {**done, "status": "completed"}
+    gone = await api.call("POST", "/simulation_complete", {"simulation_id": "x"})
+    assert gone.status == 404
+
+
+@pytest.mark.asyncio
+async def test_a_misspelt_cost_is_not_a_free_run(api: Api):
+    """Without a cost nothing is decided; beside params unknown keys are refused."""
+    for run in ({"costs": {"cpu": 1}}, {}, [], {"cost": {"cpu": 1}, "params": {}, "costt": 1},
+                {"cost": {"gpu": 1}}, {"cost": 3}):  # fmt: skip
+        found = await api.call("POST", "/request_run", run)
+        assert found.status == 400
+        assert found.json["problems"]
+
+
+@pytest.mark.asyncio
+async def test_internal_workers_are_listed_and_read(api: Api):
+    """By name and by uid."""
+    await api.world.template()
+    made = await api.world.make("Worker", "w", {"template": "metal"})
+    page = (await api.call("GET", "/api/internal/workers", role="internal")).json
+    assert [each["metadata"]["name"] for each in page["items"]] == ["w"]
+    for name in ("w", made.metadata.uid):
+        found = await api.call("GET", f"/api/internal/workers/{name}", role="internal")
+        assert found.json["metadata"]["name"] == "w"
+    assert (await api.call("GET", "/api/internal/workers/x")).status == 404
+
+
+@pytest.mark.asyncio
+async def test_verbs_speak_http(api: Api):
+    """Drain by seconds, take back, cordon, desired; extend by seconds; observe is 202."""
+    await api.world.template()
+    await api.world.make("Worker", "w", {"template": "metal"})
+    path = "/api/v1/workers/w"
+    drained = await api.call("POST", f"{path}/drain", {"deadlineSeconds": 60, "reason": "r"})
+    assert drained.json["spec"]["drain"]["deadline"] == "2026-11-27T09:01:00Z"
+    both = {"deadlineSeconds": 60, "deadline": "2026-11-28T00:00:00Z"}
+    assert (await api.call("POST", f"{path}/drain", both)).status == 400
+    later = {"deadline": "2026-11-28T00:00:00Z"}
+    moved = await api.call("POST", f"{path}/change-drain", later)
+    assert moved.json["spec"]["drain"]["deadline"] == "2026-11-28T00:00:00Z"
+    assert (await api.call("POST", f"{path}/change-drain", {})).status == 400
+    assert (await api.call("POST", f"{path}/cancel-drain")).json["spec"]["drain"] is None
+    refused = await api.call("POST", f"{path}/change-drain", {"force": True})
+    assert (refused.status, refused.json["reason"]) == (409, "NotDraining")
+    assert (await api.call("POST", f"{path}/cordon", {})).json["spec"]["cordoned"] is True
+    assert (await api.call("POST", f"{path}/uncordon", {})).json["spec"]["cordoned"] is False
+    wish = await api.call("POST", f"{path}/desired", {"desired": "Stopped"})
+    assert wish.json["spec"]["desired"] == "Stopped"
+    assert (await api.call("POST", f"{path}/desired", {"desired": "Gone"})).status == 400
+    await running(api)
+    await api.world.status(
+        await api.world.services.objects.get(type(await api.world.session("t")), "s", "default"),
+        end=api.world.clock.now() + timedelta(hours=1),
+    )
+    longer = await api.call("POST", "/api/v1/sessions/s/extend", {"bySeconds": 1800})
+    assert longer.json["status"]["end"] == "2026-11-27T10:30:00Z"
+    assert (await api.call("POST", "/api/v1/sessions/s/observe")).status == 202

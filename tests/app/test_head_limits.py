@@ -1,0 +1,92 @@
+"""A request's head is bounded in bytes and in time, before anybody has shown a token."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from labfleet.app import head_limits
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what was written."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+        self.sent = b""
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.sent += bytes(data)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None:
+        """Nothing to pause."""
+
+    def resume_reading(self) -> None:
+        """Nothing to resume."""
+
+
+async def _app(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _opened() -> tuple[head_limits.BoundedHeads, Wire]:
+    config = uvicorn.Config(_app, ws="none", lifespan="off", log_config=None)
+    config.load()
+    made = head_limits.BoundedHeads(config=config, server_state=ServerState(), app_state={})
+    wire = Wire()
+    made.connection_made(wire)
+    return made, wire
+
+
+@pytest.mark.asyncio
+async def test_a_head_without_an_end_is_refused():
+    """One endless header, or headers without end, cost a bounded amount of memory."""
+    for piece in (b"a" * 10_000, b"X-A: b\r\n" * 1000):
+        protocol, wire = _opened()
+        protocol.data_received(b"GET / HTTP/1.1\r\nX: ")
+        for _ in range(20):
+            if wire.closed:
+                break
+            protocol.data_received(piece)
+        assert wire.closed
+        assert b" 431 " in wire.sent
+        protocol.connection_lost(None)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"])
+async def test_a_client_that_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch, said: bytes):
+    """A connection without a whole head ends after its time."""
+    monkeypatch.setattr(head_limits, "HEAD_SECONDS", 0.001)
+    protocol, wire = _opened()
+    if said:
+        protocol.data_received(said)
+    await asyncio.sleep(0.02)
+    assert wire.closed
+    protocol.connection_lost(None)
+
+
+@pytest.mark.asyncio
+async def test_whole_requests_on_one_connection_are_served(monkeypatch: pytest.MonkeyPatch):
+    """The bound is on each head: a connection may carry many, and bodies are not counted."""
+    monkeypatch.setattr(head_limits, "HEAD_BYTES", 200)
+    protocol, wire = _opened()
+    for _ in range(5):
+        protocol.data_received(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
+        protocol.data_received(b"b" * 900)
+        await asyncio.sleep(0.001)
+    assert wire.sent.count(b" 204 ") == 5
+    assert not wire.closed
+    protocol.connection_lost(None)
