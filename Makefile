@@ -1,5 +1,5 @@
-# Each target does one thing. The environment is made by need: `make demo` installs what a demo
-# imports, `make setup` adds what tests and benchmarks do; both are cheap when current.
+# Each target does one thing. The environment is made as needed: `make demo` installs what a demo
+# imports, `make setup` adds what tests and benchmarks do; both are cheap when it is up to date.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -14,12 +14,12 @@ FOR_TESTS := $(VENV)/.current-tests
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup demo test test-real test-wheel check bench agreement seeds soak mutants clean
-# Two pips in one environment would spoil it; what can run beside something else does so by itself.
+# Two pips at once would break the environment. Targets that can use several CPUs do so themselves.
 .NOTPARALLEL:
 
 setup: $(FOR_TESTS)
 
-# A Python without pip is what an interrupted venv leaves behind.
+# An interrupted venv leaves a Python without pip behind.
 define environment
 @command -v $(PYTHON) >/dev/null || { echo "labfleet needs Python 3.11 or newer; set PYTHON=..." >&2; exit 2; }
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "labfleet needs Python 3.11 or newer; $$($(PYTHON) --version) found. Set PYTHON=..." >&2; exit 2; }
@@ -60,7 +60,7 @@ soak: setup
 	$(BIN)/labfleet rehearse --seeds 1..100000 --hours 24 --workers 30 --sessions 300 --jobs 2 \
 		--minutes $(MINUTES) --state var/soak.jsonl $(ARGS)
 
-# Which small breaks of the product do the tests not see? Goes on where it ended; MINUTES as above.
+# Mutation tests: which small breaks does no test catch? Goes on where it ended; MINUTES as above.
 SEED ?= 1
 mutants: setup
 	@mkdir -p var
@@ -73,7 +73,7 @@ check: setup
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# Does a what-if agree with the real server? A recorded day of real processes, and the same played.
+# Does a what-if agree with the real server? Records a day of real processes and plays it again.
 agreement: setup
 	$(BIN)/python -m benchmarks.agreement $(ARGS)
 
