@@ -4,7 +4,7 @@
     python scripts/reference.py --check  say which differ; exit 1 when one does
 
 Meanings that no code states stand in the tables here; `tests/docs` fails when one is missing.
-The glossary and the maps from the seeds are written by hand.
+The glossary and the maps from the upstream names are written by hand.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ def _aliases() -> str:
         (f"`{each.variable}`", f"`{each.there}`", aliases.told(each)) for each in aliases.TABLE
     ]
     return (
-        "## Variables of the seeds\n\n"
-        "The variables that the seed documents 001 and 002 name are read as other names for "
+        "## Upstream variables\n\n"
+        "The variables that upstream 001 and 002 name are read as other names for "
         "settings of ours. An empty one counts as not set; a wrong value stops the start and names "
         "the variable. Our own settings win over them: `LABFLEET_*` and the command line over the "
         "server's, `labfleet settings set` over the fleet's, a template or pool over what it would "
@@ -400,7 +400,7 @@ def page_events() -> str:
     return (
         "# Events\n\nWhat changes of objects are called: the `type` of a webhook's CloudEvents and "
         "the event names of `/api/events/stream`, which puts `lablet.` before those of sessions "
-        f"and definitions as the seeds do.\n\n{table(*rows)}"
+        f"and definitions as upstream 002 does.\n\n{table(*rows)}"
     )
 
 

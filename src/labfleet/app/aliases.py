@@ -25,7 +25,7 @@ _URL = re.compile(r"https?://[^\s/]+(/\S*)?")
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """One variable. `there` is its default or example in the seeds; `path` what it sets here."""
+    """One variable. `there` is its default or example upstream; `path` what it sets here."""
 
     variable: str
     there: str

@@ -123,7 +123,7 @@ async def _surroundings(system: wiring.System) -> None:
     log = logs.get("app")
     environment = system.outside.environment
     if environment.ignored:
-        detail = "see docs/reference/settings.md, Variables of the seeds"
+        detail = "see docs/reference/settings.md, Upstream variables"
         log.info("environment.ignored", variables=",".join(environment.ignored), detail=detail)
     for refused in await notifying.ensure(system.services, environment.webhooks):
         log.warning("environment.webhook", detail=refused)

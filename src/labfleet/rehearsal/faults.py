@@ -6,7 +6,7 @@ plan is a value, so that it can be shown, thinned out and run again. Who carries
 fault out is `run`; this module decides only what and when.
 
 How to add a fault: add its word here (RATES or SCHEDULED), let the world that it strikes ask
-`injector.strikes(word)` or add it to `scheduled.ACTS`, and keep inside what the product has to
+`injector.strikes(word)` or add it to `stage.scheduled_faults.ACTS`, and keep inside what the product has to
 survive: never lose an acknowledged write, never show a reader half of one.
 """
 
