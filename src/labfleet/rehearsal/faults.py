@@ -2,12 +2,12 @@
 
 Two sorts. *Rates* strike single calls, events and writes, each with its own small chance.
 *Scheduled faults* have a time and a span: a machine dies, a process is killed, a disk is full. The
-plan is a value, so that it can be shown, thinned out and run again. Who carries a scheduled
-fault out is `run`; this module decides only what and when.
+plan is a value, so that it can be shown, thinned out and run again. Who carries a scheduled fault
+out is `run`; this module decides only what and when.
 
 How to add a fault: add its word here (RATES or SCHEDULED), let the world that it strikes ask
-`injector.strikes(word)` or add it to `stage.scheduled_faults.ACTS`, and keep inside what the product has to
-survive: never lose an acknowledged write, never show a reader half of one.
+`injector.strikes(word)` or add it to `stage.scheduled_faults.ACTS`, and keep inside what the
+product has to survive: never lose an acknowledged write, never show a reader half of one.
 """
 
 from __future__ import annotations
