@@ -1,6 +1,6 @@
 """EC2 as one process of one installation talks to it, with the boto adapter's rules.
 
-The truth is `ec2.Cloud`; here are only latency, loss and what the adapter refuses by itself.
+`ec2.Cloud` holds the state; here are only latency, loss and what the adapter refuses by itself.
 """
 
 from __future__ import annotations
