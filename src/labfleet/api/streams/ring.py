@@ -175,7 +175,7 @@ class Ring:
     def after(self, cursor: stores.Cursor) -> int | None:
         """Return the index of the first event after a position; None when that is too old.
 
-        For a position ahead of the ring it is the ring's end: the events up to it are still to come.
+        For a position ahead of the ring it is the ring's end: those events are still to come.
         """
         if cursor.epoch != self.head.epoch or cursor.revision < self.horizon:
             return None
