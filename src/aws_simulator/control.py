@@ -124,7 +124,7 @@ class Control:
             return invariants.check(books, facts)
 
     def hand(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
-        """Act as somebody at the AWS console, now or in `after` seconds; returns the real states."""
+        """Act as a user of the AWS console, now or in `after` seconds; returns the real states."""
         verb, ids = body["verb"], list(body["ids"])
         fields = {key: value for key, value in body.items() if key not in ("verb", "ids", "at")}
         outside_acts.check(verb, fields)

@@ -119,7 +119,7 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
 
 
 async def _surroundings(system: wiring.System) -> None:
-    """Say which of the compatible variables do nothing here, and make the webhooks they ask for."""
+    """Log which compatible variables have no effect; create the webhooks that others ask for."""
     log = logs.get("app")
     environment = system.outside.environment
     if environment.ignored:

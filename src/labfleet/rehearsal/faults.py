@@ -233,7 +233,7 @@ class FaultInjector:
         return None
 
     def begin(self, word: str, who: object, window: Window | None = None) -> Callable[[], None]:
-        """Open a window in which a fault holds for someone; return what closes it.
+        """Open a window in which a fault holds for `who`; return a function that closes it.
 
         It is counted when it first strikes somebody, under its own word.
         """
@@ -247,7 +247,7 @@ class FaultInjector:
         return end
 
     def holds(self, word: str, who: object) -> bool:
-        """Tell whether a window is open for someone (or for all, None)."""
+        """Tell whether a window is open for `who` (None: for all)."""
         holders = self._windows.get(word)
         if not holders:
             return False

@@ -160,8 +160,8 @@ SECTIONS = (
     ), since="status.decidedAt"),
 )  # fmt: skip
 BY_KIND = {section.kind: section for section in SECTIONS}
-# What the list of events tells of: the tables' kinds, pools, whose decisions move them, and
-# settings, by which everything may be paused.
+# Kinds in the list of events: those of the tables, pools (their decisions change workers), and
+# settings (they can pause everything).
 FOLLOWED = {
     **{section.kind: section.plural for section in SECTIONS},
     "Pool": "pools",

@@ -136,7 +136,7 @@ def resume(call: Call, *, pool: str | None, reason: str) -> int:
 
 
 def _pauses(call: Call) -> set[meta.Key | None]:
-    """Return what is paused now: keys of pools, and None for everything."""
+    """Return what is paused now: keys of pools, and None for the whole fleet."""
     call.mute_pause()
     answer = call.api.get(f"{PATH}/effective")
     return {

@@ -67,7 +67,7 @@ def create(call: Call, *, role: str, owner: str, expires: str | None, file: str 
 @click.option("--no-headers", is_flag=True, help="Rows without headings.")
 @connected
 def listed(call: Call) -> int:
-    """List tokens; their secrets are not known to anybody."""
+    """List tokens; their secrets cannot be shown."""
     page = call.api.get(PATH)
     items = page.get("items", []) if isinstance(page, dict) else page
     if call.out.structured or call.out.format == "jsonpath":

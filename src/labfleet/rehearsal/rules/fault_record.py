@@ -38,7 +38,7 @@ class FaultRecord:
     accepted: Counter[str] = field(default_factory=Counter)
 
     def begin(self, word: str, who: str | None) -> Callable[[], None]:
-        """Note what holds from now; return what ends it."""
+        """Note a fault that holds from now; return a function that ends it."""
         strike = RecordedFault(word, who, self.time())
         self.strikes.append(strike)
 

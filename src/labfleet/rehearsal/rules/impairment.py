@@ -1,4 +1,4 @@
-"""The rule that nobody stops or ends a machine merely because a check of EC2's is impaired.
+"""The rule that no machine is stopped or ended merely because an EC2 status check is impaired.
 
 People are told of an impaired check before anything is done about it. A machine that was wanted
 Ready all the time and goes down while its check is impaired counts as stopped because of it.

@@ -396,7 +396,7 @@ class Invariants:
         )
         self.truth.patrol()
         for vm in self.cloud.vms.values():
-            # While all is paused, or its tag is gone, nobody may end it; then its hour begins.
+            # Must not be ended while all is paused or its tag is gone; its hour begins after that.
             held = self.pauses.fleet or vm.id in self.untagged
             if not vm.live or held or self._owned(vm):
                 self._orphans.pop(vm.id, None)

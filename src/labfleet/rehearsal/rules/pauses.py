@@ -1,4 +1,4 @@
-"""While automatic actions are paused, nothing is done that nobody asked for.
+"""The rule that while automatic actions are paused, only what people ask for is done.
 
 Judged by commits. After the pause is durable, neither a pool nor the idle rule may commit a wish
 for a worker (made, started, stopped, emptied, retired), and garbage collection may commit no

@@ -44,8 +44,8 @@ class Surplus:
         `hungry`: somebody waits for a worker, or will within the time of a boot.
 
         A pool that is paused, or has a worker in transition, unhealthy or failed, may wait: its
-        disruption budget then keeps the others. A worker that the idle rule has stopped costs little
-        and counts as given back.
+        disruption budget then keeps the others. A worker that the idle rule has stopped costs
+        little and counts as given back.
         """
         everyone = list(workers)
         passed, self._looked = now - self._looked, now

@@ -84,7 +84,7 @@ async def ending(stage: Stage, fault: ScheduledFault) -> FakeInstance | None:
 
 
 def _endings(stage: Stage) -> list[tuple[bool, float, FakeInstance]]:
-    """Return whether somebody follows, in how many seconds, and where: every slot that ends."""
+    """Return for every slot that ends soon: whether another follows, seconds left, its machine."""
     now = EPOCH + timedelta(seconds=stage.loop.time())
     running = {each.request.worker: each for each in vms(stage, "running")}
     found = []

@@ -71,7 +71,7 @@ class Watcher:
 
 
 def told(error: BaseException | None) -> str:
-    """Return an error in one line, with the last place in our code; of a group its first."""
+    """Return an error in one line, with the last place in our code; for a group, its first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     place = ""
@@ -143,7 +143,7 @@ class Stage:
             self.far = ec2_wire.Wires(self.loop, rng, self.injector, self.face, rate=self.rate)
 
     def settle_strangers(self) -> None:
-        """Put machines there that are not ours: two of nobody, one of another installation."""
+        """Create machines that are not ours: two without owner, one of another installation."""
         for number, owner in enumerate((None, None, "somebody-else")):
             tags = {"Name": f"lab-{number}"} | ({} if owner is None else {launches.OWNER: owner})
             vm = self.cloud.foreign(tags=tags)

@@ -446,7 +446,7 @@ def run(seed: int, main: Callable[[Loop], Coroutine[Any, Any, T]]) -> T:
 
 
 def _note_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Keep what asyncio would only log: an exception that nobody took is a bug."""
+    """Keep what asyncio would only log: an exception that was never retrieved is a bug."""
     if isinstance(loop, Loop) and not loop._over:  # noqa: SLF001 - its own handler
         error = context.get("exception")
         loop.troubles.append(f"{context.get('message')}: {type(error).__name__}: {error}"[:500])

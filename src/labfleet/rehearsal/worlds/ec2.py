@@ -87,7 +87,7 @@ class FakeInstance:
 
     @property
     def live(self) -> bool:
-        """Tell whether it costs money and holds labs."""
+        """Tell whether it costs money and can have labs."""
         return self.state not in {"shutting-down", "terminated"}
 
 

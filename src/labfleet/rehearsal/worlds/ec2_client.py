@@ -60,7 +60,7 @@ class Ec2:
                 tags=dict(vm.tags),
             )
 
-        # A token makes it safe to repeat, but who gets no answer does not know.
+        # The token makes a repeat safe, but without an answer the outcome is unknown.
         return await self._wire.ask("RunInstances", effect, repeat="once", down=self._down)
 
     async def find_launched(self, request: LaunchRequest) -> tuple[Instance, ...]:
