@@ -1,4 +1,4 @@
-"""Which world moto's patched classes serve, and what the patch points were before.
+"""The world that moto's patched classes serve, and the patched methods' originals.
 
 Moto keeps its state per process, so there is one active world per process: the newest one.
 """

@@ -1,6 +1,6 @@
-"""Addresses over an instance's life: elastic ones stay over stop and start, the rest come anew.
+"""Addresses over an instance's life: a stop and start keeps elastic ones and renews the others.
 
-Also what a termination gives back: interfaces, private addresses, volumes and the profile.
+Also releases what a terminated instance had: interfaces, private addresses, volumes, profile.
 """
 
 from collections.abc import Callable, Container
@@ -16,9 +16,9 @@ def elastic(nic: Any) -> Any:
 
 
 def unused(given: Callable[[], str], taken: Container[str]) -> str:
-    """Return a public address that nobody has: moto draws from 65,000 and forgets whose they are.
+    """Return an unused public address: moto draws from 65,000 without remembering which are used.
 
-    Of 600 launches some two would share one, and be one server to whoever calls it.
+    Of 600 launches about two would share an address, and callers could not tell them apart.
     """
     for _ in range(TRIES):
         address = given()
@@ -70,7 +70,7 @@ def release(instance: Any) -> None:
 
 
 class Freed(dict[str, None]):
-    """Free private addresses, first freed first given: moto's set has another order each run."""
+    """Free private addresses, reused in the order of their release: moto's order varies by run."""
 
     def add(self, address: str) -> None:
         """Take an address back."""

@@ -1,6 +1,6 @@
 """Request buckets of the EC2 API per account, region and action: facts/aws.md#request-buckets.
 
-Refilled in simulated time, because callers that follow the scaled clock ask at its pace. Off by
+Refilled in simulated time, because callers on the scaled clock send requests at its pace. Off by
 default; the `tenth` preset is ten times smaller. Four mutations have a second bucket that counts
 instances; both must have tokens. A refused request takes nothing.
 """

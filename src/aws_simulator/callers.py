@@ -1,7 +1,7 @@
-"""Who calls and by what clock: expired credentials, a wrong clock, a region that is not enabled.
+"""Checks of the caller: expired credentials, a wrong clock, a region that is not enabled.
 
-Any signature is taken. The caller's X-Amz-Date is held against AWS's clock, which is real time plus
-the configured offset: signatures live in real time even when instances live in scaled time.
+Any signature is accepted. The caller's X-Amz-Date is compared with AWS's clock, which is real time
+plus the configured offset: signatures use real time even when instances use scaled time.
 """
 
 import datetime as dt
@@ -14,7 +14,7 @@ TOLERANCE = 300.0
 
 
 def check(config: Config, call: Call, now: float) -> Error | None:
-    """Return why a caller is turned away, or None; `now` is real Unix seconds."""
+    """Return why a caller is refused, or None; `now` is real Unix seconds."""
     aws_now = now + config.clock_offset
     expires = config.credentials.get(call.key)
     if expires is not None and aws_now >= expires:

@@ -19,7 +19,7 @@ ACCOUNT = "123456789012"
 
 
 class Refusal(Exception):
-    """AWS says no: HTTP status, code, message."""
+    """An error reply of AWS: HTTP status, code, message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -71,7 +71,7 @@ class Call:
 
     @property
     def dry_run(self) -> bool:
-        """Tell whether the caller only asks whether it might."""
+        """Tell whether the call is a dry run (DryRun)."""
         return self.form.get("DryRun", "").lower() == "true"
 
     @property
@@ -87,7 +87,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """A whole reply, kept in memory so that faults can happen after the deed."""
+    """A whole reply, kept in memory so that a fault can strike after the call had its effect."""
 
     status: str
     headers: list[tuple[str, str]]
@@ -178,7 +178,7 @@ def error_reply(call: Call, status: int, code: str, message: str) -> Reply:
 
 
 def html_reply(status: int) -> Reply:
-    """Return what a proxy in trouble sends instead of XML."""
+    """Return the HTML page that a failing proxy sends instead of XML."""
     body = f"<html><body><h1>{status} Bad Gateway</h1></body></html>".encode()
     return Reply(f"{status} Bad Gateway", [("Content-Type", "text/html")], body)
 

@@ -1,6 +1,6 @@
-"""The wire to the CML simulator's control endpoint: a simulated instance is a CML server there.
+"""The client of the CML simulator's control endpoint: each instance has a CML server there.
 
-Plain HTTP on loopback with a short deadline. It never raises on a failing peer: the caller gets
+Plain HTTP on loopback with a short deadline. A failing peer raises nothing: the caller gets
 None, keeps the state and asks again later.
 """
 

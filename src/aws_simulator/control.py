@@ -1,6 +1,6 @@
-"""The control endpoint `/_control`: settings, rules, journal, state, and the acts from outside.
+"""The control endpoint `/_control`: settings, rules, journal, state, and acts from outside the API.
 
-`/_fake` is its older name. JSON in and out; an objection is 400 with `{"error": ...}`. Paths and
+`/_fake` is its older name. JSON in and out; an error is 400 with `{"error": ...}`. Paths and
 bodies are listed in ROUTES and described in docs/reference/aws-simulator.md.
 """
 
@@ -87,13 +87,13 @@ class Control:
             return {"entries": entries, "counts": dict(self.world.journal.counts)}
 
     def state(self, _body: Any, _query: dict[str, str]) -> Any:
-        """Return instances, volumes and addresses as they truly are."""
+        """Return the real state of instances, volumes and addresses, without lags."""
         self.world.settle()
         with self.world.lock:
             return views.state(self.world)
 
     def summary(self, _body: Any, _query: dict[str, str]) -> Any:
-        """Return the numbers a run is judged by."""
+        """Return the numbers by which a run is judged."""
         self.world.settle()
         with self.world.lock:
             return views.summary(self.world)
@@ -105,7 +105,7 @@ class Control:
             return list(self.world.notices)
 
     def invariants(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
-        """Return the violations of the invariants that the given facts allow to judge."""
+        """Return the violations of those invariants that can be judged by the given facts."""
         facts = invariants.parse(body)
         self.world.settle()
         with self.world.lock:
@@ -124,7 +124,7 @@ class Control:
             return invariants.check(books, facts)
 
     def hand(self, body: dict[str, Any], _query: dict[str, str]) -> Any:
-        """Do something from the console, now or `after` seconds; returns the true states."""
+        """Act as a user of the AWS console, now or in `after` seconds; returns the real states."""
         verb, ids = body["verb"], list(body["ids"])
         fields = {key: value for key, value in body.items() if key not in ("verb", "ids", "at")}
         outside_acts.check(verb, fields)

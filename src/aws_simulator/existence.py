@@ -1,4 +1,4 @@
-"""What EC2 looks up before it acts and moto does not: ids that are malformed, unknown or down.
+"""Checks that EC2 makes and moto does not: ids that are malformed, unknown, or in a failed zone.
 
 Each check raises Refusal. Instance ids that exist but are not visible yet count as unknown.
 """
@@ -131,5 +131,5 @@ def _released(call: Call, backend: Any) -> None:
 
 
 def owner_of(world: World, backend: Any, resource: str) -> str:
-    """Return the owner tag of a resource as it truly is; empty when untagged or unknown."""
+    """Return a resource's real owner tag, without lags; empty when untagged or unknown."""
     return str(backend.tags.get(resource, {}).get(world.config.owner_tag, ""))

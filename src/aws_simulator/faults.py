@@ -1,4 +1,4 @@
-"""Fault rules: which request goes wrong, how, how often. Nothing goes wrong without a rule.
+"""Fault rules: which request fails, how, how often. Nothing fails without a rule.
 
 Rules are ordered and the first that matches and fires wins. Probability comes from the seeded
 random numbers that are passed in; delays are real seconds, because they are network time.
@@ -79,7 +79,7 @@ class Rule:
         key: str = "",
         now: float = 0.0,
     ) -> bool:
-        """Tell whether the request is one of those this rule is about."""
+        """Tell whether this rule applies to the request."""
         if self.times is not None and self.fired >= self.times:
             return False
         if self.since is not None and now < self.since:
@@ -129,7 +129,7 @@ def choose(
     key: str = "",
     now: float = 0.0,
 ) -> Rule | None:
-    """Return the first rule that fits and fires, counting it; None when all is well."""
+    """Return the first rule that fits and fires, and count it; None when none does."""
     for rule in rules:
         if not rule.fits(service, action, region, form, key=key, now=now):
             continue

@@ -24,7 +24,7 @@ DEADLINE = 30
 
 
 class ControlError(Exception):
-    """The control endpoint objected: the HTTP status and its sentence."""
+    """An error of the control endpoint: the HTTP status and its message."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -71,7 +71,7 @@ class Running:
         return self.ask("POST", "rules", {"fault": fault, **fields})
 
     def hand(self, verb: str, *ids: str, **fields: Any) -> Any:
-        """Let an outside hand act on instances; returns their true states."""
+        """Act on instances from outside the API; returns their real states."""
         return self.ask("POST", "hand", {"verb": verb, "ids": list(ids), **fields})
 
     def advance(self, seconds: float) -> float:

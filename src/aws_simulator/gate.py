@@ -125,7 +125,7 @@ class Gate:
         return reply, "" if rule is None else rule.fault
 
     def _after(self, rule: faults.Rule, reply: Reply) -> Reply:
-        """Spoil a reply after the deed was done and written down."""
+        """Apply a fault to the reply, after the call had its effect and was journaled."""
         if rule.fault == "hang_after":
             self._wait(rule.delay or MAX_DELAY)
         elif rule.fault in faults.AFTER:
@@ -142,7 +142,7 @@ class Gate:
             self.world.closing.wait(min(seconds, MAX_DELAY))
 
     def _served(self, call: Call, environ: Environ) -> Reply:
-        """Answer a call by ourselves where moto is slow or lacks it; Refusal for a no."""
+        """Answer a call without moto where moto is slow or lacks it; Refusal for an error."""
         turned_away = callers.check(self.world.config, call, time.time())
         if turned_away is not None:
             raise Refusal(*turned_away)

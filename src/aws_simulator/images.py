@@ -12,7 +12,7 @@ CML_IMAGE = "cisco-cml2.9.1-lab"
 
 
 def backend_of(region: str, account: str = ACCOUNT) -> Any:
-    """Return moto's EC2 of an account in a region; Refusal for a region there is none of."""
+    """Return moto's EC2 of an account in a region; Refusal for an unknown region."""
     try:
         return ec2_backends[account][region]
     except KeyError:

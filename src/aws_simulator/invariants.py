@@ -1,9 +1,9 @@
-"""What must never happen: pure, over journal and state.
+"""The invariants I1 to I9, as pure functions of journal and state.
 
-I1 to I9 stand in docs/reference/aws-simulator.md as well.
+They are described in docs/reference/aws-simulator.md as well.
 
-I1, I4, I6 and I7 need nothing but AWS. The others are judged only by the facts that the caller
-gives, or that the linked CML simulator gave when the call came: without a fact nothing is claimed.
+I1, I4, I6 and I7 need only AWS data. The others need facts that the caller gives, or that the
+linked CML simulator gave at the time of the call; without the fact an invariant is not judged.
 """
 
 import collections
@@ -22,7 +22,7 @@ OPEN = "RunInstances"
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What the manager's side knows; times are simulated Unix seconds.
+    """Facts known to the program under test; times are simulated Unix seconds.
 
     owner: value of our owner tag (I2, I5, I6). workers: worker uid → its instance ids, the records
     that exist (I2). grace: instances younger than this are not judged (I2). intents: client tokens
@@ -52,7 +52,7 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class Books:
-    """What the simulator knows: calls, true state, counters."""
+    """The simulator's own records: calls, real state, counters."""
 
     entries: Iterable[Entry] = ()
     instances: list[dict[str, Any]] = dataclasses.field(default_factory=list)
@@ -75,7 +75,7 @@ def parse(body: dict[str, Any]) -> Facts:
 
 
 def check(books: Books, facts: Facts) -> list[Found]:
-    """Return the violations found; an empty list is the good answer."""
+    """Return the violations found; an empty list when every invariant holds."""
     entries = [
         entry
         for entry in books.entries

@@ -1,4 +1,4 @@
-"""The journal of calls: bounded, in order, and the counters that outlive its bound."""
+"""The journal of calls: bounded, in order; its counters also count entries that were dropped."""
 
 import collections
 import copy
@@ -13,7 +13,7 @@ BOUND = 100_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """One call or one deed of an outside hand.
+    """One call, or one act from outside the API.
 
     `ids` are the resources the call names, `result` the instance ids of the reply, `owners` the
     owner tag of each named resource when the call came (empty text: untagged or unknown), and

@@ -1,6 +1,6 @@
-"""The mends to RunInstances: client tokens, IOPS, roll-back, counts, profiles, quota and stock.
+"""Corrections to moto's RunInstances: tokens, IOPS, roll-back, counts, profiles, quota, stock.
 
-Each mend answers a row of the table in facts/aws.md#moto. States are in `patches`.
+Each corrects a row of the table in facts/aws.md#moto. States are in `patches`.
 """
 
 import collections
@@ -71,7 +71,7 @@ def run_instances(
 
 
 def fated(instances: list[Any]) -> None:
-    """Give instances the fate that a rule has in store for this request."""
+    """Give instances the fate (how their start ends) that a rule sets for this request."""
     rule = world().request.rule
     if rule is not None and rule.fault == "fate":
         for instance in instances:
@@ -374,5 +374,5 @@ def associate_profile(
 
 
 def tags_of(instance: Any) -> dict[str, str]:
-    """Return an instance's tags as they truly are, whatever a Describe may show."""
+    """Return an instance's real tags, whatever a Describe may show."""
     return dict(instance.ec2_backend.tags.get(instance.id, {}))

@@ -1,7 +1,7 @@
-"""DescribeInstances and DescribeInstanceStatus in our own words: pages of instances, all filters.
+"""DescribeInstances and DescribeInstanceStatus, implemented without moto: pages, all filters.
 
-A page counts instances, in the order of their launch; its token names the last one, so a page
-after a change is neither doubled nor torn. Callers hold no lock; the world is locked here.
+A page counts instances, in the order of their launch; its token names the last one, so a change
+between pages repeats or skips none. Callers hold no lock; the world is locked here.
 """
 
 import base64
@@ -119,7 +119,7 @@ def _named(world: World, call: Call, backend: Any, now: float) -> list[ShownInst
 
 
 def _unsteady(world: World, page: list[ShownInstance]) -> list[ShownInstance]:
-    """Leave out what this page happens to miss, and mix the order when that is switched on."""
+    """Leave instances out at random (`flap`), and shuffle the order when that is switched on."""
     flap = world.config.lags.flap
     if flap:
         page = [seen for seen in page if world.rng.random() >= flap]

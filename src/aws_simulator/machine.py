@@ -1,6 +1,6 @@
 """The state machine of one instance: pure, computed on read, without a timer of its own.
 
-A state that takes time carries its due time; `advance` says what is to be done next. The world
+A state that takes time has a due time; `advance` returns the next thing to do. The world
 does it (moto bookkeeping, CML control calls) and confirms. Time is an argument everywhere.
 """
 

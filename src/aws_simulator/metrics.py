@@ -1,7 +1,7 @@
-"""CloudWatch for EC2: datapoints from a load model, so that nobody has to put data.
+"""CloudWatch for EC2: datapoints from a load model, so that tests need no PutMetricData.
 
-The model is a pure function of seed, instance, metric and time. Data that somebody put for a metric
-of an instance takes the model's place; expressions and other namespaces are moto's. Limits, ids,
+The model is a pure function of seed, instance, metric and time. Data put for a metric of an
+instance replaces the model; moto handles expressions and other namespaces. Limits, ids,
 periods and the late, missing, torn and shifted answers follow facts/aws.md#fault-kinds and
 #cloudwatch.
 """
@@ -36,7 +36,7 @@ UNITS = {
     "StatusCheckFailed_Instance": "Count",
     "StatusCheckFailed_System": "Count",
 }
-# Load of an instance nobody set one for: CPU in percent, network in bytes per second.
+# Default load of an instance: CPU in percent, network in bytes per second.
 IDLE = {"cpu": 6.0, "network_in": 20_000.0, "network_out": 15_000.0}
 LOAD_OF = {"CPUUtilization": "cpu", "NetworkIn": "network_in", "NetworkOut": "network_out"}
 NOISE = 0.2

@@ -1,4 +1,4 @@
-"""The acts from outside: what somebody at the console, another tool or AWS itself does.
+"""Acts from outside the API: those of somebody at the console, another tool, or AWS itself.
 
 Each verb acts on one instance at the simulated time of the call, or at a planned time through the
 world's agenda. None of them is a call of the API: no rule, bucket or lag applies.
@@ -31,7 +31,7 @@ Verb = Callable[[World, Any, dict[str, Any]], None]
 
 
 def check(verb: str, fields: dict[str, Any]) -> None:
-    """Raise ValueError unless the verb is known; deeds of AWS itself are no verbs of the hand."""
+    """Raise ValueError unless a caller may ask for the verb; acts of AWS itself are not allowed."""
     if verb not in VERBS:
         raise ValueError(f"verb: one of {', '.join(sorted(VERBS))}")
     if float(fields.get("after", 0)) < 0:
@@ -39,7 +39,7 @@ def check(verb: str, fields: dict[str, Any]) -> None:
 
 
 def perform(world: World, deed: OutsideAct) -> None:
-    """Do a deed now and write it down; a planned one that has become illegal is written as such."""
+    """Do an act now and journal it; a planned one that has become illegal is journaled as such."""
     instance = world.instances[deed.instance_id]
     error = ""
     try:
@@ -53,7 +53,7 @@ def perform(world: World, deed: OutsideAct) -> None:
 
 
 def note(world: World, deed: OutsideAct, error: str = "") -> None:
-    """Write a deed into the journal."""
+    """Write an act into the journal."""
     world.journal.add(
         time=world.clock.now(),
         source="hand" if deed.verb in VERBS else "aws",

@@ -1,4 +1,4 @@
-"""The mends to moto's instances: slow states, stamps, status checks, illegal verbs, visibility.
+"""Corrections to moto's instances: slow states, stamps, status checks, illegal verbs, visibility.
 
 Moto keeps its classes per process, so there is one active world per process. `check` fails loudly
 when a patch point has gone; the version is pinned for the same reason. Launching is in `launching`.
@@ -97,7 +97,7 @@ EXTRA_FILTERS = {
 
 
 class PatchPointGoneError(RuntimeError):
-    """Moto has moved: a place that must be mended is not where it was."""
+    """Moto has changed: a method that must be patched is not where it was."""
 
 
 def check() -> None:

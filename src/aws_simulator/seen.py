@@ -1,7 +1,6 @@
 """One instance as a Describe shows it at a moment: lags, late tags and late addresses applied.
 
-The filters and the writer look at this and at nothing else, so that what is filtered is what is
-shown.
+The filters and the writer read only this, so that filters match exactly what is shown.
 """
 
 import dataclasses

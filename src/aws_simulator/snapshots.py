@@ -1,7 +1,7 @@
-"""Keeps the whole simulated state under a name and puts it back: world, moto's EC2, the random numbers.
+"""Saves and restores the whole simulated state by name: world, moto's EC2, random numbers.
 
-In memory only. The CML simulator's servers are no part of it, and a call that is under way is not
-waited for. A snapshot may be restored many times.
+In memory only, without the CML simulator's servers. Taking one does not wait for calls under way.
+A snapshot may be restored many times.
 """
 
 import copy
@@ -89,7 +89,7 @@ def _backends() -> dict[tuple[str, str, str], Any]:
 
 
 def _copied(whole: dict[str, Any]) -> dict[str, Any]:
-    """Copy a state deeply; what points at a backend goes on pointing at the live one."""
+    """Copy a state deeply; references to a backend keep pointing at the live one."""
     memo = {id(backend): backend for backend in _backends().values()}
     copied: dict[str, Any] = copy.deepcopy(whole, memo)
     return copied

@@ -1,4 +1,4 @@
-"""Calls that moto lacks or answers with one fixed text: quota, nesting, console output.
+"""Calls that moto lacks or answers with a fixed text: quota, nested virtualization, console output.
 
 Each takes a call and returns a whole reply; Refusal for what AWS refuses.
 """

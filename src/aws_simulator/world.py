@@ -37,7 +37,7 @@ class Launch:
 
 @dataclasses.dataclass(order=True)
 class OutsideAct:
-    """Something an outside hand, or AWS itself, does at a simulated time."""
+    """Something that is done from outside the API, or by AWS itself, at a simulated time."""
 
     at: float
     number: int
@@ -110,7 +110,7 @@ class World:
 
     @contextlib.contextmanager
     def unasked(self) -> Iterator[None]:
-        """Let time do its work in nobody's name: lags hide the truth from callers, not from it."""
+        """Run the block outside any API call, so that no lag of eventual consistency applies."""
         asked = getattr(self.local, "request", None)
         self.local.request = None
         try:
@@ -162,7 +162,7 @@ class World:
         return seconds * (1 + self.rng.uniform(-jitter, jitter)) if jitter else seconds
 
     def plan(self, at: float, instance_id: str, verb: str, fields: dict[str, Any]) -> None:
-        """Put a deed on the agenda; it is done as of its time by whoever settles next."""
+        """Put an act on the agenda; the next settling does it, as of its time."""
         heapq.heappush(self.agenda, OutsideAct(at, self.next_number(), instance_id, verb, fields))
         self.disturb()
 
@@ -214,11 +214,11 @@ class World:
         return wake
 
     def _when(self, machine: Machine, now: float) -> float:
-        """Return the moment a step counts from; a step that asks the CML simulator counts now."""
+        """Return the time at which a step counts; for one that calls the CML simulator, now."""
         return min(now, machine.due) if self.cml is None else now
 
     def _done(self, deed: OutsideAct, now: float) -> list[tuple[float, int, str]]:
-        """Do a planned deed as of its time; return the step it makes due, if any."""
+        """Do a planned act as of its time; return the step it makes due, if any."""
         machine = self.machines.get(deed.instance_id)
         if machine is None:
             return []

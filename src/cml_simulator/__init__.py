@@ -1,5 +1,5 @@
-"""A faithful stand-in for CML servers: API, states, licensing, ports, boot times, faults.
+"""A simulator of CML servers: API, states, licensing, ports, boot times, faults.
 
-Start at `core.fleet` for what happens, at `routes.dispatch` for what is answered, and at
+Start at `core.fleet` for the servers' behaviour, at `routes.dispatch` for the API, and at
 `shell.main` for the program. It knows nothing of labfleet.
 """

@@ -1,4 +1,4 @@
-"""The ASGI face: reads requests, asks the core, acts out faults, writes replies.
+"""The ASGI application: reads requests, asks the core, carries out faults, writes replies.
 
 Bare ASGI over `routes`; time and sleep are arguments, and which server answers is decided by the
 address a connection came in on. It opens no socket and starts no task.

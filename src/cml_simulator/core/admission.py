@@ -1,6 +1,6 @@
-"""Who may start now, and why the others wait: CPU points, RAM, licences, pools, the compute host.
+"""Which nodes may start now, and why others wait: CPU points, RAM, licences, pools, compute host.
 
-Pure questions about a settled server; `world.admit` acts on the answers.
+Pure functions of a settled server; `world.admit` acts on their results.
 """
 
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ def why_waiting(server: Server, node: Node, use: Use) -> str | None:
 
 
 def free_memory(server: Server) -> int:
-    """Return the MiB that nodes may have: what orphans keep is not theirs."""
+    """Return the MiB that nodes may have: without what orphaned VMs keep."""
     server_conditions = server.server_conditions
     return (
         server.config.machine.memory_bytes // MIB

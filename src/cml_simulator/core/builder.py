@@ -1,4 +1,4 @@
-"""Makes lab objects: from a checked topology, or piece by piece as the API is asked to."""
+"""Makes lab objects: from a checked topology, or one by one as API calls ask for them."""
 
 from typing import Any
 

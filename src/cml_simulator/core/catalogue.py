@@ -19,7 +19,7 @@ DRIVERS = {
     "iol-xe": "iol",
     "ioll2-xe": "iol_l2",
 }
-"""Node definition -> its driver, where that has another name."""
+"""Node definition -> its driver, where the driver has another name."""
 INHERITED = ("ram", "cpus", "cpu_limit", "data_volume", "boot_disk_size")
 
 

@@ -1,4 +1,4 @@
-"""The compute host's way through its admission states, and the notices to users.
+"""The compute host's admission states, and the notices to users.
 
 UNREGISTERED <-> REGISTERED <-> ONLINE <-> READY, one step at a time; anything else is a 409.
 """

@@ -1,6 +1,6 @@
-"""What one server has of node and image definitions: the stock, what was uploaded, what was removed.
+"""One server's node and image definitions: the stock ones, less removed ones, plus uploads.
 
-The stock is shared by all servers (`definitions`, `catalogue`); a definition store holds only differences.
+All servers share the stock (`definitions`, `catalogue`); a store holds only the differences.
 """
 
 from collections.abc import Iterator
@@ -137,7 +137,7 @@ class DefinitionStore:
 
 
 def sized(definition_store: DefinitionStore, name: str, image: str | None) -> Definition | None:
-    """Return the kind of a node whose image has sizes of its own or that is no stock; else None."""
+    """Return a node's kind when it is not stock or its image has sizes of its own; else None."""
     kind = definition_store.kind(name)
     body = (
         definition_store.image(image)

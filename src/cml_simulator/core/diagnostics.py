@@ -1,4 +1,4 @@
-"""GET diagnostics/{category}: what a person reads when a lab does not come up."""
+"""GET diagnostics/{category}: the data that a person reads when a lab does not start."""
 
 from collections.abc import Callable
 from typing import Any
@@ -86,7 +86,7 @@ def _new_queue(server: Server) -> Any:
 
 
 def queue_reasons(server: Server) -> list[dict[str, str]]:
-    """Return why each queued node waits: what the simulator knows and no CML tells."""
+    """Return why each queued node waits; a real CML server does not tell this."""
     use = in_use(server)
     return [
         {

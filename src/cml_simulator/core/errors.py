@@ -1,4 +1,4 @@
-"""CML's refusals: a status and a description; the routes turn them into bodies."""
+"""CML's error replies: a status and a description; the routes turn them into bodies."""
 
 import json
 from collections.abc import Sequence

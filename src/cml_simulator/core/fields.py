@@ -1,4 +1,4 @@
-"""Field by field checks of untyped documents, with CML's limits; problems are collected."""
+"""Checks untyped documents field by field, with CML's limits; problems are collected."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Many servers in one world: their addresses, the licence cloud, and the final truth in numbers."""
+"""Many servers in one world: their addresses, the licence cloud, a summary of the real state."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -157,7 +157,7 @@ def restore_snapshot(fleet: Fleet, server: Server, key: str, now: float) -> None
     snapshots.restore(server, kept, now)
 
 
-# ------------------------------------------------------------------ outside hands
+# ------------------------------------------------------------------ edits from outside
 
 
 def delete_lab(server: Server, lab_id: str, now: float) -> None:
@@ -170,11 +170,11 @@ def add_tag(server: Server, node_id: str, tag: str, now: float) -> None:
     outside.act(server, Edit(action="add_tag", node_id=node_id, tag=tag), now)
 
 
-# ------------------------------------------------------------------ truth
+# ------------------------------------------------------------------ the real state
 
 
 def summary(fleet: Fleet, now: float) -> dict[str, Any]:
-    """Return what is left of everything: the numbers a run is judged by."""
+    """Return counts of all that is left over: the numbers by which a run is judged."""
     servers = list(fleet.servers.values())
     for server in servers:
         settle(server, now)

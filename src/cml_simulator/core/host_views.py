@@ -1,6 +1,6 @@
 """Bodies about the server itself: system_stats, health, compute hosts, system_information.
 
-Shapes are closed in 2.9: no key more, none less (facts/cml.md#system-bodies).
+In 2.9 the bodies have exactly these keys (facts/cml.md#system-bodies).
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the core needs from outside: a clock, random numbers, and ids and stamps made from them.
+"""The core's inputs: a clock, random numbers, and the ids and time stamps made from them.
 
 Nothing here reads a real clock or a real source of randomness.
 """
@@ -29,7 +29,7 @@ def new_id(rng: Rng) -> str:
 
 @lru_cache(maxsize=65536)
 def share(*parts: object) -> float:
-    """Return a number in [0, 1) that depends on the parts alone, so that reads repeat."""
+    """Return a number in [0, 1) that depends on the parts alone, so that repeated reads agree."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:6], "big") / 2**48
 

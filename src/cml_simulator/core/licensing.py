@@ -1,6 +1,6 @@
-"""The licensing machine: registration, authorization, node counts, the smart-licence cloud.
+"""The licensing state machine: registration, authorization, node counts, the smart-licence cloud.
 
-Steps take time; whoever reads must have applied the steps that are due (`world.settle`).
+Steps take time; before a read the steps that are due must be applied (`world.settle`).
 Status words and rules: facts/cml.md#licensing.
 """
 
@@ -37,7 +37,7 @@ class Stage(StrEnum):
 
 @dataclass(slots=True)
 class LicenceCloud:
-    """What the licence vendor believes: product_uuid -> since when it holds a licence.
+    """The licence vendor's records: product_uuid -> since when it holds a licence.
 
     With `bought`, holders beyond that number are out of compliance, the latest ones first.
     """
@@ -52,7 +52,7 @@ class LicenceCloud:
 
 @dataclass(slots=True)
 class Reservation:
-    """The way without a cloud: codes carried by hand. `reservation` moves it."""
+    """The licence reservation, without a cloud: codes copied by hand. `reservation` changes it."""
 
     mode: bool = False
     request_code: str | None = None

@@ -1,6 +1,6 @@
-"""What people do to labs and nodes: start, stop, wipe, delete, edit, with CML's refusals.
+"""Actions on labs and nodes: start, stop, wipe, delete, edit, with CML's error replies.
 
-Every verb settles the server first and returns at once; progress shows on later reads.
+Every action settles the server first and returns at once; progress shows on later reads.
 """
 
 from cml_simulator.core import builder, pools, usage
@@ -38,7 +38,7 @@ def start_node(server: Server, node: Node, now: float) -> None:
 
 
 def _check_start(server: Server, nodes: list[Node]) -> list[Node]:
-    """Refuse a start that can never be, and return the nodes that are to be queued."""
+    """Refuse a start that can never succeed, and return the nodes that are to be queued."""
     for node in nodes:
         builder.fit_kind(server, node)
         kind = server.definition_store.kind(node.definition)
@@ -216,9 +216,9 @@ def changed(server: Server, lab: Lab, element: tuple[str, str], event: str, now:
 
 
 def converged(server: Server, nodes: list[Node], now: float) -> bool:
-    """Whether no node is on its way: everything wanted is booted or stopped.
+    """Whether no node is in transition: all are booted or stopped, as wanted.
 
-    An old server says so too early, by rule (facts/cml-issues.md#f1).
+    With a rule set, it says so too early, like an old server (facts/cml-issues.md#f1).
     """
     if server.config.rules.converged_early:
         return True

@@ -1,6 +1,6 @@
-"""What a link can have beside its ends: conditioning and a packet capture.
+"""A link's conditioning and its packet capture.
 
-The packets are made up: an echo request each, at a rate that depends on the link alone.
+The packets are invented: each is an echo request, at a rate that depends on the link alone.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""The nouns of one CML server: labs, nodes, interfaces, links, users. Data and their states only."""
+"""The data model of one CML server: labs, nodes, interfaces, links, users, and their states."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ class Link:
 
 @dataclass(slots=True)
 class Node:
-    """One node: what people asked for, and what the last start made of it.
+    """One node: its requested values, and those in effect since the last start.
 
     `phase` is one of DEFINED, QUEUED, STARTED (admitted) and STOPPED. BOOTED is computed on read;
     so is DISCONNECTED, while the node is `lost` with its compute host. STARTING exists from 2.10.

@@ -1,6 +1,6 @@
-"""What other people do to a server behind one's back, as they would in CML's own web interface.
+"""Edits that other people make, unknown to the API's client, as in CML's own web interface.
 
-Reached through `/_control`; no rights are asked.
+Reached through `/_control`; permissions are not checked.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from cml_simulator.core.world import record, settle
 
 Answer = dict[str, Any]
 PERSON = "5c1f9d6a-3b52-4e0c-9a77-0d2f6be1c3a4"
-"""Whose deeds these are: somebody who is not CML's own administrator."""
+"""The user who makes these edits: somebody who is not CML's own administrator."""
 
 
 class Edit(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -91,7 +91,7 @@ def _use(server: Server, edit: Edit, now: float) -> Answer:
 
 
 def _clear_telemetry(server: Server, edit: Edit, now: float) -> Answer:
-    """Lose the events, as a server does whose disk was wiped."""
+    """Lose the events, like a server whose disk was wiped."""
     _ = edit, now
     server.telemetry.clear()
     return {}

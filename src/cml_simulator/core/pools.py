@@ -1,4 +1,4 @@
-"""Resource pools: who is in which, what they hold, and what a change may be.
+"""Resource pools: their users, their usage, and the changes that are allowed.
 
 Pools exist only on products for many users; enforcement is in `admission`.
 """

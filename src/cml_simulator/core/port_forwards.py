@@ -1,4 +1,4 @@
-"""Which outer ports of a server are open now: claims of running nodes on PATty's poll grid."""
+"""Which outer ports of a server are open now: claims of running nodes, as of PATty's last poll."""
 
 import math
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from cml_simulator.core.world import BootStage, Server, boot_stage, settle
 
 
 def open_ports(server: Server, now: float) -> tuple[list[OpenPort], list[Clash]]:
-    """Return the ports that are open at a time, and the claims that lost."""
+    """Return the ports that are open at a time, and the claims that another node won."""
     settle(server, now)
     if boot_stage(server, now) is not BootStage.READY:
         return [], []

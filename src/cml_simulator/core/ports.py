@@ -29,7 +29,7 @@ class PortRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A wish of a running node, and from when PATty has it."""
+    """A port request of a running node, and from when PATty knows it."""
 
     at: float
     node_id: str

@@ -1,4 +1,4 @@
-"""What differs between servers: the release they play, their size, and open questions' answers.
+"""The differences between servers: simulated release, size, and answers to open questions.
 
 Releases: each row of facts/cml.md#releases is a field of `Profile` (or, for whole paths, the
 `first`/`last` of a route in the route table).
@@ -16,7 +16,7 @@ What nobody could prove (facts/cml.md#open-questions), and the field of `Rules` 
  9 a start over the licence                  over_licence ("queue" | "refuse" | "leave")
 10 who wins a port claimed twice at once     patty_ties ("node_id" | "started" | "last")
 
-Old servers' faults in facts/cml-issues.md are rules too: converged_early (facts/cml-issues.md#f1),
+Bugs of old servers in facts/cml-issues.md are rules too: converged_early (facts/cml-issues.md#f1),
 lab_state_lag (facts/cml-issues.md#f23), yaml_error_status (facts/cml-issues.md#f31), silent
 (facts/cml-issues.md#f32).
 """
@@ -168,7 +168,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Answers to what the facts leave open, and the times of slow things (simulated seconds)."""
+    """Answers to questions that the facts leave open, and durations (simulated seconds)."""
 
     over_licence: Literal["queue", "refuse", "leave"] = "queue"
     over_licence_status: Literal[400, 403] = 400

@@ -1,4 +1,4 @@
-"""The state of one CML server: data only. `world` moves it through time, `admission` fills it."""
+"""The state of one CML server: data only. `world` advances it in time."""
 
 from collections import deque
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
-"""What can be wrong with a whole server for a while, apart from single requests (`faults`).
+"""Lasting faults of a whole server; faults of single requests are in `faults`.
 
-Set through `/_control`; the views and the scheduler look here. Everything is off by default.
+Set through `/_control`; the views and the scheduler read them. All are off by default.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class ServerConditions:
     """VMs on the host that the controller does not know; each keeps `orphan_ram` and a vCPU."""
     orphan_ram: int = 1024
     disk_used: int | None = None
-    """Bytes in use on the disk, instead of what the nodes make of it."""
+    """Bytes in use on the disk, instead of the number computed from the nodes."""
     disk_full: bool = False
     clock_skew: float = 0.0
     """How far the server's clock is off, in every stamp, token and Date header."""

@@ -1,7 +1,7 @@
 """A server's whole state, kept and brought back: labs, nodes, users, licence, definitions.
 
-Power, counters of requests, the journal and fault rules are not part of it: the machine stays as
-it is, only what is on its disk goes back. What the licence cloud believes does not go back either.
+A snapshot has only what is on the disk. It does not have power, counters of requests, the journal,
+fault rules, or the licence cloud's records: restoring leaves these as they are.
 """
 
 import copy
@@ -38,7 +38,7 @@ def take(server: Server, key: str, now: float) -> Snapshot:
 
 
 def restore(server: Server, snapshot: Snapshot, now: float) -> None:
-    """Put a server back to a snapshot; what ran then runs now if the machine is on."""
+    """Restore a server to a snapshot; nodes that ran then run now if the machine is on."""
     settle(server, now)
     fresh = _copy(snapshot.state)
     for name in Server.__slots__:

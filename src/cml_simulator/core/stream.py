@@ -1,6 +1,6 @@
-"""What a listener of `/ws/ui` gets: one message for each event since the last look.
+"""The messages for a listener of `/ws/ui`: one for each event since the last call.
 
-Pure: it reads what the server noted. Sending is the shell's. Rules: facts/cml.md#websocket.
+Pure: it reads the server's records; the shell sends. Rules: facts/cml.md#websocket.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ STATS_EVERY = 5.0
 
 
 def user_of(server: Server, token: str, now: float) -> User | None:
-    """Return whose token the first message of a listener held."""
+    """Return the user whose token is in a listener's first message."""
     found = server.sessions.check(token, now + server.server_conditions.clock_skew)
     return server.users.get(found[0]) if found else None
 

@@ -1,4 +1,4 @@
-"""What nodes and the host use: CPU, memory, disk, counters, all computed from state and time.
+"""Usage of nodes and host: CPU, memory, disk, counters, all computed from state and time.
 
 The simulator's choice where the facts are open: `cpu_usage` is percent of one core summed over a
 node's vCPUs (two busy vCPUs are 200), with the rule `cpu_usage: share` percent of all its vCPUs;
@@ -26,7 +26,7 @@ def node_cpu(node: Node, now: float) -> float:
     kind = node.kind
     if not kind.has_vm:
         return 0.0
-    # Looked up once: a host's figures ask for every node of every server at every poll.
+    # Looked up once, because each poll of a host needs this for all of its nodes.
     whole = max(kind.cpus if node.cpus is None else node.cpus, 0.25) * node.want_limit
     if node.state(now) is not State.BOOTED:
         return round(0.9 * whole, 2)

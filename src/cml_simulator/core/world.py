@@ -1,7 +1,7 @@
-"""One CML server through time: power, and `settle`, which brings it up to a moment.
+"""One CML server over time: power, and `settle`, which advances the server to a moment.
 
-State is computed on read: every entry first calls `settle(server, now)`, which applies in order
-what fell due since the last call. Nothing here waits, and nothing runs by itself.
+State is computed on read: every entry point first calls `settle(server, now)`, which applies in
+order what fell due since the last call. Nothing here waits or runs in the background.
 """
 
 from dataclasses import replace
@@ -139,7 +139,7 @@ def set_rules(server: Server, rules: Rules) -> None:
 
 
 def settle(server: Server, now: float) -> None:
-    """Apply everything that fell due up to now, in the order of its time."""
+    """Apply everything that fell due up to now, in order of time."""
     while server.power.on:
         due = _next_due(server)
         if due is None or due > now:
@@ -246,7 +246,7 @@ def mark_stopped(server: Server, node: Node, at: float) -> None:
 
 
 def note_state(server: Server, node: Node, state: State, at: float) -> None:
-    """Append a state event to the node's lab; one of the future shows when its time has come."""
+    """Append a state event to the node's lab; a future one becomes visible at its time."""
     _ = server
     note(server.labs[node.lab_id], "STATE_CHANGED", ("NODE", node.id), at, {"state": str(state)})
 
@@ -267,7 +267,7 @@ def note(lab: Lab, event: str, element: tuple[str, str], at: float, data: dict[s
 
 
 def tell(server: Server, event: str, lab_id: str, data: dict[str, Any], at: float) -> None:
-    """Keep news of a whole lab (created, modified, deleted) for listeners of the websocket."""
+    """Keep an event of a whole lab (created, modified, deleted) for listeners of the websocket."""
     server.news.append({"event": event, "lab_id": lab_id, "data": data, "at": at})
 
 

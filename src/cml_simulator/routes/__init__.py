@@ -1,5 +1,5 @@
-"""The REST faces over the core: one module for each part of the API, routes in tables.
+"""The REST APIs over the core: one module for each part, routes in tables.
 
-Start at `dispatch`, which finds a route and checks its token; `control` is the side channel
-by which tests break things.
+Start at `dispatch`, which finds a route and checks the token; `control` is the side channel
+through which tests inject faults.
 """

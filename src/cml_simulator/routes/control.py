@@ -1,7 +1,7 @@
-"""`/_control`: whoever owns the machines and the server conditions. JSON, no login, loopback only.
+"""`/_control`: side channel for machines, server conditions and faults. JSON, loopback, no login.
 
 It is no part of CML: it creates, boots and destroys servers, sets faults, edits labs from outside,
-and reports the truth that a run is judged by.
+and reports the real state by which a run is judged.
 """
 
 import re
@@ -221,12 +221,12 @@ def edit_outside(call: ControlCall) -> Any:
 
 
 def get_conditions(call: ControlCall) -> Any:
-    """Return what is wrong with a server as a whole."""
+    """Return the server's conditions (lasting faults)."""
     return asdict(call.server.server_conditions)
 
 
 def patch_conditions(call: ControlCall) -> Any:
-    """Change what is wrong with a server as a whole."""
+    """Change the server's conditions (lasting faults)."""
     world.set_conditions(
         call.server, _with(ServerConditions, _map(call), call.server.server_conditions), call.now
     )
@@ -234,7 +234,7 @@ def patch_conditions(call: ControlCall) -> Any:
 
 
 def clear_conditions(call: ControlCall) -> Any:
-    """Make everything right again."""
+    """End all conditions."""
     world.set_conditions(call.server, ServerConditions(), call.now)
     return get_conditions(call)
 
@@ -284,7 +284,7 @@ def restore_snapshot(call: ControlCall) -> Any:
 
 
 def summary(call: ControlCall) -> Any:
-    """Return the final truth."""
+    """Return the summary of the real state."""
     return fleet.summary(call.fleet, call.now)
 
 
@@ -327,7 +327,7 @@ TABLE = Table(
 
 
 def answer(world: Fleet, request: Request, now: float) -> Reply:
-    """Return the reply of the control face."""
+    """Return the reply of `/_control`."""
     try:
         if not request.path.startswith(f"{BASE}/"):
             raise not_found("Path", request.path)

@@ -61,7 +61,7 @@ def _upload(call: Call, *, new: bool) -> Any:
 
 
 def _plain(value: Any, left: int = 40_000) -> bool:
-    """Whether a document is JSON at heart and small when written out, aliases unfolded."""
+    """Whether a document has only JSON values and is small with its YAML aliases expanded."""
     todo, seen = [value], 0
     while todo:
         seen += 1

@@ -91,11 +91,11 @@ DEEDS = {
     ("PUT", "/labs/{lab_id}/nodes/{node_id}/state/stop"): "stop_node",
     ("GET", "/labs/{lab_id}/nodes/{node_id}/keys/console"): "user_activity",
 }
-"""What a person did, in the words of telemetry (facts/upstream.md#idle); looking is no deed."""
+"""Telemetry's words for a user's actions (facts/upstream.md#idle); reads are no actions."""
 
 
 def _note_deed(call: Call, route: Route) -> None:
-    """Put what was done on record, with who did it."""
+    """Record the action and its user in the telemetry."""
     category = DEEDS.get((route.method, route.template))
     if category is not None and call.user is not None:
         record(call.server, category, {**call.params, "user_id": call.user.id}, call.now)

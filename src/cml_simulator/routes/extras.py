@@ -1,4 +1,4 @@
-"""What is left: keys, sample labs and their sources, VIRL 1.x, feedback, login settings, archive."""
+"""Remaining routes: keys, sample labs and their sources, VIRL 1.x, feedback, login, archive."""
 
 import io
 import tarfile

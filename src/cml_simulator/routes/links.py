@@ -10,7 +10,7 @@ from cml_simulator.routes.web import NO_CONTENT, Call, Reply, Route
 
 
 def lab_interfaces(call: Call) -> Any:
-    """Return a lab's interfaces with what they are at work (2.10); data=false: their ids."""
+    """Return a lab's interfaces with `operational` (2.10); data=false: their ids."""
     lab = lab_of(call)
     operational = bool(call.flag("operational", default=True))
     ports = [(node, port) for node in lab.nodes.values() for port in node.interfaces]
@@ -133,7 +133,7 @@ def delete_link(call: Call) -> Reply:
 
 
 def link_converged(call: Call) -> Any:
-    """Return whether a link is on its way: with its nodes' admission it never is."""
+    """Return true: links change at once with their nodes, so none is ever in transition."""
     _link_of(call)
     return True
 

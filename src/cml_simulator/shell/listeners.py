@@ -1,4 +1,4 @@
-"""Keeps the real listeners equal to what the core says should listen: APIs and lab ports.
+"""Opens and closes real listeners for the APIs and lab ports that the core says should listen.
 
 One loop asks the core a few times a second. TCP lab ports answer with a banner and echo what they
 get; UDP ports echo each datagram.
@@ -102,7 +102,7 @@ class Listeners:
         self._ports: dict[Key, tuple[OpenPort, LabPort]] = {}
 
     async def run(self) -> None:
-        """Keep listeners true until cancelled, then close them all."""
+        """Keep listeners in sync until cancelled, then close them all."""
         try:
             while True:
                 await self.sync()

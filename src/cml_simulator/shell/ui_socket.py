@@ -1,7 +1,7 @@
-"""The websocket `/ws/ui` (RFC 6455, the server's side of what this needs of it).
+"""The websocket `/ws/ui`: the part of RFC 6455's server side that it needs.
 
-The first message of a client holds its token; then it gets what `core.stream` says happened, a few
-times a second. No task runs for it: a timer of the loop writes to the transport.
+The first message of a client holds its token; then the client gets the messages of `core.stream`
+a few times a second. No task runs for it: a timer of the loop writes to the transport.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def frame(opcode: int, data: bytes) -> bytes:
 
 
 def frames(buffer: bytearray) -> Iterator[tuple[int, bytes]]:
-    """Take whole frames of a client out of a buffer; ValueError for what is no such frame."""
+    """Take a client's whole frames out of a buffer; ValueError for an invalid frame."""
     while len(buffer) >= 2:
         opcode, final, masked = buffer[0] & 15, buffer[0] & 0x80, buffer[1] & 0x80
         size, at = buffer[1] & 127, 2

@@ -1,4 +1,4 @@
-"""The outside world behind `interfaces`: EC2, CML, webhooks; each a stranger to the others.
+"""The outside world behind `interfaces`: EC2, CML, webhooks; none imports another.
 
 Start at `aws.compute`, `cml.hosts` or `webhooks`.
 """

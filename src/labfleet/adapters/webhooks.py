@@ -1,8 +1,8 @@
 """Posts events to addresses that users named: the Deliveries interface over aiohttp.
 
-It knows HTTP and addresses, not events. Every connection is made to an address that was judged
-right before, by the resolver that aiohttp itself asks: a name that answers differently the
-second time (DNS rebinding) gains nothing. No redirects, no proxies of the environment, no
+It knows HTTP and addresses, not events. The resolver that aiohttp uses for a connection checks
+each address right before, so that a name that resolves differently the second time (DNS
+rebinding) cannot evade the check. No redirects, no proxies of the environment, no
 cookies, and no byte of the reply's body is read (facts/fleet-bugs.md#t45).
 """
 
@@ -26,11 +26,11 @@ _NOT_GLOBAL = (
     ipaddress.ip_network("fec0::/10"),
     ipaddress.ip_network("3fff::/20"),
 )
-"""Site-local and special ranges that Python 3.11 takes for global ones."""
+"""Site-local and special ranges that Python 3.11 regards as global."""
 
 
 def is_public(text: str) -> bool:
-    """Tell whether an address is one that anybody on the internet could mean."""
+    """Tell whether an address is public, that is, reachable from the whole internet."""
     address = ipaddress.ip_address(text.split("%", 1)[0])
     mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
     judged = address if mapped is None else mapped
@@ -136,9 +136,9 @@ class HttpDeliveries:
 
 
 def _judge_literal(url: URL) -> None:
-    """Refuse an address written into the URL, which no resolver is asked for.
+    """Refuse an address literal in the URL, which needs no resolver.
 
-    The host is read as aiohttp itself reads it: what another parser takes for a name may
+    The host is parsed as aiohttp parses it, because a host that looks like a name elsewhere may
     become an address there (`①②⑦.⓪.⓪.①`, `127。0。0。1`).
     """
     host = (url.raw_host or "").rstrip(".")

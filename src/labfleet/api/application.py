@@ -1,4 +1,4 @@
-"""Puts the HTTP face together from the service's parts; the composition root runs what comes out."""
+"""Builds the HTTP API's ASGI application from the service's parts; the composition root runs it."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def build(
 ) -> Front:
     """Return the ASGI application.
 
-    The composition root runs one `Feed` for the parts' cache and one for `ring`. `web` gets every address
-    that is not the API's. `credentials` finds a token in a request without an Authorization
-    header (a cookie), for safe methods only. `done` hears of each answered request,
-    `on_defect` of each exception that no table knows, with the request id. Call
-    `shutdown()` of the answer before the server ends.
+    The composition root runs one `Feed` for the parts' cache and one for `ring`. `web` gets
+    every path that is not the API's. `credentials` finds a token in a request without an
+    Authorization header (a cookie), for safe methods only. `done` is called for each answered
+    request, `on_defect` for each exception without a row in the table of errors, with the
+    request id. Call `shutdown()` of the result before the server ends.
     """
     described: list[bytes] = []
 
@@ -155,7 +155,7 @@ def _exceptions(
 
 
 def _translated(error: Exception) -> errors.LabfleetError | None:
-    """Return Litestar's own refusals as ours."""
+    """Return Litestar's own errors as the product's."""
     if not isinstance(error, HTTPException):
         return None
     if error.status_code == 404:

@@ -1,8 +1,8 @@
-"""The bare ASGI function before Litestar: identity, bounds, headers, and the hot paths.
+"""The bare ASGI function before Litestar: authentication, limits, headers, and the hot paths.
 
 Every request gets a request id, the security headers and the fleet time; bodies are read here,
 bounded in size and time; a bearer token becomes a `Caller`. Streams are served from here and
-never reach Litestar. Tokens come in the Authorization header only, never in an address.
+never reach Litestar. Tokens come in the Authorization header, never in a URL.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from labfleet.service.core.tokens import Tokens
 
 BODY_LIMIT = 8 * 2**20
 BODY_SECONDS = 30.0
-# What is paused, as quoted text, on replies to those who may read settings.
+# Header that names what is paused, as quoted text, for callers who may read settings.
 PAUSED_HEADER = b"labfleet-paused"
 PAUSES_SHOWN = 3
 STREAM_PATH = "/api/v1/events"
@@ -52,12 +52,12 @@ SECURITY = {
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SAFE = frozenset({"GET", "HEAD"})
 App = Callable[[Any, Any, Any], Any]
-# The seam for browsers: returns a token's text from, say, a cookie. Safe methods only.
+# The extension point for browsers: returns a token from a cookie, say. Safe methods only.
 Credentials = Callable[[Mapping[str, Any]], str | None]
 
 
 class Done(NamedTuple):
-    """One answered request, for the composition root's log and metrics; it holds no query and no body."""
+    """One answered request, for the composition root's log and metrics; without query and body."""
 
     method: str
     path: str
@@ -185,7 +185,7 @@ class _Call:
             headers.append((b"labfleet-time", now.encode()))
             pauses = self._services.settings.pauses() if self.told else ()
             if pauses:
-                # Shown wherever actions are shown: each client of people's sees it at once.
+                # On every reply, so that every client for people can show it at once.
                 text = "; ".join(_paused(each) for each in pauses[:PAUSES_SHOWN])
                 headers.append((PAUSED_HEADER, quote(text).encode()))
             message = {**message, "headers": headers}
@@ -212,7 +212,7 @@ class _Call:
 
 
 async def _bounded_body(scope: Mapping[str, Any], receive: Receive) -> Receive:
-    """Read the whole body within its bounds and return a `receive` that gives it again."""
+    """Read the whole body within its limits and return a `receive` that replays it."""
     declared = _header(scope, b"content-length")
     if declared is not None and (not declared.isdecimal() or int(declared[:20]) > BODY_LIMIT):
         _too_large()
@@ -246,7 +246,7 @@ async def _bounded_body(scope: Mapping[str, Any], receive: Receive) -> Receive:
 
 
 def _paused(pause: Pause) -> str:
-    """Return a pause in words, with the command that ends it: the fleet's ends no pool's."""
+    """Return a pause in words, with the command that ends it; each pool needs its own."""
     which = f" --pool {pause.pool}" if pause.pool else ""
     return f"{pause.text[:160]}. It ends with: labfleet resume{which}"
 

@@ -1,5 +1,5 @@
-"""The production composition root: real clock and random numbers, settings, wiring, roles, logs, metrics.
+"""The production composition root: real clock, settings, wiring, roles, logs, metrics.
 
-The only room that knows everything and that nobody imports. Beside it stands `rehearsal`,
+The only package that imports all others and that none imports. `rehearsal` is its counterpart,
 which wires the same parts to a virtual clock. Start at `main`, then `wiring`.
 """

@@ -1,9 +1,9 @@
 """The environment variables of upstream 001 and 002, each as a row: what it sets here.
 
 One table; `settings` reads the environment by it and docs/reference/settings.md shows it. A
-variable sets one of the server's own settings, one of the fleet's, or what a new template or
-pool gets where it leaves something out; it may be left to the AWS SDK, or have no counterpart
-here, which its row explains. Of rows for one thing the first that is set wins.
+variable sets one of the server's own settings, one of the fleet's, or a default of new templates
+or pools; or it is left to the AWS SDK, or has no counterpart here, which its row explains. When
+several rows set the same thing, the first variable that is set wins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The counter of requests to AWS, for budgets and alerts: what the adapter counted, as it is."""
+"""The metric of requests to AWS, for budgets and alerts, as the adapter counted them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds on the head of a request, which uvicorn's parser does not have: bytes and seconds.
+"""Limits the head of a request in bytes and seconds, which uvicorn's parser does not.
 
 A client without a token could otherwise send headers for ever, or open connections and say
 nothing. Bodies are bounded in `api.front`.
@@ -22,7 +22,7 @@ _REFUSAL = (
 class BoundedHeads(HttpToolsProtocol):
     """uvicorn's protocol, which ends connections whose request head is too long or too slow.
 
-    A head may be longer than the bound by what came with the last read.
+    A head may exceed the limit by the size of the last read.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -55,7 +55,7 @@ class BoundedHeads(HttpToolsProtocol):
             self._wait()
 
     def on_headers_complete(self) -> None:
-        """Leave the head."""
+        """Note that the head is complete."""
         self._in_head = False
         self._head_bytes = 0
         self._stop_waiting()

@@ -50,5 +50,5 @@ def configure(*, fmt: str, level: str) -> None:
 
 
 def get(name: str) -> Any:
-    """Return the logger of a room."""
+    """Return the logger of a package."""
     return structlog.get_logger(room=name)

@@ -119,7 +119,7 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
 
 
 async def _surroundings(system: wiring.System) -> None:
-    """Say which of the compatible variables do nothing here, and make the webhooks they ask for."""
+    """Log which compatible variables have no effect; create the webhooks that others ask for."""
     log = logs.get("app")
     environment = system.outside.environment
     if environment.ignored:
@@ -130,7 +130,7 @@ async def _surroundings(system: wiring.System) -> None:
 
 
 async def _run(system: wiring.System, ground: Supervisor, told: dict[str, str]) -> None:
-    """Run all supervisors and tell who serves where; on a signal stop the leading ones first."""
+    """Run all supervisors and print the server's address; on a signal stop leaders first."""
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -155,7 +155,7 @@ async def _run(system: wiring.System, ground: Supervisor, told: dict[str, str]) 
 
 
 def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: object) -> list[Role]:
-    """Return the roles of the HTTP face: the ring's feed and the listener."""
+    """Return the roles of the HTTP API: the ring's feed and the listener."""
     outside = system.outside
     ring = Ring(outside.store)
     ring_feed = Feed(outside.store, ring, outside.clock)

@@ -52,7 +52,7 @@ class Metrics:
     def counted(
         self, name: str, text: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]
     ) -> None:
-        """Add a counter that somebody else counts; the exposition adds `_total` to its name."""
+        """Add a counter that is counted elsewhere; the exposition adds `_total` to its name."""
         self.registry.register(_Read(CounterMetricFamily(name, text, labels=labels), read))
 
     def text(self) -> tuple[bytes, str]:

@@ -1,7 +1,7 @@
 """The webhooks that the environment asks for (WORKER_NOTIFICATION_WEBHOOKS of upstream 002).
 
-Made once, at the start, as ordinary Webhook objects, so that people see, change and delete
-them as any other; one that is there is never changed.
+They are made once, at the start, as ordinary Webhook objects, so that people can see, change and
+delete them like any other; an existing one is never changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gauges of regions and leaks: what discovery did, what seems left behind, licences lost."""
+"""Gauges of regions and leaks: discovery, suspects of garbage collection, leaked licences."""
 
 from __future__ import annotations
 

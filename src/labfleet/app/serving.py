@@ -27,7 +27,7 @@ class Listener(uvicorn.Server):
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Bind the API's address; Invalid when it is taken or none."""
+    """Bind the API's address; Invalid when it is taken or no address."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -42,7 +42,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def check_tls(settings: Settings) -> None:
-    """Raise Invalid when the TLS files cannot be used, before anything says it is ready."""
+    """Raise Invalid when the TLS files cannot be used, before the server reports ready."""
     if not settings.tls_cert:
         return
     try:

@@ -1,8 +1,8 @@
 """Settings: a TOML file, the compatible variables, LABFLEET_* variables, then the command line.
 
-The last one that says something wins; unknown keys are refused. What people change while the
-server runs is another thing (`resources.fleet_settings`); the compatible variables are one layer of
-it. This is the only reader of the environment. Secrets are never settings: they are files or
+The last one that sets a value wins; unknown keys are refused. The settings that people change
+while the server runs are in `resources.fleet_settings`; the compatible variables are one layer
+of those. Only this module reads the environment. Secrets are never settings: they are files or
 variables named by secretRefs.
 """
 
@@ -79,7 +79,7 @@ def load(
     file: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Return the settings, each from the last place that says it; Invalid names what is wrong."""
+    """Return the settings, each from the last place that sets it; Invalid names what is wrong."""
     env = os.environ if environment is None else environment
     raw: dict[str, Any] = {}
     path = file or env.get(PREFIX + "SERVER_CONFIG")

@@ -1,4 +1,4 @@
-"""The real clock, random numbers, ids and secrets: the only place where the host is asked for them."""
+"""The real clock, random numbers, ids and secrets; only this module reads them from the host."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class SystemIds:
         return secrets.token_urlsafe(32)
 
 
-# What the server itself signs in with. An operator names both a secretRef and the address that
-# the secret is sent to; with these an operator would become admin, or the AWS account's owner.
+# The server's own credentials. An operator chooses both a secretRef and the address that the
+# secret is sent to; with these an operator would become admin, or the AWS account's owner.
 _OUR_VARIABLES = re.compile(r"AWS_.*|PG[A-Z]+|LABFLEET_(?:TOKEN|STORE)")
 _OUR_TOKEN = re.compile(r"lf_[0-9a-f]{16}_\S{20,}")
 _NO_FOLDERS = ("/proc", "/sys", "/dev")
@@ -94,8 +94,8 @@ _NO_PARTS = frozenset({".aws", ".ssh"})
 class HostSecrets:
     """Reads secretRefs from the environment and from files, at the moment of use.
 
-    `reserved` names more variables of the server's own. A bound, not a wall: what else this
-    process can read, a person who may make templates can have sent to a server of theirs.
+    `reserved` names more variables of the server's own. The protection is partial: a person who
+    may make templates can have any other secret that this process can read sent to their server.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the engine tells the composition root: every reconcile and every change of a role, as log and metric."""
+"""Observers of the engine: log and count every reconcile and every change of a role."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Watcher:
         seconds: float,
         error: BaseException | None,
     ) -> None:
-        """Count and log one reconcile; only trouble is louder than debug."""
+        """Count and log one reconcile, at level debug unless it went wrong."""
         self._metrics.reconciles.labels(controller, outcome.value).inc()
         self._metrics.reconcile_seconds.labels(controller).observe(seconds)
         said = {"controller": controller, "object": str(key), "outcome": outcome.value}

@@ -118,7 +118,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
 
 
 def _network(settings: Settings) -> Connect:
-    """Return how CML servers are reached; aiohttp is loaded only where it is asked for."""
+    """Return the transport to CML servers; aiohttp is imported only if the settings ask for it."""
     if settings.cml_http == "own":
         return http_transport.connect
     from labfleet.adapters.cml import aiohttp_transport
@@ -140,8 +140,8 @@ def _credentials(settings: Settings, env: Mapping[str, str]) -> clients.Credenti
 def lock_role(settings: Settings, role: str) -> IO[str] | None:
     """Return a held file lock that proves every earlier process of the role dead, or None.
 
-    Only a store in a local file has all its processes on this machine, so only there is the
-    lock a proof; elsewhere a successor waits the lease out.
+    The lock proves this only for a store in a local file, because all its processes are on this
+    machine; for other stores a successor waits until the lease expires.
     """
     if not settings.store_url.startswith("sqlite:///"):
         return None

@@ -1,4 +1,4 @@
-"""Gauges of the workers' newest numbers, checks and alerts; what is unknown has no sample, never 0."""
+"""Gauges of the workers' newest numbers, checks and alerts; an unknown value has no sample."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIB = 2**20
 
 
 CHECKED = {"ok": 1.0, "not-applicable": 1.0, "impaired": 0.0}
-"""What a word of EC2's checks counts; other words are unknown."""
+"""The gauge's value for each status word of EC2's checks; other words are unknown."""
 
 
 def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: Cache) -> None:

@@ -215,7 +215,7 @@ def run(
 
 
 def _ours(error: errors.LabfleetError) -> exits.Failure:
-    """Return the failure for what a pure room refused: it is about what was typed."""
+    """Return the failure for an error of the pure packages: it is about the user's input."""
     found = error.problems if isinstance(error, errors.Invalid) else ()
     places = [{"where": where, "what": what} for where, what in found]
     code = exits.USAGE if isinstance(error, errors.Invalid) else exits.ERROR
@@ -254,7 +254,7 @@ def _flush() -> None:
 
 
 def _hand_over() -> None:
-    """Flush stdout; a Failure says that the answer has no place, for example on a full disk."""
+    """Flush stdout; Failure when it cannot be written, for example on a full disk."""
     if sys.stdout is None:
         return
     try:
@@ -266,5 +266,5 @@ def _hand_over() -> None:
 
 
 def _close_quietly() -> None:
-    """Give stdout a harmless end: the reader has gone, and Python would complain at exit."""
+    """Redirect stdout after its reader has gone, because Python would complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,6 +1,7 @@
-"""Runs the product itself in virtual time, against small faithful worlds, with faults.
+"""Runs the product itself in virtual time, against simulated EC2 and CML, with faults injected.
 
-One seed: `seeds.run` puts a `stage` of `worlds` and replicas together, `faults` strike, and
-`rules.invariants` judges every commit by what is true in the worlds. `main` plays many seeds;
-`asking` answers a what-if by playing a plan in the same way. Start at `seeds.run`.
+One seed: `seeds.run` builds a `stage` of `worlds` (the simulated EC2, CML and database) and
+replicas of the product, `faults` injects failures, and `rules.invariants` checks every commit
+against the state of the worlds. `main` runs many seeds; `plan_command` answers a what-if by
+running a plan in the same way. Start at `seeds.run`.
 """

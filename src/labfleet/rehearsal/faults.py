@@ -1,13 +1,13 @@
-"""What goes wrong in a rehearsal: a plan drawn from the seed, and the injector that carries it out.
+"""The faults of a rehearsal: a plan drawn from the seed, and the injector that applies its rates.
 
-Two sorts. *Rates* strike single calls, events and writes, each with its own small chance.
-*Scheduled faults* have a time and a span: a machine dies, a process is killed, a disk is full. The
-plan is a value, so that it can be shown, thinned out and run again. Who carries a scheduled fault
-out is `run`; this module decides only what and when.
+There are two sorts. *Rates* make single calls, events and writes fail, each with a small
+probability. *Scheduled faults* have a time and a duration: a machine dies, a process is killed, a
+disk is full. The plan is a value, so that it can be shown, reduced and run again. This module
+decides only what fails and when; `stage.scheduled_faults` makes the scheduled faults happen.
 
-How to add a fault: add its word here (RATES or SCHEDULED), let the world that it strikes ask
-`injector.strikes(word)` or add it to `stage.scheduled_faults.ACTS`, and keep inside what the
-product has to survive: never lose an acknowledged write, never show a reader half of one.
+How to add a fault: add its word here (RATES or SCHEDULED), and have the affected world call
+`injector.strikes(word)` or add it to `stage.scheduled_faults.ACTS`. Inject only what the product has to
+survive: never lose an acknowledged write, never show a reader half of one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RATES: dict[str, float] = {
     "probe_fails": 0.02,
     "page_partial": 0.01,
 }
-"""Share of calls, writes, events or reads that each strikes in a harsh plan."""
+"""Share of calls, writes, events or reads that each fault affects in a harsh plan."""
 
 SCHEDULED: dict[str, tuple[float, float, float]] = {
     # word: (a day, shortest span, longest span in seconds)
@@ -81,7 +81,7 @@ _SCALE = {HARSH: 1.0, MILD: 0.25, NONE: 0.0}
 
 @dataclass(frozen=True, slots=True)
 class ScheduledFault:
-    """One thing that goes wrong at a time, for a while; `pick` chooses whom it strikes."""
+    """One fault at a time, for a while; `pick` chooses its target."""
 
     number: int
     word: str
@@ -114,10 +114,10 @@ class FaultPlan:
 
 
 def draw(seed: int, hours: float, *, harshness: str = HARSH) -> FaultPlan:
-    """Return the plan of a seed for so many virtual hours.
+    """Return the plan of a seed for this many virtual hours.
 
-    Each kind is drawn from a stream of its own, and how harsh a kind is differs from seed to
-    seed: some runs meet none of it, some three times as much.
+    Each kind is drawn from a random stream of its own, and the intensity of a kind differs from
+    seed to seed: some runs have none of it, some three times as much.
     """
     scale = _SCALE[harshness]
     rng = SeededRng(f"{seed}/faults")
@@ -142,13 +142,13 @@ def draw(seed: int, hours: float, *, harshness: str = HARSH) -> FaultPlan:
 
 
 def _intensity(rng: SeededRng) -> float:
-    """Return how hard a kind strikes in this seed: nothing in a fifth of the seeds."""
+    """Return the intensity of a kind in this seed: zero in a fifth of the seeds."""
     intensity = rng.random()
     return 0.0 if intensity < 0.2 else 0.5 + 2.0 * (intensity - 0.2)
 
 
 class _Countdown:
-    """How much risk of one kind is still run until it strikes; risks add up as -log(1 - rate)."""
+    """The risk left until a kind strikes next; each call takes off -log(1 - rate)."""
 
     __slots__ = ("_known", "_rate", "_rng", "left", "risk")
 
@@ -160,27 +160,27 @@ class _Countdown:
         self.left = self.draw()
 
     def risks(self, times: float) -> float:
-        """Return the risk of something that is so many times as likely to be struck."""
+        """Return the risk of a call that is `times` as likely to be struck."""
         found = self._known.get(times)
         if found is None:
             found = self._known[times] = -math.log1p(-min(self._rate * times, CERTAIN))
         return found
 
     def draw(self) -> float:
-        """Return how much risk is run until the next strike."""
+        """Return the amount of risk until the next strike."""
         return -math.log1p(-self._rng.random())
 
 
 @dataclass(slots=True)
 class Window:
-    """One time in which a fault holds; it may have several parts. `met`: it was counted."""
+    """One period in which a fault holds; it may have several parts. `met`: it was counted."""
 
     word: str
     met: bool = False
 
 
 class FaultInjector:
-    """Carries the rates out and keeps count; `stop` ends all faults."""
+    """Decides by the rates which calls fail, and counts the faults; `stop` ends all of them."""
 
     def __init__(self, plan: FaultPlan, rng: SeededRng) -> None:
         self.plan = plan
@@ -194,11 +194,11 @@ class FaultInjector:
 
     @property
     def over(self) -> bool:
-        """Tell whether the time of faults is over."""
+        """Tell whether faults have been stopped."""
         return self._over
 
     def change(self, word: str, rate: float) -> None:
-        """Let a kind strike this share from now on."""
+        """Set the share of calls that a kind strikes from now on."""
         self._countdowns.pop(word, None)
         if rate:
             self._countdowns[word] = _Countdown(rate, self._rng.stream(word))
@@ -211,7 +211,7 @@ class FaultInjector:
     def strikes(self, word: str, times: float = 1.0) -> bool:
         """Tell whether this call, write or event is struck, and count it.
 
-        `times` makes it likelier where a fault teaches most.
+        `times` makes it likelier, for places where a fault tests most.
         """
         countdown = self._countdowns.get(word)
         if countdown is None or self._over:
@@ -233,7 +233,7 @@ class FaultInjector:
         return None
 
     def begin(self, word: str, who: object, window: Window | None = None) -> Callable[[], None]:
-        """Open a window in which a fault holds for someone; return what closes it.
+        """Open a window in which a fault holds for `who`; return a function that closes it.
 
         It is counted when it first strikes somebody, under its own word.
         """
@@ -247,7 +247,7 @@ class FaultInjector:
         return end
 
     def holds(self, word: str, who: object) -> bool:
-        """Tell whether a window is open for someone (or for all, None)."""
+        """Tell whether a window is open for `who` (None: for all)."""
         holders = self._windows.get(word)
         if not holders:
             return False

@@ -1,7 +1,7 @@
 """The program `labfleet rehearse`: many seeds, some at a time, and one verdict.
 
 Progress goes to stderr, the answer to stdout; with --json it is the last line. Exit code 0:
-every seed that was played held; 1: a rule was broken, or a fault struck nothing and all had to; 2:
+no seed that was played broke a rule; 1: one did, or a fault that was required to occur did not; 2:
 wrong use, or no seed was played; 130: stopped by hand. Finished seeds are kept in --state, so that
 a run that was stopped goes on where it was.
 """
@@ -32,7 +32,7 @@ STOPPED = 130
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the options. None, False and () mean: not given (`asking.ignored`)."""
+    """Return the parser. None, False and () mean: not given (`plan_command.ignored`)."""
     made = argparse.ArgumentParser(
         prog="labfleet rehearse",
         description="Run the product in virtual time, with faults, against small worlds.",
@@ -160,7 +160,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _unknown(seed: int, options: Options) -> list[int]:
-    """Return the numbers of --keep that the seed's plan does not have; -1 keeps none at all."""
+    """Return the fault numbers of --keep that the seed's plan does not have; -1 keeps no fault."""
     if options.keep is None:
         return []
     whole = replace(options, keep=None, without=())

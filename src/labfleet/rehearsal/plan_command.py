@@ -107,7 +107,7 @@ def _write(path: Path, text: str) -> None:
 def question_of(
     asked: plan.WhatIfPlan, cases: list[Case], real: recording.Recording | None, path: Path
 ) -> Question:
-    """Return what the answer has to repeat of the plan, and what the record came to."""
+    """Return what the answer has to repeat of the plan, and the recorded period's figures."""
     swept, sizes, _ = variations.swept(asked)
     first = cases[0]
     return Question(
@@ -125,7 +125,7 @@ def question_of(
 
 
 def recorded_figures(real: recording.Recording, limit: float) -> tally.Figures:
-    """Return what the recorded period really came to, in the same words and to the same end."""
+    """Return the recorded period's own figures, up to the same end as the played ones."""
     return tally.figures(real.tally, real.crowd.seconds, limit=limit)
 
 
@@ -142,7 +142,7 @@ def _behind(real: recording.Recording, limit: float) -> dict[str, Any]:
 def cases_of(asked: plan.WhatIfPlan, folder: Path) -> tuple[list[Case], recording.Recording | None]:
     """Return a case for each variant and draw, and the recording when the plan names one.
 
-    What can be seen to be wrong before anything is played is refused here, with its line.
+    Mistakes that can be found before anything is played are refused here, with their line.
     """
     with asked.placing(), variations.placing(asked):
         seeds = variations.seeds(asked)
@@ -219,7 +219,7 @@ def _watched(pool: Pool, cases: list[Case], shares: Any) -> Iterator[Answer]:
 def _share(shares: Any) -> None:
     global _shares  # noqa: PLW0603 - how a child of a pool is given what cannot be sent later
     _shares = shares
-    # Ctrl-C goes to the whole group; the parent ends its children, which need not tell of it.
+    # Ctrl-C goes to the whole group; the parent ends its children, which ignore the signal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

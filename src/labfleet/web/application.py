@@ -1,8 +1,8 @@
-"""The pages as an ASGI application: every address that is not the API's.
+"""The pages as an ASGI application: every path that is not the API's.
 
 `/` (the live page), `/<plural>/<name>` (an object's page), `/login`, `/logout`, `/static/`.
-It answers the request; what is on a page is `overview` and `details`, how it looks is the
-templates, who may sign in how is `doors`. `api.front` bounds the body and adds the headers.
+This module answers the request; `overview` and `details` make the page's data, the templates its
+look, and `doors` has the sign-in rules. `api.front` limits the body and adds the headers.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One static file, read once. `address` changes with it: from there it may be kept for ever."""
+    """One static file, read once. `address` changes with it, so it may be cached for ever."""
 
     body: bytes = field(repr=False)
     media_type: str
@@ -228,7 +228,7 @@ class Pages:
         return Answer(status, made.encode("utf-8", "replace"))
 
     def _pauses(self, caller: Caller | None) -> tuple[Pause, ...]:
-        """Return what is paused, for those who may know of it."""
+        """Return what is paused, for callers who may read settings."""
         if caller is None or not access.may(caller.principal, "read", "Settings"):
             return ()
         return self._services.settings.pauses()
@@ -261,11 +261,11 @@ async def _form(scope: Scope, receive: Receive) -> dict[str, str]:
 
 
 def _files() -> dict[str, File]:
-    """Return the static files by path: these and no others, so that no path leads elsewhere.
+    """Return all static files by path; no other path is served.
 
-    Scripts import each other by `./name.js`. So the version in their address is that of all scripts,
-    as a folder: what a script imports is of its own version. Another version's folder is not there,
-    and a page never runs scripts of two (of two servers, while one of them is replaced).
+    Scripts import each other by `./name.js`. So their address has one version of all scripts, as a
+    folder: a script imports only scripts of its own version. A server does not serve the folder of
+    another version, so a page never mixes scripts of two servers while one is replaced.
     """
     paths = [each for each in sorted((_HERE / "static").iterdir()) if each.suffix in _TYPES]
     bodies = {each: each.read_bytes() for each in paths}

@@ -1,6 +1,6 @@
-"""The data of an object's own page: state, why, decision, conditions, ports, history.
+"""The data of an object's own page: state, reason, decision, conditions, ports, history.
 
-Also of an object that is gone, from its history. Reads what `explain` recorded.
+For a deleted object it is made from the history. Reads what `explain` recorded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from labfleet.web.values import Cell
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One port: what was given, and what was seen last."""
+    """One port: what was assigned, and what was seen last."""
 
     given: PortAllocation
     seen: str
@@ -38,7 +38,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Everything on an object's page; `found` is None for one that is gone."""
+    """Everything on an object's page; `found` is None for a deleted object."""
 
     kind: str
     plural: str
@@ -143,7 +143,7 @@ def _absent(path: str) -> Cell:
     if path.startswith("spec."):
         return Cell("absent", "none")
     if path == "status.start":
-        # A start is decided here, not seen outside: what never ran has none.
+        # A start is decided here, not observed; a session that never ran has none.
         return Cell("absent", "not set")
     return Cell("unknown", "unknown", why="not seen yet")
 

@@ -1,4 +1,4 @@
-"""The rules of signing in by browser: the cookie, whose form a POST comes from, where to go next.
+"""The rules of signing in by browser: the cookie, the origin of a POST, where to go next.
 
 Pure. The cookie holds the token itself, so revoking the token ends the session. It is named
 after the port, because browsers give one host's cookies to all its ports.
@@ -68,7 +68,7 @@ def credentials(scope: Mapping[str, Any]) -> str | None:
     """Return the cookie's token for the API's safe methods (`api.front.Credentials`).
 
     Pages read the cookie themselves: a stale one leads to the login form, not to an error.
-    A page of another site cannot ride on it either: the cookie is SameSite=Strict.
+    Another site's page cannot use it: the cookie is SameSite=Strict.
     """
     return token(scope) if scope["path"].startswith("/api/") else None
 

@@ -1,6 +1,6 @@
 """The data of the live page: its tables, its counts and the newest events, as a caller sees them.
 
-Read from the cache; the script goes on from there with the event stream.
+Read from the cache; the page's script then follows the event stream.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def seen(services: ServiceContext, caller: Caller, kind: str) -> list[Resource]:
 
 
 def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
-    """Return what is held of each worker or cluster."""
+    """Return what is reserved on each worker or cluster."""
     if kind == Worker.__name__:
         return values.uses_of(
             (
@@ -144,7 +144,7 @@ def row(section: Section, obj: Resource, now: datetime, held: dict[str, Use]) ->
 
 
 def order(section: Section, obj: Resource) -> tuple[int, int, str, str]:
-    """Return where a row stands; the script sorts by the same four."""
+    """Return a row's sort key; the script sorts by the same four values."""
     place = words.state(section.kind, phase_of(obj)).order if section.kind in words.STATES else 0
     at = values.read(obj, section.since if _over(obj) else "metadata.creationTimestamp")
     millis = 0 if at is None else int(at.timestamp() * 1000)
@@ -186,7 +186,7 @@ def recent_events(
         try:
             obj: Resource = kinds.decode(event.key.kind, event.doc, event.revision)
         except (ValueError, KeyError):
-            # A form that another version wrote; the row is theirs to show.
+            # Written by another version in a form unknown here; this event is left out.
             continue
         if access.sees(caller.principal, obj):
             lines.append(recent_event(event, obj, now))

@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What is held of a worker or cluster, and by how many."""
+    """What is reserved on a worker or cluster, and by how many."""
 
     live: int = 0
     held: Amounts = Amounts()
@@ -96,7 +96,7 @@ def state(kind: str, phase: str) -> Cell:
 
 
 def gist(sentence: str) -> str:
-    """Return what is short without what was asked for, which a row has no room to repeat."""
+    """Return what is short, without what was asked for, because a row has little room."""
     asked, found, rest = sentence.partition("; ")
     return rest if found and asked.startswith("needs ") else sentence
 
@@ -129,7 +129,7 @@ def relative(seconds: float) -> str:
 
 
 def absent(column: Column) -> Cell:
-    """Return what stands where there is no value: an unknown says why."""
+    """Return the text shown without a value; for an unknown value it gives the reason."""
     if column.absent.startswith("unknown"):
         return Cell("unknown", "unknown", why=column.absent.partition(": ")[2])
     return Cell("absent", column.absent)
@@ -151,7 +151,7 @@ def capacity_of(obj: Resource) -> Amounts | None:
 
 
 def uses_of(holders: Iterable[tuple[str, Amounts | None]]) -> dict[str, Use]:
-    """Return what is held of each holder, from (holder, amounts) of what is live."""
+    """Return what is reserved on each holder, from the (holder, amounts) of live objects."""
     found: dict[str, Use] = {}
     for name, amounts in holders:
         old = found.get(name, Use())

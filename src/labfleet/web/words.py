@@ -1,7 +1,7 @@
-"""What the pages call things: columns, and a word, a shape and a tone for every state.
+"""The pages' vocabulary: columns, and a word, a shape and a tone for every state.
 
 One table for both sides: Jinja renders the first rows from it and the scripts get it as JSON
-(`as_json`), so that a row looks the same whoever drew it.
+(`as_json`), so that both draw a row in the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from labfleet.resources.worker import Health, WorkerPhase
 
 ROWS = 200
 EVENTS = 100
-# From here on an order means: over, newest first.
+# Rows with an order from this number on are over, and are sorted by time, newest first.
 OVER = 6
 
 
@@ -46,7 +46,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table of the page. `since` is the instant by which what is over is sorted."""
+    """One table of the page. `since` is the instant by which objects that are over are sorted."""
 
     kind: str
     plural: str
@@ -160,8 +160,8 @@ SECTIONS = (
     ), since="status.decidedAt"),
 )  # fmt: skip
 BY_KIND = {section.kind: section for section in SECTIONS}
-# What the list of events tells of: the tables' kinds, pools, whose decisions move them, and
-# settings, by which everything may be paused.
+# Kinds in the list of events: those of the tables, pools (their decisions change workers), and
+# settings (they can pause everything).
 FOLLOWED = {
     **{section.kind: section.plural for section in SECTIONS},
     "Pool": "pools",

@@ -1,4 +1,4 @@
-"""One call, or all pages of one list: client, pool, translation. It knows no verb of ours."""
+"""One call, or all pages of one list: client, thread pool, translation of errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One shared boto3 client per service, region and retry policy, closed to the environment.
+"""One shared boto3 client per service, region and retry policy, independent of the environment.
 
-Never a client per call: making one costs a quarter of a second, and adaptive retry keeps its
+There is no client per call: making one costs a quarter of a second, and adaptive retry keeps its
 rate in the client (facts/aws.md#client-speed). With credentials given, neither AWS variables nor
 files nor proxies of the environment are read; with None the SDK's own chain finds the credentials.
 """
@@ -22,8 +22,8 @@ from botocore.utils import parse_timestamp
 Service = Literal["ec2", "cloudwatch"]
 Policy = Literal["read", "change"]
 # (mode, attempts): reads may wait for the rate. A change is sent once: the SDK would repeat
-# a launch out of capacity (EC2 says it with HTTP 500), and what became of a lost one is the
-# controllers' to find out, under their intent (facts/aws-bugs.md#case-44).
+# a launch that fails for lack of capacity (EC2 answers HTTP 500), and the controllers look up the
+# outcome of a lost one by its recorded intent (facts/aws-bugs.md#case-44).
 RETRIES: dict[Policy, tuple[str, int]] = {"read": ("adaptive", 8), "change": ("standard", 1)}
 NO_FILE = "/dev/null"
 BeforeSend = Callable[[Any], Any]
@@ -130,9 +130,9 @@ class Clients:
 
 
 def _instant(text: Any) -> datetime:
-    """Return a timestamp of a reply; the SDK's own way tries every form there is.
+    """Return a timestamp of a reply; faster than the SDK's parser, which tries every format.
 
-    A fifth of the CPU of a list went into it (facts/aws.md#client-speed: a list's cost is its
+    That took a fifth of the CPU time of a list (facts/aws.md#client-speed: a list's cost is its
     parsing).
     """
     if isinstance(text, str) and text.endswith("Z") and "T" in text:

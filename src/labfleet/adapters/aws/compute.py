@@ -1,7 +1,7 @@
-"""Ec2: the Compute interface, one call to EC2 per verb plus the look that makes it safe.
+"""Ec2: the Compute interface, one call to EC2 per verb plus the reads that make it safe.
 
-It holds no state but clients and root device names, logs nothing, and takes time from nobody:
-waiting, deciding and repeating are the controllers' work.
+It holds no state but clients and root device names, logs nothing and reads no clock: the
+controllers wait, decide and repeat.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Ec2(Compute):
         return started
 
     async def find_launched(self, request: LaunchRequest) -> tuple[Instance, ...]:
-        """Look by tags and by client token, because either may lag behind."""
+        """Search by tags and by client token, because either may lag behind."""
         by_tags = {
             f"tag:{launches.OWNER}": [self._owner],
             f"tag:{launches.WORKER_UID}": [request.worker_uid],
@@ -174,7 +174,7 @@ class Ec2(Compute):
         return str(reply.get("Output") or "")[-CONSOLE_LIMIT:]
 
     async def checks(self, region: str) -> Mapping[str, Checks]:
-        """Ask three times by filter: not ok by either check, and with events.
+        """Send three filtered lists: instance check not ok, system check not ok, with events.
 
         Source: facts/aws.md#status-checks.
         """
@@ -319,7 +319,7 @@ class Ec2(Compute):
             raise errors.Conflict(message, reason="InUse")
 
     async def _refuse_flat(self, region: str, name: str) -> None:
-        """Raise Invalid for a type that cannot nest, as EC2 tells it.
+        """Raise Invalid for a type without nested virtualization, by EC2's own description.
 
         Source: facts/aws.md#nested-virtualization.
         """

@@ -19,7 +19,7 @@ THROTTLES = frozenset(
         "RequestThrottled", "TooManyRequestsException", "BandwidthLimitExceeded", "SlowDown",
     }
 )  # fmt: skip
-# `Unsupported` is what a zone answers that does not offer the type: try elsewhere
+# A zone that does not offer the type answers `Unsupported`: try elsewhere
 # (facts/aws.md#error-classes).
 CAPACITY = frozenset(
     {
@@ -77,7 +77,7 @@ BAD_REQUEST = (
 )
 MESSAGE_LIMIT = 500
 
-# What the SDK may raise out of a call; anything else is a bug of ours and stays what it is.
+# What the SDK may raise from a call; anything else is a bug of ours and is not translated.
 OUTSIDE = (sdk.ClientError, sdk.BotoCoreError, sdk.HTTPClientError, ResponseParserError)
 
 

@@ -1,6 +1,6 @@
-"""What a `before_send` hook answers in the network's place, in the SDK's own terms.
+"""Replies of a `before_send` hook, which answers instead of the network, as the SDK's types.
 
-For a rehearsal, which talks to no network and imports no SDK. It decides nothing.
+For a rehearsal, which uses no network and imports no SDK. It decides nothing.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ WORKER_UID = "labfleet:worker-uid"
 ATTEMPT = "labfleet:attempt"
 POOL = "labfleet:pool"
 CREATED_BY = "labfleet:created-by"
-# What says whose a machine is: neither people nor templates may set or remove these.
+# The tags that say who owns a machine: neither people nor templates may set or remove these.
 PROTECTED = frozenset({OWNER, WORKER, WORKER_UID, ATTEMPT, POOL, CREATED_BY})
 TAGGED = ("instance", "volume", "network-interface")
 TOKEN_LIMIT = 64
@@ -54,7 +54,7 @@ def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[
         "MetadataOptions": {
             "HttpEndpoint": "enabled",
             "HttpTokens": "required",
-            # Said explicitly: an account may switch it on, and then keys with `/` fail.
+            # Set explicitly: an account may switch it on by default, and then keys with `/` fail.
             "InstanceMetadataTags": "disabled",
         },
         "InstanceInitiatedShutdownBehavior": "stop",

@@ -1,9 +1,9 @@
-"""Looks machines up by their ids, those asked for at one moment in one call.
+"""Looks up machines by id; lookups made at about the same time share one call.
 
-A fleet that is ended at once would otherwise cost a call for each machine and step, and pass
-DescribeInstances' bucket (facts/aws.md#batches and #request-buckets). One id
-that EC2 does not know, or one in a zone that is down, fails a whole call: then each is asked
-alone. No task runs here: who asks first waits a moment for the others and calls for all.
+Otherwise a fleet that is ended at once would cost a call for each machine and step, and exceed
+DescribeInstances' bucket (facts/aws.md#batches and #request-buckets). One id that EC2 does not
+know, or one in a zone that is down, fails a whole call: then each id is looked up alone. No task
+runs here: the first caller waits a moment for others and then makes the call for all.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from labfleet.interfaces.compute import Instance
 from labfleet.kernel import errors
 
 GATHER = 0.02
-"""Machine seconds that the first one waits for others; far below a call's own time."""
+"""Machine seconds that the first caller waits for others; far less than a call takes."""
 LIMIT = 100
 SHARED = (errors.Throttled, errors.Unreachable)
-"""Troubles that would meet each one asked alone as well, and be made worse by it."""
+"""Errors after which ids are not looked up alone: that would fail too, and make them worse."""
 
 
 class _Alone(Exception):
-    """The call for many told nothing of this one."""
+    """The shared call has no result for this id: look it up alone."""
 
 
 class _Batch:
-    """Who waits for which id."""
+    """The callers that wait for each id."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[asyncio.Future[Instance]]] = {}
@@ -75,7 +75,7 @@ class Lookups:
         return await self._lead(region, instance_id)
 
     async def _lead(self, region: str, instance_id: str) -> Instance | None:
-        """Gather, ask for all, tell the others; whoever leads never leaves them waiting."""
+        """Collect ids, make the call, pass on the results; the others get an answer in any case."""
         batch = self._open[region] = _Batch()
         found: dict[str, Instance] = {}
         try:

@@ -92,12 +92,12 @@ def _event(item: Data) -> ScheduledEvent:
 
 
 def _open(item: Data) -> bool:
-    """Tell whether an event still stands: EC2 keeps it for a week with a mark in its text."""
+    """Tell whether an event is open: EC2 keeps a closed one for a week, marked in its text."""
     return not str(item.get("Description", "")).startswith(("[Completed]", "[Canceled]"))
 
 
 def flat(reply: Data, name: str) -> str:
-    """Return why an instance type cannot run KVM in its machine; empty when it can."""
+    """Return why an instance type cannot run KVM; empty when it can."""
     for item in rows(reply, "InstanceTypes"):
         if item.get("InstanceType") == name:
             if item.get("BareMetal"):

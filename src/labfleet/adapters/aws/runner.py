@@ -2,7 +2,7 @@
 
 boto3 parses EC2's XML at half a millisecond of CPU per instance; in threads the event loop
 stays alive meanwhile (facts/aws.md#client-speed). Reads and changes have a pool each, so that slow
-lists never keep a stop waiting. Lines are bounded: a full one is an answer, not a longer wait.
+lists never keep a stop waiting. Queues are bounded: a full one raises an error at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from labfleet.kernel import errors
 
 T = TypeVar("T")
 READERS, CHANGERS = 8, 4
-# What may wait in line, in calls: about ten rounds of a pool.
+# How many calls may wait in the queue: about ten for each thread of a pool.
 LINE = 10
 READ_SECONDS = 60.0
 
@@ -37,7 +37,7 @@ class Runner(Protocol):
 
 
 class _Pool:
-    """Some threads and a bounded line before them."""
+    """Some threads and a bounded queue."""
 
     def __init__(self, name: str, threads: int, line: int) -> None:
         self.name = name
@@ -69,8 +69,8 @@ class ThreadRunner:
     async def run(self, call: Callable[[], T], *, change: bool = False) -> T:
         """Run in the pool.
 
-        A cancelled caller leaves a call that has begun running: outcome unknown, and its
-        later result goes to nobody. One that still waits in line is never sent.
+        When the caller is cancelled, a call that has begun goes on: its outcome is unknown and its
+        result is dropped. A call that still waits in the queue is never sent.
         """
         pool = self._changes if change else self._reads
         if pool.inside >= pool.most:
@@ -98,7 +98,7 @@ class ThreadRunner:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, pool: _Pool) -> None:
-    """Free a place, on the loop's thread; a loop that has ended needs no places."""
+    """Free a thread's place, on the loop's thread; do nothing when the loop has ended."""
 
     def leave() -> None:
         pool.inside -= 1
@@ -108,7 +108,7 @@ def _tell(loop: asyncio.AbstractEventLoop, pool: _Pool) -> None:
 
 
 class InlineRunner:
-    """Runs calls where it stands, for a rehearsal whose `before_send` answers at once."""
+    """Runs calls in the caller's thread, for a rehearsal whose `before_send` answers at once."""
 
     async def run(self, call: Callable[[], T], *, change: bool = False) -> T:
         """Run it now."""

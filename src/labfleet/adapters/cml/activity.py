@@ -1,8 +1,8 @@
 """Reads CML's telemetry events: who did what and when, as far as the server tells.
 
 The server gives every event it has, with no filter and no paging (facts/cml.md#api-rules). Which of
-them count as use is decided elsewhere. A time that cannot be read stays None, for whoever decides
-to be careful with; it is never taken for a long time ago.
+them count as use is decided elsewhere. A time that cannot be read stays None, so that the decision
+can treat it with care; it never counts as long ago.
 """
 
 from __future__ import annotations

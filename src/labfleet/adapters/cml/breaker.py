@@ -1,6 +1,6 @@
-"""Leaves a server alone for a while after it failed several times in a row.
+"""A circuit breaker: calls fail at once for a while after several failures of a server in a row.
 
-Pure: machine time is an argument. Without it a fleet spends its deadlines on servers that
+Pure: machine time is an argument. Without a breaker a fleet spends its deadlines on servers that
 are down, and a wrong password becomes a login loop (facts/cml-issues.md#f24).
 """
 
@@ -26,7 +26,7 @@ class Breaker:
         self._last: errors.LabfleetError | None = None
 
     def check(self, now: float, where: str) -> None:
-        """Raise at once while the server is left alone: Denied for logins, else Unreachable."""
+        """Raise at once while the breaker is open: Denied for logins, else Unreachable."""
         if now >= self._until or self._last is None:
             return
         if isinstance(self._last, errors.Denied):
@@ -39,7 +39,7 @@ class Breaker:
         )
 
     def failed(self, error: errors.LabfleetError, now: float) -> None:
-        """Count it, when it speaks against the server; an API refusal proves it alive."""
+        """Count an error of the link or login; an API refusal proves the server alive."""
         if error.reason not in COUNTED:
             self.succeeded()
             return

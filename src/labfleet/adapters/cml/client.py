@@ -1,7 +1,7 @@
-"""Calls of the CML API with everything that a call needs around it.
+"""Calls of the CML API with login, deadline, circuit breaker and error handling.
 
-Login with one repeat after a 401, one deadline over all of it, breaker, classification and
-scrubbing of secrets. It knows URLs and statuses, not labs.
+A call logs in with one repeat after a 401, has one deadline for everything, classifies errors and
+removes secrets from them. This module knows URLs and statuses, not labs.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class Client:
         return self.decode(await self.send(call), call)
 
     async def read(self, path: str, parse: Callable[[Any], T]) -> T:
-        """Return what `parse` makes of a GET; the very same object while the answer is the same.
+        """Return a GET's answer as parsed; the same object as long as the answer is the same.
 
-        Health and licence hardly ever change: what is kept of many looks is then kept once.
+        Health and licence hardly ever change, so many kept samples share one object.
         """
         call = Call("GET", path, self.limits.read)
         reply = await self.send(call)
@@ -201,7 +201,7 @@ class Client:
         return self._authorized[1]
 
     async def _in_maintenance(self, deadline: float) -> bool:
-        """Ask why a 403 came; no answer is no maintenance (facts/cml-issues.md#f42)."""
+        """Ask whether a 403 means maintenance; no answer counts as no (facts/cml-issues.md#f42)."""
         call = Call("GET", "system/maintenance_mode", self.limits.probe)
         try:
             reply = await self._exchange(call, COMMON, deadline)

@@ -1,4 +1,4 @@
-"""Lets few things happen at once: one mutation for each lab, a bounded number of reads."""
+"""Limits concurrency: one mutation for each lab at a time, a bounded number of reads."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ async def each(
 ) -> dict[str, T | errors.LabfleetError]:
     """Return what the call gave for every key, or the error it raised; `width` at once.
 
-    A time-out around this is the caller's; results are then lost, so a caller that keeps
-    partial results collects them inside `call`.
+    There is no time-out here. When the caller's own one ends this, results are lost; a caller
+    that wants partial results collects them inside `call`.
     """
     waiting = iter(list(keys))
     results: dict[str, T | errors.LabfleetError] = {}

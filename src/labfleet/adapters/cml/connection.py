@@ -1,8 +1,7 @@
 """One HTTP/1.1 connection to a server: one request on its way at most, one bounded reply.
 
 The parsing is httptools' (llhttp). It knows sockets, TLS and HTTP, neither the pool nor CML.
-Whatever is not a whole reply ends the connection, so that nothing unread is left on one that
-is used again.
+Anything but a whole reply ends the connection, so that a reused one never has unread bytes.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class Request(NamedTuple):
 class Connection(asyncio.Protocol):
     """A connection with its deadlines; `lost` is called once when it is over.
 
-    Deadlines cost no timer for each request: one timer runs, and looks when it fires whether
-    what it waits for has moved on.
+    Requests share one timer: when it fires, it checks whether the deadline has moved meanwhile.
     """
 
     __slots__ = (
@@ -245,7 +243,7 @@ class Connection(asyncio.Protocol):
         self._timer = None
         if self._reply is None:
             return
-        # The loop's clock and its timers are rounded to milliseconds, each its own way.
+        # The loop rounds its clock and its timers to milliseconds in different ways.
         if min(self._until, self.heard_at + self._read) <= self.loop.time() + 0.001:
             self._fail(ReplyLost("timeout", "no answer in time"))
         else:
@@ -259,7 +257,7 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def _end(self) -> None:
-        """Judge what came when nothing more will: whole, truncated, or nothing at all."""
+        """At the end of input, decide whether the reply is whole, truncated, or missing."""
         self.resume_writing()
         if self._shaken is not None and not self._shaken.done():
             self._shaken.set_exception(ConnectionResetError())
@@ -303,14 +301,14 @@ class Connection(asyncio.Protocol):
                 return
 
     def _flush(self, channel: Channel) -> None:
-        """Send what TLS itself has to say."""
+        """Send TLS's own pending bytes."""
         if channel.speaks and self._open:
             self._transport.write(channel.outgoing())
 
     def _feed(self, data: bytes) -> None:
         reply, parser = self._reply, self._parser
         if reply is None or parser is None or reply.done():
-            self.abort()  # nobody asked
+            self.abort()  # no request is open
             return
         self.heard_at = self.loop.time()
         self.fed += len(data)

@@ -1,7 +1,7 @@
 """Turns every bad answer of a CML server into the product's few errors (facts/cml.md#client-rules).
 
-Pure. The one question beside the status is how a request may be repeated: a reply that was
-lost is Ambiguous only where doing it again would do it twice.
+Pure. Besides the status only the way a request may be repeated matters: a lost reply is
+Ambiguous only where a repeat would have the effect twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Repeat = Literal["read", "safe", "once"]
 TEXT_LIMIT = 600
 KEPT_SECRETS = 14
 LINK_REASONS = frozenset({"Timeout", "NoRoute", "Refused", "Closed", "Tls", "BadGateway"})
-"""Reasons that speak against the connection, not against the request: the breaker counts them."""
+"""Reasons that show a bad connection, not a bad request: the breaker counts them."""
 
 CAPACITY = (
     (re.compile(r"licen[cs]", re.IGNORECASE), "Licence"),
@@ -40,7 +40,7 @@ CAPACITY = (
 
 @dataclass(frozen=True, slots=True)
 class Scrub:
-    """Takes known secrets out of texts, also where JSON or a URL would have changed them.
+    """Removes known secrets from texts, also in the form that JSON or a URL gives them.
 
     The first secret (the password) stays; of the later ones (tokens) the newest are kept.
     """
@@ -98,10 +98,10 @@ def failure(error: NotSent | ReplyLost, *, where: str, repeat: Repeat) -> errors
 def refusal(
     reply: Reply, *, where: str, repeat: Repeat, licensing: bool = False
 ) -> errors.LabfleetError:
-    """Return the error of a reply that is no answer: not 2xx, or a web page.
+    """Return the error of a reply that is not 2xx, or is a web page.
 
     `licensing` marks the licensing endpoints, whose refusals name the licence without
-    being about capacity. A 403 in maintenance mode is the client's to tell.
+    being about capacity. The client recognises a 403 that means maintenance mode.
     """
     status = reply.status
     text, problems = description(reply)

@@ -122,7 +122,7 @@ class CmlHost:
             return await licensing.deregister(self._client)
 
     async def set_telemetry(self, *, enabled: bool) -> None:
-        """Opt in or out, in the words of this release: booleans to 2.9, then text."""
+        """Opt in or out, in the values of this release: booleans up to 2.9, then text."""
         now = parsing.mapping(await self._client.get("telemetry")).get("opt_in")
         wanted: object = enabled
         if isinstance(now, str):
@@ -234,9 +234,9 @@ class CmlHost:
             return await self._client.change(method, path)
 
     async def _teardown(self, method: str, lab_id: str, verb: str) -> None:
-        """Send a request without a body: a 400 is about the lab's state, so it means later.
+        """Send a request without a body; a 400 is about the lab's state and becomes Conflict Later.
 
-        The true status is not proven (facts/cml.md#open-questions).
+        Which status CML really sends is not proven (facts/cml.md#open-questions).
         """
         try:
             await self._change(method, lab_id, verb)

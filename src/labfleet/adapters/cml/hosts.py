@@ -77,7 +77,7 @@ class CmlHosts:
 class Sweeping:
     """A transport that closes older boots' connections before it opens its own.
 
-    `at` cannot await, and a task of its own would be an orphan.
+    `at` cannot await, and a separate task would have no owner.
     """
 
     def __init__(self, inner: Transport, hosts: CmlHosts) -> None:

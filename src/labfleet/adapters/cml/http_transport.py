@@ -1,6 +1,6 @@
 """The network below the adapter: a few kept connections to one boot of one server.
 
-Ours because a poll of a fleet is mostly what lies between the socket and the JSON
+Our own client, because most of the cost of polling a fleet lies between the socket and the JSON
 (facts/performance.md#polling-clients, decision 0015). It knows sockets, TLS and HTTP/1.1, not CML.
 """
 
@@ -29,10 +29,10 @@ from labfleet.adapters.cml.transport import (
 from labfleet.interfaces.lab_host import HostAddress
 
 FRESH_S = 4.0
-"""A change is sent only over a connection that was in use so lately: uvicorn closes idle ones
-after five seconds, nginx after a minute, and a request that meets the closing is lost."""
+"""A change is sent only over a connection used within these seconds: uvicorn closes idle ones
+after five seconds, nginx after a minute, and a request sent at that moment is lost."""
 READS = frozenset({"GET", "HEAD"})
-"""What may use any kept connection, and is sent again once when that turns out to be closed."""
+"""Methods that may use any kept connection, and are sent again once when it was closed."""
 UNSAFE = re.compile(r"[^\x21-\x7e]")
 UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
 
@@ -185,7 +185,7 @@ class HttpTransport:
         text = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._tail}{size}\r\n"
         return text.encode("latin-1")
 
-    # --- whose turn it is --------------------------------------------------------------------
+    # --- waiting for a connection ------------------------------------------------------------
 
     async def _turn(self, until: float) -> None:
         """Wait in line for one of the connections; NotSent when it does not come in time."""
@@ -196,7 +196,7 @@ class HttpTransport:
                 await turn
         except BaseException as problem:
             if turn.done() and not turn.cancelled():
-                self._give_back()  # it came in the very moment
+                self._give_back()  # the turn came at the moment of the time-out
             else:
                 self._waiting.remove(turn)
             if isinstance(problem, TimeoutError):

@@ -91,9 +91,9 @@ def with_diagnostics(found: Licensing, value: Any) -> Licensing:
 
 
 async def read(client: Client) -> Licensing:
-    """Return the licence; diagnostics are asked best effort.
+    """Return the licence; the diagnostics in it are best effort.
 
-    2.7 and 2.8 have no such path, which one boot's client asks for once.
+    2.7 and 2.8 lack their path; the client asks for it once per boot.
     """
     found = await client.read("licensing", parse)
     why = client.absent.get(DIAGNOSTICS)
@@ -173,8 +173,8 @@ async def deregister(client: Client) -> Literal["done", "not_registered", "cloud
     Ambiguous when the reply was lost.
     """
     try:
-        # Not "safe": a second try answers "already", and whether the licence cloud was told
-        # stood in the reply that got lost.
+        # Not "safe": a second try answers only "already"; the lost reply said whether the licence
+        # cloud was told.
         call = Call("DELETE", "licensing/deregistration", client.limits.write, "once")
         reply = await client.send(call)
     except errors.Invalid as error:

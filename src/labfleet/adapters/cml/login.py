@@ -1,7 +1,7 @@
 """Holds the token of one boot of one server.
 
-A token belongs to (instance, boot) and lives and dies with the client of that boot. One
-login runs at a time: a fleet of callers that meet a 401 together logs in once.
+A token belongs to (instance, boot) and is kept by the client of that boot. One login runs at a
+time: many callers that get a 401 together log in once.
 """
 
 from __future__ import annotations

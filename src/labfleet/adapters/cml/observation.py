@@ -59,7 +59,7 @@ class Look:
         self._learn(learned)
         try:
             await self._read_live()
-        finally:  # addresses survive a look that is cut short
+        finally:  # keep addresses even when the look is cut short
             self._learn(learned)
 
     async def _try(self, what: str, reading: Awaitable[T], otherwise: T) -> T:

@@ -1,7 +1,7 @@
 """Trust and TLS for the CML adapter: policies, the pinned certificate, and TLS over bytes.
 
-The channel speaks TLS on two memory buffers instead of through the event loop's own TLS: only
-so can a kept session be offered again when a connection is made anew. It opens no sockets.
+The channel runs TLS on two memory buffers instead of the event loop's own TLS, because only so
+can a new connection resume a kept session. It opens no sockets.
 """
 
 from __future__ import annotations
@@ -131,16 +131,16 @@ class Channel:
         return self._out.read()
 
     def outgoing(self) -> bytes:
-        """Return what TLS itself wants to say: its handshake, alerts, key updates."""
+        """Return TLS's own pending bytes: handshake, alerts, key updates."""
         return self._out.read()
 
     @property
     def speaks(self) -> int:
-        """Count the bytes of it."""
+        """Count these bytes."""
         return self._out.pending
 
     def goodbye(self) -> bytes:
-        """Return the orderly end."""
+        """Return the bytes that end TLS in order (close_notify)."""
         with contextlib.suppress(ssl.SSLError, ValueError):
             self._tls.unwrap()
         return self._out.read()

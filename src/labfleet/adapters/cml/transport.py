@@ -1,8 +1,8 @@
-"""The small network that the rest of this adapter stands on.
+"""The interface of the HTTP transport below this adapter.
 
-One request in, one bounded reply out, or one of two failures that tell the only thing that
-matters for a repeat: whether the server may have seen the request. No retries, redirects,
-cookies, proxies or environment. Deadlines are machine seconds (kernel/clock.py).
+One request in, one bounded reply out, or one of two failures that say whether the server may
+have seen the request, because a repeat depends on that. No retries, redirects, cookies, proxies
+or environment. Deadlines are machine seconds (kernel/clock.py).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def refuse_metadata(address: object) -> None:
 
     Source: facts/fleet-bugs.md#t45.
 
-    The rules refuse such an address where it is written; here a name has become one.
+    Admission rules refuse such an address in a spec; here a name was resolved to one.
     """
     try:
         judged = ipaddress.ip_address(str(address).split("%", 1)[0])

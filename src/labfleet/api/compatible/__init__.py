@@ -1,5 +1,5 @@
-"""Routes and streams under the names, fields and words of the systems that this one replaces.
+"""Routes and streams under the names, fields and values of the systems that this one replaces.
 
-Thin: they call the verbs of our own routes. Start at `seed_routes`; `worker_seed_routes` has the
-workers' routes, `seed_stream` and `status_stream` the streams.
+Thin: they call the same verbs as our own routes. Start at `compat_routes`; `compat_worker_routes`
+has the workers' routes, `compat_stream` and `status_stream` the streams.
 """

@@ -45,7 +45,7 @@ class ObservationBody(SeedRecord, frozen=True, kw_only=True):
 
 
 class ObservationReply(SeedRecord, frozen=True, kw_only=True):
-    """What became of it."""
+    """What was done with the observation."""
 
     session_id: str
     observation_count: int
@@ -88,7 +88,7 @@ class CompleteBody(SeedRecord, frozen=True, kw_only=True):
 
 
 class CompleteReply(SeedRecord, frozen=True, kw_only=True):
-    """How it stands now: completed, expired or denied."""
+    """The simulation's outcome: completed, expired or denied."""
 
     simulation_id: str
     status: str

@@ -1,11 +1,11 @@
-"""GET /api/events/stream: the one feed under the compatible names and filters.
+"""GET /api/events/stream: the event feed under the compatible names and filters.
 
 Its events are those of facts/upstream.md#stream-and-roles:
 `connected`, then a snapshot of each active worker, session and definition, then named events;
 each event about a worker is followed by its snapshot; metrics of many come in batches.
 `heartbeat` every 30 s of machine time, `system.sse.shutdown` before an orderly end,
-`auth.session.expired` when the token ended. Not resumable, as upstream's is not: a client that
-comes again, or was too slow, gets snapshots again. What can be resumed is /api/v1/events.
+`auth.session.expired` when the token expired. Like upstream's it cannot be resumed: a client that
+reconnects, or was too slow, gets snapshots again. /api/v1/events can be resumed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class StreamFilter:
 
 @dataclass(frozen=True, slots=True)
 class SentState:
-    """One event: its name, whom it is about (for filters), its frame."""
+    """One event: its name, the objects that it is about (for filters), its frame."""
 
     name: str
     obj: Resource | None
@@ -82,10 +82,10 @@ class SentState:
 
 
 class Moment:
-    """Something to tell, put into words when the first client wants it.
+    """A change whose events are rendered when the first client needs them.
 
-    The cache calls us in the middle of its own work, where nothing may fail; a client that
-    meets a fault here ends alone.
+    Not rendered at once, because the cache calls in the middle of its own work, where nothing may
+    fail. When rendering fails, only the stream of that client ends.
     """
 
     __slots__ = ("_say", "_words")
@@ -130,7 +130,7 @@ class CompatStream:
         self._wake()
 
     async def serve(self, wish: StreamFilter, receive: Receive, send: Send, again: Again) -> None:
-        """Serve one client until it goes, the server ends or its token does."""
+        """Serve one client until it disconnects, the server ends or its token expires."""
         if self._closing or len(self._clients) >= self._limit:
             message = "the server ends" if self._closing else "too many streams are open here"
             raise errors.Temporary(message, reason="TooManyStreams", retry_after=2)
@@ -156,9 +156,9 @@ class CompatStream:
     # --- what is said ------------------------------------------------------------------------
 
     def snapshots(self, wish: StreamFilter) -> Iterator[SentState]:
-        """Yield what an open client begins with: everything active that it may see.
+        """Yield a new client's first events: everything active that it may see.
 
-        One by one, so that ten thousand of them are neither held nor rendered in one piece.
+        One by one, so that ten thousand of them are neither held nor rendered at once.
         """
         cache = self._services.cache
         ended = WorkerPhase.TERMINATED
@@ -172,9 +172,9 @@ class CompatStream:
                     yield said
 
     def since(self, index: int) -> tuple[list[SentState], int] | None:
-        """Return what is said of some moments from an index on, and the index after them.
+        """Return the events of a bounded number of moments from an index on, and the next index.
 
-        A bounded number; None when some of them were dropped.
+        None when some of these moments were dropped.
         """
         start = self._end - len(self._ring)
         if index < start:
@@ -223,7 +223,7 @@ class CompatStream:
         return said
 
     def _count(self, session: Session, new: Resource | None) -> None:
-        """Keep who holds something on which worker, because snapshots name them."""
+        """Track which sessions hold something on which worker, because snapshots name them."""
         uid = session.metadata.uid
         before = self._holds.pop(uid, None)
         if before is not None:
@@ -260,14 +260,14 @@ class CompatStream:
     # --- metrics -----------------------------------------------------------------------------
 
     def _begin_measuring(self) -> None:
-        """Take what is known as told: the snapshots of the first client have it."""
+        """Mark the present numbers as sent: the snapshots of the first client have them."""
         samples = self._services.samples
         found = {key: samples.newest(key) for key in samples.workers()}
         self._measured = {key: each for key, each in found.items() if each is not None}
         self._timer = asyncio.get_running_loop().call_later(METRICS_SECONDS, self._measure)
 
     def _measure(self) -> None:
-        """Say which measurements moved since they were last said, in batches."""
+        """Send the measurements that changed since they were last sent, in batches."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(METRICS_SECONDS, self._measure)
         moved = []
@@ -294,7 +294,7 @@ class CompatStream:
         self._measured_moved(moved)
 
     def _far(self, worker: Worker, before: Sample, sample: Sample) -> bool:
-        """Tell whether a number moved by the set share (METRICS_CHANGE_THRESHOLD_PERCENT)."""
+        """Tell whether a number changed by at least METRICS_CHANGE_THRESHOLD_PERCENT."""
         was, now = compat_views.metrics(worker, before), compat_views.metrics(worker, sample)
         limit = self._services.settings.now().monitoring.metrics_change_percent
         for name in ("cpu_utilization", "memory_utilization", "disk_utilization"):
@@ -305,7 +305,7 @@ class CompatStream:
         return any(was[name] != now[name] for name in ("labs_count", "running_nodes"))
 
     def _measured_moved(self, moved: list[Worker]) -> None:
-        """Say one by one what stands alone, and many as batches of one name; then the snapshots."""
+        """Send a single change by itself and many as batches of one name; then the snapshots."""
         told = [
             (worker, compat_views.metrics(worker, self._measured[worker.key])) for worker in moved
         ]
@@ -337,7 +337,7 @@ class _Client(OpenStream):
         self._index = stream.end
 
     async def begin(self) -> None:
-        """Send the head, what the compatible clients wait for, and the state."""
+        """Send the head, `connected`, and the state."""
         await self.head()
         await self._say([self._stream.said("connected", {"stream": "/api/v1/events"})])
         await self._begin()

@@ -1,6 +1,6 @@
 """Objects as compatible clients show them: flat, snake_case, under upstream 002's and 003's names.
 
-Only a rendering: every value is one of ours under another name, null when it is unknown.
+Only renders: every value is one of ours under another name, null when it is unknown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bodies and replies of the worker routes under the compatible names: snake_case, no verbs here.
 
-Bodies of reports let unknown keys be: they come from programs of several versions.
+Unknown keys in the bodies of reports are ignored: these come from programs of several versions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BulkImportBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkImportReply(SeedRecord, frozen=True, kw_only=True):
-    """What became of it; `skipped` says of each instance left alone why."""
+    """The result of the import; `skipped` gives the reason for each instance left alone."""
 
     total_found: int
     total_imported: int
@@ -51,14 +51,14 @@ class BulkImportReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class StatusBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody believes a worker's state to be."""
+    """The state of a worker as the caller reports it."""
 
     status: Text
     reason: Words = ""
 
 
 class StatusReply(SeedRecord, frozen=True, kw_only=True):
-    """What it is."""
+    """The worker's real state."""
 
     worker_id: str
     status: str
@@ -70,7 +70,7 @@ class StatusReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class WhyBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Why, and who says so."""
+    """The reason of the request, and who makes it."""
 
     reason: Words = ""
     requested_by: Text = ""
@@ -78,28 +78,28 @@ class WhyBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScaleUpBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker more, of which template and why."""
+    """A request for one more worker: of which template, and why."""
 
     template: Text
     reason: Words = ""
 
 
 class CleanupBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Which ended records go."""
+    """Which records of ended workers to remove."""
 
     retention_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 30
     dry_run: bool = False
 
 
 class CleanupReply(SeedRecord, frozen=True, kw_only=True):
-    """Which went, or would go."""
+    """The records that were removed, or would be."""
 
     removed: tuple[str, ...]
     dry_run: bool
 
 
 class CapacityReply(SeedRecord, frozen=True, kw_only=True):
-    """What a worker has and what is promised of it; null is unknown."""
+    """A worker's capacity and what of it is reserved; null is unknown."""
 
     worker_id: str
     declared_capacity: dict[str, int] | None

@@ -154,7 +154,7 @@ def _reports(services: ServiceContext) -> list[HTTPRouteHandler]:
         )
 
     async def details(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        # Addresses belong to a boot and are read at EC2 by ourselves; the report is only heard.
+        # Addresses belong to a boot and are read from EC2; those in the report are not used.
         worker_reports.taken(dict[str, Any], await body(request))
         who = caller(request)
         worker = await worker_reports.status(services, who, id_, namespace, "unknown")
@@ -297,7 +297,7 @@ def _instance(found: FoundInstance) -> Instance:
 
 
 def status_reply(worker: Worker, *, reported: str | None = None) -> StatusReply:
-    """Return what these routes tell of a state."""
+    """Return a worker's state as these routes reply it."""
     desired = {"Ready": "running", "Stopped": "stopped", "Terminated": "terminated"}
     return StatusReply(
         worker_id=worker.name,
@@ -311,7 +311,7 @@ def status_reply(worker: Worker, *, reported: str | None = None) -> StatusReply:
 
 
 def capacity_reply(services: ServiceContext, worker: Worker) -> CapacityReply:
-    """Return what these routes tell of capacity."""
+    """Return a worker's capacity as these routes reply it."""
     has, held = worker_reports.capacity(services, worker)
     return CapacityReply(
         worker_id=worker.name,

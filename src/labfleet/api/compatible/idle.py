@@ -24,7 +24,7 @@ Id = Annotated[str, PathParameter(description="Name or uid.")]
 
 
 class ToggleReply(SeedRecord, frozen=True, kw_only=True):
-    """How the switch stands now."""
+    """The switch's present value."""
 
     worker_id: str
     is_idle_detection_enabled: bool
@@ -50,7 +50,7 @@ class IdleReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class ActivityReply(SeedRecord, frozen=True, kw_only=True):
-    """What was done lately on a worker, at most ten events, and its pauses and resumes."""
+    """Recent activity on a worker, at most ten events, and its pauses and resumes."""
 
     worker_id: str
     last_activity_at: datetime | None

@@ -28,7 +28,7 @@ from labfleet.service.core import access, intake
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.verbs import settings_verbs
 
-# The compatible name of a section, where it is another than ours.
+# The compatible name of a section, where it differs from ours.
 _SEED_NAMES = {"idle": "idle_detection"}
 _OUR_NAMES = {theirs: ours for ours, theirs in _SEED_NAMES.items()}
 
@@ -89,20 +89,20 @@ async def _reader(services: ServiceContext, request: Ask) -> None:
 
 
 async def _after(services: ServiceContext, request: Ask, show: Any) -> Response[bytes]:
-    """Return what holds after a write."""
+    """Return the settings in force after a write."""
     await services.fresh()
     answer: Response[bytes] = await show(request)
     return answer
 
 
 def _shown(services: ServiceContext, section: str) -> dict[str, Any]:
-    """Return a section as it holds, in snake_case."""
+    """Return a section's values in force, in snake_case."""
     found: dict[str, Any] = msgspec.to_builtins(getattr(services.settings.now(), section))
     return {_snake(key): value for key, value in found.items()}
 
 
 def _camel(section: str, fields: Any, shown: str) -> dict[str, Any]:
-    """Return a section's fields under our names; Invalid with a hint for what there is not."""
+    """Return a section's fields under our names; Invalid with a hint for an unknown one."""
     if section not in SECTIONS:
         names = [_SEED_NAMES.get(name, name) for name in SECTIONS]
         what = f"unknown section{intake.hint(shown[:64], names)}"
@@ -122,7 +122,7 @@ def _camel(section: str, fields: Any, shown: str) -> dict[str, Any]:
     ]
     if unknown:
         raise intake.invalid(*unknown, reason="UnknownField")
-    # A list without regions means: those of the environment (facts/upstream.md#discovery-settings).
+    # An empty list means the regions of the environment (facts/upstream.md#discovery-settings).
     return {
         known[key]: None if key == "regions" and value == [] else value
         for key, value in fields.items()

@@ -1,8 +1,7 @@
 """GET /status-stream, as upstream 004's dashboard reads it: unnamed events {type, data}.
 
 A complete state on connect and after each change, at most four times a second, made from the
-cache. Nothing queues: a denied run asks again, so QueueUpdated is
-always empty.
+cache. QueueUpdated is always empty: there is no queue, a denied run asks again.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class StatusStream:
         self._open = 0
 
     async def serve(self, principal: Principal, receive: Receive, send: Send, again: Again) -> None:
-        """Serve one client until it goes, the server ends or its token does."""
+        """Serve one client until it disconnects, the server ends or its token expires."""
         access.demand(principal, "read", "Simulation")
         if self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)

@@ -270,5 +270,5 @@ async def _there(services: ServiceContext, request: Ask, region: str, id_: str) 
 
 
 def _named(worker: Worker) -> tuple[str, str]:
-    """Return name and namespace: by its uid a worker of any namespace is found here."""
+    """Return name and namespace; a uid finds a worker in any namespace."""
     return worker.name, worker.namespace

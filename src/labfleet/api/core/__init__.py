@@ -1,1 +1,1 @@
-"""What routes are made of. Start at `endpoints`; `problems` says which error has which status."""
+"""What all routes share. Start at `endpoints`; `problems` maps errors to HTTP statuses."""

@@ -59,7 +59,7 @@ def endpoint(
 
 
 def caller(request: Ask) -> Caller:
-    """Return who asks; `front` has put it there."""
+    """Return the request's caller, which `front` has put into the scope."""
     found = request.scope.get(CALLER)
     if not isinstance(found, Caller):
         raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
@@ -67,7 +67,7 @@ def caller(request: Ask) -> Caller:
 
 
 async def body(request: Ask, *types: str) -> Any:
-    """Return the decoded JSON body; Invalid when it is none or of another media type."""
+    """Return the decoded body; Invalid when it is no JSON or of another media type."""
     allowed = types or (JSON,)
     given = request.headers.get("content-type", "").split(";")[0].strip().lower()
     raw = await request.body()

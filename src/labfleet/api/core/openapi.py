@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document: Litestar's paths and parameters, our bodies and replies.
 
-Bodies are typed by the service, not by Litestar, so their schemas come from the same msgspec
-types and are put in here.
+Bodies are decoded by the product, not by Litestar. So their schemas are made here, from the
+msgspec types that decode them.
 """
 
 from __future__ import annotations

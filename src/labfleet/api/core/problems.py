@@ -13,7 +13,7 @@ from labfleet.service.core.service_context import Stale
 
 MEDIA_TYPE = "application/problem+json"
 
-# First by reason, then by the nearest type; what is in neither is a 500.
+# Looked up by reason first, then by the nearest type; an error in neither table is a 500.
 BY_REASON: dict[str, int] = {
     "Unauthenticated": 401,
     "RouteNotFound": 404,
@@ -89,7 +89,7 @@ def of(error: errors.LabfleetError, *, instance: str, request_id: str) -> Proble
 
 
 def unexpected(*, instance: str, request_id: str) -> Problem:
-    """Return the document of a defect: it says nothing of what happened inside."""
+    """Return the document of an unexpected exception, without internal details."""
     return Problem(
         type="urn:labfleet:problem:internal",
         title=HTTPStatus(500).phrase,

@@ -1,4 +1,4 @@
-"""An object's history as it goes over the wire: who, when, why, and the phase it led to."""
+"""An object's history in the API's format: who, when, why, and the phase it led to."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _decode = msgspec.json.Decoder(_Doc).decode
 
 
 def events_reply(found: Sequence[stores.Event], limit: int) -> EventsReply:
-    """Return the wire form of a page of events."""
+    """Return a page of events in the API's format."""
     items = tuple(_item(event) for event in found)
     return EventsReply(items=items, next=items[-1].revision if len(items) == limit else None)
 

@@ -60,7 +60,7 @@ def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
 
 
 def list_reply(row: Kind, page: listing.Listed) -> dict[str, Any]:
-    """Return a page as it goes over the wire."""
+    """Return a page in the API's format."""
     return {
         "apiVersion": API_VERSION,
         "kind": f"{row.name}List",

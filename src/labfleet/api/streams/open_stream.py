@@ -1,7 +1,7 @@
 """One open event stream: the head, waiting and waking, heartbeats, the three ways it ends.
 
-What is said, and in which words, is its owner's: `stream` and `seed_stream`. Nothing is queued
-here; a client that takes nothing for half a minute is given up.
+The subclasses in `stream` and `compat_stream` decide what is sent. Nothing is queued here; a
+client that reads nothing for half a minute is disconnected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEADERS = [
 
 
 class OpenStream(ABC):
-    """One client. `again` authenticates anew, at each heartbeat (machine seconds apart)."""
+    """One client. `again` repeats the authentication at each heartbeat (machine seconds apart)."""
 
     def __init__(self, send: Send, again: Again, *, heartbeat: float) -> None:
         self._send = send
@@ -40,11 +40,11 @@ class OpenStream(ABC):
         self._waiting: asyncio.Future[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(heartbeat, self._beat)
 
-    # --- what each stream says in its own words ------------------------------------------------
+    # --- what each stream overrides ------------------------------------------------------------
 
     @abstractmethod
     async def _more(self) -> bool:
-        """Send what there is; return whether there may be more at once."""
+        """Send what there is; return whether more may be ready already."""
 
     @abstractmethod
     def _ending(self) -> bool:
@@ -52,11 +52,11 @@ class OpenStream(ABC):
 
     @abstractmethod
     def _farewell(self) -> bytes:
-        """Return what is said before an orderly end."""
+        """Return the event that is sent before an orderly end."""
 
     @abstractmethod
     def _expired(self) -> bytes:
-        """Return what is said when the token ended."""
+        """Return the event that is sent when the token has expired."""
 
     @abstractmethod
     def _alive(self) -> bytes:
@@ -111,7 +111,7 @@ class OpenStream(ABC):
             await self._write(self._expired())
             return False
         except errors.Temporary:
-            pass  # the store is away for a moment; the token was good one heartbeat ago
+            pass  # the store is unavailable for a moment; the token was valid one heartbeat ago
         await self._write(self._alive())
         return True
 
@@ -124,7 +124,7 @@ class OpenStream(ABC):
             await self._bounded({"type": "http.response.body", "body": body, "more_body": True})
 
     async def _bounded(self, message: dict[str, Any]) -> None:
-        """Send, and give up on a client that takes nothing for half a minute."""
+        """Send, and disconnect a client that reads nothing for half a minute."""
         if self._gone:
             return
         try:

@@ -1,7 +1,7 @@
 """The shared ring of recent events, and the filter by which a client sees some of them.
 
-A `feed.Listener`: each event is decoded and encoded once, at most, however many clients read
-it; a client is an index into the ring. What the ring has dropped cannot be resumed.
+A `feed.Listener`: each event is decoded and encoded at most once, however many clients read
+it. A client is an index into the ring; it cannot resume at an event that the ring has dropped.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Entry:
 
     @cached_property
     def frame(self) -> bytes:
-        """Return the event as it goes over the wire."""
+        """Return the event as it is sent."""
         event, obj = self.event, self.object
         assert obj is not None  # noqa: S101 - only what passed a filter is encoded
         message = Message(
@@ -107,7 +107,7 @@ class Entry:
 
 
 class Ring:
-    """The newest events, bounded in number and bytes; wakes whoever waits for more."""
+    """The newest events, bounded in number and bytes; wakes the clients that wait for more."""
 
     def __init__(self, store: stores.Store, *, length: int = LENGTH, size: int = BYTES) -> None:
         self._store = store
@@ -135,7 +135,7 @@ class Ring:
     async def reset(self) -> stores.Cursor:
         """Begin at the log's end, with as much of its tail as one page holds (feed.Listener).
 
-        So a client that lost its server for a while resumes after the restart.
+        So a client can resume after the server was restarted.
         """
         head = await self._store.head()
         self._entries.clear()
@@ -173,9 +173,9 @@ class Ring:
                 wake()
 
     def after(self, cursor: stores.Cursor) -> int | None:
-        """Return the index of the first event after a place; None when it cannot be resumed.
+        """Return the index of the first event after a position; None when that is too old.
 
-        A place ahead of the ring gets the ring's end: the events up to it are still to come.
+        For a position ahead of the ring it is the ring's end: those events are still to come.
         """
         if cursor.epoch != self.head.epoch or cursor.revision < self.horizon:
             return None

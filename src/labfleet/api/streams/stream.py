@@ -3,8 +3,8 @@
 Contract (facts/interface.md#stream-contract): `retry: 1000`; `event: snapshot` in parts (`first`,
 `last`), unless `snapshot=false` or the client resumes; then `ADDED`, `MODIFIED`, `DELETED` with
 `id: epoch.revision`; a heartbeat comment every 15 s of machine time that also moves the id;
-`event: resync` when the place is lost, followed by a new snapshot; `event: shutdown` before
-an orderly end; `event: unauthorized` when the token ended meanwhile.
+`event: resync` when the client's position is lost, followed by a new snapshot; `event: shutdown`
+before an orderly end; `event: unauthorized` when the token expired meanwhile.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Stream:
         return self._closing
 
     async def serve(self, wish: StreamRequest, receive: Receive, send: Send, again: Again) -> None:
-        """Serve one client until it goes, the server ends or its token does.
+        """Serve one client until it disconnects, the server ends or its token expires.
 
-        Temporary (TooManyStreams, Starting) before anything was sent. `again` authenticates
-        anew.
+        Raises Temporary (TooManyStreams, Starting) before anything was sent. `again` repeats the
+        authentication.
         """
         if self._closing or len(self._clients) >= self._limit:
             message = "too many streams are open here" if not self._closing else "the server ends"
@@ -105,7 +105,7 @@ class Stream:
 
     @property
     def at(self) -> stores.Cursor:
-        """Return the place that a snapshot of now is true at."""
+        """Return the position in the log to which a snapshot of now belongs."""
         cursor = self._services.cache.cursor
         assert cursor is not None  # noqa: S101 - serve() waits for the first list
         return cursor
@@ -185,7 +185,7 @@ class Client(OpenStream):
         await self._restart()
 
     async def _exists(self, place: stores.Cursor) -> bool:
-        """Tell whether the log has come as far as a place that a client names."""
+        """Tell whether the log has reached a position that a client names."""
         if place.revision <= self._stream.ring.head.revision:
             return True
         try:
@@ -207,7 +207,7 @@ class Client(OpenStream):
         except errors.Temporary:
             index = None
         if index is None:
-            # Better no stream than one with a hole: the client comes again.
+            # Rather end the stream than leave a gap: the client reconnects.
             self._over = True
             return
         self._generation = ring.generation

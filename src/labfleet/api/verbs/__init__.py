@@ -1,1 +1,1 @@
-"""The routes of verbs and readings. Start at `verb_routes`; `system_routes` has health, tokens."""
+"""Routes of verbs and measurements. Start at `verb_routes`; `system_routes` has health, tokens."""

@@ -1,4 +1,4 @@
-"""Adopting servers, what seems left behind, what discovery did, and leaks, as routes."""
+"""Routes for adopting servers, garbage collection's suspects, discovery, and licence leaks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 
 
 class AdoptRequest(Record, frozen=True, kw_only=True):
-    """From which template its machine settings are taken anew; none keeps what it has."""
+    """The template from which its machine settings are taken; without one they stay as they are."""
 
     template: Text | None = None
 
@@ -46,7 +46,7 @@ class AdoptServerRequest(Record, frozen=True, kw_only=True):
 
 
 class ResolveRequest(Record, frozen=True, kw_only=True):
-    """What was done about it."""
+    """What was done about the leak."""
 
     note: Annotated[str, msgspec.Meta(max_length=400)] = ""
 

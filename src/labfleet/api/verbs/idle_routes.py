@@ -1,4 +1,4 @@
-"""Idle detection as routes: the explained verdict, and the switch of one worker."""
+"""Routes of idle detection: the explained verdict, and the switch of one worker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SwitchRequest(Record, frozen=True, kw_only=True):
 
 
 class IdleList(Record, frozen=True, kw_only=True):
-    """Living workers' verdicts, without their signals, by name; how many more there are."""
+    """The verdicts of living workers, without signals, by name; and how many more there are."""
 
     items: tuple[idle.IdleReading, ...]
     left_out: int = 0

@@ -1,4 +1,4 @@
-"""The console text that was kept of a worker, as a route."""
+"""The route of the console text that was kept of a worker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Settings and pauses as routes: reading what holds, changing it, pausing and resuming.
+"""Routes of settings and pauses: reading the values in force, changing them, pausing, resuming.
 
-Thin: each calls the verb; reading settings needs the right to read them, which users lack.
+Thin: each calls the verb; reading settings needs a right that the role user lacks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Setting = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
 class ReasonRequest(Record, frozen=True, kw_only=True):
-    """Why."""
+    """The reason of the request."""
 
     reason: Words = ""
 
@@ -49,7 +49,7 @@ class ChangeRequest(Record, frozen=True, kw_only=True):
 
 
 class EffectiveReply(Record, frozen=True, kw_only=True):
-    """Every setting as it holds and where its value is from, and what is paused."""
+    """Every setting's value in force, where the value comes from, and what is paused."""
 
     settings: tuple[SettingValue, ...]
     pauses: tuple[Pause, ...]

@@ -37,7 +37,7 @@ class TokenRequest(Record, frozen=True, kw_only=True):
 
 
 class TokenReply(Record, frozen=True, kw_only=True):
-    """A token without its secret; `token` is there once, in the reply to its making."""
+    """A token without its secret; only the reply to its creation has the secret, in `token`."""
 
     id: str
     role: str
@@ -61,7 +61,7 @@ class KindsReply(Record, frozen=True, kw_only=True):
 
 
 class VersionReply(Record, frozen=True, kw_only=True):
-    """What answers here, and what time it is for labs: `rate` fleet seconds per second."""
+    """The server's version and the fleet time, which runs `rate` fleet seconds per second."""
 
     version: str
     api_version: str
@@ -78,7 +78,7 @@ class HealthReply(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What the composition root gives for health and metrics."""
+    """What the composition root provides for health and metrics."""
 
     readiness: Readiness
     metrics: Metrics

@@ -1,4 +1,4 @@
-"""Telemetry: one worker's newest numbers and series, all workers', alerts."""
+"""Routes of telemetry: newest numbers and series of one worker or all, and alerts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Step = Annotated[
 
 
 class VitalsList(Record, frozen=True, kw_only=True):
-    """Living workers, the busiest first; how many more there are."""
+    """Living workers, the busiest first; and how many more there are."""
 
     items: tuple[telemetry.Vitals, ...]
     left_out: int = 0
 
 
 class AlertList(Record, frozen=True, kw_only=True):
-    """What is raised, the gravest first; how many more there are."""
+    """The raised alerts, the most severe first; and how many more there are."""
 
     items: tuple[alerts.Raised, ...]
     left_out: int = 0

@@ -23,7 +23,7 @@ Words = Annotated[str, msgspec.Meta(max_length=verbs.TEXT_LIMIT)]
 
 
 class DrainRequest(Record, frozen=True, kw_only=True):
-    """By when (an instant or seconds from now), why, and whether what still runs is ended."""
+    """The deadline (an instant or seconds from now), the reason, and whether to end what runs."""
 
     deadline: datetime | None = None
     deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] | None = None
@@ -32,14 +32,14 @@ class DrainRequest(Record, frozen=True, kw_only=True):
 
 
 class ChangeDrainRequest(Record, frozen=True, kw_only=True):
-    """The new deadline, or that what runs is ended: now, or at the new deadline."""
+    """The new deadline, or the wish to end what runs: now, or at the new deadline."""
 
     deadline: datetime | None = None
     force: bool | None = None
 
 
 class DesireRequest(Record, frozen=True, kw_only=True):
-    """What a worker shall become."""
+    """The desired state of a worker."""
 
     desired: Literal["Ready", "Stopped", "Terminated"]
 

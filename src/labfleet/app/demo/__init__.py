@@ -1,7 +1,7 @@
 """The demo: the real product over real sockets against the two simulators, in one command.
 
-It is an outsider: it starts the programs, speaks the API like anybody, and reads the truth at
-the end from the event log and from the simulators' own books. Start at `command`.
+It works from outside: it starts the programs, uses the API like any client, and at the end reads
+the event log and the simulators' own records. Start at `command`.
 """
 
 from __future__ import annotations

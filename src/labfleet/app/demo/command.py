@@ -123,7 +123,7 @@ def _run(chosen: argparse.Namespace, folder: Path) -> int:
 
 
 def _explain(play: Play, screen: Screen, folder: Path) -> None:
-    """Say what did not end, and show the last words of the server."""
+    """Say what did not end, and show the last lines of the server's log."""
     for each in (*play.scene.sessions, *play.scene.workers):
         status = each["status"]
         if status["phase"] not in {"COMPLETED", "TERMINATED"}:
@@ -134,7 +134,7 @@ def _explain(play: Play, screen: Screen, folder: Path) -> None:
 
 
 def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, Any]:
-    """Stop the server in order, read the books, and judge."""
+    """Stop the server in order, read the simulators' records, and judge."""
     left, wrong = verdict.books(read_json, play.aws_url, play.cml_url)
     play.stage.server.stop()
     seen = asyncio.run(_replayed(folder, play.plan.store))

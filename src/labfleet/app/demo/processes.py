@@ -90,14 +90,14 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:
-        """Kill it the hard way, as a crash would."""
+        """Kill it with SIGKILL, like a crash."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGKILL)
             self.process.wait(STOP_SECONDS)
 
     def stop(self) -> int | None:
-        """Stop it in order; the hard way when it does not come to an end."""
+        """Stop it in order; kill it when it does not end in time."""
         if self.process is None:
             return None
         if self.process.poll() is None:

@@ -1,6 +1,6 @@
-"""The demo's judgement: the event log replayed, and both simulators' books read at the end.
+"""The demo's verdict: the event log replayed, and both simulators' records read at the end.
 
-Violations are sentences. The rules are the rehearsal's as far as a log and two books show them:
+Violations are sentences. The rules are the rehearsal's, as far as log and records show them:
 phases follow their tables, capacity is never exceeded, no port is given twice, TERMINATED only
 when EC2 said so, finalizers gone mean things gone, the log replays to exactly what is stored.
 """
@@ -40,8 +40,8 @@ class Replay:
         if event.type == "DELETED":
             gone = self.objects.pop(event.key, None)
             if isinstance(gone, Worker):
-                # A worker that a person deletes goes without a word that it is TERMINATED; that
-                # its instance went too is in the simulator's books.
+                # A worker that a person deletes has no event that says TERMINATED; the simulator's
+                # records show that its instance is gone too.
                 self.terminated.add(gone.metadata.uid)
             return
         new: Resource = kinds.decode(event.key.kind, event.doc, event.revision)
@@ -53,7 +53,7 @@ class Replay:
 
     def _worker(self, old: Resource | None, new: Worker) -> None:
         if isinstance(old, Worker):
-            # More may follow for a server of others: it is as far as its owner brought it.
+            # A server of others may skip phases: its owner has started it already.
             before = old.status.phase
             self._edge(old, new, {before: worker_phases.edges(old, before)})
         if new.status.ec2.instance_id is not None:
@@ -158,7 +158,7 @@ async def _compare(store: stores.Store, kind: str, seen: Replay) -> None:
 
 
 def books(read: Callable[[str], Any], aws: str, cml: str) -> tuple[dict[str, int], list[str]]:
-    """Return what the simulators hold at the end, and what their books say went wrong."""
+    """Return what the simulators hold at the end, and what went wrong by their records."""
     ec2, labs = read(f"{aws}/_fake/summary"), read(f"{cml}/_control/summary")
     wrong = [f"AWS simulator: {each}" for each in _sentences(read(f"{aws}/_fake/invariants"))]
     if labs.get("licences_leaked"):

@@ -1,1 +1,1 @@
-"""One module a command or a family of them; `cli.main` names and loads them. Start at `read`."""
+"""One module for each command or family of commands; `cli.main` loads them. Start at `read`."""

@@ -41,7 +41,7 @@ def version(call: Call, *, only_client: bool) -> int:
 
 
 def minor(text: str) -> tuple[str, ...]:
-    """Return the part of a version within which nothing breaks."""
+    """Return the part of a version within which all releases are compatible."""
     return tuple(text.split(".")[:2])
 
 

@@ -1,4 +1,4 @@
-"""`adopt`, `garbage`, `discovery`, `resolve`: servers of others, leftovers, lost licences."""
+"""`adopt`, `garbage`, `discovery`, `resolve`: servers of others, leftovers, leaked licences."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _sent(call: Call, path: str, body: dict[str, Any], space: str) -> Any:
 @click.command("garbage", short_help="Show what seems left behind and what happens next.")
 @connected
 def garbage(call: Call) -> int:
-    """Show machines, volumes and addresses of nobody, what happens next, and what was ended."""
+    """Show machines, volumes and addresses without owner, what happens next, and what was ended."""
     found = call.api.get("/api/v1/fleet/garbage")
     if call.out.structured or call.out.format == "jsonpath":
         call.out.value(found, "")
@@ -167,7 +167,7 @@ def _scan(call: Call, each: dict[str, Any]) -> list[str]:
 @click.option("--note", "-m", default="", help="What was done, for the record.")
 @connected
 def resolve(call: Call, *, name: str, note: str) -> int:
-    """Close a licence leak: somebody has freed the licence at Cisco."""
+    """Close a licence leak after somebody has freed the licence at Cisco."""
     target = targets.one(name, "leak")
     space = call.settings.namespace
     answer = call.api.post(f"{target.path}/resolve", {"note": note}, namespace=space)

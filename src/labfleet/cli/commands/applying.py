@@ -1,7 +1,8 @@
 """`apply` and `diff`: manifests against the server's state.
 
 Create or merge: what a manifest names is set, what it leaves out stays as the server has it.
-A replace carries the version that was read; a conflict is decided once more from fresh state.
+A replace carries the version that was read; after a conflict the change is planned again from
+fresh state.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _STOPS = frozenset({exits.UNREACHABLE, exits.DENIED})
 
 @dataclass(frozen=True)
 class ApplyPlan:
-    """What has to happen to one object: created, configured or unchanged, and to what."""
+    """What apply does to one object: created, configured or unchanged, and its new form."""
 
     source: sources.Source
     result: str
@@ -152,7 +153,7 @@ def _merge(target: Any, patch: Any) -> Any:
 
 
 def _comparable(kind: Kind, obj: Any) -> dict[str, Any]:
-    """Return what people set, in one spelling: `+01:00` and `Z`, 1 and 1.0 are the same.
+    """Return the fields that people set in one spelling: `+01:00` as `Z`, 1.0 as 1.
 
     An object of a newer server may not fit our types; then it is compared as it is.
     """
@@ -170,7 +171,7 @@ def _comparable(kind: Kind, obj: Any) -> dict[str, Any]:
 
 
 def _spelt(value: Any) -> Any:
-    """Return plain values with every instant in the one spelling of the API."""
+    """Return plain values with every instant spelled as the API spells it."""
     if isinstance(value, datetime):
         return clock.format_instant(value)
     if isinstance(value, dict):
@@ -214,7 +215,7 @@ def _wait(call: Call, found: list[sources.Source], seconds: float) -> int:
 
 
 class Diff(click.Command):
-    """A command whose errors are 20 and more, so that `changes` is never taken for failure."""
+    """A command whose error codes start at 20, so that the code for `changes` is no failure."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Raise the base before parsing, so that usage errors count too."""

@@ -92,7 +92,7 @@ def set_(ctx: click.Context, /, *, name: str, **given: Any) -> int:
             entry[key] = given[option]
     for option, key in (("token_file", "tokenFile"), ("ca_file", "caFile")):
         if given[option]:
-            # The file is meant from wherever labfleet is run later.
+            # Stored as an absolute path, because labfleet may be run from another folder later.
             entry[key] = str(Path(given[option]).expanduser().absolute())
     contexts = {**config["contexts"], name: entry}
     path = settings.write_config(

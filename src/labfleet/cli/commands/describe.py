@@ -72,7 +72,7 @@ def _tree(value: dict[str, Any], depth: int, now: datetime) -> Iterator[str]:
             continue
         if isinstance(inner, dict):
             yield f"{pad}{key}:"
-            # The limits of a machine are seconds without saying so in their names.
+            # The time limits of a machine are in seconds, although their names do not say so.
             named = {f"{k}Seconds": v for k, v in inner.items()} if key == "limits" else inner
             yield from _tree(named, depth + 1, now)
         elif isinstance(inner, list) and any(isinstance(each, dict) for each in inner):

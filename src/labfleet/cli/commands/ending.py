@@ -1,4 +1,4 @@
-"""`delete` and `cancel`: asking for an end, never without telling whose lab it is."""
+"""`delete` and `cancel`: end objects; first they name the people whose labs would end."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def _end(call: Call, target: targets.Target) -> dict[str, Any]:
         reply = call.api.call("DELETE", target.path, query={"namespace": call.settings.namespace})
         held = reply.status == 202
     except exits.Failure as failure:
-        # It was there a moment ago: a repeated DELETE finds nothing when the first one's
-        # answer was lost.
+        # It existed a moment ago: when the first DELETE's answer was lost, the repeated one
+        # finds nothing.
         if failure.code != exits.NOT_FOUND:
             raise
         held = False

@@ -1,4 +1,4 @@
-"""`explain`: the recorded decision in sentences, and per candidate what is short by how much."""
+"""`explain`: the recorded decision in sentences, and for each candidate what it lacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from labfleet.resources.meta import Key
 @click.option("--idle", "idleness", is_flag=True, help="Say what speaks for and against idle.")
 @connected
 def explain(call: Call, *, args: tuple[str, ...], idleness: bool) -> int:
-    """Say why an object is as it is: what was decided, on what grounds, what comes next."""
+    """Say why an object is as it is: what was decided, for which reason, what comes next."""
     wanted = targets.parse(args)
     if idleness:
         return idle.explain(call, wanted)

@@ -1,4 +1,4 @@
-"""`settings`, `pause` and `resume`: what holds for the whole fleet, and the switch above it."""
+"""`settings`, `pause` and `resume`: the settings of the whole fleet, and stopping automation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _reason = click.option(
 @click.option("--no-headers", is_flag=True, help="Rows without headings.")
 @connected
 def settings(call: Call) -> int:
-    """Show every setting as it holds, and where its value is from.
+    """Show every setting's value in force, and where the value comes from.
 
     The source is settings (somebody set it), environment with the variable, or default.
     """
@@ -119,7 +119,7 @@ def pause(call: Call, *, pool: str | None, reason: str) -> int:
 def resume(call: Call, *, pool: str | None, reason: str) -> int:
     """Let automatic actions go on; a pool that was paused by itself is resumed by its name.
 
-    What stays paused is said. Resuming what is not paused changes nothing, and says so.
+    The command names what stays paused. Resuming what is not paused changes nothing, and says so.
     """
     before = _pauses(call)
     mine = None if not pool else meta.Key("Pool", call.settings.namespace, pool)
@@ -136,7 +136,7 @@ def resume(call: Call, *, pool: str | None, reason: str) -> int:
 
 
 def _pauses(call: Call) -> set[meta.Key | None]:
-    """Return what is paused now: keys of pools, and None for everything."""
+    """Return what is paused now: keys of pools, and None for the whole fleet."""
     call.mute_pause()
     answer = call.api.get(f"{PATH}/effective")
     return {

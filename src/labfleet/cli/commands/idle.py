@@ -1,4 +1,4 @@
-"""Idle detection from the command line: the switch of single workers, and the explained verdict."""
+"""The commands of idle detection: the switch of single workers, and the explained verdict."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from labfleet.cli.kit.call import Call, connected
 @click.argument("name", metavar="WORKER", shell_complete=completing.of_kind("worker"))
 @connected
 def logs(call: Call, *, name: str) -> int:
-    """Show the console text that was kept of a worker: the end of it, read once.
+    """Show the end of a worker's console text, as it was kept.
 
     It is fetched after a boot that failed and when a status check of EC2 fails, at most 4 KiB,
     with secrets masked as far as they are known. A live console is in the AWS console.

@@ -35,7 +35,7 @@ def token() -> None:
 def create(call: Call, *, role: str, owner: str, expires: str | None, file: str | None) -> int:
     """Make a token. Only its hash is kept, so this is the only time that it is shown."""
     if file is not None and Path(file).exists():
-        # It may hold a token that still works, perhaps the one this call signs in with.
+        # The file may hold a valid token, perhaps the one that this call uses.
         raise exits.usage(f"{file} exists already", "Name another file, or remove it first.")
     body: dict[str, Any] = {"role": role, "owner": owner}
     if expires is not None:
@@ -49,7 +49,7 @@ def create(call: Call, *, role: str, owner: str, expires: str | None, file: str 
         try:
             settings.write_private(Path(file), text + "\n")
         except OSError as error:
-            # The token exists and nobody will ever see it again: say how to get rid of it.
+            # The token exists but cannot be shown again: say how to revoke it.
             hint = f"The token was made but not kept: labfleet token revoke {made.get('id')}."
             raise exits.Failure(
                 exits.ERROR, f"cannot write {file}: {error.strerror}", hint=hint
@@ -67,7 +67,7 @@ def create(call: Call, *, role: str, owner: str, expires: str | None, file: str 
 @click.option("--no-headers", is_flag=True, help="Rows without headings.")
 @connected
 def listed(call: Call) -> int:
-    """List tokens; their secrets are not known to anybody."""
+    """List tokens; their secrets cannot be shown."""
     page = call.api.get(PATH)
     items = page.get("items", []) if isinstance(page, dict) else page
     if call.out.structured or call.out.format == "jsonpath":

@@ -1,7 +1,7 @@
-"""`wait`: until a phase, a condition or the end; with a deadline, and honest about hopelessness.
+"""`wait`: until a phase, a condition or deletion; ends early when that cannot come any more.
 
-Asks again and again instead of listening: level-triggered, so no lost event can make it miss
-what it waits for. Ctrl-C ends the waiting, never the work.
+It polls instead of watching: level-triggered, so no lost event can make it miss what it waits
+for. Ctrl-C ends only the waiting; the server goes on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ READY_PHASE = {"Session": "READY", "Worker": "READY", "Pool": "READY"}
 
 
 class WaitVerdict(enum.Enum):
-    """What a look at the object says about the wish."""
+    """The result of one poll: met, may come, or cannot come any more."""
 
     MET = "met"
     OPEN = "open"
@@ -186,7 +186,7 @@ def _state(obj: Any) -> str:
 
 
 def _progress(call: Call, target: targets.Target, obj: Any, shown: str) -> str:
-    """Say each new phase once, as a plain line: a boot of 20 minutes needs no spinner."""
+    """Print each new phase once, as a plain line."""
     message = paths.simple(obj, "status.message")
     line = f"{target}: {_state(obj)}" + (f" ({message})" if message else "")
     if line != shown:

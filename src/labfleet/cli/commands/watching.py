@@ -1,4 +1,4 @@
-"""`watch` and `get -w`: the state first, then every change, over lost connections too.
+"""`watch` and `get -w`: the state first, then every change; lost connections are resumed.
 
 Lists, then follows the event stream from the list's cursor. A broken stream is resumed with
 Last-Event-ID after a back-off; when the server answers `resync`, the list is taken again.
@@ -113,7 +113,7 @@ def changes(call: Call, scope: Scope) -> Iterator[Change]:
                     break
                 yield from _changes(call, scope, message, cursor)
         except (OSError, http.client.HTTPException) as error:
-            # A server that stops ends its streams in order; the refused connection comes later.
+            # A stopping server ends its streams in order; only the next connection is refused.
             if not told:
                 call.out.note(f"The stream broke ({error}); resuming.")
                 told = True
@@ -131,7 +131,7 @@ def _stream(call: Call, scope: Scope, cursor: str) -> Iterator[sse.Message]:
 
 
 def _list(call: Call, scope: Scope) -> tuple[list[Any], str]:
-    """List every kind; the first cursor is the safe one: later changes are told twice, not lost."""
+    """List every kind; return the first list's cursor: changes may repeat but are never lost."""
     found: list[Any] = []
     first = ""
     for kind, (items, cursor, _) in targets.lists(

@@ -1,4 +1,4 @@
-"""What commands are made of. Start at `call`, the frame of every command.
+"""What all commands share. Start at `call`, the frame of every command.
 
 `options` has the flags of all commands, `client` the API, `output` the formats, `exits` the codes.
 """

@@ -29,11 +29,11 @@ class Call:
     muted: bool = False
 
     def mute_pause(self) -> None:
-        """Say nothing of a pause: the command itself is about it."""
+        """Print no notice of a pause, for commands that are themselves about pauses."""
         self.muted = True
 
     def tell_pause(self) -> None:
-        """Say once, on stderr, that automatic actions are paused, wherever actions are shown."""
+        """Say once, on stderr, that automatic actions are paused."""
         if self.api.paused and not self.muted and not self.out.structured:
             said = human_units.printable(self.api.paused)
             self.out.note(f"{said[:1].upper()}{said[1:]}")

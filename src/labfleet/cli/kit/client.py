@@ -47,7 +47,7 @@ class Client:
     seconds: float = 30.0
     attempts: int = ATTEMPTS
     paused: str = ""
-    """What the server last said is paused: each reply to operators carries it."""
+    """What is paused, by the server's last reply: replies to operators carry it."""
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the decoded body of a read."""

@@ -1,4 +1,4 @@
-"""What a command stands on: environment, time, random numbers, identities, and whether people watch.
+"""A command's inputs: environment variables, time, random numbers, ids, and the terminal.
 
 One object, made by `real` for the program and by hand in tests; nothing else in this package
 reads the environment, the clock or random numbers.

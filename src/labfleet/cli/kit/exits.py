@@ -40,7 +40,7 @@ _HINTS = {
 
 
 class ReaderGoneError(Exception):
-    """Whoever read stdout has gone (`labfleet get | head`): nothing more to do, no error."""
+    """The reader of stdout is gone (`labfleet get | head`): nothing more to do, no error."""
 
 
 class Failure(Exception):

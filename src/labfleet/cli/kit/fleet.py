@@ -1,7 +1,7 @@
-"""Fleet time as this client knows it: asked of the server once, then carried on.
+"""Fleet time in this client: read from the server once, then computed from this machine's clock.
 
-In a demo the fleet's clock runs faster than this machine's; ages and deadlines are the
-fleet's. Without an answer this machine's clock stands in.
+In a demo the fleet's clock runs faster than this machine's; ages and deadlines are in fleet
+time. If the server does not answer, this machine's clock is used.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def choose(
 
 def write(text: str) -> None:
     """Write to stdout as it is; characters that its encoding lacks are replaced."""
-    if sys.stdout is None:  # closed by whoever started us: `>&-`
+    if sys.stdout is None:  # stdout was closed by the caller: `>&-`
         raise exits.Failure(exits.ERROR, "cannot write the answer: stdout is closed")
     try:
         sys.stdout.write(text)
@@ -216,7 +216,7 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Hand over what was written, so that a reader of a watch has it at once."""
+    """Flush, so that the reader of a watch gets each change at once."""
     if sys.stdout is None:
         return
     try:
@@ -228,7 +228,7 @@ def flush() -> None:
 
 
 def _unwritable(error: OSError) -> exits.Failure:
-    """Return the failure of an answer that has no place, for example on a full disk."""
+    """Return the failure for output that cannot be written, for example on a full disk."""
     return exits.Failure(exits.ERROR, f"cannot write the answer: {error.strerror}")
 
 
@@ -250,7 +250,7 @@ def json_text(value: Any, *, indent: bool = False) -> str:
 
 
 def label(namespace: Any, name: Any) -> str:
-    """Return a name for a list of the whole fleet: outside of `default` with its namespace."""
+    """Return a name for a list of all namespaces: with its namespace unless that is `default`."""
     return Key("", str(namespace or DEFAULT_NAMESPACE), str(name)).label
 
 

@@ -1,4 +1,4 @@
-"""Who would be cut off: asked before anything that ends other people's labs.
+"""Finds who would be cut off, and asks before anything that ends other people's labs.
 
 Source: facts/interface.md#ask-before-harm.
 """

@@ -68,7 +68,7 @@ def in_order(found: list[Source]) -> list[Source]:
 
 
 def _place(kind: str) -> int:
-    """Return where a kind comes; those that need nothing come last."""
+    """Return a kind's place in the order of creation; kinds without dependencies come last."""
     return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
 

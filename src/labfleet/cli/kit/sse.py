@@ -10,7 +10,7 @@ MESSAGE_LIMIT = 64 << 20
 
 
 class Lines(Protocol):
-    """What gives lines: an HTTP answer, or a file in tests."""
+    """A source of lines: an HTTP answer, or a file in tests."""
 
     def readline(self, limit: int = -1, /) -> bytes:
         """Return the next line with its end, or nothing at the end of the stream."""
@@ -26,9 +26,9 @@ class Message(NamedTuple):
 
 
 def messages(source: Lines) -> Iterator[Message]:
-    """Yield complete events; comments are dropped, half an event at the end is too.
+    """Yield complete events, without comments and without a half event at the end.
 
-    An id without data (a heartbeat) is yielded with empty data: it moves the place.
+    An id without data (a heartbeat) is yielded with empty data: it moves the cursor.
 
     OSError when a line or an event is longer than the bounds.
     """

@@ -11,7 +11,7 @@ from labfleet.cli.kit.call import Call
 from labfleet.kernel import errors
 from labfleet.resources import kinds
 
-# A bare name is the commonest slip: `extend` and `drain` take one, most verbs need the kind.
+# A missing kind is the commonest mistake: `extend` and `drain` need none, most verbs do.
 NAMING = "An object is KIND/NAME, for example session/{name}."
 
 
@@ -63,7 +63,7 @@ def distinct(wanted: Sequence[Target]) -> list[kinds.Kind]:
 
 
 def selected(args: Sequence[str]) -> tuple[list[Target], list[kinds.Kind]]:
-    """Return what is named (nothing for `KIND` alone) and the kinds of it."""
+    """Return the named targets (none for `KIND` alone) and their kinds."""
     if len(args) == 1 and "/" not in args[0]:
         return [], kinds_of(args[0])
     wanted = parse(args)

@@ -1,7 +1,7 @@
 """Writing plain values as YAML that every reader understands the same way; pure.
 
-Reading is `resources.documents`. Text is quoted unless no YAML version could take it for
-something else; text of several lines is written as a block when that is exact.
+`resources.documents` reads YAML. Text is quoted unless every YAML version reads it as the same
+text; text of several lines is written as a block when that is exact.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a what-if says: figures a variant, the best one, text, JSON, CSV. Start at `report`."""
+"""A what-if's answer: figures by variant, the best one; as text, JSON, CSV. Start at `report`."""

@@ -1,4 +1,4 @@
-"""The columns of an answer: a variant with all its draws, and how far these lie apart."""
+"""The columns of an answer: a variant with its result for each seed, and the spread of these."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class VariantColumn:
 
     @property
     def broken(self) -> bool:
-        """Tell whether a rule was broken in a draw, which was not played to its end."""
+        """Tell whether a rule was broken in a draw; such a draw was not played to its end."""
         return any(each.violations for each in self.draws)
 
     @property
@@ -68,7 +68,7 @@ def gathered(answers: list[Answer]) -> list[VariantColumn]:
 
 
 def spread(found: list[Figures], name: str) -> Spread | None:
-    """Return a figure over draws; None when one of them says nothing of it."""
+    """Return the spread of a figure over draws; None when it is unknown in one of them."""
     values = [getattr(each, name) for each in found]
     told = [value for value in values if value is not None]
     if not told or len(told) < len(values):
@@ -101,12 +101,12 @@ def plain(found: Figures) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Return a figure without the digits that nobody reads."""
+    """Return a figure rounded for people."""
     return round(value, DECIMALS) if isinstance(value, float) else value
 
 
 def apart(recorded: Figures, played: list[Figures]) -> dict[str, float | None]:
-    """Return how far the played median is from the record, as a share of the record."""
+    """Return how far the played median is from the recorded figure, as a share of the latter."""
     made: dict[str, float | None] = {}
     for name in FIGURES:
         one, two = getattr(recorded, name), spread(played, name)

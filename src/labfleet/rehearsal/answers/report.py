@@ -1,4 +1,4 @@
-"""What a what-if says: text for people, one JSON object and CSV for programs."""
+"""The answer of a what-if: text for people, one JSON object and CSV for programs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Json = dict[str, Any]
 class Question:
     """What was asked, as far as the answer has to repeat it.
 
-    `recorded` is what a recorded period came to, `behind` what stands behind it. `sizes` are the
+    `recorded` are a recorded period's figures, `behind` their breakdown. `sizes` are the
     values of a sweep by variant. `origin` is the instant of hour 0 where it is a
-    real one. `notes` are things that whoever reads the answer has to know. `replay` is the
+    real one. `notes` are caveats that the reader of the answer has to know. `replay` is the
     command that plays it again.
     """
 

@@ -1,7 +1,7 @@
-"""The table of an answer: rows of figures, one column a variant, never wider than the terminal.
+"""The table of an answer: rows of figures, a column for each variant, no wider than the terminal.
 
-Knows words and widths, not what is good. A figure of several draws is its median with the
-lowest and the highest in brackets.
+Does titles and widths, and does not judge the figures. A figure of several draws is its median
+with the lowest and the highest in brackets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SETTINGS = ("policy", "workers", "template")
 
 
 def span(seconds: float | None) -> str:
-    """Return seconds as people read them; a dash when there is nothing to say it of."""
+    """Return seconds as people read them; a dash when there is no value."""
     return "-" if seconds is None else _span(Spread(seconds, seconds, seconds))
 
 
@@ -118,14 +118,14 @@ def rows(columns: list[VariantColumn], rule: Best, recorded: Figures | None) -> 
 
 
 def _far(one: str, two: str, share: float | None) -> str:
-    """Return how far two cells are apart; those that read the same are not."""
+    """Return the difference of two cells; none when both show the same text."""
     if one == two:
         return "-" if one == "-" else "="
     return "-" if share is None else f"{share * 100:+.1f} %"
 
 
 def _beside(cells: list[str], far: dict[str, Any]) -> list[str]:
-    """Return the cells with empty ones where the record and its distance stand."""
+    """Return the cells, with empty ones in the columns of the record and of its distance."""
     return ["", cells[0], "", *cells[1:]] if far else cells
 
 

@@ -1,7 +1,7 @@
 """Which variant is best, and whether any is good enough: the rule of a plan, and its sentence.
 
-The sentence says no more than the rule has checked: in every draw, with everybody who never ran
-counted as one who did not start in time.
+The sentence says no more than the rule has checked. The rule has to hold in every draw, and a
+session that never ran counts as one that did not start in time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IN_TIME_SHARE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class PlanVerdict:
-    """The best variant, or the least bad one when none is good enough; None for no such.
+    """The best variant, or the least bad one when none is good enough; a field is None without one.
 
     `same` are variants whose figures are all the same as the chosen one's.
     """
@@ -37,7 +37,7 @@ def told(rule: Best) -> str:
 
 
 def good_enough(found: Figures, rule: Best) -> bool | None:
-    """Tell whether one draw keeps the plan's promises; None when there is nothing to judge."""
+    """Tell whether one draw meets the plan's criteria; None when there is nothing to judge."""
     share = unserved_share(found)
     if share is None or found.in_time is None:
         return None
@@ -51,9 +51,9 @@ def unserved_share(found: Figures) -> float | None:
 
 
 def kept(column: VariantColumn, rule: Best) -> bool | None:
-    """Tell whether a variant is good enough in every draw; None when none says anything.
+    """Tell whether a variant is good enough in every draw; None when no draw can be judged.
 
-    Nothing is said of a variant that broke a rule: its play stopped there.
+    None also for a variant that broke a rule: its run stopped there.
     """
     if column.broken:
         return None
@@ -100,7 +100,7 @@ def judge(columns: list[VariantColumn], rule: Best) -> PlanVerdict:
 
 
 def measured(column: VariantColumn) -> str:
-    """Return what the rule found of a variant, in words; the worst draw of several."""
+    """Return what the rule measured for a variant, in words; of several draws the worst."""
     shares = [unserved_share(each) for each in column.figures]
     lost = max((each for each in shares if each is not None), default=0.0)
     times = [each.in_time for each in column.figures if each.in_time is not None]

@@ -1,1 +1,1 @@
-"""What a period came to: waits, outcomes, worker-hours, cost. Start at `tally`."""
+"""The figures of a period: waits, outcomes, worker-hours, cost. Start at `tally`."""

@@ -1,8 +1,8 @@
 """One session and one worker of a period, as a tally keeps them: when they ran and how it ended.
 
-Seconds count from the tally's origin. Everything that is asked of a stay is asked as of an
-instant, the end of the period: what came later has not happened yet. A recording that was cut
-there and a rehearsal that plays on then say the same of the same story.
+Seconds count from the tally's origin. Every question takes an instant, the end of the period, and
+ignores what came later. So a recording that was cut there and a rehearsal that goes on after it
+give the same answers for the same events.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Span = tuple[float, float]
 
 @dataclass(slots=True)
 class SessionRecord:
-    """One session: when it was wished for, from when it waited, when it ran, how it ended.
+    """One session: when it was asked for, from when it waited, when it ran, how it ended.
 
-    `ended` is when its use ended, `over` when it was done with for good.
+    `ended` is when its use ended, `over` when it reached its last phase.
     """
 
     name: str
@@ -49,7 +49,7 @@ class SessionRecord:
         return self.started is not None and self.started <= end
 
     def outcome(self, end: float) -> str:
-        """Return how it stands at the end: a last phase, REFUSED, RUNNING, WAITING or NOT_DUE."""
+        """Return its outcome as of the end: a last phase, REFUSED, RUNNING, WAITING or NOT_DUE."""
         if self.over is not None and self.over <= end and self.phase in TERMINAL:
             return REFUSED if self.refused and self.phase == "FAILED" else str(self.phase)
         if self.ran(end):
@@ -57,12 +57,12 @@ class SessionRecord:
         return WAITING if self.asked < end else NOT_DUE
 
     def wait(self, end: float) -> float:
-        """Return seconds from the wish to the start, or to what came instead, or to the end."""
+        """Return seconds from the request to the start, else to its last phase, else to `end`."""
         until = self.started if self.ran(end) else self.over
         return max(0.0, min(end, end if until is None else until) - self.asked)
 
     def never_ran(self, end: float, limit: float) -> bool:
-        """Tell whether nobody took it back and it did not run.
+        """Tell whether it did not run although nobody cancelled it.
 
         One that still waits at the end counts once it has waited longer than `limit`.
         """
@@ -72,15 +72,15 @@ class SessionRecord:
         return outcome != WAITING or self.wait(end) > limit
 
     def gave_up(self, end: float) -> bool:
-        """Tell whether it was cancelled after it had waited in vain for more than a minute."""
+        """Tell whether it was cancelled after waiting for more than a minute without running."""
         cancelled = self.outcome(end) == "CANCELLED"
         return cancelled and not self.ran(end) and self.wait(end) > LATE_SECONDS
 
     def in_time(self, end: float, limit: float) -> bool | None:
-        """Tell whether it ran within the limit; None when that cannot be said of it.
+        """Tell whether it ran within the limit; None when that is unknown.
 
-        What never ran waited longer than any limit. Of one that was taken back or still waits
-        before the limit was reached, nobody knows.
+        A session that never ran counts as late. It is unknown for one that was cancelled, or still
+        waits, before the limit was reached.
         """
         if self.never_ran(end, limit):
             return False
@@ -101,12 +101,12 @@ class WorkerRecord:
 
 
 def spans(done: list[Span], since: float | None) -> list[Span]:
-    """Return all spans; one that goes on has no end."""
+    """Return all spans; one that still lasts has no end."""
     return done if since is None else [*done, (since, float("inf"))]
 
 
 def clipped(since: float, until: float, begin: float, end: float) -> Span:
-    """Return what of a span is inside begin..end; empty spans begin where they end."""
+    """Return the part of a span inside begin..end; an empty span begins where it ends."""
     low, high = max(since, begin), min(until, end)
     return (low, max(low, high))
 

@@ -1,12 +1,12 @@
-"""What came of a period: waits, outcomes, worker-hours, cost. The same for real and played.
+"""The figures of a period: waits, outcomes, worker-hours, cost; the same for recorded and played.
 
-`Tally` takes sessions and workers as they change, whether they come out of a recording or out
-of a rehearsal, so that two answers differ only in what happened. Seconds count from `origin`.
+`Tally` takes sessions and workers as they change, whether from a recording or from a rehearsal,
+so that both are counted in the same way. Seconds count from `origin`.
 
 Definitions: a session's *wait* is from when it was asked for, or its slot began if that was
 later, until it ran. A worker *costs* while its instance runs: from EC2_READY to the beginning
-of its stop or end. *Utilisation* is what labs that are there reserve, of what the workers that
-run have: of CPU or of memory, whichever is used more. Everything is as of the period's end.
+of its stop or end. *Utilisation* is the share of the running workers' capacity that the labs on
+them reserve: of CPU or of memory, whichever is higher. Everything is as of the period's end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NO_ROOM = frozenset({"waiting", "refused"})
 
 @dataclass(slots=True)
 class Tally:
-    """Takes changes in their order; read it when all are in."""
+    """Takes changes in their order; read it after the last one."""
 
     origin: datetime
     stays: dict[Key, SessionRecord] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Tally:
         return (at - self.origin).total_seconds()
 
     def session(self, session: Session, at: float) -> None:
-        """Take a session as it is from `at` on."""
+        """Take a session's new state, which holds from `at` on."""
         stay = self.stays.get(session.key)
         if stay is None:
             stay = self.stays[session.key] = self._stay(session, at)
@@ -92,7 +92,7 @@ class Tally:
         )
 
     def worker(self, worker: Worker, at: float) -> None:
-        """Take a worker as it is from `at` on."""
+        """Take a worker's new state, which holds from `at` on."""
         post = self.posts.get(worker.metadata.uid)
         machine = worker.spec.machine
         if post is None:
@@ -125,13 +125,13 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The answer for one period, as of its end; None means that there is nothing to say it of.
+    """The figures of one period, as of its end; None means that there is nothing to compute from.
 
-    Sessions are those asked for in the period. `running`, `waiting` and `not_due` are how those
-    stand that have not ended by its end, together `unfinished`. `unserved` never ran although
-    nobody took them back; `gave_up` were cancelled after waiting in vain. Waits are seconds of
-    those that ran, `now_` of those without a slot, `slot_` from the slot's start. `in_time` is
-    the share that ran within the limit, of all whose wait is known; who never ran waited longer.
+    Sessions are those asked for in the period. `running`, `waiting` and `not_due` count those
+    that have not ended by its end, together `unfinished`. `unserved` never ran although nobody
+    cancelled them; `gave_up` were cancelled while they waited. Waits are in seconds, of sessions
+    that ran: `now_` of those without a slot, `slot_` from the slot's start. `in_time` is the
+    share that ran within the limit, of all whose wait is known; one that never ran was late.
     `cost_usd` is None when a machine has no price, `cost_known_usd` is what the others cost.
     `tail_` is what the period's labs still cost after its end, until the last of them is over.
     """
@@ -180,9 +180,9 @@ def figures(
 ) -> Figures:  # fmt: skip
     """Return the figures of begin..end.
 
-    `refused` were turned away before they were sessions. `limit` is the longest wait that counts
-    as in time, in seconds. `known` is until when the tally was told everything; without it
-    nothing is said of the time after the end.
+    `refused` were rejected before they became sessions. `limit` is the longest wait that counts
+    as in time, in seconds. `known` is until when the tally was told everything; without it the
+    figures of the time after the end are None.
     """
     found = [each for each in tally.stays.values() if begin <= each.wished < end]
     ran = [each for each in found if each.ran(end)]
@@ -279,7 +279,7 @@ def _dollars(spent: list[tuple[WorkerRecord, Span]]) -> float | None:
 
 
 def _last(ran: list[SessionRecord]) -> float:
-    """Return when the last lab was over; a lab that goes on has no end."""
+    """Return when the last lab was over; a lab that still runs has no end."""
     return max((float("inf") if each.over is None else each.over for each in ran), default=0.0)
 
 

@@ -1,7 +1,7 @@
-"""Operators: who drains, stops and starts workers, adopts servers, pauses, resumes and sets.
+"""Operators drain, stop and start workers, adopt servers, pause, resume and change settings.
 
-They act now and then while people come. The caretaker is there to the very end: a pool that
-paused itself waits for somebody who resumes it, and so does what somebody else left paused.
+They act now and then while people come. One task (`care`) runs until the rehearsal ends: it
+resumes pools that paused themselves, and whatever somebody else left paused.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SHORTEST, LONGEST = 600.0, 2400.0
 """Seconds after which somebody resumes what is paused."""
 POOL, BORROWED = "main", "borrowed"
 MOST_TRIES = 200
-"""Tries to make a deleted pool anew: more than a day, far beyond the longest drain."""
+"""Tries to create a deleted pool again: more than a day, far beyond the longest drain."""
 _AT_WORK = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.STARTING})
 
 
 @dataclass(slots=True)
 class Operators:
-    """The people who run the fleet; `send` asks some living process until it answers."""
+    """The people who run the fleet; `send` repeats a request until some living process answers."""
 
     hours: float
     rng: SeededRng
@@ -42,7 +42,7 @@ class Operators:
     gone: bool = False
 
     async def run(self) -> None:
-        """Play the day; returns when nobody does anything more of their own accord."""
+        """Play the day; returns when no operator starts anything more."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._often(self._operation, "operator", 1800, 21600))
             group.create_task(self._often(self._repair, "repairer", 900, 3600))
@@ -110,7 +110,7 @@ class Operators:
         await self.send(self.client.cancel_drain(name))
 
     async def _take_over(self) -> None:
-        """Adopt one server of others, and want another one left out."""
+        """Adopt one server of others, and ask that another one is not managed."""
         rng = self.rng.stream("adoption")
         await asyncio.sleep(rng.between(1200, self.hours * 1800 + 1201))
         for act in ("adopt", "leave"):
@@ -173,7 +173,7 @@ class Operators:
             await self.send(self.client.settings(_setting(rng)))
 
     async def care(self) -> None:
-        """Resume, after a while, what paused itself and what nobody else will; for ever."""
+        """Resume, after a while, what paused itself and what nobody else resumes; never returns."""
         rng = self.rng.stream("caretaker")
         while True:
             await asyncio.sleep(60)

@@ -1,8 +1,8 @@
 """People: who asks for sessions, cancels and extends; drawn from the seed.
 
-Everything goes over a desk (`client`) to some living replica, as a request through a load
-balancer would. A request that got no answer is sent again with the same idempotency key. Who
-runs the fleet is in `operators`.
+Every request goes through a client (`replicas.fleet_client`) to some living replica, as through a
+load balancer. A request without an answer is sent again with the same idempotency key. The people
+who run the fleet are in `operators`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLASS, CLASSES = 12, 0.35
 """How many people a class has at most, and which share of all people come in classes."""
 FOLLOWS = 1440.0
 """Seconds between the slots of a campus lab and of the next in its room: ten minutes for the
-teardown, a boot, and five minutes of head start. Whoever asks for less is told that it is full."""
+teardown, a boot, and five minutes of head start. A request for less is refused as full."""
 
 _SIZES = {
     "pair": (["alpine", "alpine"], 45),
@@ -55,7 +55,7 @@ def topology(title: str, nodes: list[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the people of a run do: sizes of fleet and day."""
+    """How much the people of a run ask for: sizes of the fleet and of the day."""
 
     workers: int = 8
     sessions: int = 40
@@ -75,7 +75,7 @@ class Visit:
 
 @dataclass(slots=True)
 class People:
-    """The population; `run` plays it and returns when nobody wants anything more."""
+    """The population; `run` plays it and returns when nobody asks for anything more."""
 
     demand: Demand
     rng: SeededRng
@@ -102,7 +102,7 @@ class People:
             group.create_task(self.operators.run())
 
     def _visits(self) -> list[Visit]:
-        """Return everybody who comes: one by one, in classes, to exams."""
+        """Return all visits: single people, classes and exams."""
         demand, rng = self.demand, self.rng
         span = demand.hours * 3600
         names = sorted(_SIZES)
@@ -128,7 +128,7 @@ class People:
         return sorted(made)
 
     def _class(self, count: int, span: float) -> list[Visit]:
-        """Return two halves of a class: the second's labs come up where the first's stood."""
+        """Return two halves of a class: the second's labs start where the first's have ended."""
         rng = self.rng
         minutes = float(20 + 5 * rng.below(6))
         begin = rng.between(3600, max(span - 2 * minutes * 60 - 2700, 3700))
@@ -145,7 +145,7 @@ class People:
         ]
 
     async def _set_up(self) -> None:
-        """Make template, pool and definitions; what kind of fleet it is comes from the seed."""
+        """Create template, pool and definitions; the seed draws what kind of fleet it is."""
         rng = self.rng.stream("fleet")
         self.least = rng.below(3)
         licence = {
@@ -204,7 +204,7 @@ class People:
         await self._request(self.client.settings(values))
 
     async def _need(self, kind: str, name: str, spec: dict[str, Any]) -> None:
-        """Make something without which there is no story; a refusal is our own mistake."""
+        """Create an object that the run needs; a refusal is a bug of the rehearsal."""
         if await self._make(kind, name, spec) is None:
             raise AssertionError(f"{kind} {name} was refused: {dict(self.refused)}")
 
@@ -273,7 +273,7 @@ class People:
 
 
 def _idle(rng: SeededRng) -> dict[str, Any]:
-    """Return how soon what nobody uses is stopped: sooner than in life, so that it happens."""
+    """Return the idle time-out: shorter than in production, so that idle stops occur in a run."""
     values: dict[str, Any] = {
         "enabled": rng.chance(0.85),
         "timeoutMinutes": 5 + rng.below(20),
@@ -296,5 +296,5 @@ def _slot(begin: float, minutes: float) -> dict[str, str]:
 
 
 def alive(session: Session) -> bool:
-    """Tell whether a session still wants something."""
+    """Tell whether a session has not ended yet."""
     return session.status.ended_at is None

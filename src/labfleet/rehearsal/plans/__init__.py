@@ -1,1 +1,1 @@
-"""What a what-if is given, read and checked before it is played. Start at `plan`, then `demand`."""
+"""The input of a what-if, read and checked before it is played. Start at `plan`, then `demand`."""

@@ -1,8 +1,8 @@
-"""Who asks for what and when: what a wish is, and wishes drawn from a seed.
+"""Demand: the sessions that people ask for (wishes), and how they are drawn from a seed.
 
-A `PlannedSession` is one session that somebody asked for, with what they did to it later. Instants are
-seconds from the start of the asked period. Wishes of files and recordings are read elsewhere
-(`demand_file`, `recording`); how they become requests is `what_if`'s.
+A `PlannedSession` is one session that somebody asked for, with what they did to it later.
+Instants are seconds from the start of the asked period. `demand_file` and `recording` read the
+wishes of files and recordings; `what_if` turns wishes into requests.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PlannedSession:
 class Crowd:
     """All wishes of a period of `seconds`, and the definitions they need besides the plan's.
 
-    `notes` is what the reader of the answer has to know of how they were come by.
+    `notes` tell the reader of the answer where the wishes are from.
     """
 
     wishes: tuple[PlannedSession, ...]
@@ -74,8 +74,8 @@ class Crowd:
 def draw(asked: plans.Generated, minutes: dict[str, int], seconds: float, seed: int) -> Crowd:
     """Return the demand of a seed. `minutes` is how long each definition usually runs.
 
-    Wrong for a definition nobody knows, for a window or an exam outside the period, and when
-    nobody comes at all.
+    Raises Wrong for an unknown definition, for a window or an exam outside the period, and when
+    there is no wish at all.
     """
     rng = SeededRng(f"{seed}/demand")
     people = asked.on_demand_per_day + asked.slots_per_day

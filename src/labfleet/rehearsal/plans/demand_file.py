@@ -1,9 +1,9 @@
 """Demand from a CSV or JSON-lines file: one session a row.
 
-Instants are ISO (without a zone: UTC), or numbers: minutes from the start; a file has one sort
-of them. A row that gives amounts instead of a definition gets a definition made that asks for
-just these. Nothing is left out in silence: a row that cannot lie in the period is refused,
-unless the plan gives both `start` and a length, and so asks for a part of a longer file.
+Instants are ISO (without a zone: UTC), or numbers: minutes from the start; a file uses only one
+of the two. For a row that gives amounts instead of a definition, a definition with just these
+amounts is made. No row is dropped silently: a row outside the period is refused, unless the plan
+gives both `start` and a length, and so asks for a part of a longer file.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _outside(
     *,
     window: bool,
 ) -> tuple[str, ...]:
-    """Return what to say of rows outside the period; Invalid when nobody asked for a part."""
+    """Return a note about rows outside the period; Invalid unless the plan asks for a part."""
     inside = {each.line for each in kept}
     out = next((each for each in wishes if each.line not in inside), None)
     if out is None:
@@ -89,7 +89,7 @@ def _outside(
 
 @dataclass(slots=True)
 class _Reader:
-    """Takes rows one by one; the first instant is known only when all are in."""
+    """Takes rows one by one; the first instant is known only after the last row."""
 
     minutes: dict[str, int]
     made: dict[str, Row] = field(default_factory=dict)
@@ -229,7 +229,7 @@ def _wish(
 
 
 def _acts(row: Row, begin: float) -> tuple[Act, ...]:
-    """Return what the owner did later; minutes count from the slot's start, else the wish."""
+    """Return what the owner did later; minutes from the slot's start, else from the request."""
     acts = []
     for name in ("cancel_after_minutes", "extend_after_minutes", "extend_by_minutes"):
         value = _number(row, name)

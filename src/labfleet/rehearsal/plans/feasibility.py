@@ -1,9 +1,9 @@
-"""What can be known before anything is played: labs and slots that can never be served.
+"""Finds labs and slots that can never be served, before anything is played.
 
-An answer in which a lab fails because its name is misspelt is worth nothing, and a day of
-virtual time later nobody sees why. Uses the product's own rules (demand, placement). What the
-user wrote is refused at its line; what a recording or a manifest says, or what only some
-variants cannot do, may be wanted and is a note.
+An answer in which a lab fails because its name is misspelt is useless, and after a day of
+virtual time the reason is hard to see. Uses the product's own rules (demand, placement). What
+the user wrote is refused at its line. What comes from a recording or a manifest, or what only
+some variants cannot serve, may be intended and becomes a note.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def notes(
 ) -> tuple[str, ...]:
     """Return what the reader should know beforehand, each in a sentence, of all draws at once.
 
-    Wrong, or Invalid with the demand file's line: it can never run.
+    Raises Wrong, or Invalid with the demand file's line, for what can never run.
     """
     # A file's or a record's demand is the same in every draw.
     apart = [each for at, each in enumerate(draws) if each not in draws[:at]]
@@ -72,7 +72,7 @@ class _Examination:
         yield from self.crowd.definitions
 
     def definitions(self) -> None:
-        """Read every definition; what its topology cannot be is wrong whether asked for or not."""
+        """Read every definition; refuse an invalid topology even when no session asks for it."""
         self._places = {lab.name: number for number, lab in enumerate(self.asked.definitions)}
         wanted = Counter(wish.definition for wish in self.crowd.wishes)
         for name, raw in self._all():
@@ -115,7 +115,7 @@ class _Examination:
                 raise Wrong(told, "demand", "generated", "exams", number, "minutes")
 
     def tracks_and_sizes(self) -> None:
-        """Refuse what no worker of any variant could ever hold, and note what some could not."""
+        """Refuse labs too large for the workers of every variant; note those too large in some."""
         seen: dict[tuple[str, str | None], list[PlannedSession]] = {}
         for wish in (*self.crowd.wishes, *self._drawable()):
             if wish.definition in self._specs:
@@ -147,7 +147,7 @@ class _Examination:
                 self._note(f"definition {name}", len(wishes), told)
 
     def _drawable(self) -> Iterable[PlannedSession]:
-        """Return a wish for each lab that another draw may ask for, though this one did not."""
+        """Return a wish for each lab that this draw did not ask for but another one may."""
         generated = self.asked.demand.generated
         drawn = {wish.definition for wish in self.crowd.wishes}
         if generated is not None and (generated.on_demand_per_day or generated.slots_per_day):
@@ -157,7 +157,7 @@ class _Examination:
             )
 
     def _never(self, wishes: list[PlannedSession], note: str, what: str, key: str) -> None:
-        """Refuse at the row, else at the definition; a recording is only warned of."""
+        """Refuse at the row, else at the definition; for a recording only note it."""
         first = wishes[0]
         own = first.definition in self._places
         if first.line and (not own or first.track is not None):

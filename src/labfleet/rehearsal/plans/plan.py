@@ -1,8 +1,8 @@
 """The plan of a what-if: fleet, pools, labs, demand and the variants to compare.
 
-Reads YAML (docs/how-to/ask-what-if.md), refuses unknown keys with their line, and says nothing
-of how it is played. Spans are in the unit of their name; a plan has exactly one demand. What is
-wrong in itself is refused here, what only shows beside other things by `planned_fleet` and
+Reads YAML (docs/how-to/ask-what-if.md) and refuses unknown keys with their line; it does not play
+the plan. Spans are in the unit of their name; a plan has exactly one demand. A value that is
+invalid by itself is refused here; one that conflicts with others, by `planned_fleet` and
 `feasibility`.
 """
 
@@ -46,7 +46,7 @@ def _utc(value: datetime | None) -> datetime | None:
 
 
 class TemplatePlan(Record, frozen=True, kw_only=True):
-    """A machine to make workers of; what is not given comes from the price file.
+    """A machine type for workers; what is not given comes from the price file.
 
     `hourly_price_usd` None is the list price, 0 is free.
     """
@@ -68,7 +68,7 @@ class PoolPlan(Record, frozen=True, kw_only=True):
 
 
 class Lab(Record, frozen=True, kw_only=True):
-    """A lab definition: its nodes by definition name, or a topology file; or just amounts.
+    """A lab definition: nodes by their node definition's name, a topology file, or just amounts.
 
     `max_minutes` None is 480, or a fifth more than `minutes` when that is longer: as long as
     slots of this lab are drawn.
@@ -106,9 +106,9 @@ class Exam(Record, frozen=True, kw_only=True):
 
 
 class Generated(Record, frozen=True, kw_only=True):
-    """Demand drawn from the seed: people who come now, people with slots, exams.
+    """Demand drawn from the seed: people who want a lab at once, people with slots, exams.
 
-    `hours` is when people come or their slots begin; from 20 to 8 is the night.
+    `hours` is when people come or their slots begin; 20 to 8 means overnight.
     """
 
     on_demand_per_day: Amount = 0.0
@@ -159,7 +159,7 @@ class Demand(Record, frozen=True, kw_only=True):
 
 
 class Fidelity(Record, frozen=True, kw_only=True):
-    """How closely it is played. `telemetry_minutes` 0 looks as often as a server does.
+    """How exactly it is played. `telemetry_minutes` 0 polls as often as a server does.
 
     `clock_factor` is the clock of the recorded server when that ran faster than real time.
     `call_seconds` is what a call costs, from and to, and `store_seconds` the slowest write.
@@ -243,7 +243,7 @@ class WhatIfPlan(Record, frozen=True, kw_only=True):
 
     @contextmanager
     def placing(self) -> Iterator[None]:
-        """Give whatever is Wrong inside its file and line."""
+        """Raise each Wrong of the block as Invalid with its file and line."""
         try:
             yield
         except Wrong as problem:

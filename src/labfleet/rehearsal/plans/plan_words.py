@@ -1,7 +1,7 @@
-"""What is said of a plan that is wrong: which file, which line, which key, what to write.
+"""Error messages about a plan: which file, which line, which key, what to write.
 
-`Wrong` is raised by whoever sees the mistake, with the way to the key; `Source` knows the lines.
-Reads nothing and checks nothing itself.
+The code that finds a mistake raises `Wrong` with the path to the key; `Source` knows the lines.
+This module reads nothing and checks nothing itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAID = {
 
 
 class Wrong(errors.Invalid):
-    """A mistake in a plan at a key: `steps` is the way there, as the file spells it."""
+    """A mistake in a plan at a key: `steps` is the path to it, as the file spells it."""
 
     def __init__(self, told: str, *steps: str | int) -> None:
         super().__init__(told, reason="BadPlan")
@@ -47,7 +47,7 @@ class Source:
         self.path, self._document = path, document
 
     def line(self, *steps: str | int) -> int:
-        """Return the line of a key, or of the last block on the way that is there."""
+        """Return the line of a key, or of the innermost block on its path that exists."""
         return self._document.line_of(steps)
 
     def located(self, problem: Wrong) -> errors.Invalid:
@@ -63,9 +63,9 @@ class Source:
 def explained(
     problem: str, types: Mapping[str, type[msgspec.Struct]], root: Steps = (), block: str = ""
 ) -> Wrong:
-    """Return what a validation says in words of plans, at the key that is wrong.
+    """Return a validation error in the plan's own words, at the key that is wrong.
 
-    `types` is what may stand in each block; `root` is the way to the validated value, which is
+    `types` is what may stand in each block; `root` is the path to the validated value, which is
     a `block`.
     """
     told, _, where = problem.partition(" - at `")

@@ -1,7 +1,7 @@
 """The fleet of a plan: templates, pools and definitions as specs, and each variant's changes.
 
-Refuses names that nobody defines at the key that says them. What a lab needs and whether it
-fits is `feasibility`'s; a recorded fleet comes from `recording`.
+Refuses undefined names, at the key that uses them. `feasibility` checks what a lab needs and
+whether it fits; a recorded fleet comes from `recording`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Fleet = list[tuple[str, str, dict[str, Any]]]
 Found = dict[tuple[str, str], dict[str, Any]]
 
 REAL_MEMORY = 0.98
-"""Share of the nominal memory that CML has to give.
+"""Share of a machine's nominal memory that CML can give to labs.
 
 188.5 of 192 GiB: facts/aws-bugs.md#case-43.
 """
@@ -48,7 +48,7 @@ UNLICENSED_NODES = 5
 """Nodes that every CML server runs; a licence is for no fewer (resources.machine)."""
 
 FREE_USD = 1e-12
-"""A price that adds up to nothing: a template's own 0 means that it states none."""
+"""A price too small to add up: 0 in a template would mean that it states no price."""
 
 LONGEST_DRAWN = 1.2
 """How much longer than usual a slot is drawn at most (demand)."""
@@ -61,7 +61,7 @@ def whole(
 ) -> Fleet:
     """Return (kind, name, spec) of the whole fleet in order; the plan's own come first.
 
-    Wrong for two of one name, for a file that cannot be read and for an unknown template.
+    Raises Wrong for duplicate names, for a file that cannot be read and for an unknown template.
     """
     _unique(asked)
     found = {**recorded, **_files(asked, folder)}
@@ -127,7 +127,7 @@ def _in(folder: Path) -> manifests.Fetch:
 
 
 def _templates(asked: WhatIfPlan, found: Found) -> None:
-    """Refuse pools and variants of a template that is not there, and policies not built."""
+    """Refuse pools and variants with a missing template, and policies that are not implemented."""
     if not any(kind == "Pool" for kind, _ in found):
         raise Wrong("the plan has no pool; add one under pools or manifests", "pools")
     known = sorted(name for kind, name in found if kind == "Template")

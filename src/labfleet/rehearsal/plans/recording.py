@@ -1,9 +1,9 @@
-"""A period of a real server, read from its event log: its fleet, its demand, what came of it.
+"""A period of a real server, read from its event log: its fleet, its demand, its outcome.
 
 Reads, never writes. Sessions that were asked for in the period become wishes with everything
-that people did to them; the fleet is as it was at the beginning, or when it was made. What
-stood or ran before the period is not played. The period is never longer than the log: nobody
-knows what came before it or after it. What came of it counts up to the period's end.
+that people did to them. Each object of the fleet is as it was at the beginning, or when it was
+created. What ran before the period is not played. The period is cut to what the log covers. The
+outcome counts up to the period's end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from labfleet.stores import opening
 HERE = ("demand", "recorded")
 OTHER_VERSION = frozenset({"SchemaAltered", "SchemaTooNew"})
 SLACK = timedelta(minutes=1)
-"""A log that covers all but this of a period covers it."""
+"""A log that lacks no more than this of a period counts as covering it."""
 FLEET = ("Template", "Pool", "Definition")
 
 
@@ -96,11 +96,11 @@ def read(
     events: Iterable[Event], begin: datetime | None, end: datetime | None, *,
     horizon: int = 0, young: datetime | None = None, namespace: str = DEFAULT_NAMESPACE,
 ) -> Recording:  # fmt: skip
-    """Return the recording of begin..end, or of what of it the log covers.
+    """Return the recording of begin..end, or of the part of it that the log covers.
 
-    The log is whole from the first event beyond the store's `horizon`, or not before `young`.
-    Wrong when the log has nothing of it, or nobody asked for anything in it. A what-if plays one
-    namespace: names of others are theirs.
+    The log is complete from the first event beyond the store's `horizon`, but not before `young`.
+    Raises Wrong when the log has nothing of it, or nobody asked for anything in it. A what-if
+    plays one namespace and ignores the others.
     """
     fleet: dict[tuple[str, str], dict[str, Any]] = {}
     people: dict[Key, _Person] = {}
@@ -149,7 +149,7 @@ def read(
 def _whole(
     events: Iterable[Event], horizon: int, young: datetime | None
 ) -> tuple[datetime, Iterable[Event]]:
-    """Return from when nothing is missing, and all events, with what compaction left before."""
+    """Return since when the log is complete, and all events, with those that compaction kept."""
     source, before = iter(events), []
     for event in source:
         before.append(event)
@@ -163,7 +163,7 @@ def _whole(
 def _short(
     begin: datetime | None, end: datetime | None, first: datetime, newest: datetime, seconds: float
 ) -> tuple[str, ...]:
-    """Return what to say of a log that does not cover the whole period."""
+    """Return a note about a log that does not cover the whole period."""
     early = begin is not None and first - begin > SLACK
     late = end is not None and end - newest > SLACK
     if not early and not late:

@@ -19,8 +19,8 @@ _RANGE = re.compile(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*")
 def seeds(asked: WhatIfPlan) -> tuple[int, ...]:
     """Return the seeds to play; three for drawn demand, else one, unless the plan says which.
 
-    Demand that was drawn is another demand with each seed; that of a file or of a record is the
-    same, and only the machines' times are drawn.
+    Drawn demand differs with each seed. Demand of a file or a recording is the same for all seeds,
+    and only the machines' times are drawn.
     """
     if asked.seeds is None:
         if asked.seed is not None:
@@ -71,7 +71,7 @@ def spelt(asked: WhatIfPlan) -> WhatIfPlan:
 
 @contextmanager
 def placing(asked: WhatIfPlan) -> Iterator[None]:
-    """Give what is wrong in a sweep's variant the place of the sweep, which is what stands there."""
+    """Report a mistake in a sweep's variant at the sweep, because the file has no such variant."""
     try:
         yield
     except Wrong as problem:

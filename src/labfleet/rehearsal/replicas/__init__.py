@@ -1,1 +1,1 @@
-"""Processes of the product in virtual time, and how people reach one. Start at `replica`."""
+"""Processes of the product in virtual time, and the clients that call one. Start at `replica`."""

@@ -1,6 +1,6 @@
-"""What people can ask of a process, in its verbs; each method says how to ask one replica.
+"""The requests that people can make; each method returns a function that asks one replica.
 
-Here are the service's verbs, called inside the process. Other doors offer the same methods.
+`DirectClient` calls the service's verbs inside the process. `http_client` has the same methods.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FleetClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DirectClient:
-    """The desk of direct seeds: the service's verbs, without HTTP, in one namespace."""
+    """The client of direct seeds: calls the service's verbs without HTTP, in one namespace."""
 
     namespace: str = DEFAULT_NAMESPACE
 
@@ -172,5 +172,5 @@ class DirectClient:
 
 
 def keyed(namespace: str, key: str) -> str:
-    """Return an idempotency key that people of other namespaces do not use too."""
+    """Return an idempotency key that is unique to this namespace."""
     return key if namespace == DEFAULT_NAMESPACE else f"{namespace}-{key}"

@@ -1,8 +1,8 @@
-"""The desk of wire seeds: people's requests go through the real HTTP application.
+"""The client of wire seeds: people's requests go through the real HTTP application.
 
-Each living process has an application of its own, as `app` builds it, made when somebody first
-asks that process. Requests enter as ASGI, without a socket: token, routes, bodies, idempotency
-keys and problem documents are the product's. What comes back as a problem is raised here as the
+Each living process has an application of its own, as `app` builds it, made at the first request to
+that process. Requests enter as ASGI, without a socket: token, routes, bodies, idempotency
+keys and problem documents are the product's. A problem document is raised here as the
 error that its status stands for.
 """
 

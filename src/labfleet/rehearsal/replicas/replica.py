@@ -1,7 +1,7 @@
 """One process of the product, wired as `app.wiring` wires it, inside virtual time.
 
-The same engine, controllers, service and stores; only what is passed in differs: clock, random numbers,
-ids, a session of the shared database, and the worlds.
+The same engine, controllers, service and stores; only what is passed in differs: clock, random
+numbers, ids, a session of the shared database, and the worlds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LossyCache(caches.Cache):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a process is given."""
+    """What a process gets from outside."""
 
     loop: Loop
     process: Process
@@ -148,7 +148,7 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Tell whether any role of it leads."""
+        """Tell whether this process is leader of any role."""
         return any(each.leadership.held for each in self.elections)
 
     def start(self) -> None:

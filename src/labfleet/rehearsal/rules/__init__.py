@@ -1,1 +1,1 @@
-"""What must hold, whatever goes wrong. Start at `invariants`; `truth` is what they judge by."""
+"""Invariants, true under every fault. Start at `invariants`; `truth` reads the worlds' state."""

@@ -1,8 +1,8 @@
-"""How many requests EC2 may be sent: its buckets never empty, and looks at a human's pace.
+"""The rule on requests to EC2: its token buckets never run empty, and reads stay rare.
 
 facts/aws.md#request-buckets: two paged lists a region in 30 s are 0.1 to 0.2 requests a second,
-whatever the fleet's size. A product that asked for each worker by itself would stay inside the
-buckets of a small fleet for a long time.
+whatever the fleet's size. Empty buckets alone would not reveal a product that asks for each
+worker separately: in a small fleet it would stay inside them for a long time.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 HOUR = 3600.0
 LOOKS_AN_HOUR = 720
-"""Requests of one kind that only look: 0.2 a second, the upper of the two figures."""
+"""Read requests of one kind an hour: 0.2 a second, the upper of the two figures."""
 LOOKS = ("Describe", "Get")
 
 
 @dataclass(slots=True)
 class Budget:
-    """Judges the requests of each hour; `broken` takes the rule's word and what was seen."""
+    """Judges the requests of each hour; `broken` gets the rule's name and what was seen."""
 
     broken: Callable[[str, str], None]
     _since: float = 0.0

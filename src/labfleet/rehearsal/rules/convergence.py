@@ -1,7 +1,7 @@
-"""Liveness: once the faults have stopped, everything comes to rest within a stated time.
+"""Liveness: once the faults have stopped, everything converges within a stated time.
 
-`unsettled` says in sentences what has not yet come to rest, from the worlds' truth and the
-stored objects. It is asked every virtual minute; the run ends when it says nothing.
+`unsettled` lists in sentences what has not converged yet, from the state of the worlds and the
+stored objects. It is called every virtual minute; the run ends when the list is empty.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNLICENSED = frozenset({WorkerPhase.READY_UNLICENSED, WorkerPhase.ACTIVE, Worke
 
 
 def unsettled(seen: Invariants, *, least: int, most: int) -> list[str]:
-    """Return what is still moving or left over; an empty list means that all is at rest."""
+    """Return what is still moving or left over; an empty list means that all has converged."""
     now = seen.cloud.loop.time()
     return [
         *_sessions(seen, now),
@@ -139,7 +139,7 @@ def _ports(seen: Invariants) -> list[str]:
 
 
 def _licences(seen: Invariants) -> list[str]:
-    """Find licences held by no living server, of whose leak there is no record."""
+    """Find licences that no living server holds and that no leak record names."""
     fleet = seen.cml_servers.fleet
     living = {
         server.config.identity.product_uuid

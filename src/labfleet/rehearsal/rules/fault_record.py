@@ -1,8 +1,8 @@
-"""What struck which machine and when: why a leaked licence may be nobody's fault.
+"""Records which fault struck which machine and when, because a fault may excuse a leaked licence.
 
-A strike is of one machine, of one zone or of the whole account (None). It excuses the leak of
-that machine when it held at any instant between half an hour before the machine was on its way down
-and the leak. Nothing excuses a whole seed. It judges nothing itself.
+A fault strikes one machine, one zone or the whole account (None). It excuses the leak of a
+machine when it held at any instant between half an hour before that machine began to go down
+and the leak. No fault excuses all leaks of a seed. This module judges nothing itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from labfleet.rehearsal.worlds.ec2 import FakeInstance
 
 BEFORE_SECONDS = 1800.0
-"""How long what is over still counts: a boot or the deadline of a return fits into it."""
+"""How long a fault that is over still counts: a boot or a licence return's deadline fits in."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class FaultRecord:
     accepted: Counter[str] = field(default_factory=Counter)
 
     def begin(self, word: str, who: str | None) -> Callable[[], None]:
-        """Note what holds from now; return what ends it."""
+        """Note a fault that holds from now; return a function that ends it."""
         strike = RecordedFault(word, who, self.time())
         self.strikes.append(strike)
 
@@ -52,14 +52,14 @@ class FaultRecord:
         self.begin(word, who)()
 
     def ever(self, word: str, who: str | None) -> None:
-        """Note what is never made good: a machine that is lost stays lost."""
+        """Note a fault that never ends: a machine that is lost stays lost."""
         self.begin(word, who)
 
     def of(self, vm: FakeInstance | None, since: float) -> str | None:
-        """Return the word of what excuses a leak of this machine now; None when nothing does.
+        """Return the fault that excuses a leak of this machine now; None when there is none.
 
-        `since` is when the way down began on which the leak was recorded, in virtual seconds.
-        A server without a machine (None) is struck by what strikes all.
+        `since` is when the shutdown began in which the leak was recorded, in virtual seconds.
+        A server without a machine (None) is struck only by faults of the whole account.
         """
         whom = {None} if vm is None else {vm.id, vm.zone, None}
         for strike in self.strikes:

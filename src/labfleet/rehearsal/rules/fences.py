@@ -1,4 +1,4 @@
-"""Who may write under which lease: only the newest leader, and only what its role decides."""
+"""The rule on leases: only the newest leader writes, and only what its role decides."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LEASES: dict[str, frozenset[str]] = {
     "session-controller": frozenset({LABS}),
     access.SYSTEM.name: frozenset(ROLES),
 }
-"""Actor -> the leases under which it may write; who is not here is a person, and has none."""
+"""Actor -> the leases under which it may write; an actor not listed is a person and has none."""
 
 
 @dataclass(slots=True)
 class Fences:
-    """Judges the fencing token of each commit; `broken` takes the rule's word and what was seen."""
+    """Judges the fencing token of each commit; `broken` gets the rule's name and what was seen."""
 
     broken: Callable[[str, str], None]
     shared: SharedDatabase

@@ -1,8 +1,8 @@
-"""The rule that what a finalizer waits for is gone when the finalizer is: pools and servers.
+"""The rule that a finalizer is dropped only after what it waits for is gone: pools and servers.
 
-`labfleet/pool-workers`: a pool that is gone has no worker that lives. `labfleet/cml-server`: a
-server at an address that is let go has no lab of ours and no licence that we registered in
-silence. Labs and machines of our own are `truth`'s.
+`labfleet/pool-workers`: a deleted pool has no living worker. `labfleet/cml-server`: a server added
+by address that is released has no lab of ours, and no licence that we registered without a leak
+record. `truth` judges labs and machines of our own.
 """
 
 from __future__ import annotations

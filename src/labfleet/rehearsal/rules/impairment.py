@@ -1,7 +1,7 @@
-"""The rule that nobody stops or ends a machine merely because a check of EC2's is impaired.
+"""The rule that no machine is stopped or ended merely because an EC2 status check is impaired.
 
-An impaired check is told to people, before anything is done about it. A machine that is wanted
-Ready all the while, and goes down while its check is impaired, went down for it.
+People are told of an impaired check before anything is done about it. A machine that was wanted
+Ready all the time and goes down while its check is impaired counts as stopped because of it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from labfleet.rehearsal.worlds.ec2 import FakeInstance
 from labfleet.resources.worker import Worker, WorkerPhase
 
 CALL_SECONDS = 300.0
-"""How long after a change of mind a call may still come of the old one: a paused process's."""
+"""How long after a wish changed a call for the old one may still arrive, from a paused process."""
 _DOWN = frozenset({WorkerPhase.STOPPING, WorkerPhase.TERMINATING_EC2})
 
 
 @dataclass(slots=True)
 class Impairment:
-    """Remembers who is wanted Ready since when; `machines` are those with a bad check now."""
+    """Remembers which workers are wanted Ready since when; `machines` have a bad check now."""
 
     broken: Callable[[str, str], None]
     time: Callable[[], float]

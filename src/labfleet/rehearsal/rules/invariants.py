@@ -1,9 +1,9 @@
-"""What must hold after every commit and at every act on the outside, whatever goes wrong.
+"""The invariants, checked after every commit and at every effect on EC2 and CML, under all faults.
 
-`Invariants` keeps its own picture of the objects from the commits as they happen and looks at
-the worlds' truth, never at the product's caches. Each rule has a word, which tests break the
-product for (tests/rehearsal). Checks are incremental: only what a commit changed is looked at,
-but for a patrol every virtual minute and the replay of the log at the end.
+`Invariants` builds its own copy of the objects from the commits as they happen and reads the
+state of the worlds, never the product's caches. Each rule has a name; for each one, a test breaks
+the product (tests/rehearsal). Checks are incremental: they look only at what a commit changed.
+Exceptions are `patrol` every virtual minute and the replay of the log at the end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ AHEAD_SECONDS = 3600.0
 CALL_SECONDS = 60.0
 """How long after its look at the tags a call may arrive."""
 STALE_SECONDS = 300.0
-"""How old the size may be by which a lab comes up: a cache lags by 90 s at most (faults.py)."""
+"""How old a known capacity may be when a lab starts: a cache lags by 90 s at most (faults.py)."""
 KEPT = 20
 
 
@@ -194,7 +194,7 @@ class Invariants:
             self.truth.lab_gone(new)
 
     def _look(self, name: str) -> None:
-        """Judge what stands on a worker's server at the moment in which one more lab is up."""
+        """Judge the labs on a worker's server at the moment in which one more lab is up."""
         worker = self.workers.get(name)
         known = None if worker is None else worker.status.ec2.instance_id
         if known in self.cloud.vms:
@@ -236,7 +236,7 @@ class Invariants:
             self._within(f"{worker} at {at}", mine.amounts, there, choices)
 
     def _entered(self, worker: str, new: Session) -> None:
-        """Judge that a lab comes up only where it has room beside all that stands there now."""
+        """Judge that a lab starts only where there is room for it beside all labs there now."""
         mine = new.status.reservation
         if mine is not None:
             there = [each.amounts for each in self._others(worker, new, session_phases.STARTED)]
@@ -265,7 +265,7 @@ class Invariants:
                 return
 
     def _known_capacities(self, worker: str, new: Session) -> list[Amounts]:
-        """Return the sizes that were true since the snapshot that a placement was decided on."""
+        """Return the capacities that held since the snapshot on which a placement was decided."""
         revision = new.status.decision.revision if new.status.decision else 0
         rows = self._capacities.get(worker, [])
         found = [size for at, _, size in rows if at > revision and size is not None]
@@ -277,7 +277,7 @@ class Invariants:
         return found
 
     def _newest(self, worker: str) -> list[Amounts]:
-        """Return the sizes that a process may take for the newest one."""
+        """Return the capacities that a process may believe to be the newest."""
         rows = self._capacities.get(worker, [])
         old = self.cloud.loop.time() - STALE_SECONDS
         first = max((n for n, (_, since, _) in enumerate(rows) if since <= old), default=0)
@@ -323,7 +323,7 @@ class Invariants:
             self._leaked(old, new.status.licence.leak)
 
     def _leaked(self, worker: Worker, why: str) -> None:
-        """Judge a leak: something that can hinder the licence's return struck this machine."""
+        """Judge a leak: it needs a fault of this machine that can prevent the licence's return."""
         since, begun = worker.status.phase_since, self.cloud.loop.time()
         if since is not None and worker.status.phase not in worker_phases.HOSTING:
             begun = (since - EPOCH).total_seconds()
@@ -352,7 +352,7 @@ class Invariants:
                 self.broken("idle", f"{new.key} is stopped as idle under lab {lab_id}")
 
     def _note_leak(self, worker: Worker) -> None:
-        """Remember whose licence is said to be lost; the record itself may go later."""
+        """Remember which licence a leak record names; the record itself may be removed later."""
         told = conditions.find(worker.status.conditions, "LicenceLeaked")
         vm = self.cloud.vms.get(worker.status.ec2.instance_id or "")
         if vm is not None and (worker.status.licence.leak or told is not None):
@@ -380,7 +380,7 @@ class Invariants:
     # --- now and then ------------------------------------------------------------------
 
     def patrol(self) -> None:
-        """Look at what is true of time rather than of a commit; every virtual minute."""
+        """Check the rules that depend on time rather than on a commit; every virtual minute."""
         now = self.cloud.loop.time()
         self.budget.look(now, self.cloud.calls, self.cloud.overdrawn)
         self.surplus.look(
@@ -396,7 +396,7 @@ class Invariants:
         )
         self.truth.patrol()
         for vm in self.cloud.vms.values():
-            # While all is paused, or its tag is gone, nobody may end it; then its hour begins.
+            # Must not be ended while all is paused or its tag is gone; its hour begins after that.
             held = self.pauses.fleet or vm.id in self.untagged
             if not vm.live or held or self._owned(vm):
                 self._orphans.pop(vm.id, None)
@@ -466,13 +466,13 @@ class Invariants:
 
 
 def _host(session: Session) -> str | None:
-    """Return what the rules call a session's worker, as its launch does (LaunchRequest.worker)."""
+    """Return the rules' name of a session's worker, as LaunchRequest.worker spells it."""
     worker = refs.worker_of(session)
     return None if worker is None else worker.key.label
 
 
 def _reason(session: Session) -> bool:
-    """Tell whether it says what it waits for now; an answer from before its phase does not count."""
+    """Tell whether it states what it waits for now; one older than its phase does not count."""
     status = session.status
     if status.message:
         return True

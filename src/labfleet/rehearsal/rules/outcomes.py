@@ -1,7 +1,7 @@
-"""How sessions may fail: only for what is true in the worlds, or was a moment ago.
+"""The rule that a session fails only for a reason that is true in the worlds, or just was.
 
-Without this a product that fails every session would keep every other rule. Judged when the
-failure is decided, from the checker's own picture and the servers, never from what is said.
+Without this rule a product that fails every session would break none. A failure is judged when
+it is decided, by the checker's own copy of the objects and the servers, not by its message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from labfleet.resources.worker import Worker, WorkerPhase
 P = WorkerPhase
 LOST = frozenset({P.UNLICENSING, P.STOPPING, P.STOPPED, P.TERMINATING_EC2, P.TERMINATED, P.FAILED})
 MOMENT_SECONDS = 900.0
-"""How long after a worker came back its loss may still be decided on: a stale cache, a pause."""
+"""How long after a worker came back its loss may still be a reason: a stale cache, a pause."""
 LEAST_BOOT_SECONDS = 300.0
 """No definition of the stage has a smaller boot budget: five minutes are always granted."""
 
@@ -64,7 +64,7 @@ class Outcomes:
             self.broken("failure", f"{new.key} fails as {new.status.reason}: {told}")
 
     def _untrue(self, new: Session, worker: str) -> str:
-        """Say what is not true of a failure's reason; "" when it is true."""
+        """Return why a failure's reason is not true; "" when it is true."""
         now, reason, told = self.loop.time(), new.status.reason, ""
         if reason == "WorkerLost":
             recent = now - self._lost.get(worker, float("-inf")) <= MOMENT_SECONDS

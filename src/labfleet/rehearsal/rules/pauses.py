@@ -1,8 +1,9 @@
-"""While automatic actions are paused, nothing is done that nobody asked for.
+"""The rule that while automatic actions are paused, only what people ask for is done.
 
-Judged by commits: a pool's or the idle rule's own wish for a worker (made, started, stopped,
-emptied, retired) and a deed of garbage collection must not be durable after the pause is. What was decided before
-the pause is no excuse: the product writes it only if nobody paused it meanwhile.
+Judged by commits. After the pause is durable, neither a pool nor the idle rule may commit a wish
+for a worker (made, started, stopped, emptied, retired), and garbage collection may commit no
+action. A decision from before the pause is no excuse: the product writes it only if nobody
+paused meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ AUTOMATIC = frozenset({"pool-controller", "idle-controller"})
 
 @dataclass(slots=True)
 class Pauses:
-    """Knows what is paused, from the commits, and who acts by itself all the same."""
+    """Knows from the commits what is paused, and what acts on its own in spite of it."""
 
     broken: Callable[[str, str], None]
     pools: dict[str, Pool] = field(default_factory=dict)
@@ -41,14 +42,14 @@ class Pauses:
         self.pools[new.key.label] = new
 
     def held(self, pool: str | None) -> bool:
-        """Tell whether nothing may be done by itself to a pool (None: outside of pools)."""
+        """Tell whether automatic actions on a pool are paused (None: outside of pools)."""
         found = self.pools.get(pool or "")
         if found is not None and (found.deleting or found.spec.desired != "Ready"):
             return False  # people asked for its end
         return self.fleet or (found is not None and found.spec.paused)
 
     def worker(self, actor: str, old: Worker | None, new: Worker) -> None:
-        """Judge who wants what of a worker."""
+        """Judge which actor changed the desired state of a worker."""
         if actor not in AUTOMATIC or not self.held(pool_label(new)):
             return
         if old is None:
@@ -60,7 +61,7 @@ class Pauses:
             self.broken("paused", f"{actor} drains {new.key} while it is paused")
 
     def region(self, actor: str, new: Region) -> None:
-        """Judge a deed of garbage collection, which is written down before it is done."""
+        """Judge an action of garbage collection, which is recorded before it is done."""
         before = self._ended.get(new.name, 0)
         self._ended[new.name] = new.status.ended
         if actor == "garbage" and new.status.ended > before and self.fleet:
@@ -68,6 +69,6 @@ class Pauses:
 
 
 def pool_label(worker: Worker) -> str | None:
-    """Return what the rules call a worker's pool: its name, with its namespace beside `default`."""
+    """Return the rules' name of a worker's pool, with its namespace unless that is `default`."""
     pool = refs.pool_of(worker)
     return None if pool is None else pool.key.label

@@ -1,6 +1,6 @@
-"""Pools give back what nobody needs: no worker stands empty for much longer than its pool says.
+"""The rule on surplus: no worker stays empty for much longer than its pool allows.
 
-Judged over time from the checker's own picture, not at the end of a run: waiting there until a
+Judged over time by the checker's own copy of the objects. Waiting at the end of a run until a
 pool has shrunk would cost each run hours.
 """
 
@@ -15,8 +15,8 @@ from labfleet.resources.worker import Health, Worker, WorkerPhase
 
 P = WorkerPhase
 SLACK_SECONDS = 3600.0
-"""Beyond what the pool asks for: outages of EC2, paused leaders, restarts. Only minutes in which
-nothing kept the pool from giving a worker back are counted."""
+"""Grace beyond the pool's own time: for outages of EC2, paused leaders, restarts. Only minutes in
+which nothing kept the pool from giving a worker back are counted."""
 AWAY = frozenset({P.STOPPED, P.TERMINATED})
 SERVING = frozenset({P.READY, P.ACTIVE})
 
@@ -43,9 +43,9 @@ class Surplus:
 
         `hungry`: somebody waits for a worker, or will within the time of a boot.
 
-        A pool that is paused, or of which something is on its way, sick or broken, may wait: its
-        disruption budget then keeps the rest. What the idle rule has stopped costs little and counts
-        as given back.
+        A pool that is paused, or has a worker in transition, unhealthy or failed, may wait: its
+        disruption budget then keeps the others. A worker that the idle rule has stopped costs
+        little and counts as given back.
         """
         everyone = list(workers)
         passed, self._looked = now - self._looked, now

@@ -1,9 +1,9 @@
-"""What really runs on the CML servers and in the account, whatever the product believes of it.
+"""The rules on what really runs on the CML servers and in the account, independent of the product.
 
-Labs are known by the marker in their notes, machines by whom their launch was asked for: never
-by a reservation, a phase, an instance id or a tag, which are the product's own words and go
-wrong with it. Reads the worlds as they are and never brings them up to now, so that nothing
-that happens later is another story for having been looked at.
+A lab is identified by the marker in its notes, a machine by the worker its launch was for. A
+reservation, a phase, an instance id or a tag is not used: the product writes these, and its bugs
+would be in them too. Reads the worlds without advancing them to now, so that looking changes
+nothing of what happens later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 
 CLOCKS_SECONDS = 600.0
-"""How far apart the clocks may be that wrote when a phase began and saw that it is late."""
+"""How far the clocks of two processes may differ: one wrote a phase's start, one found it late."""
 HOSTED = frozenset({SessionPhase.READY, SessionPhase.RUNNING})
 _COARSE = frozenset({"docker"})
 """Drivers whose CPU and memory are reserved by a coarse guess (resources/node_definitions)."""
@@ -30,7 +30,7 @@ _COARSE = frozenset({"docker"})
 
 @dataclass(slots=True)
 class Truth:
-    """Judges what the product's records say of servers and machines by what is there.
+    """Compares the product's records with the servers and machines that exist.
 
     `leaks` are the product uuids whose loss is on record.
     """
@@ -71,7 +71,7 @@ class Truth:
     # --- servers -------------------------------------------------------------------------
 
     def server(self, vm: FakeInstance) -> Server:
-        """Return the server that runs on a machine, as it was last touched."""
+        """Return the server that runs on a machine, in its state as of its last update."""
         return self.cml_servers.fleet.servers[vm.server_id]
 
     def patrol(self) -> None:
@@ -81,7 +81,7 @@ class Truth:
                 self.look(vm)
 
     def look(self, vm: FakeInstance) -> None:
-        """Judge what stands on one server; only when something changed there since."""
+        """Judge the labs on one server; only when something changed there since the last look."""
         server = self.server(vm)
         if self._looked.get(server.id) == server.revision:
             return
@@ -99,8 +99,8 @@ class Truth:
     def _sums(self, where: str, server: Server, labs: dict[str, str]) -> None:
         """Judge that nodes never want more together than the machine and its licence have.
 
-        A queued node counts: CML itself never starts more than there is, so the queue is where
-        too much of a promise shows. Labs of others (no marker) are not the product's promise.
+        A queued node counts: CML never starts more than it has room for, so overcommitment shows
+        only in the queue. Labs of others (without marker) were not placed by the product.
         """
         points = memory = nodes = 0
         for node in self._active(server):
@@ -191,7 +191,7 @@ class Truth:
             self.broken("one-instance", f"{name} has {', '.join(living)}")
 
     def machine_gone(self, worker: Worker, why: str) -> None:
-        """TERMINATED only when EC2 said so; then nothing of it holds a licence in silence.
+        """TERMINATED only when EC2 said so; then it holds no licence without a leak record.
 
         The record of a stranger's machine that is only observed may go while it runs. The end
         of an earlier machine of the same worker need only have begun: it cannot be called off.
@@ -206,7 +206,7 @@ class Truth:
         self.licence_gone(worker)
 
     def licence_gone(self, worker: Worker) -> None:
-        """Judge that no machine of a worker holds a licence of which nobody says so."""
+        """Judge that no machine of a worker holds a licence that no leak record names."""
         if worker.status.licence.leak is not None:
             return
         if conditions.find(worker.status.conditions, "LicenceLeaked") is not None:
@@ -224,7 +224,7 @@ class Truth:
             self.broken("licence", text)
 
     def hosting(self, what: str, vm: FakeInstance, worker: Worker | None, now: float) -> None:
-        """No stop and no end of a machine under people's labs, unless forced or given up on.
+        """No stop and no end of a machine with people's labs, unless forced or past its time limit.
 
         `now` is in seconds since 1970.
         """
@@ -241,7 +241,7 @@ class Truth:
 def _may_go(worker: Worker, now: float) -> bool:
     """Tell whether a worker may go under its labs: by force, or after a phase's whole limit.
 
-    On a server that is out of reach nothing ends by itself: the limit ends the wait.
+    On an unreachable server no lab can be ended, so the wait ends at the limit.
     """
     drain = worker.spec.drain
     if drain is not None and drain.force and now >= drain.deadline.timestamp():

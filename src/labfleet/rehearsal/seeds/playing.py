@@ -1,7 +1,7 @@
-"""Many seeds, some at a time: played in processes of their own, kept in a file, summed up.
+"""Plays many seeds, some at a time, in child processes; stores their results and sums them up.
 
-A row is what is left of one seed, as plain values. Rows of other options or of other code are
-never taken for this run's: a seed is a story only together with both.
+A row is the result of one seed, as plain values. Rows of other options or of other code are
+not reused: a seed gives the same run only with the same options and code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from labfleet.rehearsal import faults
 from labfleet.rehearsal.seeds.run import Options, Report, rehearse
 
 CODE = frozenset({".py", ".sql", ".json", ".yaml"})
-"""What a seed's story depends on beside the seed and its options."""
+"""What a seed's run depends on besides the seed and its options."""
 SEEDS_A_PROCESS = 20
 Row = dict[str, Any]
 
@@ -134,7 +134,7 @@ def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> s
 
 
 def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row:
-    """Return the whole answer: what others rely on (`violations`, `hashes`, ...), and sums."""
+    """Return the whole answer: what scripts read (`violations`, `hashes`, ...), and sums."""
     hours = sum(row["virtual_hours"] for row in rows)
     cpu = sum(row["seconds"] for row in rows)
     totals: dict[str, Counter[str]] = {}
@@ -169,7 +169,7 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
 
 
 def code() -> str:
-    """Return what names the code: a seed is a story only together with it."""
+    """Return a name of the code's version: the same seed runs differently in another one."""
     root = Path(labfleet.__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
     for room in ("labfleet", "cml_simulator"):
@@ -180,7 +180,7 @@ def code() -> str:
 
 
 class Kept:
-    """The file in which finished seeds are kept; without a path nothing is.
+    """The file in which finished seeds are kept; without a path nothing is kept.
 
     Invalid, before anything is played, when it can be neither read nor written.
     """

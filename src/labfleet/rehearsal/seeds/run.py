@@ -21,8 +21,8 @@ from labfleet.rehearsal.time import loop as loops
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 
 RARELY = (50_000, 20, 100)
-"""Thresholds of the garbage collector during a run, which makes little garbage: with the usual
-ones its looks cost a quarter of the CPU time (measured). What is left is collected at the end."""
+"""Thresholds of Python's garbage collector during a run, which makes little garbage: the default
+ones cost a quarter of the CPU time (measured). What is left is collected at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,10 @@ class Options:
 
 @dataclass(slots=True)
 class Report:
-    """What came of one seed. `tripped`: how often a pool paused itself. `log` is the hash of the event log, `schedule` of the order."""
+    """The result of one seed. `tripped`: how often a pool paused itself.
+
+    `log` is the hash of the event log, `schedule` that of the order in which steps ran.
+    """
 
     seed: int
     violations: list[Violation] = field(default_factory=list)
@@ -65,7 +68,7 @@ class Report:
 
 
 def plan_of(seed: int, options: Options) -> faults.FaultPlan:
-    """Return the fault plan of a seed after what the options take away."""
+    """Return the fault plan of a seed, less what the options exclude."""
     plan = faults.draw(seed, options.hours, harshness=options.harshness).without(options.without)
     return plan if options.keep is None else plan.keeping(options.keep)
 
@@ -147,7 +150,7 @@ async def _acts(stage: Stage, crowds: list[People], options: Options, report: Re
     await gone.wait()
     stage.injector.stop()
     report.faults = Counter(stage.injector.counts)
-    # Whatever was under way (a process that is down, a paused one) ends by itself.
+    # A fault that still holds (a process that is down, a paused one) ends by itself.
     quiet = loop.time()
     rest = 0
     moving: list[str] = []

@@ -1,1 +1,1 @@
-"""Puts worlds, database, replicas and rules together. Start at `stage`; `scheduled` act on it."""
+"""Wires worlds, database, replicas and rules. Start at `stage`; `scheduled_faults` act on it."""

@@ -1,6 +1,6 @@
-"""Whom a scheduled fault strikes: ours rather than strangers, and where it teaches most.
+"""Chooses the target of a scheduled fault: mostly machines of ours, where it tests most.
 
-Chooses only, by what the plan drew; what then happens is `scheduled`.
+Only chooses, by the number that the plan drew; `scheduled_faults` makes the fault happen.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from labfleet.resources.session import SessionPhase
 
 T = TypeVar("T")
 STRANGERS = 0.1
-"""The share of what strikes machines that strikes whoever is there, ours or not."""
+"""The share of machine faults whose target is any machine, ours or not."""
 ENDING_SECONDS, TEARDOWN_SECONDS = 900.0, 600.0
-"""How soon a slot ends whose server is then out of reach; how long its teardown may take."""
+"""How soon a slot ends whose server then becomes unreachable; how long its teardown may take."""
 
 
 def picked(items: list[T], fault: ScheduledFault) -> T | None:
@@ -46,7 +46,7 @@ def ours(stage: Stage, vm: FakeInstance) -> bool:
 async def machine(stage: Stage, fault: ScheduledFault, *states: str) -> FakeInstance | None:
     """Return a machine in one of the states, waiting for one of ours as long as faults last.
 
-    One in ten strikes whoever is there, as in life.
+    One in ten strikes any machine, as in production.
     """
     anybody = other(fault, 1009) < STRANGERS
     return await one(
@@ -69,7 +69,7 @@ async def one(
 async def ending(stage: Stage, fault: ScheduledFault) -> FakeInstance | None:
     """Wait, for some hours at most, for the end of a running lab's slot; return its machine.
 
-    Best is one in whose room somebody else comes next.
+    Prefers one whose room another session uses next.
     """
     until = stage.loop.time() + ENDING_SECONDS * 8
     while stage.loop.time() < until and not stage.injector.over:
@@ -84,7 +84,7 @@ async def ending(stage: Stage, fault: ScheduledFault) -> FakeInstance | None:
 
 
 def _endings(stage: Stage) -> list[tuple[bool, float, FakeInstance]]:
-    """Return whether somebody follows, in how many seconds, and where: every slot that ends."""
+    """Return for every slot that ends soon: whether another follows, seconds left, its machine."""
     now = EPOCH + timedelta(seconds=stage.loop.time())
     running = {each.request.worker: each for each in vms(stage, "running")}
     found = []

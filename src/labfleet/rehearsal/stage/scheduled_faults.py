@@ -27,13 +27,13 @@ from labfleet.resources.worker import ScheduledEvent
 
 T = TypeVar("T")
 LAUNCH_SECONDS = 7200.0
-"""How long what strikes launches waits for one: there are few of them."""
+"""How long a fault of launches waits for a launch: there are few of them."""
 
 
 async def play(stage: Stage, fault: ScheduledFault) -> None:
     """Wait for the time of a scheduled fault and let it happen; do nothing once faults are over.
 
-    It is counted when it struck something of ours; a window counts itself at its first hit.
+    It is counted when it struck something of ours; a window is counted at its first hit.
     """
     await asyncio.sleep(fault.at)
     if not stage.injector.over and await ACTS[fault.word](stage, fault):
@@ -48,7 +48,7 @@ async def _window(
     hinders: bool = True,
     patience: float = 0.0,
 ) -> bool:
-    """Let a fault hold for its span; it counts itself, and waits so long for its first hit."""
+    """Let a fault hold for its span, counted at its first hit; wait so long for that hit."""
     window = Window(fault.word)
     ends = [stage.injector.begin(fault.word, who, window)]
     if hinders and (who is None or isinstance(who, str)):
@@ -257,8 +257,8 @@ async def _lab_deleted(stage: Stage, fault: ScheduledFault) -> bool:
 async def _lab_at_cordon(stage: Stage, fault: ScheduledFault) -> bool:
     """Start a lab of somebody else's at the moment in which the idle rule cordons a worker.
 
-    A person who is told that their server is about to go comes back and uses it. It stands
-    there for a while and is then deleted, as its owner would.
+    It stands for a person who is told that their server is about to stop and comes back to use
+    it. The lab runs for a while and is then deleted, as its owner would do.
     """
     found: list[tuple[Server, str]] = []
     came = asyncio.Event()
@@ -339,7 +339,7 @@ async def _licence_revoked(stage: Stage, fault: ScheduledFault) -> bool:
 
 
 async def _server_unreachable(stage: Stage, fault: ScheduledFault) -> bool:
-    """Take a server out of reach: half of the time one whose slot ends, beyond its teardown."""
+    """Make a server unreachable; half of the time one whose slot ends, until after its teardown."""
     vm, more = None, 0.0
     if fault_targets.other(fault, 613) < 0.5:
         vm, more = await fault_targets.ending(stage, fault), fault_targets.TEARDOWN_SECONDS
@@ -394,7 +394,7 @@ async def _for_all(stage: Stage, fault: ScheduledFault) -> bool:
 
 
 async def _metal(stage: Stage, fault: ScheduledFault) -> bool:
-    """Slow or refuse every start; that hinders the return of no licence for long enough."""
+    """Slow or refuse every start; too short to prevent the return of a licence."""
     return await _window(stage, fault, None, hinders=False, patience=LAUNCH_SECONDS)
 
 

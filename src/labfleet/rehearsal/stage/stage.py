@@ -37,7 +37,7 @@ from labfleet.stores.database import Database
 
 
 class Watcher:
-    """Hears of every reconcile and role: counts them, and calls a bug a bug."""
+    """Observes every reconcile and role: counts them, and reports unexpected errors as bugs."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -60,7 +60,7 @@ class Watcher:
     def role_changed(
         self, role: str, state: State, error: BaseException | None, wait: float
     ) -> None:
-        """Note a role that crashed with something that has no name."""
+        """Note a role that crashed with an exception that is not one of the product's errors."""
         del state, wait
         if error is not None and not isinstance(error, errors.LabfleetError):
             self._bug(f"role {role}", error)
@@ -71,7 +71,7 @@ class Watcher:
 
 
 def told(error: BaseException | None) -> str:
-    """Return an error in one line, with the last place in our code; of a group its first."""
+    """Return an error in one line, with the last place in our code; for a group, its first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     place = ""
@@ -143,7 +143,7 @@ class Stage:
             self.far = ec2_wire.Wires(self.loop, rng, self.injector, self.face, rate=self.rate)
 
     def settle_strangers(self) -> None:
-        """Put machines there that are not ours: two of nobody, one of another installation."""
+        """Create machines that are not ours: two without owner, one of another installation."""
         for number, owner in enumerate((None, None, "somebody-else")):
             tags = {"Name": f"lab-{number}"} | ({} if owner is None else {launches.OWNER: owner})
             vm = self.cloud.foreign(tags=tags)
@@ -156,7 +156,7 @@ class Stage:
         return f"https://{self.cml_servers.boot(server.id, hangs=False)}"
 
     def named(self, name: str, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a part of the story; its death is a bug with its name, never a silence."""
+        """Run a task of the run; if it crashes, that is reported as a bug under its name."""
         task = self.loop.create_task(coro)
 
         def ended(done: asyncio.Task[None]) -> None:

@@ -1,12 +1,13 @@
 """A seeded event loop in virtual time: time jumps to the next timer, the order is drawn.
 
-What is ready in one turn runs in an order drawn from (seed, name of the task, its step), never
-from the place in a queue, so that an unrelated change elsewhere does not reshuffle everything.
-Threads and sockets are refused. Nothing ready and no timer is a deadlock, and is told with who
-waits for what. The loop hosts several *processes*: one that is killed never runs another line,
-not even a `finally`; one that is paused finds everything that came meanwhile when it wakes.
+The callbacks that are ready in one turn run in an order drawn from (seed, name of the task, its
+step), not from the place in a queue, so that an unrelated change elsewhere does not reshuffle
+everything. Threads and sockets are refused. When nothing is ready and no timer is set, Deadlock is
+raised and names who waits for what. The loop hosts several *processes*: one that is killed never
+runs another line, not even a `finally`; one that is paused receives on waking all that came
+meanwhile.
 
-It knows nothing of the product.
+The loop knows nothing of the product.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ T = TypeVar("T")
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
-# Steps at one instant of virtual time before the loop believes that something spins.
+# Steps at one instant of virtual time after which the loop raises Livelock.
 SPIN_LIMIT = 500_000
 SHOWN = 30
-# Cancelled handles before it is worth to look which timers are among them.
+# Number of cancelled handles from which on cancelled timers are removed.
 FORGOTTEN = 256
 
 
@@ -45,7 +46,7 @@ class Refused(RuntimeError):
 
 
 class Process:
-    """One process of the rehearsal: what dies together and is paused together."""
+    """One process of the rehearsal: its tasks are killed together and paused together."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -57,7 +58,7 @@ class Process:
 
 
 class _Actor:
-    """Who runs: a task, or a process outside of its tasks. Its draws depend on it alone."""
+    """What runs a callback: a task, or a process outside of its tasks. Has draws of its own."""
 
     __slots__ = ("children", "drawn", "key", "name", "process", "step", "turn")
 
@@ -84,7 +85,7 @@ class _Actor:
     def child(self, word: str) -> str:
         """Return the name of the next child of this word.
 
-        It is not the task's own name: Python versions set that at different moments.
+        It is not the asyncio task's name: Python versions set that at different moments.
         """
         count = self.children.get(word, 0) + 1
         self.children[word] = count
@@ -100,10 +101,10 @@ class _Task(asyncio.Task[Any]):
 
 
 class _Handle:
-    """A callback with its actor: as much of asyncio's handles as anybody asks for.
+    """A callback with its actor: the part of asyncio's handles that is used.
 
-    Made without an `__init__`, which would be a call more for each step. A cancelled one stays
-    where it is.
+    Made without an `__init__`, which would cost one more call for each step. A cancelled one stays
+    in its list.
     """
 
     __slots__ = ("actor", "args", "callback", "cancelled", "context", "loop")
@@ -243,7 +244,7 @@ class Loop(asyncio.BaseEventLoop):
         return self.call_soon(callback, *args, context=context)
 
     def _actor_in(self, context: contextvars.Context | None) -> _Actor:
-        """Return whose a callback is that is no task's own."""
+        """Return the actor of a callback that belongs to no task."""
         running = self._running
         if context is None:
             return running
@@ -260,8 +261,8 @@ class Loop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:  # noqa: C901 - one loop, for speed
         """Run turns until the loop is to stop: all that is ready now, in a drawn order.
 
-        Half of a rehearsal's steps are alone in their turn, and a step is little work: calls
-        are what this loop saves.
+        Half of a rehearsal's steps are alone in their turn, and a step is little work. So this
+        loop avoids function calls.
         """
         timers, heappop = self._timers, heapq.heappop
         while not self._stopping:  # type: ignore[attr-defined]
@@ -303,7 +304,7 @@ class Loop(asyncio.BaseEventLoop):
             self._running = self._world
 
     def _jump(self) -> None:
-        """Go to the next instant at which somebody alive wants something."""
+        """Go to the next instant at which a living process has a timer."""
         timers = self._timers
         while timers:
             when, _, handle = timers[0]
@@ -369,7 +370,7 @@ class Loop(asyncio.BaseEventLoop):
         Its coroutines are kept, not closed: closing would run their `finally` blocks.
         """
         process.alive = False
-        # First the graves: what began while it was paused is held by nothing but `held`.
+        # Keep these coroutines first: one begun while it was paused is referenced only by `held`.
         self._graves += [task for task in process.tasks if not task.done()]
         process.held.clear()
 
@@ -425,7 +426,7 @@ _SOCKETS = (
 )  # fmt: skip
 for _name in _SOCKETS:
     setattr(Loop, _name, _no_socket)
-# Set here and not in the class: what always raises has no honest signature to override with.
+# Set here and not in the class: a method that always raises cannot match the base's signature.
 Loop.run_in_executor = _no_thread  # type: ignore[method-assign]
 
 
@@ -445,7 +446,7 @@ def run(seed: int, main: Callable[[Loop], Coroutine[Any, Any, T]]) -> T:
 
 
 def _note_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Keep what asyncio would only log: an exception that nobody took is a bug."""
+    """Keep what asyncio would only log: an exception that was never retrieved is a bug."""
     if isinstance(loop, Loop) and not loop._over:  # noqa: SLF001 - its own handler
         error = context.get("exception")
         loop.troubles.append(f"{context.get('message')}: {type(error).__name__}: {error}"[:500])

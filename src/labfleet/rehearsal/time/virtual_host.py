@@ -1,6 +1,6 @@
-"""Virtual clock, random numbers, ids and secrets: what the composition root `app` takes from the host, from a seed.
+"""Virtual clock, and random numbers, ids and secrets from a seed; `app` takes these from the host.
 
-Named streams: one more draw in one place shifts no other place's draws.
+Random streams have names: one more draw in one stream does not shift the draws of another.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class SeededRng:
 
 
 class VirtualClock:
-    """Fleet time of one process: the loop's, moved by what is wrong with this host's clock.
+    """Fleet time of one process: the loop's time plus the error of this host's clock.
 
-    `rate` is what the product takes for fleet seconds a machine second. The loop counts fleet
+    `rate` is the product's number of fleet seconds per machine second. The loop counts fleet
     seconds, so a rate other than 1 only lengthens what the product asks for in machine seconds.
-    `monotonic` returns seconds since the start; a set clock does not move it.
+    `monotonic` returns seconds since the start; setting the clock does not move it.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""What stands behind a period's figures: who waited, why things failed, pools, labs and days.
+"""The breakdown of a period's figures: who waited, why sessions failed, pools, labs and days.
 
-Plain values for the answer's JSON; instants and ends as in `tally`.
+Plain values for the answer's JSON; instants and ends are those of `tally`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Row = dict[str, Any]
 
 
 def waiters(tally: Tally, end: float, count: int, *, begin: float = 0.0, limit: float) -> list[Row]:
-    """Return up to `count` of those that never ran and as many of those that waited longest.
+    """Return up to `count` sessions that never ran and as many of those that waited longest.
 
-    Who never ran comes first, the longest wait first among both.
+    Those that never ran come first; each group is sorted by wait, the longest first.
     """
     due = [
         each for each in tally.stays.values()
@@ -143,7 +143,7 @@ def by_day(
     start = begin
     while start < end:
         until = min(start + DAY, end)
-        # A day's slots belong to it, whenever they were booked; what is due later to no day.
+        # A slot counts for its own day, not for the day of its booking; one due later for no day.
         due = [each for each in tally.stays.values()
                if start <= each.asked < until and each.wished >= begin]  # fmt: skip
         days.append({

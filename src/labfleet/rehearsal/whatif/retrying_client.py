@@ -1,7 +1,7 @@
-"""Where people's requests of a what-if are sent until a living process has answered them.
+"""Sends the requests of a what-if's people until a living process has answered them.
 
-Counts what was refused, and keeps which sessions were turned away and why. It does not say who
-asks for what: that is the demand's.
+Counts refusals, and keeps which sessions were refused and why. The requests themselves come
+from `plans.demand`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RetryingClient:
     turned_away: list[RefusedSession] = field(default_factory=list)
 
     async def ask(self, verb: Callable[[ServiceContext], Awaitable[T]]) -> T | errors.LabfleetError:
-        """Return the answer, or what was wrong when it was no for good (counted by reason)."""
+        """Return the answer, or the error of a final refusal (counted by reason)."""
         for attempt in range(TRIES):
             living = self.stage.living()
             if not living:

@@ -1,8 +1,8 @@
-"""Plays a plan: the same product in virtual time, with somebody's fleet and demand.
+"""Plays a plan: the same product in virtual time, with the plan's fleet and demand.
 
-One `Case` is one variant, a plain value that a child process can be given. Faults are off
-unless the plan asks for them; the invariants watch all the same. Idle looks come every so many
-virtual minutes (controllers.pacing), which is what makes ten days a matter of minutes.
+One `Case` is one variant, a plain value that can be sent to a child process. Faults are off
+unless the plan asks for them; the invariants are checked in any case. The product polls idle
+workers only every few virtual minutes (controllers.pacing), so that ten days take minutes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ ROUND_SECONDS = 600.0
 COMPACT_SECONDS = 6 * 3600.0
 LOG_KEPT = 20_000
 LEASE_SECONDS = 900.0
-"""One process and no faults: nobody waits for a lease, and renewals are most of the writes."""
+"""Long, because with one process and no faults nobody waits for a lease, and with a usual lease
+renewals would be most of the writes."""
 GARBAGE_THRESHOLD = 200_000
 WAITERS = 20
 MIB = 2**20
@@ -102,7 +103,7 @@ class Answer:
 
 
 def play(case: Case, progress: Progress) -> Answer:
-    """Play one variant to its end. `progress` hears the share of the period that is over."""
+    """Play one variant to its end. `progress` gets the share of the period that is over."""
     begun = time.process_time()
     runs: list[Run] = []
     rare = gc.get_threshold()
@@ -210,9 +211,10 @@ def stage_of(loop: loops.Loop, case: Case) -> Stage:
 
 
 def hardware_of(machine: Machine | None) -> Hardware:
-    """Return the server on which the product finds just the capacity that a machine states.
+    """Return a server on which the product measures just the capacity that a machine states.
 
-    It keeps some of the memory for CML itself, and calls storage what is free at first sight.
+    The product subtracts memory for CML itself, and takes the disk space free at its first look
+    as storage.
     """
     usual = Hardware()
     if machine is None:
@@ -295,7 +297,7 @@ class Run:
                 raise errors.Invalid(f"{kind} {name} was refused: {why}", reason="BadPlan")
 
     async def _round(self) -> None:
-        """Do now and then what need not be done often: rules of time, the log's size, progress."""
+        """Do the periodic work: time-based rules, the log's size, progress."""
         stage = self.stage
         stage.invariants.patrol()
         for trouble in [*stage.watcher.bugs, *stage.loop.troubles]:

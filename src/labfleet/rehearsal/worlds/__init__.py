@@ -1,4 +1,4 @@
-"""Small faithful worlds in virtual time: EC2, CML servers, the store's machine.
+"""Simulated EC2, CML servers and database in virtual time.
 
-Start at `ec2` and `cml`, the truth; the `_client` and `_wire` modules are ways to talk to them.
+Start at `ec2` and `cml`, which hold the state; the `_client` and `_wire` modules give access to it.
 """

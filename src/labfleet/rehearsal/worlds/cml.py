@@ -1,8 +1,8 @@
-"""CML servers, direct fidelity: the CML simulator's core behind the LabHost interface, no HTTP.
+"""CML servers without HTTP ("direct"): the CML simulator's core behind the LabHost interface.
 
-`CmlServers` is the truth (servers, addresses, the licence cloud); `DirectHosts` is what one process
-of the product talks to. Refusals are worded by the simulator and translated by the adapter's
-own rules, so that direct and wire cannot drift apart in what they mean.
+`CmlServers` holds the state (servers, addresses, the licence cloud); one process of the product
+talks to a `DirectHosts`. Refusals have the simulator's words and are translated by the adapter's
+own rules, so that direct and wire seeds give the same errors.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class CmlServers:
         self.boots = self.rng.stream("boots")
 
     def told(self, server: Server, read: Callable[[Any], T], raw: dict[str, Any]) -> T:
-        """Return what the adapter makes of an answer, read anew only when it is another one."""
+        """Return what the adapter parses from an answer; parsed anew only when it differs."""
         key = (server.id, read)
         known = self._told.get(key)
         if known is None or known[0] != raw:
@@ -126,7 +126,7 @@ class CmlServers:
         servers.destroy(self.fleet, servers.find(self.fleet, server_id), self.now())
 
     def server(self, server_id: str) -> Server:
-        """Return a server, brought up to now."""
+        """Return a server, advanced to now."""
         found = servers.find(self.fleet, server_id)
         settle(found, self.now())
         return found

@@ -1,9 +1,9 @@
-"""CML servers, wire fidelity: a transport for the real CML adapter, in virtual time.
+"""CML servers over HTTP ("wire"): a transport for the real CML adapter, in virtual time.
 
-One HTTP exchange: a connection, a request that arrives at the simulator's route table, a body
-that comes back in pieces. Connect, read and total deadlines are kept in virtual time, the body
-is bounded, and every fault strikes before the effect or after it. It opens no socket and knows
-nothing of labs.
+One HTTP exchange is a connection, a request that arrives at the simulator's route table, and a
+body that comes back in pieces. Connect, read and total deadlines count in virtual time, the body
+is bounded, and every fault strikes before the effect or after it. This module opens no socket
+and knows nothing of labs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from labfleet.rehearsal.worlds.wire import BEFORE, CHANGES
 PIECE = 64 * 1024
 """Bytes of a body that arrive together."""
 LATE = 15.0
-"""Seconds after which a request that still arrives is late: an effect's own deadline."""
+"""Seconds after which an arriving request counts as late: the deadline of an effect."""
 TROUBLE = b'{"code": 500, "description": "Internal server error"}'
 BUSY = b'{"code": 429, "description": "Too many requests"}'
 JSON = "application/json"
@@ -39,7 +39,7 @@ Failure = NotSent | ReplyLost
 
 @dataclass(frozen=True, slots=True)
 class ExchangeFault:
-    """What becomes of one exchange. `before` strikes without an effect, `after` with one.
+    """The fault of one exchange: `before` strikes before its effect, `after` strikes after it.
 
     `there` is seconds until the request arrives.
     """
@@ -50,7 +50,7 @@ class ExchangeFault:
 
 
 class CmlNetwork:
-    """The way to all CML servers, shared by all callers; `connect` is the adapter's Connect."""
+    """The network to all CML servers, shared by all callers; `connect` is the adapter's Connect."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class CmlNetwork:
         return self._rng.between(CALL_PROFILE.low, CALL_PROFILE.high) * self._rate
 
     def fate(self, *, changes: bool, patience: float) -> ExchangeFault:
-        """Draw what becomes of an exchange whose client waits so many seconds for a read."""
+        """Draw the fault of an exchange whose client waits `read` seconds for each read."""
         rng, injector = self._rng, self.injector
         times = CHANGES if changes else 1.0
         before = injector.first(BEFORE, times)
@@ -164,7 +164,7 @@ class FakeConnections:
         return await exchange.answer
 
     def _arrive(self, exchange: Exchange, asked: simulated.Request) -> None:
-        """Let the request reach the far side: what happens there happens, whoever waits."""
+        """Let the request reach the server: its effect happens even if the client has given up."""
         cml_servers = self._door.cml_servers
         server = cml_servers.fleet.at_address(self._ip)
         now = cml_servers.now()
@@ -278,7 +278,7 @@ def _headers(reply: simulated.Reply) -> dict[str, str]:
 
 
 async def _gone_by(deadlines: Deadlines, seconds: float, problem: Failure) -> Failure:
-    """Return the problem when the deadline is over that shows it."""
+    """Return the problem once the deadline that reveals it has passed."""
     if seconds >= deadlines.total and isinstance(problem, ReplyLost):
         problem = ReplyLost(problem.cause, "no reply in time")
     await asyncio.sleep(min(seconds, deadlines.total))

@@ -1,8 +1,8 @@
-"""The one database of all processes: real SQL on SQLite in memory, with its own bad days.
+"""The one database of all processes: real SQL on SQLite in memory, with faults of its own.
 
-`SharedDatabase` holds the database and tells of every commit; `DatabaseSession` is what one process has of it
-(a `stores.database.Database`), `SerialRunner` the runner that gives statements a latency. A statement
-that was sent is carried out although its process died meanwhile.
+`SharedDatabase` holds the database and reports every commit; `DatabaseSession` is one process's
+connection to it (a `stores.database.Database`), `SerialRunner` the runner that gives statements a
+latency. A statement that was sent is carried out even if its process died meanwhile.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SharedDatabase:
         self.rng = rng
         self.inner = inner or SqliteDatabase(":memory:", epoch=epoch, readers=0)
         if inner is None:
-            # A rehearsal ends with its loop, wherever that is; the connection ends with its world.
+            # Nothing closes a rehearsal's database: the connection closes with this object.
             weakref.finalize(self, self.inner.close)
         self.heard: list[Heard] = []
         self.commits = 0
@@ -60,7 +60,7 @@ class SharedDatabase:
         return int(revision)
 
     def commit(self, commits: list[store.Commit]) -> list[rules.Outcome]:
-        """Do a batch, or fail as databases do; tell of what was done."""
+        """Commit a batch, or fail as databases do; notify of what was committed."""
         injector = self.injector
         if injector.holds("disk_full", None):
             raise errors.OutOfCapacity("database or disk is full", reason="DiskFull")
@@ -157,9 +157,9 @@ class DatabaseSession:
 
 
 class PatientStore(FleetStore):
-    """The real store, less the polls that would find nothing: they change nothing and cost most.
+    """The real store without the polls that find nothing: these change nothing and cost most.
 
-    A wake-up that gets lost comes at the poll that would have found the news (`SharedDatabase._wake`).
+    A lost wake-up is delivered at the time of the poll that would find it (`SharedDatabase._wake`).
     """
 
     async def changed(self, after: int, *, seconds: float) -> None:

@@ -1,8 +1,8 @@
 """EC2 as one account sees it: zones, stock, quota, slow metal, tokens, eventual consistency.
 
-Rules: facts/aws.md#client-token, #fault-kinds, #request-buckets. `Cloud` is the truth; what one
-process of the product talks to is `ec2_client`. An instance is a CML server of the CML world: it
-boots, stops and ends with it.
+Rules: facts/aws.md#client-token, #fault-kinds, #request-buckets. `Cloud` holds the state; one
+process of the product talks to it through `ec2_client`. Each instance runs one CML server of
+`cml`, which boots, stops and ends with it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Listener = Callable[[str, "FakeInstance", str], None]
 
 @dataclass(slots=True)
 class FakeInstance:
-    """One instance: its truth, and what of it shows to whom."""
+    """One instance: its real state, and what readers see of it while EC2 is not consistent yet."""
 
     id: str
     request: LaunchRequest
@@ -87,7 +87,7 @@ class FakeInstance:
 
     @property
     def live(self) -> bool:
-        """Tell whether it costs money and holds labs."""
+        """Tell whether it costs money and can have labs."""
         return self.state not in {"shutting-down", "terminated"}
 
 
@@ -103,8 +103,8 @@ class _TokenBucket:
 class Cloud:
     """The account: every instance ever launched, tokens, stock, quota, request buckets.
 
-    A new instance shows after `shown_after` seconds; None draws it. `images`, `waste` (volumes
-    and addresses attached to nothing) and `points` (CloudWatch) are what a story puts there.
+    A new instance shows after `shown_after` seconds; None draws it. A run or a test fills
+    `images`, `waste` (volumes and addresses attached to nothing) and `points` (CloudWatch).
     A test may also script what EC2 refuses: `refusals` are by action ("any" for all of them),
     `stock` is how many machines of a type are left in a subnet (without an entry: enough).
     """
@@ -159,7 +159,7 @@ class Cloud:
             raise refusal
 
     def launch(self, request: LaunchRequest, owner: str) -> FakeInstance:
-        """Start one instance, or give the token's one again."""
+        """Start one instance, or return the one that the client token already started."""
         self.spend("RunInstances")
         zone = request.subnet_id or "any"
         key = f"{request.token}@{zone}"
@@ -295,7 +295,7 @@ class Cloud:
     # --- lives -------------------------------------------------------------------------
 
     def put_back(self, vm: FakeInstance, seconds: float) -> None:
-        """Take in a machine as it once stood; what it was in the middle of ends in `seconds`."""
+        """Restore a machine in a former state; a transition under way ends in `seconds`."""
         self.vms[vm.id] = vm
         if vm.state == "pending":
             self._later(seconds, vm, self._runs)

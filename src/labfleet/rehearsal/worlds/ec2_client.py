@@ -1,6 +1,6 @@
 """EC2 as one process of one installation talks to it, with the boto adapter's rules.
 
-The truth is `ec2.Cloud`; here are only latency, loss and what the adapter refuses by itself.
+`ec2.Cloud` holds the state; here are only latency, loss and what the adapter refuses by itself.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Ec2:
                 tags=dict(vm.tags),
             )
 
-        # A token makes it safe to repeat, but who gets no answer does not know.
+        # The token makes a repeat safe, but without an answer the outcome is unknown.
         return await self._wire.ask("RunInstances", effect, repeat="once", down=self._down)
 
     async def find_launched(self, request: LaunchRequest) -> tuple[Instance, ...]:

@@ -1,4 +1,4 @@
-"""EC2's forms and XML, as the rehearsal's wire reads and writes them. Pure; it decides nothing."""
+"""Reads EC2's request forms and writes its XML for `ec2_wire`. Pure; it decides nothing."""
 
 from __future__ import annotations
 

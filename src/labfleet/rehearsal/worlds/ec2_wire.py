@@ -1,8 +1,9 @@
-"""EC2, wire fidelity: the world's answers as EC2's XML, for the real adapter in virtual time.
+"""EC2 over its wire format ("wire"): answers as XML, for the real adapter in virtual time.
 
-Only the actions that the adapter sends; forms and XML are in `ec2_forms`. `Wires` is the runner of the adapter's blocking
-calls: it decides what befalls the request, lets virtual time pass, and runs the call at the far
-side, where `XmlEndpoint.answer` (the SDK's before-send hook) has the effect and writes the reply.
+Only the actions that the adapter sends; forms and XML are in `ec2_forms`. `Wires` is the runner of
+the adapter's blocking calls: it draws the request's fault, lets virtual time pass, and then runs
+the call. In it `XmlEndpoint.answer` (the SDK's before-send hook) makes the effect happen and
+writes the reply.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class XmlEndpoint:
         }
 
     def answer(self, request: Any) -> inline.Answer:
-        """Answer a prepared request, as its fate wants it."""
+        """Answer a prepared request, with the fault that was drawn for it."""
         self.calls += 1
         kind, _, sort = (self.fate or "").partition("/")
         if kind == "call_refused":
@@ -248,7 +249,7 @@ class XmlEndpoint:
 
 
 class SdkClients:
-    """The SDK's clients and the face that they talk to now.
+    """The SDK's clients and the endpoint that they talk to now.
 
     Making them takes a second, so all runs of this thread share them: a call is over before
     another run can begin.
@@ -305,7 +306,7 @@ class Wires:
         if injector.holds("ec2_down", None):
             await asyncio.sleep(5.0)
             raise inline.lost("connect_timeout")
-        # What kind of call it is shows only in its request: all are struck alike.
+        # The kind of call is known only from its request, so all have the same risk.
         times = CHANGES / 4
         fate = injector.first((*BEFORE, "call_lost_after"), times)
         there = rng.between(CALL_PROFILE.low, CALL_PROFILE.high) * self._rate
@@ -330,7 +331,7 @@ class Wires:
     def _arrive(
         self, call: Callable[[], T], fate: str, wait: float, answer: asyncio.Future[T]
     ) -> None:
-        """Have the effect now, whoever waits, and send back what came of it."""
+        """Make the effect happen now, even if the caller is gone, and send back the result."""
         self._face.fate = fate
         self._plug.face = self._face
         back = self._rng.between(CALL_PROFILE.low, CALL_PROFILE.high) * self._rate

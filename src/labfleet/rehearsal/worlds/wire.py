@@ -1,7 +1,7 @@
-"""How a call gets to a world and its answer back: latency, and everything that befalls it.
+"""Carries a call to a world and its answer back: latency and faults.
 
-The effect happens on the far side, at its own time: a caller that is killed, paused or out of
-patience meanwhile does not take it back. That is what makes late effects of dead processes.
+The effect happens in the world, at its own time. A caller that is killed, paused or timed out
+meanwhile does not undo it. So processes that are dead already can still have late effects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Repeat = Literal["read", "safe", "once"]
 """read: changes nothing. safe: doing it twice is doing it once. once: neither."""
 
 CHANGES = 8.0
-"""How much likelier a change is struck than a look: there are few of them, and they matter."""
+"""How much likelier a change is struck than a read: changes are few, and they matter more."""
 BEFORE = ("call_refused", "call_throttle", "call_error", "call_lost_before")
 
 
@@ -63,7 +63,7 @@ class Wire:
     async def ask(
         self, what: str, effect: Callable[[], T], *, repeat: Repeat = "read", down: bool = False
     ) -> T:
-        """Return what the effect returns, or raise what the client would make of the trouble."""
+        """Return what the effect returns, or raise the client's error for the fault."""
         self.calls += 1
         call_profile, rng, injector = self._call_profile, self._rng, self._injector
         there = rng.between(call_profile.low, call_profile.high) * self._rate
@@ -106,7 +106,7 @@ class Wire:
         raise self._unknown(what, repeat)
 
     def _unknown(self, what: str, repeat: Repeat) -> errors.LabfleetError:
-        """Return what a client makes of no answer at all."""
+        """Return the error of a client that got no answer at all."""
         sure = repeat == "read" or (repeat == "safe" and self._call_profile.trouble == "temporary")
         kind = errors.Temporary if sure else errors.Ambiguous
         return kind(f"{what}: no answer in {self._call_profile.patience:g} s", reason="Timeout")
