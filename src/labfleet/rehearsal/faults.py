@@ -6,8 +6,8 @@ disk is full. The plan is a value, so that it can be shown, reduced and run agai
 decides only what fails and when; `stage.scheduled_faults` makes the scheduled faults happen.
 
 How to add a fault: add its word here (RATES or SCHEDULED), and have the affected world call
-`injector.strikes(word)` or add it to `stage.scheduled_faults.ACTS`. Inject only what the product has to
-survive: never lose an acknowledged write, never show a reader half of one.
+`injector.strikes(word)` or add it to `stage.scheduled_faults.ACTS`. Inject only what the product
+has to survive: never lose an acknowledged write, never show a reader half of one.
 """
 
 from __future__ import annotations
