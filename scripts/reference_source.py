@@ -159,7 +159,11 @@ def error_types() -> list[type[errors.LabfleetError]]:
 
     Those of the kernel and the service: what else a test has imported must not show in a page.
     """
-    known = {name for name in modules() if any(part in name for part in ("errors", "core.service_context"))}
+    known = {
+        name
+        for name in modules()
+        if any(part in name for part in ("errors", "core.service_context"))
+    }
     for name in known:
         importlib.import_module(name)
     found: list[type[errors.LabfleetError]] = []
