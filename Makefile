@@ -13,7 +13,7 @@ FOR_TESTS := $(VENV)/.current-tests
 # tests was a tenth of their CPU time. Empty means that it is written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-real test-wheel check bench agreement seeds soak mutants clean
+.PHONY: setup demo quick test test-real test-wheel check bench agreement seeds soak mutants clean
 # Two pips at once would break the environment. Targets that can use several CPUs do so themselves.
 .NOTPARALLEL:
 
@@ -38,6 +38,16 @@ $(FOR_TESTS): pyproject.toml
 
 demo: $(FOR_DEMO)
 	$(BIN)/labfleet demo $(ARGS)
+
+# The inner loop, in at most 60 CPU seconds; tests/quick.txt says what. One process, because a second
+# one would import everything again, and fewer examples of each property.
+quick: setup
+	$(BIN)/python -m ruff check --no-fix --quiet --output-format=concise .
+	$(BIN)/python -m ruff format --check --quiet .
+	$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -q --tb=short -m "not real" --hypothesis-profile quick \
+		$(ARGS) $$(sed 's/#.*//' tests/quick.txt)
+	$(BIN)/labfleet rehearse --seeds 1 --hours 1 >/dev/null
 
 test: setup
 	$(PYTEST) -m "not real" $(ARGS)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scripted_ec2 import ScriptedEc2, Thing
+from scripted_ec2 import FakeInstance, ScriptedEc2
 
 from labfleet.interfaces.lab_host import (
     HostAddress,
@@ -122,7 +122,7 @@ class FakeLabHosts:
     def now(self) -> float:
         return self.compute.now
 
-    def server(self, machine: Thing) -> Server:
+    def server(self, machine: FakeInstance) -> Server:
         """Return the server on a machine; what ran before this boot stands still."""
         made = self.servers.setdefault(machine.id, Server(machine.request.worker))
         boot = str(machine.launched)
@@ -178,7 +178,7 @@ class FakeLabHost:
 
     # --- the server ----------------------------------------------------------------------
 
-    def _stage(self) -> tuple[str, Thing | None]:
+    def _stage(self) -> tuple[str, FakeInstance | None]:
         machine = self.hosts.compute.at(self.host)
         if machine is None or machine.request.worker in self.hosts.cut:
             return "unreachable", None

@@ -71,7 +71,7 @@ class ScriptedEc2(Ec2):
     @property
     def machines(self) -> dict[str, FakeInstance]:
         """Return every instance ever launched, by id."""
-        return self.cloud.things
+        return self.cloud.vms
 
     def alive(self, worker: str | None = None) -> list[FakeInstance]:
         """Return the machines that have not ended, of one worker or all."""
@@ -175,7 +175,7 @@ def orphan(w: Any, name: str = "i-orphan", *, worker: str = "nobody", **tags: st
     """Put a machine there that carries our tags and belongs to nobody."""
     owned = {launches.OWNER: w.installation, launches.WORKER: worker, ORPHAN: "yes"}
     made: FakeInstance = w.cloud.foreign(tags={**owned, **tags})
-    del w.cloud.things[made.id]
+    del w.cloud.vms[made.id]
     made.id = name
-    w.cloud.things[name] = made
+    w.cloud.vms[name] = made
     return made

@@ -213,7 +213,7 @@ def test_checks_and_plans_come_into_the_workers_status() -> None:
             assert w.get_worker().status.ec2.system_check == "ok"
             name = w.get_worker().status.ec2.instance_id or ""
             plan = ScheduledEvent(code="instance-retirement")
-            machine = w.cloud.things[name]
+            machine = w.cloud.vms[name]
             machine.instance_check, machine.events = "impaired", (plan,)
             await w.let_pass(120)
             assert w.get_worker().status.ec2.instance_check == "impaired"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scripted_ec2 import Thing
+from scripted_ec2 import FakeInstance
 from virtual_time import play
 from world import ADMIN, MACHINE, World, world
 
@@ -49,7 +49,7 @@ def acts(w: World) -> list[str]:
     return [each for each in w.compute.calls if each.split()[0] in ACTS]
 
 
-async def by_hand(w: World, **tags: str) -> Thing:
+async def by_hand(w: World, **tags: str) -> FakeInstance:
     return w.cloud.foreign("ami-cml", tags=tags)
 
 

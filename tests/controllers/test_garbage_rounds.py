@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import pytest
-from scripted_ec2 import Thing, orphan
+from scripted_ec2 import FakeInstance, orphan
 from virtual_time import play
 from world import ADMIN, Process, World, world
 
@@ -41,7 +41,7 @@ async def settings(w: World, **sections: Any) -> None:
         )
 
 
-def alive(w: World, machine: Thing) -> bool:
+def alive(w: World, machine: FakeInstance) -> bool:
     return machine.state in {"pending", "running"}
 
 

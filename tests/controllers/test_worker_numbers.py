@@ -47,11 +47,11 @@ def test_an_impaired_instance_degrades_and_recovers_without_harm() -> None:
             await up(w)
             machine = w.get_worker().status.ec2.instance_id or ""
             await w.until(lambda: fact(w, "InstanceChecksPassed") == "True Passed")
-            w.cloud.things[machine].system_check = "impaired"
+            w.cloud.vms[machine].system_check = "impaired"
             await w.until(lambda: w.get_worker().status.health == "Degraded")
             assert fact(w, "InstanceChecksPassed") == "False Impaired"
             assert w.phase("w1") == "READY"
-            w.cloud.things[machine].system_check = "ok"
+            w.cloud.vms[machine].system_check = "ok"
             await w.until(lambda: w.get_worker().status.health == "Healthy")
             w.check()
 
@@ -67,7 +67,7 @@ def test_a_session_that_would_overlap_a_retirement_stays_away() -> None:
             machine = w.get_worker().status.ec2.instance_id or ""
             at = w.clock.now() + timedelta(hours=1)
             event = ScheduledEvent(code="instance-retirement", not_before=at)
-            w.cloud.things[machine].events = (event,)
+            w.cloud.vms[machine].events = (event,)
             await w.until(lambda: fact(w, "ScheduledEvent") == "True InstanceRetirement")
             await w.definition("short")
             await w.definition("long", defaultDurationMinutes=120)

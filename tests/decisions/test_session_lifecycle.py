@@ -32,7 +32,7 @@ instants = st.integers(-40_000, 40_000).map(lambda seconds: START + timedelta(se
 maybe = st.sampled_from([True, False, None])
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=15 * settings.default.max_examples, deadline=None)
 @given(sessions(), sights())
 def test_any_session_and_any_sight_have_a_lawful_next_step(
     before: Session, seen: lifecycle.SessionObservation
@@ -77,7 +77,7 @@ def test_cancel_ends_a_session_from_every_phase(phase: SessionPhase, by: str) ->
     assert server.session.status.ended_at - begun < timedelta(minutes=10)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(
     st.integers(0, 60),
     st.lists(st.sampled_from(["hang", "answer", "cancel", "die", "vanish"]), max_size=5),

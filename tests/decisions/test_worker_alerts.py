@@ -90,7 +90,7 @@ def test_the_text_of_an_alert_does_not_move_with_the_value() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 100)), max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 def test_flips_are_no_more_than_half_the_samples(values: list[float | None]) -> None:
     """However the input flaps: a flip takes two samples that agree, the first good one excepted."""
     line = Line()
@@ -101,7 +101,7 @@ def test_flips_are_no_more_than_half_the_samples(values: list[float | None]) -> 
 
 
 @given(st.lists(st.floats(80, 89.99), min_size=2, max_size=40), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 def test_what_lies_between_the_thresholds_never_flips(values: list[float], high: bool) -> None:
     """Between eased and raised the alert stays what it was."""
     line = Line()
@@ -211,7 +211,7 @@ def test_time_that_nobody_watched_is_no_silence() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(0, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings.default.max_examples, deadline=None)
 def test_failed_checks_never_end_a_worker_with_sessions(answers: list[bool], sessions: int) -> None:
     """Whatever is or is not answered, the phase stays one that hosts and nothing is stopped."""
     line = Line(P.ACTIVE)

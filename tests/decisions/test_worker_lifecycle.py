@@ -111,7 +111,7 @@ def sights(draw: st.DrawFn) -> lifecycle.WorkerObservation:
     )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=15 * settings.default.max_examples, deadline=None)
 @given(workers(), sights())
 def test_any_worker_and_any_sight_have_a_lawful_next_step(
     before: Worker, seen: lifecycle.WorkerObservation
@@ -125,7 +125,7 @@ def test_any_worker_and_any_sight_have_a_lawful_next_step(
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 @given(workers(), sights())
 def test_deciding_is_repeatable(before: Worker, seen: lifecycle.WorkerObservation) -> None:
     """The same record and the same sight give the same step."""
@@ -174,7 +174,7 @@ def test_ready_is_honoured_again(phase: WorkerPhase) -> None:
     assert cloud.launches == 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples // 2, deadline=None)
 @given(
     st.lists(st.sampled_from(["Ready", "Stopped", "Terminated"]), max_size=4),
     st.lists(st.integers(1, 60), min_size=4, max_size=4),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Self
 
 import pytest
-from engine_fakes import FakeRng, HandClock, Reconciled, key, pump
+from engine_fakes import HandClock, Reconciled, SeededRng, key, pump
 from loop_time import leap
 
 from labfleet.engine.controller import Again, Controller, Done
@@ -23,7 +23,7 @@ class Stand:
         self, reconcile: Callable[[Key], Awaitable[Done | Again]], rate: float = 1.0, **options
     ) -> None:
         self.clock = HandClock(rate)
-        self.queue = KeyQueue(self.clock, FakeRng("0"))
+        self.queue = KeyQueue(self.clock, SeededRng("0"))
         self.observer = Reconciled()
         self.controller = Controller(
             "test",

@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
-from engine_fakes import BadDays, FakeRng, HandClock, cause, cluster, key, memory_store, pump
+from engine_fakes import BadDays, HandClock, SeededRng, cause, cluster, key, memory_store, pump
 
 from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Again, Controller, Done
@@ -24,7 +24,7 @@ class Fleet:
         self.store, self.clock = store, clock
         self.objects = Objects(store)
         self.cache = Cache(store, ["Cluster"])
-        self.queue = KeyQueue(clock, FakeRng("0"), limit=limit)
+        self.queue = KeyQueue(clock, SeededRng("0"), limit=limit)
         self.cache.on_change(
             Cluster, lambda old, new: self.queue.add((new or old).key, priority=EVENT)
         )

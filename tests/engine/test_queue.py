@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from engine_fakes import FakeRng, HandClock, key, pump
+from engine_fakes import HandClock, SeededRng, key, pump
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ from labfleet.resources.meta import Key
 
 def make(clock: HandClock | None = None, **options: int) -> tuple[KeyQueue, HandClock]:
     clock = clock or HandClock()
-    return KeyQueue(clock, FakeRng("0"), **options), clock
+    return KeyQueue(clock, SeededRng("0"), **options), clock
 
 
 async def take(queue: KeyQueue) -> Key | None:

@@ -36,7 +36,7 @@ def test_the_number_of_workers_is_bounded() -> None:
     assert ring.newest(Key("Worker", "default", "b")) is None
     ring.forget(Key("Worker", "default", "a"))
     ring.forget(Key("Worker", "default", "a"))
-    assert ring.workers() == ("c",)
+    assert [each.name for each in ring.workers()] == ["c"]
 
 
 def cpu(percent: float | None, number: int = 0, worker: str = "w") -> Sample:

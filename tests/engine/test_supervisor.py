@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from engine_fakes import FakeRng, HandClock, pump
+from engine_fakes import HandClock, SeededRng, pump
 from loop_time import leap
 
 from labfleet.engine import supervisor as supervisors
@@ -88,7 +88,7 @@ class Stand:
         self.clock, self.switch, self.seen = HandClock(), Switch(), Seen()
         self.supervisor = Supervisor(
             roles,
-            rng=FakeRng("0"),
+            rng=SeededRng("0"),
             leadership=self.switch,
             observer=self.seen,
             machine=self.clock.monotonic,

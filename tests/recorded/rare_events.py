@@ -52,7 +52,7 @@ class RareEvents:
                 self._lose_tags(session)
 
     def _server(self, worker: Worker) -> Server | None:
-        thing = self.stage.cloud.things.get(worker.status.ec2.instance_id or "")
+        thing = self.stage.cloud.vms.get(worker.status.ec2.instance_id or "")
         if thing is None or thing.state != "running" or worker.spec.origin is not None:
             return None
         return self.stage.cml_servers.fleet.servers[thing.server_id]

@@ -36,7 +36,7 @@ def described(stage: Stage) -> dict[str, Any]:
     cloud, cml, seen = stage.cloud, stage.cml_servers.fleet, stage.invariants
     return {
         "at": stage.loop.time(),
-        "instances": [_instance(each) for each in cloud.things.values()],
+        "instances": [_instance(each) for each in cloud.vms.values()],
         "launchTokens": dict(cloud.tokens),
         "launchRequests": {key: _request(each) for key, each in cloud.bound.items()},
         "leftovers": [msgspec.to_builtins(each) for each in cloud.waste],
@@ -72,7 +72,7 @@ def put_back(stage: Stage, worlds: dict[str, Any]) -> None:
 
 def heal(stage: Stage) -> None:
     """End what was wrong with machines, servers and the licence cloud when it was recorded."""
-    for thing in stage.cloud.things.values():
+    for thing in stage.cloud.vms.values():
         thing.system_check = thing.instance_check = "ok"
         thing.events = ()
     for server in stage.cml_servers.fleet.servers.values():

@@ -125,7 +125,7 @@ class Life:
             *(f"{each.key} has an effect open" for each in seen.workers.values()
               if each.status.effect is not None),
             *(f"{each.id} of {each.request.worker} is {each.state}"
-              for each in self.stage.cloud.things.values()
+              for each in self.stage.cloud.vms.values()
               if each.live and each.id not in seen.strangers - seen.adopted),
             *(f"{each.name} is still approved" for each in self.all(Simulation)
               if each.status.phase is SimulationPhase.APPROVED),
