@@ -124,7 +124,7 @@ class SqliteDatabase:
         return _Transaction(self._writer)
 
     def _same_file(self) -> None:
-        """Refuse to acknowledge writes into a file that nobody can open any more."""
+        """Refuse to acknowledge writes into a file that was deleted or replaced."""
         if self._file is not None and _identity(self._path) != self._file:
             message = f"the store's file {self._path} was removed or replaced; restart the server"
             raise errors.Permanent(message, reason="StoreReplaced")
