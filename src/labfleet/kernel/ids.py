@@ -35,8 +35,8 @@ def slug(text: str, *, limit: int = NAME_LIMIT) -> str:
     """Return a legal name for any text; legal names stay as they are.
 
     Where the rule would lose something (case, Unicode, punctuation, length), a 40-bit hash
-    suffix is added, so `a-b/c` and `a/b-c` stay two names (facts/fleet-bugs.md#t26). The suffix does
-    not resist an attacker: callers that need uniqueness check it. `limit` is 12 or more.
+    suffix is added, so `a-b/c` and `a/b-c` stay two names (facts/fleet-bugs.md#t26). The suffix
+    does not resist an attacker: callers that need uniqueness check it. `limit` is 12 or more.
     """
     if limit < SUFFIX_LIMIT:
         raise ValueError(f"no room for a hash in {limit} characters")

@@ -98,7 +98,7 @@ class BatchPlan:
 
 
 def check_size(commit: store.Commit) -> None:
-    """Raise Invalid for a commit that is too large for any store."""
+    """Raise Invalid for a commit that no store accepts."""
     if max(len(commit.writes), len(commit.preconditions)) > store.COMMIT_LIMIT:
         message = f"a commit holds at most {store.COMMIT_LIMIT} writes and preconditions each"
         raise errors.Invalid(message, reason="CommitTooLarge")

@@ -1,8 +1,8 @@
 """SQLite behind the store: one writing connection, a few reading ones, WAL, full durability.
 
 Several processes may use one file: writers queue on SQLite's own lock within `patience`, and
-the rows kept between batches are forgotten as soon as SQLite tells that another has written. A file on a network file system is not supported (WAL
-needs shared memory).
+the rows kept between batches are dropped as soon as SQLite tells that another process has
+written. A file on a network file system is not supported (WAL needs shared memory).
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ class KeyedLocks:
 class ServiceContext:
     """Typed access to the store, the cache, clock, identities, the samples of this process.
 
-    `environment` is the environment's layer of settings, which the composition root has read; `variables`
-    says which variable gave a value of it; `defaults` is what new objects of a kind get where
-    their spec leaves it out.
+    `environment` is the environment's layer of settings, which the composition root has read;
+    `variables` says which variable gave a value of it; `defaults` is what new objects of a kind
+    get where their spec leaves it out.
     """
 
     objects: Objects
