@@ -1,8 +1,8 @@
 """Names the events of an object's change, for webhooks and the compatible stream.
 
 Pure: compares the object before with the object after. The names are upstream 002's
-(facts/upstream.md#stream-and-roles) with the product's words; the compatible stream puts `lablet.` before
-sessions and definitions.
+(facts/upstream.md#stream-and-roles) with the product's words; the compatible stream puts
+`lablet.` before sessions and definitions.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 `decide` returns the new status, the finalizers, at most one action on the lab and whether
 capacity and ports are given back in the same commit. An open import is settled (looked up by
-its marker) before `decide` is asked. Placement is not here: the scheduler binds sessions.
+its marker) before `decide` is called. Placement is not here: the scheduler binds sessions.
 
-Never here: capacity given back while the lab may still exist; a lab wiped before its nodes
-stopped; an observation that blocks teardown.
+`decide` never releases capacity while the lab may still exist, never wipes a lab before its
+nodes have stopped, and never lets an observation block teardown.
 """
 
 from __future__ import annotations
