@@ -1,6 +1,6 @@
-"""The shell around the decisions: observe, decide, act, record; one controller per concern.
+"""Controllers do the I/O around the pure decisions: observe, decide, act, record.
 
 A controller commits the intent before it acts, acts through interfaces with an operation id,
-and records the outcome with one compare-and-set. Losing the process between any two lines
-costs time only. Start at `assembly`, which says which change wakes whom, then `scheduler`.
+and records the outcome with one compare-and-set. A crash between any two lines costs only time.
+Start at `assembly`, which maps changes to the controllers that they wake, then `scheduler`.
 """

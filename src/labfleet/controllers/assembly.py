@@ -1,7 +1,7 @@
-"""Put the controllers together: which change asks whom to look, and who leads what.
+"""Builds the controllers and maps changes of objects to the controllers that they wake.
 
-Returns plain controllers; a composition root gives them leadership and runs them. The handlers only add
-keys: losing one costs the time until the next resync.
+Returns plain controllers; a composition root gives them leadership and runs them. The handlers
+only add keys: losing one costs the time until the next resync.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from labfleet.service.core.service_context import ServiceContext
 
 RESYNC_SECONDS = 300.0
 ROUND_RESYNC_SECONDS = 7200.0
-"""Longer than any interval of rounds: they ask for themselves again."""
+"""Longer than any interval between rounds, since each round requests the next one itself."""
 GATHER_SECONDS = 0.5
-"""How long changes are gathered before webhooks look at the log (fleet seconds)."""
+"""How long changes are collected before webhooks read the log (fleet seconds)."""
 CONCURRENCY = 32
 ROLES = ("scheduler", "worker-controller", "lab-controller")
 
@@ -64,7 +64,7 @@ def prepare(cache: Cache) -> None:
 
 
 def _up_of(obj: Resource) -> Iterable[str]:
-    """Index by worker and the hour in which the session's lab was up, or given up."""
+    """Index by worker and the hour in which the session's lab became ready, or ended."""
     up = obj.status.ready_at or obj.status.ended_at
     if up is None or obj.status.worker is None:
         return ()
@@ -72,7 +72,7 @@ def _up_of(obj: Resource) -> Iterable[str]:
 
 
 def _here(obj: Resource) -> Iterable[str]:
-    """Index by worker who still holds something there; ended ones keep its name for a month."""
+    """Index by worker the sessions that hold something there; ended ones still name a worker."""
     held = obj.status.phase not in TERMINAL or obj.status.reservation is not None
     if not held or obj.status.worker is None:
         return ()
@@ -91,8 +91,8 @@ def _pool_of(obj: Resource) -> Iterable[str]:
 class Assembly:
     """Builds one role's controllers.
 
-    `pace` is how many fleet seconds apart what only runs is looked at (`pacing`); None, as in
-    every server, leaves it to the decisions.
+    `pace` is how many fleet seconds apart steady objects are reconciled (`pacing`); with None,
+    as in every server, the decisions set the interval.
     """
 
     rng: Rng
@@ -101,7 +101,7 @@ class Assembly:
     pace: float | None = None
 
     def scheduler(self, context: Context) -> list[Controller]:
-        """Return who places sessions, sizes pools and does upkeep."""
+        """Return the controllers that place sessions, size pools and do upkeep."""
         scheduler = self._controller(context, "scheduler", Scheduler(context).reconcile, 1)
         pools = self._controller(context, "pool", PoolController(context).reconcile, 4)
         upkeep = self._controller(context, "upkeep", Upkeep(context, self.services).reconcile, 1)
@@ -137,7 +137,7 @@ class Assembly:
         return [scheduler, pools, upkeep, *self._webhooks(context)]
 
     def _webhooks(self, context: Context) -> list[Controller]:
-        """Return who delivers events, where there is a way to deliver them."""
+        """Return the controller that delivers events, if there is a way to deliver them."""
         if context.deliveries is None:
             return []
         cache = context.cache
@@ -155,9 +155,9 @@ class Assembly:
         return [hooks]
 
     def workers(self, context: Context, inventory: Inventory) -> list[Controller]:
-        """Return who leads workers through their lives, finds orphans and keeps series.
+        """Return the controllers that manage workers, find orphans and store series.
 
-        A what-if (`pace`) keeps none: nobody reads them.
+        A what-if run (`pace`) stores no series: nobody reads them.
         """
         reconcile = pacing.slower(
             WorkerController(context, inventory).reconcile, context, self.pace, pacing.worker_rest
@@ -180,7 +180,7 @@ class Assembly:
         return [workers, *rounds, numbers]
 
     def _rounds(self, context: Context, inventory: Inventory) -> list[Controller]:
-        """Return who sweeps and scans whole regions; a change of settings wakes them."""
+        """Return the garbage and discovery controllers; a change of settings wakes them."""
         orphans = GarbageController(context, inventory).reconcile
         scan = DiscoveryController(context, self.services).reconcile
         made = []
@@ -192,7 +192,7 @@ class Assembly:
         return made
 
     def _idle(self, context: Context) -> Controller:
-        """Return who stops what nobody uses."""
+        """Return the controller that stops idle workers."""
         made = self._controller(context, "idle", IdleController(context).reconcile, CONCURRENCY)
         cache = context.cache
         made.resync(self._resync, lambda: [each.key for each in cache.all(Worker)])
@@ -211,7 +211,7 @@ class Assembly:
         return made
 
     def labs(self, context: Context) -> list[Controller]:
-        """Return who leads sessions through their lives."""
+        """Return the controller that manages sessions."""
         reconcile = pacing.slower(
             SessionController(context, self.services).reconcile,
             context,
@@ -257,7 +257,7 @@ class Assembly:
 
 
 def _on_asked(queue: KeyQueue) -> Callable[[Resource | None, Resource | None], None]:
-    """Return a handler that reacts to people's wishes, not to the controller's own writes."""
+    """Return a handler that reacts to people's changes, not to the controller's own writes."""
 
     def changed(old: Resource | None, new: Resource | None) -> None:
         if new is None and old is not None:
@@ -269,12 +269,12 @@ def _on_asked(queue: KeyQueue) -> Callable[[Resource | None, Resource | None], N
 
 
 def _always(key: Key) -> Callable[[], Iterable[Key]]:
-    """Return what asks for one key at each resync."""
+    """Return a function that yields this one key at each resync."""
     return lambda: (key,)
 
 
 def _wakes(queue: KeyQueue, key: Key) -> Callable[[Resource | None, Resource | None], None]:
-    """Return a handler that asks for a round when people change something."""
+    """Return a handler that requests a round when people change something."""
 
     def changed(old: Resource | None, new: Resource | None) -> None:
         if _asked(old, new):
@@ -284,7 +284,7 @@ def _wakes(queue: KeyQueue, key: Key) -> Callable[[Resource | None, Resource | N
 
 
 def _asked(old: Resource | None, new: Resource | None) -> bool:
-    """Tell whether what people want of the object changed."""
+    """Tell whether the spec or another request of people changed."""
     if old is None or new is None:
         return True
     before, after = old.metadata, new.metadata
@@ -323,17 +323,17 @@ def _uid_of(obj: Resource) -> Iterable[str]:
 
 
 def _open(obj: Resource) -> Iterable[str]:
-    """Index what still needs somebody: every session but those that ended and let go.
+    """Index the sessions that still need work: all but ended ones that hold nothing more.
 
-    Ended ones stay for a month; looking at each of them every few minutes would be most of a
-    busy server's resync and finds nothing.
+    Ended ones stay for a month; reconciling each every few minutes would be most of a busy
+    server's resync, for nothing.
     """
     held = obj.metadata.finalizers or obj.deleting or obj.status.effect is not None
     return ("yes",) if held or obj.status.phase not in TERMINAL else ()
 
 
 def _places(old: Resource | None, new: Resource | None) -> bool:
-    """Tell whether a session began to wait or gave room back."""
+    """Tell whether a session began to wait or released capacity."""
     if _phase(new) == SessionPhase.PENDING and (_phase(old) != SessionPhase.PENDING):
         return True
     return _bound(old) != _bound(new) or (_asked(old, new) and _phase(new) == "PENDING")

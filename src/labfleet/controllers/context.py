@@ -1,4 +1,4 @@
-"""What every controller works with, and the one way they write."""
+"""The dependencies of every controller, and the functions that all of them write with."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from labfleet.resources.fleet_settings import Layer
 from labfleet.resources.meta import Resource
 from labfleet.service.core.fleet_settings import SettingsReader
 
-# Machine seconds that a write waits for the feed: well below what an effect gives its call.
+# Machine seconds that a write waits for the feed: well below the deadline of an effect's call.
 BEHIND_SECONDS = 2.0
 
 R = TypeVar("R", bound=Resource)
@@ -36,12 +36,12 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The parts a controller is built from.
+    """The dependencies of a controller.
 
     `installation` is the owner tag of our machines. `since` is when this process was built
-    (fleet time): deadlines count only time in which somebody watched. `samples` is where
-    measurements go, shared with who shows them. `deliveries` None: webhooks are not served. `environment` is the environment's layer of
-    settings, which the composition root has read.
+    (fleet time): deadlines count only time in which a controller ran. `samples` is where
+    measurements go, shared with their readers. `deliveries` None: webhooks are not served.
+    `environment` is the environment's layer of settings, read by the composition root.
     """
 
     installation: str
@@ -65,14 +65,14 @@ class Context:
         object.__setattr__(self, "settings", SettingsReader(self.cache, self.environment))
 
     def cause(self, actor: str, reason: str) -> stores.Cause:
-        """Return who writes and why, at fleet time now."""
+        """Return the cause of a write (who and why), at the present fleet time."""
         return stores.Cause(actor=actor, at=self.clock.now(), reason=reason[:500])
 
     def fence(self) -> stores.Fence:
-        """Return what every write of a controller carries; Fenced once this replica does not lead.
+        """Return the fence for a controller's write; raise Fenced when this replica does not lead.
 
-        Leadership may be over between a decision and its write: a write without a fence would
-        then be taken as anybody's, and overrun the new leader's.
+        Leadership may end between a decision and its write: without a fence, the store would
+        accept that write and overwrite the new leader's.
         """
         fence = self.leadership.fence
         if fence is None:
@@ -127,10 +127,10 @@ class Context:
         return stored  # type: ignore[return-value]
 
     async def _seen(self, revision: int, stored: Sequence[Resource], actor: str) -> None:
-        """Wait until the cache has the write; hand it over when the feed does not bring it.
+        """Wait until the cache has the write; put it there when the feed is late.
 
-        What is handed over is newer than the cache's revision, which only makes ledger
-        preconditions fail that could have held.
+        An object put there is newer than the cache's revision. The only effect is that some
+        ledger preconditions fail although they could have held.
         """
         try:
             async with asyncio.timeout(BEHIND_SECONDS):

@@ -1,9 +1,9 @@
-"""Discovery: scan regions for instances of known images, and import those that nobody has.
+"""Discovery: scan regions for instances of known images, and import those without a worker.
 
-Leader only. One region's trouble stops no other and is kept as its last error. Image ids are
-remembered, because a deregistered image disappears while its instances run. Imports go through
-the verb that the internal route calls; what the imported workers do is the worker controller's
-affair (upstream 002, facts/upstream.md#discovery-settings and #orphans).
+Only the leader runs it. A region's error is kept as its last error and stops no other region.
+Image ids are remembered, because a deregistered image disappears while its instances run.
+Imports use the same service function as the internal route; the worker controller then manages
+the imported workers (upstream 002, facts/upstream.md#discovery-settings and #orphans).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FOREIGN_KEPT = 50
 
 @dataclass(slots=True)
 class _ScanState:
-    """What one scan brought so far."""
+    """What one scan has found so far."""
 
     images: tuple[str, ...] = ()
     found: int = 0
@@ -53,14 +53,14 @@ class DiscoveryController:
         self._services = services
 
     async def reconcile(self, key: Key) -> Done | Again:
-        """Scan every region once; asked again after the settings' interval."""
+        """Scan every region once; run again after the interval in the settings."""
         del key
         wanted = self.context.settings.now().discovery
         if not wanted.enabled or self.context.settings.paused() is not None:
             return Again(IDLE_SECONDS)
         for region in dict.fromkeys(wanted.regions):
             if self.context.settings.paused() is not None:
-                break  # somebody said so while the region before was scanned
+                break  # paused while the previous region was scanned
             await self._scan(region, wanted)
         return Again(float(wanted.scan_interval_seconds))
 

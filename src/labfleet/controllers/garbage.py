@@ -1,10 +1,10 @@
-"""Find what carries our owner tag and belongs to nobody, and end it with patience.
+"""Find resources that carry our owner tag and have no owner, and remove them after a grace.
 
-Machines without a worker, and volumes and addresses that are attached to nothing. Two phases:
-what is suspected in `decisions.garbage` becomes due after its grace, is looked at once more at
-the provider and in the store, and only then ended; each end is written before it is asked for,
-so that the log says who and why. A leader starts anew: it ends nothing before it has listed
-every region once. Records whose instance is gone are the worker controller's affair.
+These are machines without a worker, and volumes and addresses that are attached to nothing. Two
+phases: a suspect of `decisions.garbage` becomes due after its grace, is checked once more at the
+provider and in the store, and only then removed. Each removal is recorded before its call, so
+that the log says who and why. A new leader starts anew: it removes nothing before it has listed
+every region once. The worker controller handles records whose instance is gone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _VERBS = {"instance": "terminates", "volume": "deletes", "address": "releases"}
 
 @dataclass(slots=True)
 class _SweepState:
-    """What one round saw; `failed` says of a region why nothing is judged there."""
+    """What one round saw; `failed` says for a region why nothing there is decided."""
 
     machines: dict[str, dict[str, Instance]] = field(default_factory=dict)
     leftovers: dict[garbage.Place, Leftover] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class GarbageController:
         self._token: int | None = None
 
     async def reconcile(self, key: Key) -> Done | Again:
-        """Look once at every region in use, tell what is suspected, end what is due."""
+        """List every region in use once, report suspects, remove what is due."""
         del key
         wanted = self.context.settings.now().garbage
         self._anew_if_new_leader()
@@ -77,7 +77,7 @@ class GarbageController:
     async def _round(self, wanted: fleet_settings.Garbage) -> None:
         regions = self._regions()
         state = await self._look(regions, wanted)
-        # The provider first, the records second: what is written meanwhile counts.
+        # Read the provider first, then the records: records written in between count.
         known = garbage.owners(self.context.cache.all(Worker))
         rules = garbage.Rules(
             grace=float(wanted.grace_seconds),
@@ -108,7 +108,7 @@ class GarbageController:
             await self._end(made.due, state)
 
     def _anew_if_new_leader(self) -> None:
-        """Forget what an earlier time of leading suspected."""
+        """Forget the suspects of an earlier term of leadership."""
         fence = self.context.leadership.fence
         token = None if fence is None else fence.token
         if token != self._token:
@@ -135,7 +135,7 @@ class GarbageController:
         paused = self.context.settings.paused()
         if paused is not None:
             return paused
-        # What cannot be read may own what looks lost (facts/aws-bugs.md#case-42).
+        # An unreadable record may be the owner of a suspect (facts/aws-bugs.md#case-42).
         unreadable = [
             each.label for each in self.context.cache.quarantined if each.kind == "Worker"
         ]
@@ -145,7 +145,7 @@ class GarbageController:
         return f"not listed yet since this leader began: {', '.join(unseen)}" if unseen else None
 
     async def _look(self, regions: list[str], wanted: fleet_settings.Garbage) -> _SweepState:
-        """List every region; one that fails, in any part, is judged in nothing."""
+        """List every region; when any part of one fails, nothing there is decided."""
         state = _SweepState()
         for region in regions:
             try:
@@ -172,7 +172,7 @@ class GarbageController:
         state: _SweepState,
         wanted: fleet_settings.Garbage,
     ) -> None:
-        """Write down what is suspected, where that changed."""
+        """Record the suspects of the regions where they changed."""
         now = self.context.clock.now()
         kept = {place: at for place, at in self._first.items() if place[0] in state.failed}
         self._first = kept | {place: self._first.get(place, now) for place in made.next}
@@ -229,14 +229,14 @@ class GarbageController:
         )
 
     async def _end(self, due: tuple[garbage.SweepCandidate, ...], state: _SweepState) -> None:
-        """End what is due, each after a last look at the provider and then at the store."""
+        """Remove what is due, each after a last check of the provider and then the store."""
         for thing in due:
             wanted = self.context.settings.now().garbage
             if wanted.dry_run or not wanted.enabled or self.context.settings.paused() is not None:
-                return  # somebody said so while this round went on
-            # Whoever says so between this and the deed is heard too.
+                return  # removing was switched off or paused during this round
+            # The guard makes the commit fail when that happens after this check.
             guard = (self.context.settings.unchanged(),)
-            # Acted on or cleared: what is still there next time is suspected anew.
+            # Removed or cleared: if it is still there next time, it is a new suspect.
             self._since.pop(thing.place, None)
             self._first.pop(thing.place, None)
             if thing.place[1] == "instance":
@@ -246,7 +246,7 @@ class GarbageController:
             await self._careful(end)
 
     async def _owners(self) -> garbage.Owners:
-        """Return who owns what as it is stored now: a record that comes late still counts."""
+        """Return who owns what as stored now: a record written late still counts."""
         return garbage.owners(await stored.workers(self.context.objects.store))
 
     async def _end_machine(
@@ -275,7 +275,7 @@ class GarbageController:
     async def _do(
         self, thing: garbage.SweepCandidate, kind: str, make: Callable[[], Awaitable[None]]
     ) -> None:
-        """Do what was written down, and take the word back when it was surely not done."""
+        """Do what was recorded, and withdraw the record when it certainly was not done."""
         try:
             await self._call(kind, make)
         except (errors.Ambiguous, errors.Fenced):
@@ -299,7 +299,7 @@ class GarbageController:
         await region_records.change(self.context, region, new, actor=ACTOR, reason=told)
 
     async def _note(self, thing: garbage.SweepCandidate, guard: Guard) -> None:
-        """Write the deed down before it is done: the log's word of who ended what, and why."""
+        """Record the removal before it is done, so that the log says who, what and why."""
         region, kind, name = thing.place
         deed = Deed(
             at=self.context.clock.now(), kind=kind, id=name, name=thing.name[:100], why=thing.why
@@ -319,12 +319,12 @@ class GarbageController:
         )
 
     async def _call(self, kind: str, make: Callable[[], Awaitable[None]]) -> None:
-        """Call only while the lease surely lasts as long as the call may."""
+        """Make the call only while the lease certainly lasts for the call's whole deadline."""
         effect = self.context.effects.open(kind, deadline=DEADLINE)
         await self.context.effects.call(effect, make, deadline=DEADLINE)
 
     async def _careful(self, make: Callable[[], Awaitable[object]]) -> None:
-        """Let one thing's trouble save no other; only the loss of the lead goes through."""
+        """Catch the error of one resource so that others are handled; only Fenced is raised."""
         try:
             await make()
         except errors.Fenced:

@@ -1,9 +1,9 @@
-"""Look less often at what only runs: the pace of a what-if.
+"""Reconcile steady workers and sessions less often, for what-if runs.
 
-A server that hosts and a session that runs are looked at every 20 to 30 seconds, which is most
-of a fleet's work and decides little: bookings, wishes and ends of slots come as events or at
-known instants. `slower` wraps a reconcile so that these idle looks come at a pace of its own.
-Whatever is on its way up or down, in doubt or in trouble keeps the pace of its decisions.
+Workers that host and sessions that run are reconciled every 20 to 30 seconds. That is most of a
+fleet's work and decides little: bookings, requests and ends of slots come as events or at known
+instants. `slower` wraps a reconcile function so that these steady reconciles are further apart.
+An object that is starting, ending, in doubt or in trouble keeps the interval of its decision.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 
 IDLE_SECONDS = 15.0
-"""A decision that asks for another look sooner than this waits for something."""
+"""A decision that asks to be repeated sooner than this is waiting for something."""
 
 Rest = Callable[[Resource, datetime], float | None]
 
 
 def slower(reconcile: Reconcile, context: Context, seconds: float | None, rest: Rest) -> Reconcile:
-    """Return the reconcile with its idle looks `seconds` of fleet time apart; None: as it is.
+    """Return the reconcile with steady runs `seconds` of fleet time apart; None: unchanged.
 
-    `rest` tells how long the object may be left alone from now, at most; None when it is not
-    idle. A look that changed the object is followed by one at the usual pace.
+    `rest` returns the longest time that the object may be left alone from now; None when it is
+    not steady. A run that changed the object is followed by one at the usual interval.
     """
     if seconds is None:
         return reconcile

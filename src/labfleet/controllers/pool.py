@@ -1,8 +1,8 @@
-"""The pool controller: keeps a pool at the size that its pure decision asks for.
+"""The pool controller: keeps a pool at the size that `decisions.scaling` computes.
 
-New workers and the counter that named them are one commit. A worker is retired in a commit
-that holds only if nobody touched its ledger row since the snapshot: a session placed meanwhile
-wins (facts/fleet-bugs.md#t16).
+New workers and the counter for their names are written in one commit. The commit that retires a
+worker fails when its ledger row changed since the snapshot, so a session placed meanwhile wins
+(facts/fleet-bugs.md#t16).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SURPLUS = frozenset({"Empty", "AboveMaximum"})
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A worker as it was read, and what it was read from."""
+    """A worker as computed for the decision, and the inputs that it was computed from."""
 
     worker: Worker
     here: tuple[Session, ...]
@@ -83,7 +83,7 @@ class PoolController:
             made=pool.status.created_workers,
         )
         self._guards[pool.key] = self._guard(pool, decision)
-        # Retirements first: an event of the pool's history says only what really happened.
+        # Retire first, so that the pool's event reports only what really happened.
         decision = await self._shrink(pool, decision, revision)
         decision = await self._wake(pool, decision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
@@ -92,7 +92,7 @@ class PoolController:
         return Done() if ended else Again(EVERY)
 
     async def _broke(self, pool: Pool, now: datetime) -> bool:
-        """Note workers that were lost; when there are many, pause the pool. True: written."""
+        """Record lost workers; pause the pool when there are many. Return True when written."""
         workers = list(self.context.cache.by(Worker, "pool", pool.key.path))
         losses = breaker.noted(pool.status.losses, workers, now)
         asked = pool.deleting or pool.spec.desired != "Ready" or pool.spec.paused
@@ -118,7 +118,7 @@ class PoolController:
         return True
 
     def _guard(self, pool: Pool, decision: scaling.PoolDecision) -> tuple[stores.Precondition, ...]:
-        """Return what must hold in a commit that acts by itself: nobody paused it meanwhile."""
+        """Return the preconditions of an automatic action: it was not paused meanwhile."""
         if decision.phase in pausing.ASKED_FOR:
             return ()
         return (
@@ -149,7 +149,7 @@ class PoolController:
         )
 
     def _taken(self, namespace: str) -> frozenset[str]:
-        """Return the names of a namespace's workers, made anew only when one came or went."""
+        """Return the names of a namespace's workers; cached until one is added or removed."""
         keys = self.context.cache.keys(Worker)
         if self._keys is not keys:
             self._keys, self._names = keys, {}
@@ -160,7 +160,7 @@ class PoolController:
         return found
 
     def _workers(self, pool: Pool) -> tuple[scaling.PoolWorker, ...]:
-        """Return the pool's workers; one that is as it was last time is not read anew."""
+        """Return the pool's workers; those unchanged since the last call come from a cache."""
         found, cache = [], self.context.cache
         for worker in cache.by(Worker, "pool", pool.key.path):
             here = cache.by(Session, "here", worker.key.path)
@@ -231,7 +231,7 @@ class PoolController:
     async def _shrink(
         self, pool: Pool, decision: scaling.PoolDecision, revision: int
     ) -> scaling.PoolDecision:
-        """Retire and drain; return the decision without what somebody else was faster at."""
+        """Retire and drain; return the decision without workers that others changed first."""
         lost: set[str] = set()
         for retirement in decision.retire:
             worker = self.context.cache.get(Worker, retirement.name, pool.namespace)
@@ -250,7 +250,7 @@ class PoolController:
         return replace(decision, events=kept)
 
     async def _wake(self, pool: Pool, decision: scaling.PoolDecision) -> scaling.PoolDecision:
-        """Start parked workers; return the decision without those that somebody changed first."""
+        """Start parked workers; return the decision without workers that others changed first."""
         lost: set[str] = set()
         now = self.context.clock.now()
         for name in decision.start:
@@ -274,7 +274,7 @@ class PoolController:
         return replace(decision, events=kept)
 
     async def _reopen(self, pool: Pool, decision: scaling.PoolDecision, revision: int) -> None:
-        """Uncordon what the pool itself cordoned, once it is to be Ready again."""
+        """Uncordon workers that the pool itself cordoned, once they shall be Ready again."""
         if decision.phase in {PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED}:
             return
         for worker in self.context.cache.by(Worker, "pool", pool.key.path):
@@ -286,7 +286,7 @@ class PoolController:
                 await self._want(worker, opened, "pool is ready again", revision)
 
     async def _retire(self, pool: Pool, worker: Worker, reason: str, revision: int) -> bool:
-        """Ask for a worker's end, or remove the record of an ended one; False when too late."""
+        """Delete a worker, or the record of an ended one; False when another write was first."""
         if worker.status.phase is WorkerPhase.TERMINATED:
             metadata = msgspec.structs.replace(
                 worker.metadata, deletion_timestamp=self.context.clock.now(), finalizers=()
@@ -300,7 +300,7 @@ class PoolController:
         told = f"retired: {reason}"
         guards = self._guards.get(pool.key, ())
         if reason in SURPLUS:
-            # The idle rule takes from the same pool: of two, one must see the other's.
+            # The idle rule takes workers of the same pool: one of the two writers must lose.
             beside = (ledger_rows.of(pool.key),)
             return await self._want(worker, wanted, told, revision, beside=beside, guards=guards)
         return await self._want(worker, wanted, told, revision, guards=guards)
@@ -315,7 +315,7 @@ class PoolController:
         beside: tuple[str, ...] = (),
         guards: tuple[stores.Precondition, ...] = (),
     ) -> bool:
-        """Change what is wanted of a worker if its ledger is as it was in the snapshot."""
+        """Change a worker's desired state if its ledger row is unchanged since the snapshot."""
         marks = dict(worker.metadata.annotations)
         marks.pop(CORDONED_BY, None)
         if reason == DRAINING and worker.spec.pool is not None:
@@ -350,7 +350,7 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
         phase_since=worker.status.phase_since,
         leaving=worker_phases.drain_wanted(worker),
         parked=parking.auto_stopped(worker),
-        # The idle rule's cordon is for seconds; it is taken back for whoever waits.
+        # A cordon of the idle rule lasts only seconds; undo it for sessions that wait.
         cordoned=worker.spec.cordoned and not parking.cordoned(worker),
         capacity=worker.status.capacity,
         reservations=held,
@@ -362,7 +362,7 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
 
 
 def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
-    """Return the pool paused by itself, with a sentence that says why and how to go on."""
+    """Return the pool with its automatic pause, and a sentence on why and how to resume."""
     words = ", ".join(sorted({each.why for each in losses}))
     reason = "NeverUp" if words else "MassTermination"
     told = f"{len(losses)} machines were ended from outside within 30 min"
@@ -394,7 +394,7 @@ def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
 
 
 def _paused(status: PoolStatus, paused: str | None, now: datetime) -> PoolStatus:
-    """Return the status with the fact of a pause; a pool that never was paused has none."""
+    """Return the status with the pause condition; a pool that never was paused has none."""
     if paused is None and conditions.is_true(status.conditions, "LosingMachines"):
         facts = conditions.put(status.conditions, "LosingMachines", "False", "Resumed", now=now)
         status = msgspec.structs.replace(status, conditions=facts)
@@ -412,7 +412,7 @@ def _paused(status: PoolStatus, paused: str | None, now: datetime) -> PoolStatus
 
 
 def _without_machine(workers: Iterable[Worker]) -> str:
-    """Return what EC2 says to workers that get no machine; empty when none waits for one."""
+    """Return EC2's reason for giving workers no machine; empty when none waits for one."""
     told = [
         fact.message
         for each in workers

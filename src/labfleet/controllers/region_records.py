@@ -1,7 +1,7 @@
-"""How a leading controller changes what is remembered of a region: fenced, from a fresh read.
+"""How a leading controller changes a Region's status: fenced, from a fresh read.
 
-Discovery, garbage collection and people write the same object, so a lost race is tried again
-on what the other one wrote; what to write is the caller's.
+Discovery, garbage collection and people write the same object, so after a conflict the change
+is made again on the newest version; the caller supplies the change.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ async def change(
     reason: str,
     guard: Sequence[stores.Precondition] = (),
 ) -> Region:
-    """Write a region's new status when it differs; the object is made at its first word.
+    """Write a region's new status when it differs; the first write creates the object.
 
-    `guard` is what else must hold in the same commit; Conflict when it does not.
+    `guard` are further preconditions of the commit; raises Conflict when they do not hold.
     """
     for tried in range(TRIES):
         found = await context.objects.find(regions.ref(name))

@@ -1,7 +1,7 @@
 """What waiting sessions ask for, and the empty workers that could be made for them.
 
-One reading for the scheduler, who places, and for the pool controller, who grows: if the two
-disagreed, workers would be made that nobody is placed on.
+The scheduler and the pool controller both use this module: if they read requests differently,
+workers would be made on which no session is placed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Requests:
     context: Context
 
     def due(self, now: datetime) -> list[Session]:
-        """Return the sessions whose time to look for a place has come, most urgent first."""
+        """Return the sessions that are to be placed now, most urgent first."""
         waiting = []
         for session in self.context.cache.by(Session, "phase", SessionPhase.PENDING):
             start = session.spec.slot.start
@@ -46,7 +46,7 @@ class Requests:
         return [each[3] for each in sorted(waiting, key=lambda each: each[:3])]
 
     def ahead(self, now: datetime) -> list[Session]:
-        """Return the sessions of later slots that nobody has judged yet, in name order."""
+        """Return the sessions of later slots that were not checked yet, in name order."""
         return [
             session
             for session in self.context.cache.by(Session, "phase", SessionPhase.PENDING)
@@ -61,8 +61,9 @@ class Requests:
     ) -> str | None:
         """Return the name of the one pool that grows for a request; None when none would.
 
-        A session that takes any track must not make every pool of its namespace grow. The first
-        by name that may grow and whose empty worker is large enough; one that is full comes last.
+        A session that takes any track must not make every pool of its namespace grow. So one is
+        chosen: the first by name that may grow and whose empty worker is large enough; pools
+        at their maximum come last.
         """
         found: list[tuple[bool, str]] = []
         for pool in self.context.cache.all(Pool):
@@ -79,7 +80,7 @@ class Requests:
         return min(found)[1] if found else None
 
     def of(self, session: Session, now: datetime) -> placement.PlacementRequest | None:
-        """Return what the session asks for if placed now; None when its definition is gone."""
+        """Return the session's request if placed now; None when its definition is gone."""
         definition = self.context.cache.find(refs.definition_of(session))
         if definition is None:
             return None
@@ -95,17 +96,17 @@ class Requests:
 
 
 def held(cache: Cache, worker: Worker) -> tuple[Reservation, ...]:
-    """Return what sessions hold of a worker, in the order of their names."""
+    """Return the sessions' reservations on a worker, ordered by session name."""
     return reserved(cache.by(Session, "here", worker.key.path))
 
 
 def reserved(sessions: Sequence[Session]) -> tuple[Reservation, ...]:
-    """Return what these sessions hold."""
+    """Return the reservations of these sessions."""
     return tuple([held for session in sessions if (held := session.status.reservation) is not None])
 
 
 def shape_of(pool: Pool, template: Template | None) -> placement.WorkerShape | None:
-    """Return the empty worker that the pool's template makes; None when it can make none."""
+    """Return an empty worker of the pool's template; None when the template can make none."""
     if template is None or not template.spec.enabled:
         return None
     return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine)

@@ -1,9 +1,9 @@
 """The scheduler: binds waiting sessions to workers, one cycle at a time.
 
-One snapshot, all due sessions in order, each placed against the snapshot as changed by the
-ones before (kueue's cycle). Each binding is one commit that takes session, ports and the
-worker's ledger row together; whatever somebody else touched meanwhile makes it a conflict and
-waits for the next cycle.
+A cycle takes one snapshot and places all due sessions in order, each against the snapshot as
+changed by the ones before (as in a cycle of kueue). Each binding is one commit of the session, its
+ports and the worker's ledger row. When another writer changed one of them meanwhile, the commit
+fails with a conflict and the session waits for the next cycle.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ KEPT_LIMIT = 20_000
 
 @dataclass(slots=True)
 class _Board:
-    """The snapshot that a cycle decides on and changes as it goes.
+    """The snapshot of a cycle, updated with each placement.
 
-    `candidates` and `shapes` lie by namespace: a session is only offered those of its own.
+    `candidates` and `shapes` are keyed by namespace: a session only gets those of its own.
     """
 
     revision: int
@@ -58,7 +58,7 @@ class _Board:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A candidate as it was read, and what it was read from."""
+    """A candidate as computed, and the inputs that it was computed from."""
 
     worker: Worker
     here: tuple[Session, ...]
@@ -88,15 +88,15 @@ class Scheduler:
             last = max(last, await self._foresee(session, board))
         for count, session in enumerate(self._some(due)):
             if count % YIELD_EVERY == YIELD_EVERY - 1:
-                await asyncio.sleep(0)  # others of this loop must not wait for a long queue
+                await asyncio.sleep(0)  # a long queue must not block the event loop
             last = max(last, await self._one(session, board))
         await self.context.cache.reached(last)
         return Again(CYCLE)
 
     def _some(self, due: list[Session]) -> list[Session]:
-        """Return whom one cycle looks at: the most urgent, and the others in turn.
+        """Return the sessions of one cycle: the most urgent, and the others in turn.
 
-        A head that cannot be placed must not keep the rest from ever being looked at
+        Sessions at the head that cannot be placed must not block the rest for ever
         (facts/fleet-bugs.md#t20).
         """
         if len(due) <= CYCLE_LIMIT:
@@ -110,7 +110,7 @@ class Scheduler:
         cache = self.context.cache
         revision, now = cache.revision, self.context.clock.now()
         hosting = [each for each in cache.all(Worker) if each.status.phase in worker_phases.HOSTING]
-        # Read before the ports are, so that all of it is true at `revision`.
+        # Read before the ports, so that all of it is valid at `revision`.
         here = {each.key: cache.by(Session, "here", each.key.path) for each in hosting}
         taken: dict[Key, set[tuple[str, int]]] = {}
         for worker in hosting:
@@ -133,7 +133,7 @@ class Scheduler:
     def _candidate(
         self, worker: Worker, here: tuple[Session, ...], taken: set[tuple[str, int]]
     ) -> placement.Candidate:
-        """Return the worker to place on; one that is as it was last time is not read anew."""
+        """Return the worker to place on; one unchanged since the last call comes from a cache."""
         used = sum(transport == "tcp" for transport, _ in taken)
         free = port_numbers.LAST - port_numbers.FIRST + 1 - used
         kept = self._kept.get(worker.key)
@@ -164,7 +164,7 @@ class Scheduler:
         return await self._bind(session, decision, ports, request, board)
 
     async def _foresee(self, session: Session, board: _Board) -> int:
-        """Judge a later slot once: what can never fit is refused today, not on its morning."""
+        """Check a later slot once: what can never fit is refused now, not when it begins."""
         request = self._requests.of(session, board.now)
         if request is None:
             return await self._refuse(session, board, "NoDefinition", "its definition is gone")
@@ -229,7 +229,7 @@ class Scheduler:
         except errors.Fenced:
             raise
         except errors.Conflict:
-            # Somebody was first; this worker is out for the rest of the cycle.
+            # Another writer was first; skip this worker for the rest of the cycle.
             board.candidates[key.namespace].pop(worker, None)
             return 0
         board.since[key] = revision
@@ -243,7 +243,7 @@ class Scheduler:
         return revision
 
     def _shapes(self) -> dict[str, list[placement.WorkerShape]]:
-        """Return a namespace's empty workers that can exist: live pools' templates, what runs."""
+        """Return a namespace's possible empty workers: of live pools' templates and as running."""
         shapes: dict[str, list[placement.WorkerShape]] = {}
         for pool in self.context.cache.all(Pool):
             if pool.deleting or pool.spec.desired != "Ready":
@@ -278,7 +278,7 @@ class Scheduler:
         )
 
     async def _end(self, session: Session, decision: Decision) -> int:
-        """Refuse: what can never fit is not queued for ever."""
+        """Refuse a session that can never fit, instead of queueing it for ever."""
         status = msgspec.structs.replace(
             session.status,
             phase=SessionPhase.FAILED,
@@ -291,7 +291,7 @@ class Scheduler:
         return await self._save(session, status, decision.message)
 
     async def _wait(self, session: Session, decision: Decision) -> int:
-        """Record why it waits, but only when the answer changed: a decision is an event."""
+        """Record why it waits, only when the answer changed: each write makes an event."""
         before = session.status.decision
         if before is not None and _same(before, decision):
             return 0

@@ -1,7 +1,7 @@
-"""Measurements over time: CloudWatch when it is switched on, and all numbers folded by the minute.
+"""Measurements over time: reads CloudWatch if enabled, and stores all numbers once a minute.
 
-The leading worker controller takes what its looks put into memory and merges it into the
-store's rings, one batch a minute; no event is appended. Losing the process loses a minute.
+The leading worker controller merges the samples in its memory into the store's ring buffers, one
+batch a minute; no event is appended. A crash loses one minute.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ PERIOD = 300
 
 DETAILED = 60
 LOOK_BACK = timedelta(minutes=20)
-"""How far back is asked: points come up to 15 minutes late."""
+"""How far back CloudWatch is queried: points come up to 15 minutes late."""
 
 SAMPLES_READ = 20
 CHUNK = 500
-"""Rows of one transaction: commits of others take their turn between two of them."""
+"""Rows of one transaction: between two transactions, other commits can run."""
 
 Buckets = dict[tuple[int, datetime], dict[str, series.Spread]]
 
 
 class SeriesController:
-    """Runs all of it under one key."""
+    """Does this under one key."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -67,7 +67,7 @@ class SeriesController:
     # --- CloudWatch ----------------------------------------------------------------------
 
     async def _meter(self, interval: int) -> None:
-        """Ask one region after the other, all its machines in one batch; trouble is no number."""
+        """Query one region after the other, its machines in one batch; errors store nothing."""
         period = DETAILED if interval < PERIOD else PERIOD
         percent = self.context.settings.now().monitoring.metrics_change_percent
         for region, machines in self._running().items():
@@ -77,7 +77,7 @@ class SeriesController:
                     region, list(machines), end - LOOK_BACK, end, period
                 )
             except errors.LabfleetError:
-                continue  # the numbers grow old, and say so
+                continue  # the old numbers stay and become stale
             for instance, told in found.items():
                 worker = machines.get(instance)
                 if worker is not None:
@@ -85,7 +85,7 @@ class SeriesController:
                     self.context.samples.put_points(worker, points, change_percent=percent)
 
     def _running(self) -> dict[str, dict[str, Key]]:
-        """Return region -> instance -> worker's key, of the machines that run."""
+        """Return region -> instance -> worker's key, for the machines that run."""
         found: dict[str, dict[str, Key]] = {}
         for worker in self.context.cache.all(Worker):
             machine, ec2 = worker.spec.machine, worker.status.ec2
@@ -135,7 +135,7 @@ class SeriesController:
     def _provided(
         self, worker: Key, metered: dict[Key, datetime]
     ) -> Iterator[tuple[datetime, Mapping[str, float | None]]]:
-        """Yield new points; those of before this process were taken by the one before."""
+        """Yield new points; those from before this process were stored by the previous one."""
         last = self._metered.get(worker, self._since - timedelta(seconds=PERIOD))
         for point in self.context.samples.points(worker):
             if point.at > last:
@@ -143,7 +143,7 @@ class SeriesController:
                 yield point.at, vitals.of_point(point)
 
     async def _sweep(self) -> None:
-        """Drop what is left of workers that are gone, also those that went while nobody led."""
+        """Drop series of removed workers, even those removed while there was no leader."""
         there = frozenset(self.context.cache.keys(Worker))
         paths = {each.path for each in there}
         kept = await self.context.objects.store.series_workers()
@@ -164,7 +164,7 @@ def _add(buckets: Buckets, at: datetime, values: Mapping[str, float | None]) -> 
 
 
 def _point(told: MetricPoint, period: int) -> ProviderPoint:
-    """Return a point with rates: CloudWatch sends bytes over the period.
+    """Return a point with rates: CloudWatch sends the bytes of the whole period.
 
     Source: facts/aws-bugs.md#case-29.
     """

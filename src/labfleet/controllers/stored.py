@@ -1,6 +1,6 @@
-"""A fresh list of workers straight from the store, for a last look before something ends.
+"""Lists workers straight from the store, for a last check before something is terminated.
 
-The cache may be behind; who ends a machine must not be.
+The cache may lag; the decision to terminate a machine must not use stale data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from labfleet.resources.worker import Worker
 
 
 async def workers(store: stores.Store) -> list[Worker]:
-    """Return every stored worker; Permanent when one cannot be read, so that nothing is judged."""
+    """Return every stored worker; raise Permanent when one cannot be read: no list is complete."""
     found: list[Worker] = []
     after: tuple[str, str] | None = None
     while True:

@@ -1,7 +1,7 @@
 """Upkeep of the store: expired approvals, the watch horizon, finished sessions.
 
-Events live until the audit age is over; finished sessions and terminated workers leave after
-their retention, long after anybody asks for them.
+Events are kept until the audit age; records of finished sessions and terminated workers are
+removed after their retention time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EVERY = 60.0
 AUDIT_AGE = timedelta(days=90)
 EVENTS_KEPT = 200_000
 EVENTS_HELD = 2_000_000
-"""The most events that are kept for a webhook that does not take them."""
+"""The most events that are kept for a webhook whose receiver does not accept them."""
 ROUND_LIMIT = 200
 RETIRE_EVERY = 900.0
 ACTOR = "upkeep"
@@ -54,7 +54,7 @@ class Upkeep:
         return Again(EVERY)
 
     async def _kept(self) -> int:
-        """Return how many events stay: no webhook's due ones go, within a bound."""
+        """Return how many events to keep: those a webhook still needs stay, within a bound."""
         oldest = webhooks.oldest_cursor(
             [each for each in self.context.cache.all(Webhook) if each.spec.enabled]
         )
@@ -64,7 +64,7 @@ class Upkeep:
         return max(EVENTS_KEPT, min(head.revision - oldest.revision, EVENTS_HELD))
 
     async def _retire(self) -> bool:
-        """Remove records whose retention is over; tell whether some are left for the next round."""
+        """Remove records whose retention is over; return whether the next round has more to do."""
         days = self.context.settings.now().garbage.retention_days
         limit = self.context.clock.now() - timedelta(days=days)
         old: list[Session | Simulation | Worker] = [

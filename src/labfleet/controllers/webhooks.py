@@ -1,9 +1,9 @@
 """Deliver the log's events to webhooks: in order, at least once, signed, each wait bounded.
 
-A webhook's cursor is a place in the log; the log keeps what no cursor has passed (within a
-bound). Only the newest place of a delivery that worked moves it, so a crash repeats events
-with the same id and loses none. A receiver that fails for a day loses the oldest event and
-is told so. Events about webhooks themselves are not delivered: they would feed themselves.
+A webhook's cursor is a place in the log; the log keeps events that a cursor has not passed
+(within a bound). The cursor moves only after a successful delivery, so a crash repeats events
+with the same id and loses none. A receiver that fails for a day loses the oldest event and is
+told so. Events about webhooks are not delivered: each delivery would cause another one.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from labfleet.service.core.event_types import Change
 
 ACTOR = "webhooks"
 POLL = 30.0
-"""Fleet seconds between looks at a log that nobody said has grown."""
+"""Fleet seconds between reads of the log when no change was announced."""
 PAGE, ROUND = 200, 50
-"""Events read and deliveries made in one round, so that one webhook never holds the others."""
+"""Events read and deliveries made in one round, so that one webhook never blocks the others."""
 ROUND_SECONDS = 15.0
-"""Nor does one whose receiver is slow: no delivery begins in a round that is older."""
+"""No delivery begins in an older round, so that a slow receiver does not block the others."""
 GIVE_UP = timedelta(hours=24)
 SAVE_EVERY = timedelta(seconds=60)
 SAVE_AFTER = 5000
-"""Events that a stored place may be behind although nothing was delivered."""
+"""By how many events the stored cursor may lag when nothing was delivered."""
 RETRY_BASE, RETRY_LIMIT = 5.0, 3600.0
 SOURCE = "/labfleet/"
 
 
 @dataclass(slots=True)
 class _Place:
-    """Where a webhook is, in this process: ahead of what is stored.
+    """A webhook's cursor in this process, ahead of the stored one.
 
-    `of` says for whom: another webhook of the same name, or another time of leading after
-    somebody else delivered, begins at what is stored.
+    `of` identifies the webhook and the term of leadership it is valid for: a new webhook of the
+    same name, and a new term (another process may have delivered), begin at the stored cursor.
     """
 
     cursor: stores.Cursor
@@ -79,7 +79,7 @@ class WebhookController:
         self._places: dict[Key, _Place] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
-        """Deliver what the webhook of this key has not got yet."""
+        """Deliver the events that the webhook of this key has not received yet."""
         hook = self.context.cache.get(Webhook, key.name, key.namespace)
         if hook is None or hook.deleting:
             self._places.pop(key, None)
@@ -113,13 +113,13 @@ class WebhookController:
         try:
             cursor = stores.Cursor.parse(hook.status.cursor)
         except ValueError:
-            cursor = head  # a new webhook hears of what happens from now on
+            cursor = head  # a new webhook gets events from now on
         made = _Place(cursor=cursor, of=of)
         self._places[hook.key] = made
         return made
 
     async def _deliver(self, hook: Webhook, place: _Place, page: stores.EventPage) -> bool:
-        """Deliver in order; return whether there may be more to do at once."""
+        """Deliver in order; return whether more may be deliverable at once."""
         made = 0
         until = self.context.clock.monotonic() + ROUND_SECONDS
         for event in page.events:
@@ -137,13 +137,13 @@ class WebhookController:
         return len(page.events) >= PAGE
 
     async def _changes(self, event: stores.Event) -> tuple[Change, ...]:
-        """Return what an event means, by the object's last event before it."""
+        """Return the named changes of an event, compared with the object's event before it."""
         if event.key.kind == "Webhook" or event.key.kind not in kinds.KINDS:
             return ()
         try:
             return await self._read(event)
         except ValueError:
-            return ()  # written by another program in a form that this one does not read
+            return ()  # another version has written it in a form that this one cannot read
 
     async def _read(self, event: stores.Event) -> tuple[Change, ...]:
         new = kinds.decode(event.key.kind, event.doc, event.revision)
@@ -156,7 +156,7 @@ class WebhookController:
             )
             same = [each for each in before if each.uid == event.uid]
             if not same:
-                return ()  # what it was before is not known any more: nothing is made up
+                return ()  # the earlier state is no longer known, so no change can be named
             old = kinds.decode(event.key.kind, same[0].doc, same[0].revision)
         return event_types.changes(old, new)
 
@@ -205,7 +205,7 @@ class WebhookController:
     # --- what is stored ----------------------------------------------------------------------
 
     async def _save(self, hook: Webhook, place: _Place) -> None:
-        """Store the place when something for people changed, or now and then."""
+        """Store the cursor when a visible status changed, or at intervals."""
         status = hook.status
         now = self.context.clock.now()
         recovered = status.failures > 0 or not conditions.is_true(status.conditions, "Delivering")
@@ -214,7 +214,7 @@ class WebhookController:
         due = fresh and (last is None or now - last >= SAVE_EVERY)
         first = not status.cursor
         asked = hook.metadata.generation > status.observed_generation
-        # Who drops old events waits for the stored place, so it must not stay far behind.
+        # Old events are kept up to the stored cursor, so it must not stay far behind.
         stale = first or place.cursor.revision - _stored(hook) > SAVE_AFTER
         if not (asked or due or stale or (recovered and fresh)):
             return
@@ -254,7 +254,7 @@ class WebhookController:
         return Again(wait)
 
     async def _behind(self, hook: Webhook, place: _Place) -> Again:
-        """Go on from the log's end, and say that events were missed."""
+        """Continue from the log's end, and report that events were missed."""
         place.cursor, place.done = await self.context.objects.store.head(), 0
         told = "the log no longer holds what was due; it goes on from now"
         await self._record(
@@ -288,7 +288,7 @@ def _stored(hook: Webhook) -> int:
 
 
 def oldest_cursor(hooks: list[Webhook]) -> stores.Cursor | None:
-    """Return the place that no enabled webhook is behind, for who drops old events."""
+    """Return the least cursor of all enabled webhooks; older events may be dropped."""
     found = []
     for hook in hooks:
         try:

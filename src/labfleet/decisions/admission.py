@@ -1,7 +1,7 @@
-"""May a simulation start on a cluster now? Upstream 004's gate by the sum rule.
+"""Decides whether a simulation may start on a cluster now, by upstream 004's sum rule.
 
-Pure. Declared costs, integer targets, one answer with named shortages. A predicted cost would
-change what comes in, not this rule.
+Pure. Declared costs, integer targets, one answer with named shortages. With predicted costs only
+the input would change, not this rule.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from labfleet.resources.decision import Decision, Verdict
 def targets(spec: ClusterSpec) -> Amounts:
     """Return how far the cluster may be filled: floor(capacity x percent / 100).
 
-    Only CPU, memory and network have a target; what else a cluster states may be used up.
+    Only CPU, memory and network have a target; other dimensions may be filled completely.
     """
     percents = {
         "cpu_milli": spec.cpu_percent,
@@ -44,8 +44,8 @@ def admit(
 ) -> Decision:
     """Return approved iff current + cost <= target in every dimension, else denied.
 
-    Current is what the active reservations hold now or later (facts/upstream.md#gate). Of the
-    dimensions without a target, only those that the cost names are looked at.
+    Current is what the active reservations hold now or later (facts/upstream.md#gate).
+    Dimensions without a target are checked only if the cost names them.
     """
     current = ledger.peak(active, now, None)
     short = _short(cost, target, current)
@@ -88,12 +88,12 @@ _STRICT = frozenset({"cpu_milli", "memory_mib", "network_kbps"})
 
 
 def _short(cost: Amounts, target: Amounts, current: Amounts) -> tuple[Shortage, ...]:
-    """Return where current + cost passes the target; `free` is negative when current does."""
+    """Return where current + cost exceeds the target; `free` is negative if current does."""
     found = []
     for name in DIMENSIONS:
         need = getattr(cost, name)
         free = getattr(target, name) - getattr(current, name)
-        # The rule is about the sum: over target nothing is approved, whatever it costs.
+        # The rule is about the sum: above a target even a cost of 0 is denied.
         if need > free and (need or name in _STRICT):
             found.append(Shortage(dimension=name, wanted=need, free=free))
     return tuple(found)

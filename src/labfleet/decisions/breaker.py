@@ -1,9 +1,9 @@
-"""When a pool stops replacing what others end, or what never comes up: pure.
+"""Circuit breaker: when a pool stops replacing workers that others end or that never come up. Pure.
 
-Another tool that ends machines again and again (a tag policy, a clean-up job) would make a
-pool launch into the same trouble for ever (facts/aws-bugs.md#case-35), and so would an image that
-does not boot or a licence that is refused. Several losses within a while pause the pool until a
-person resumes it; losses from before count no more after that.
+If another tool terminates machines again and again (a tag policy, a clean-up job), a pool would
+launch replacements for ever (facts/aws-bugs.md#case-35); so it would with an image that does not
+boot or a licence that is refused. Several losses within a time window pause the pool until a
+person resumes it; earlier losses do not count after that.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ LOSSES = 3
 WINDOW = timedelta(minutes=30)
 BOOTS = 5
 BOOT_WINDOW = timedelta(hours=6)
-"""Metal fails to boot no faster than every half hour, one after the other."""
+"""Bare-metal workers, one after the other, fail to boot at most every half hour."""
 NEVER_UP = frozenset(
     {
         "BootTimeout", "LaunchRefused", "LicenceRefused", "LicenceTimeout", "NoAddress",
     }
 )  # fmt: skip
-"""Reasons of a worker that never came up for which the next one of its template would too."""
+"""Reasons for a failed start that the next worker of the template would meet too."""
 
 
 def noted(before: tuple[Loss, ...], workers: Iterable[Worker], now: datetime) -> tuple[Loss, ...]:
-    """Return the losses of the last while: those known, and those that the workers show."""
+    """Return the losses within the window: those recorded, and those that the workers show."""
     found = {(each.worker, each.at): each for each in before}
     for worker in workers:
         loss = _loss(worker)
@@ -56,10 +56,10 @@ def _loss(worker: Worker) -> Loss | None:
 def trips(
     losses: Iterable[Loss], since: datetime | None, came_up: datetime | None = None
 ) -> tuple[Loss, ...]:
-    """Return the losses that trip the breaker, none when there are too few since it last did.
+    """Return the losses that trip the breaker; none when too few since it last tripped.
 
-    `came_up` is when a worker of the pool last became ready: what failed to boot before that
-    says nothing of the template any more (facts/aws.md#failed-boots).
+    `came_up` is when a worker of the pool last became ready: boots that failed before that no
+    longer say anything about the template (facts/aws.md#failed-boots).
     """
     fresh = [each for each in losses if since is None or each.at > since]
     ended = tuple(each for each in fresh if not each.why)

@@ -1,8 +1,8 @@
 """What a lab needs, from its topology and the node definitions' defaults.
 
-An a-priori figure: it is what is reserved until observations know better. CPU follows
+An estimate in advance, reserved as long as there are no observations. CPU follows
 facts/cml.md#seeds-corrected (CPUs x limit, not the limit alone). Disks are sparse overlays of a
-shared image, so a node is counted with an eighth of its largest disk; a data volume counts whole.
+shared image, so a node is counted with an eighth of its largest disk; a data volume counts fully.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _DISK_SHARE = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What a lab needs; `unknown` are the definitions that were only assumed.
+    """What a lab needs; `unknown` are node definitions whose needs were assumed.
 
-    `boot_seconds` is fleet time from start to converged on an empty worker, as a deadline
-    and not as a forecast.
+    `boot_seconds` is fleet time from start to converged on an empty worker; it is an upper
+    limit, not a forecast.
     """
 
     amounts: Amounts
@@ -42,7 +42,7 @@ class Demand:
 def of(
     topology: Topology, defaults: Mapping[str, NodeDefault] = node_definitions.DEFAULTS
 ) -> Demand:
-    """Return the demand of a lab; total for every topology that parses."""
+    """Return the demand of a lab; defined for every topology that parses."""
     cpu = memory = storage = licensed = 0
     slowest = 0
     for node in topology.nodes:
@@ -72,7 +72,7 @@ def of(
 
 
 def start_budget(boot_seconds: int, *, ahead: int = 0) -> int:
-    """Return the seconds a start may take when this many labs of the worker start before it.
+    """Return the seconds a start may take when this many labs of its worker start before it.
 
     Sixty labs started in one minute share one disk and one CPU set (facts/fleet-bugs.md#t46), so
     the deadline grows with the queue instead of failing the last ones.

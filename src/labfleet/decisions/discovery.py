@@ -1,8 +1,8 @@
-"""Which instances that a scan found become workers: pure.
+"""Which of the instances that a scan found become workers: pure.
 
-Discovery is not ownership (facts/aws.md#ownership): an image pattern finds candidates. Whatever
-carries an owner tag belongs to an installation, ours or another, and is never imported. Image ids
-are remembered, because a deregistered image disappears while its instances run.
+Discovery is not ownership (facts/aws.md#ownership): an image pattern only finds candidates. An
+instance with an owner tag belongs to an installation, ours or another, and is never imported.
+Image ids are remembered, because a deregistered image disappears while its instances run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 from labfleet.kernel import ids
 
 OWNER_TAG = "labfleet:owner"
-"""The tag that makes an instance some installation's (adapters/aws/launches)."""
+"""The tag that names the installation that owns an instance (adapters/aws/launches)."""
 WORKER_TAG = "labfleet:worker"
 UID_TAG = "labfleet:worker-uid"
 GROUPS = ("fresh", "known", "ours", "foreign", "ignored", "ending")
@@ -23,7 +23,7 @@ NAME_LIMIT = 40
 
 
 class Machine(Protocol):
-    """What is read of an instance as the provider describes it."""
+    """The fields that are read of a described instance."""
 
     @property
     def id(self) -> str:
@@ -48,8 +48,8 @@ M = TypeVar("M", bound=Machine)
 class Sorted(Generic[M]):
     """The candidates of one region, each in exactly one group.
 
-    `fresh` shall be imported; `known` are workers already; `ours` carry our owner tag and no
-    worker has them (garbage collection's affair); `foreign` carry another installation's.
+    `fresh` shall be imported; `known` are workers already; `ours` carry our owner tag without
+    having a worker (left to garbage collection); `foreign` carry another installation's tag.
     """
 
     fresh: tuple[M, ...] = ()
@@ -67,7 +67,7 @@ def sort(
     ignored: Collection[str],
     installation: str | None,
 ) -> Sorted[M]:
-    """Return who is who. `installation` None: whatever has an owner is foreign."""
+    """Return the candidates in groups. `installation` None: all with an owner are foreign."""
     groups: dict[str, list[M]] = {name: [] for name in GROUPS}
     seen: set[str] = set()
     for each in found:
@@ -91,9 +91,9 @@ def _group(
 
 
 def remembered(before: Sequence[str], found: Iterable[str], limit: int) -> tuple[str, ...]:
-    """Return what was known and what is new, oldest first; the oldest leave over the limit.
+    """Return known and new image ids, oldest first; beyond the limit the oldest are dropped.
 
-    What is seen again moves to the end, so that only what long was not seen is forgotten.
+    An id that is seen again moves to the end, so that the longest unseen ids are dropped.
     """
     again = dict.fromkeys(found)
     kept = [each for each in before if each not in again]
@@ -101,7 +101,7 @@ def remembered(before: Sequence[str], found: Iterable[str], limit: int) -> tuple
 
 
 def worker_name(instance_id: str, tag: str | None, taken: Collection[str]) -> str:
-    """Return a legal, free name: the Name tag's, with the instance's id where that is taken."""
+    """Return a valid, free name: of the Name tag, with the instance's id if that is taken."""
     base = ids.slug(tag, limit=NAME_LIMIT) if tag else ids.slug(instance_id)
     if base not in taken:
         return base

@@ -1,9 +1,9 @@
 """How many of a pool's workers automatic actions may take out of service at once.
 
-Pure. Whatever is already away (draining, stopping, failed, out of reach) counts against the
-budget (but not what EC2 is already ending: it comes back to nobody), so that trouble and upkeep
-never add up (facts/aws.md#disruption-budget, cluster autoscaler's limit on unready nodes). What
-people ask for is never held back by it.
+Pure. Workers already out of service (draining, stopping, failed, unreachable) count against the
+budget, so that failures and upkeep never add up (facts/aws.md#disruption-budget, cluster
+autoscaler's limit on unready nodes). Workers that EC2 is already terminating do not count: they
+never come back. The budget never delays what people ask for.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _AWAY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many more may go now; `why` says what used the budget up when there are none."""
+    """How many more workers may go now; with 0, `why` says what used up the budget."""
 
     left: int
     why: str = ""
 
 
 def allowance(budget: Disruption, workers: int) -> int:
-    """Return how many of this many workers may be away at once."""
+    """Return how many of this many workers may be out of service at once."""
     return min(workers, max(budget.max_workers, workers * budget.max_percent // 100))
 
 
 def room(budget: Disruption, *, serving: int, away: int) -> Room:
-    """Return how many of `serving` workers may be taken out while `away` already are."""
+    """Return how many of `serving` workers may be taken out of service while `away` already are."""
     allowed = allowance(budget, serving + away)
     left = max(0, min(serving, allowed - away))
     if left or not serving:
@@ -48,7 +48,7 @@ def room(budget: Disruption, *, serving: int, away: int) -> Room:
 
 
 def of_workers(budget: Disruption, workers: Iterable[Worker]) -> Room:
-    """Return the room of a pool's workers as their records stand."""
+    """Return how many of a pool's workers may go, according to their records."""
     serving = away = 0
     for worker in workers:
         phase = worker.status.phase

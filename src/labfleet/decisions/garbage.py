@@ -1,9 +1,9 @@
-"""What may be ended as left behind, and when: pure.
+"""Which AWS resources without an owner may be removed, and when: pure.
 
-Two phases (facts/aws.md#two-phases): what nobody owns is a suspect; after its grace it is due, and
-the shell looks once more at the provider and at the store before it acts. Nothing is judged on a
-list that failed, nothing is due before every region was listed once, and a round ends at most
-a few. Clocks here are monotonic seconds of this leader: a new leader starts anew.
+Two phases (facts/aws.md#two-phases): a resource without an owner is a suspect; after its grace it
+is due, and the controller checks the provider and the store once more before it removes it. A
+failed list decides nothing, nothing is due before every region was listed once, and a round
+removes only a few. Times are monotonic seconds of this leader: a new leader starts anew.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from labfleet.resources.region import LeftKind
 from labfleet.resources.worker import Worker, WorkerPhase
 
 SHARE = 0.2
-"""The largest part of a region's machines that one round may end (but always one)."""
+"""The largest share of a region's machines that one round may end (but at least one)."""
 
 Place = tuple[str, LeftKind, str]
 """Region, kind, id."""
@@ -25,7 +25,7 @@ Word = Literal["owned", "kept", "ending", "suspect"]
 
 
 class Unattached(Protocol):
-    """What is read of a volume or address that is attached to nothing."""
+    """The fields that are read of a volume or address attached to nothing."""
 
     @property
     def kind(self) -> Literal["volume", "address"]:
@@ -50,7 +50,7 @@ class Unattached(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the settings say. `hold` is why nothing is ended now, None when it may be."""
+    """The settings' rules. `hold` is why nothing may be removed now, None when it may."""
 
     grace: float = 300.0
     round_limit: int = 5
@@ -69,7 +69,7 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class SweepCandidate:
-    """Something of ours that was listed: what it is called and what was made of it."""
+    """A listed resource with our owner tag: its name and what was decided about it."""
 
     place: Place
     word: Word
@@ -79,9 +79,9 @@ class SweepCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What to do: `due` in order, at most what a round may end; `next` tells of each suspect.
+    """What to do: `due` in order, at most what a round may end; `next` describes each suspect.
 
-    `since` holds every suspect's first sight, for the next round.
+    `since` is when each suspect was first seen, for the next round.
     """
 
     due: tuple[SweepCandidate, ...] = ()
@@ -90,7 +90,7 @@ class Round:
 
 
 def owners(workers: Iterable[Worker]) -> Owners:
-    """Return who owns what; an ended record owns nothing, every other its instance."""
+    """Return who owns what: each worker record owns its instance, an ended one nothing."""
     instances, launching = set(), set()
     for worker in workers:
         if worker.status.phase is WorkerPhase.TERMINATED:
@@ -144,8 +144,8 @@ def sweep(
 ) -> Round:
     """Return the round. `listed` is how many machines each region has.
 
-    `unheard` are regions whose list failed: nothing of them is due, and what was suspected
-    there before stays as it was. Whatever is in no list any more is forgotten.
+    `unheard` are regions whose list failed: nothing there is due, and earlier suspects there
+    stay as they were. A suspect that is no longer listed is forgotten.
     """
     since: dict[Place, float] = {place: at for place, at in before.items() if place[0] in unheard}
     told: dict[Place, str] = {}
@@ -182,7 +182,7 @@ def _oldest(each: tuple[float, SweepCandidate]) -> tuple[float, Place]:
 def _capped(
     ripe: Iterable[tuple[float, SweepCandidate]], limit: int, listed: Mapping[str, int]
 ) -> Iterable[SweepCandidate]:
-    """Yield the oldest: a number for all, and of machines a share of each region's."""
+    """Yield the oldest, up to a number in total and a share of each region's machines."""
     left = limit
     shares: dict[str, int] = {}
     for _, thing in ripe:

@@ -1,10 +1,10 @@
 """Is a worker idle, and may it be stopped? One verdict from all signals, each explained.
 
-Pure and total. A worker is idle only when every signal is there, fresh and quiet for the whole
-timeout (facts/aws.md#idle): what is missing, failed or stale keeps it, and so does CPU above a
-threshold. CPU below it proves nothing: a candidate who reads looks idle, one who types into a
-console uses no CPU (facts/aws.md#idle). What only forbids a stop (switches, snooze, the pool's
-minimum) is `held`, apart from use.
+Pure and total. A worker is idle only when every signal is present, fresh and without use for the
+whole timeout (facts/aws.md#idle): a signal that is missing, failed or stale keeps the worker, and
+so does CPU above a threshold. CPU below it proves nothing: a person who reads looks idle, one who
+types into a console uses no CPU (facts/aws.md#idle). Reasons that only forbid a stop (switches,
+snooze, the pool's minimum) are kept apart from use, as `held`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NETWORK_BUSY = 1_000_000.0
 Bytes, not megabytes: facts/aws-bugs.md#case-29.
 """
 CLOCKS_DIFFER = timedelta(minutes=5)
-"""An event's stamp may be this far ahead of our clock before it counts as unreadable."""
+"""An event's time may be this far ahead of our clock before it counts as unreadable."""
 STARTED = frozenset({"QUEUED", "STARTED", "BOOTED"})
 """States of a node that runs or is about to."""
 
@@ -43,19 +43,20 @@ USES = frozenset(
         "health", "quiet_time",
     }
 )  # fmt: skip
-"""Signals about use; the others only hold a worker."""
+"""Signals of use; the others only forbid a stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleFacts:
     """What is known of one worker; None is unknown, never zero.
 
-    `network` is bytes a second from CloudWatch, which says something only when it is
-    `network_watched`. `read_at` is when nodes, CPU and maintenance were read, `activity_at` when the events were;
-    a reading older than `fresh` is stale. `gaps` names what failed, with the reason. `sessions`
-    are bound here, `soon` begin within the lead and may come here. `pending` names what is
-    under way. `serving` counts the pool's workers that serve or boot, this one included, and
-    `pool_unread` means that nobody counted, because the worker is in use anyway; `held` says why nobody may stop it, besides the rules below (signal -> sentence).
+    `network` is bytes a second from CloudWatch, used only when `network_watched`. `read_at` is
+    when nodes, CPU and maintenance were read, `activity_at` when the events were; a reading older
+    than `fresh` is stale. `gaps` names what could not be read, with the reason. `sessions` are
+    bound here, `soon` begin within the lead time and may be placed here. `pending` names what is
+    under way. `serving` counts the pool's workers that serve or boot, this one included;
+    `pool_unread`: they were not counted, because the worker is in use anyway. `held` says why it
+    may not be stopped, besides the rules below (signal -> sentence).
     """
 
     sessions: int | None = None
@@ -79,11 +80,11 @@ class IdleFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleVerdict:
-    """What came of it.
+    """The verdict on one worker.
 
-    `idle`: no sign of use for the whole timeout; `eligible`: and nothing holds the worker.
-    `since` is since when nothing was used, None while something is; `stop_at` when the
-    timeout is over if it stays so. `warn`: the stop is near and nothing else keeps it.
+    `idle`: no sign of use for the whole timeout; `eligible`: idle, and nothing forbids a stop.
+    `since` is when the last use ended, None while it is in use; `stop_at` is when the timeout
+    ends without further use. `warn`: the stop is near and only time keeps the worker.
     """
 
     verdict: Literal["busy", "idle", "unknown"]
@@ -104,16 +105,16 @@ class IdleVerdict:
 
 
 def keeps(signals: tuple[IdleSignal, ...]) -> tuple[str, ...]:
-    """Name what keeps a worker: what says so, and only when nothing does, what is unknown.
+    """Name what keeps a worker: signals of use or holds, and only without any, unknown signals.
 
-    So a question that now and then fails is no news about a worker in use.
+    So a read that sometimes fails does not change the answer for a worker in use.
     """
     found = tuple(each.name for each in signals if each.verdict in {"busy", "held"})
     return found or tuple(each.name for each in signals if each.verdict == "unknown")
 
 
 def judge(worker: Worker, facts: IdleFacts, settings: Idle, now: datetime) -> IdleVerdict:
-    """Return the verdict; the same for the same facts, whatever is missing."""
+    """Return the verdict; equal facts give equal verdicts, also when some are missing."""
     known = worker.status.idle
     counted = tuple(_counted(facts.activity, settings, now))
     recent = _newest((*counted, *known.recent))
@@ -164,7 +165,7 @@ def judge(worker: Worker, facts: IdleFacts, settings: Idle, now: datetime) -> Id
 
 
 _TIMED = {"quiet_time": ("busy",), "snooze": ("held",), "telemetry": ("busy",)}
-"""Signals that time alone turns: a warning may come while only they keep the worker."""
+"""Signals that change with time alone: while only they keep a worker, it may be warned."""
 
 
 def _warning(settings: Idle) -> timedelta:
@@ -239,7 +240,7 @@ def _nodes(facts: IdleFacts, now: datetime) -> IdleSignal:
 
 
 def _console(facts: IdleFacts, now: datetime) -> IdleSignal:
-    """Consoles belong to running nodes; who only clicks in the web interface leaves events."""
+    """Judge open consoles, which belong to running nodes; use of the web UI leaves events."""
     if _gap(facts, "nodes", facts.read_at, now) is not None or facts.nodes is None:
         told = "whether a console is open is unknown, because what runs is"
         return _said("console", "unknown", "?", told, facts.read_at)
@@ -279,7 +280,7 @@ def _cpu(facts: IdleFacts, now: datetime) -> IdleSignal:
         told = f"CPU is unknown: {why or 'not told'}"
         return _said("cpu", "unknown", "?", told, facts.read_at)
     shown = f"{facts.cpu_percent:.0f} %"
-    # Written this way round so that a value that is no number keeps the worker.
+    # The comparison is written so that NaN keeps the worker.
     if facts.cpu_percent < CPU_BUSY:
         told = f"below {CPU_BUSY:.0f} %, which proves nothing and forbids nothing"
         return _said("cpu", "quiet", shown, told, facts.read_at)
@@ -321,7 +322,7 @@ def _health(worker: Worker, facts: IdleFacts, now: datetime) -> IdleSignal:
 
 
 def _since(worker: Worker, last: datetime | None, now: datetime) -> datetime:
-    """Return since when nothing was used: the latest of all that may have been use.
+    """Return since when nothing was used: the latest instant of possible use.
 
     The clock starts when the worker is ready, and again with each start (facts/aws-bugs.md#case-24,
     #case-25).
@@ -337,7 +338,7 @@ def _since(worker: Worker, last: datetime | None, now: datetime) -> datetime:
 
 
 def _blind(worker: Worker, facts: IdleFacts) -> bool:
-    """Tell whether nothing records what people do: no clock runs, and none is made up later."""
+    """Tell whether people's activity is not recorded: then the idle timeout does not run."""
     if facts.activity is not None:
         return facts.activity.declined
     return worker.status.cml.telemetry is False
@@ -407,10 +408,10 @@ def _minimum(facts: IdleFacts) -> IdleSignal:
 
 
 def _counted(activity: Activity | None, settings: Idle, now: datetime) -> Iterator[ActivityEvent]:
-    """Yield the events that people's use makes, newest first, undated ones before all."""
+    """Yield the events of people's use, newest first, those without a date before all."""
     if activity is None:
         return
-    # An expression that is not taken (any more) names nobody: more counts as use, never less.
+    # An invalid expression excludes nobody: then more events count as use, never fewer.
     named = settings.system_users if patterns.problem(settings.system_users) is None else ""
     system = re.compile(named) if named else None
     users = {each.user for each in activity.events if each.user is not None}
@@ -459,6 +460,6 @@ def too_old(worker: Worker, settings: Idle, now: datetime) -> str | None:
 
 
 def unused(verdict: IdleVerdict) -> bool:
-    """Tell whether nothing runs or is placed there now, however short: what age needs to stop."""
+    """Tell whether nothing runs or is placed there now, for the stop of a worker too old."""
     names = {"sessions", "nodes", "console"}
     return all(each.verdict == "quiet" for each in verdict.signals if each.name in names)

@@ -1,8 +1,8 @@
 """Capacity over time: how much is held, and when how much is free.
 
-Exact integer arithmetic over reservations (half-open intervals). The invariant of
-docs/explanation/capacity-and-ports.md, no dimension overbooked at any instant, is proved from
-`peak`; the store makes it hold between concurrent writers.
+Exact integer arithmetic over reservations (half-open intervals). `peak` is what the invariant of
+docs/explanation/capacity-and-ports.md rests on: no dimension is overbooked at any instant. The
+store ensures it between concurrent writers.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from labfleet.resources.amounts import (
 
 NOTHING = Amounts()
 OVERDUE = timedelta(minutes=15)
-"""How much longer a lab is believed to hold its capacity after its slot's end has passed."""
+"""How much longer a lab is assumed to hold its capacity once its slot's end has passed."""
 
 
 def total(reservations: Iterable[Reservation]) -> Amounts:
-    """Return the sum of all reservations, whenever they are."""
+    """Return the sum of all reservations, regardless of their times."""
     rows = [vector(each.amounts) for each in reservations]
     return of_vector(map(sum, zip(*rows, strict=True))) if rows else NOTHING
 
 
 def settled(reservations: Iterable[Reservation], now: datetime) -> tuple[Reservation, ...]:
-    """Return the reservations with those overdue held until a little after now.
+    """Return the reservations, with overdue ones extended until a little after now.
 
-    A slot's end frees nothing by itself: capacity is free when its lab was seen gone and the
-    reservation was taken away.
+    The end of a slot frees nothing by itself: capacity is free once the lab was seen gone and
+    its reservation was removed.
     """
     return tuple(
         msgspec.structs.replace(each, end=now + OVERDUE)
@@ -67,7 +67,7 @@ def peak(reservations: Iterable[Reservation], start: datetime, end: datetime | N
         else:
             changes.append((each.start, 1, row))
         if each.end is not None:
-            # Ends sort before starts of the same instant: back to back is no overlap.
+            # At one instant, ends sort before starts: adjacent reservations do not overlap.
             changes.append((each.end, -1, tuple(map(neg, row))))
     if not standing and not changes:
         return NOTHING
@@ -93,9 +93,10 @@ def less(capacity: Amounts, held: Amounts) -> Amounts:
 def shortages(
     wanted: Amounts, capacity: Amounts, held: Amounts, *, dimensions: Sequence[str] = DIMENSIONS
 ) -> tuple[Shortage, ...]:
-    """Return every dimension in which held plus wanted would pass the capacity.
+    """Return every dimension in which held plus wanted would exceed the capacity.
 
-    What is not wanted is never short, so a shrunk worker still takes what costs nothing of it.
+    A dimension that is not wanted is never short. So a worker that shrank in one dimension still
+    takes requests that need none of it.
     """
     found = []
     for name in dimensions:

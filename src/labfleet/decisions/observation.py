@@ -1,8 +1,8 @@
-"""What a lab really used, put together from one look at it (upstream 000, corrected).
+"""What a lab really used, computed from one reading of it (upstream 000, corrected).
 
 Corrections of facts/cml.md#seeds-corrected: cores are CPUs x limit / 100 of the effective values,
-not the sum of limits; what is unknown is null with the reason in `gaps`, never 0. Pure: the caller
-looks, and converts what it saw into the records of `resources.session`.
+not the sum of limits; unknown values are null with the reason in `gaps`, never 0. Pure: the caller
+reads the lab and converts the result into the records of `resources.session`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def assemble(
 ) -> ResourceObservation | None:
     """Return the observation, or None for a lab without nodes (facts/upstream.md#observation).
 
-    A null `cpu_limit` means no limit, which is 100 %. One node of unknown size makes that
-    total unknown: a sum that misses a part would teach the wrong lesson.
+    A null `cpu_limit` means no limit, which is 100 %. One node of unknown size makes the total
+    unknown: a sum without that node would be misleading.
     """
     if not nodes:
         return None

@@ -1,8 +1,8 @@
-"""Parked workers: who is stopped by rule and not by people, and which to start for whom.
+"""Parked workers: those stopped by the idle rule and not by people, and which to start again.
 
 Pure. A worker that the idle rule stopped is parked capacity: it is started before a new one is
-launched (facts/aws-bugs.md#case-7, #case-48), and only when a session that nobody else will take
-fits it, or when its pool is below its minimum (facts/aws-bugs.md#case-18).
+launched (facts/aws-bugs.md#case-7, #case-48), and only for a session that fits it and no other
+worker will take, or when its pool is below its minimum (facts/aws-bugs.md#case-18).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from labfleet.resources.worker import Worker
 STOPPED_BY = "labfleet.dev/stopped-by"
 """Annotation of a worker that the idle rule stopped: automation may start it again."""
 CORDONED_BY = "labfleet.dev/cordoned-by"
-"""Annotation of a worker that the idle rule cordoned: it takes the cordon back itself."""
+"""Annotation of a worker that the idle rule cordoned and will itself uncordon."""
 MARK = "idle"
 Candidates = Sequence[placement.Candidate]
 Requests = Sequence[placement.PlacementRequest]
@@ -29,7 +29,7 @@ Requests = Sequence[placement.PlacementRequest]
 def uncovered(
     serving: Candidates, waiting: Requests, *, now: datetime
 ) -> list[placement.PlacementRequest]:
-    """Return the requests that nobody who serves or boots will take, first come first served."""
+    """Return the requests that no serving or booting worker will take, first come first served."""
     there = {each.name: each for each in serving}
     left = []
     for request in waiting:
@@ -44,9 +44,9 @@ def uncovered(
 def to_start(
     parked: Candidates, wanting: Requests, *, now: datetime, least: int = 0
 ) -> tuple[str, ...]:
-    """Return who is to be started: `least` in any case, then whoever takes a request.
+    """Return the workers to start: `least` in any case, then those that take a request.
 
-    `parked` are as they will be once they are up, the quickest first.
+    `parked` are the workers as they will be once they serve, the quickest first.
     """
     started = {each.name: each for each in parked[:least]}
     rest = list(parked[least:])
@@ -67,7 +67,7 @@ def to_start(
 def occupied(
     candidate: placement.Candidate, request: placement.PlacementRequest
 ) -> placement.Candidate:
-    """Return the worker as it is once the request is placed there."""
+    """Return the worker as it will be with the request placed on it."""
     held = Reservation(
         holder="waiting", amounts=request.amounts, start=request.start, end=request.end
     )
@@ -84,7 +84,7 @@ def auto_stopped(worker: Worker) -> bool:
 
 
 def paused(worker: Worker, now: datetime, *, by: str, reason: str, auto: bool) -> Worker:
-    """Return the worker as one that shall stop, counted, with the idle rule's marks in order."""
+    """Return the worker with a stop requested and counted, and the idle rule's marks set."""
     idle = worker.status.idle
     name = "auto_pauses" if auto else "manual_pauses"
     told = msgspec.structs.replace(
@@ -100,9 +100,9 @@ def paused(worker: Worker, now: datetime, *, by: str, reason: str, auto: bool) -
 
 
 def resumed(worker: Worker, now: datetime, *, auto: bool) -> Worker:
-    """Return the worker as one that shall serve again, counted; its clock starts anew.
+    """Return the worker with Ready requested and counted; its idle timeout starts anew.
 
-    Whoever stopped it, the drain that the idle rule asked for goes too.
+    The idle rule's drain is removed too, even if a person stopped the worker.
     """
     idle = worker.status.idle
     name = "auto_resumes" if auto else "manual_resumes"
@@ -113,7 +113,7 @@ def resumed(worker: Worker, now: datetime, *, auto: bool) -> Worker:
 
 
 def _marked(worker: Worker, marks: dict[str, str]) -> Worker:
-    """Return the worker with these marks of the idle rule and no other, its cordon undone."""
+    """Return the worker with exactly these marks of the idle rule, and its cordon removed."""
     kept = dict(worker.metadata.annotations)
     ours = kept.pop(CORDONED_BY, None) == MARK
     kept.pop(STOPPED_BY, None)
@@ -139,7 +139,7 @@ def cordoned(worker: Worker) -> bool:
 
 
 def with_cordon(worker: Worker, *, closed: bool) -> Worker:
-    """Return the worker cordoned by the idle rule, or that cordon taken back."""
+    """Return the worker cordoned by the idle rule, or with that cordon removed."""
     marks = {k: v for k, v in worker.metadata.annotations.items() if k != CORDONED_BY}
     if closed:
         marks[CORDONED_BY] = MARK
@@ -150,13 +150,13 @@ def with_cordon(worker: Worker, *, closed: bool) -> Worker:
 
 
 def undrained(worker: Worker) -> Worker:
-    """Return the worker without a drain; no new wish, or a failed one would be launched anew."""
+    """Return the worker without a drain; nothing else, or a failed one would launch again."""
     spec = msgspec.structs.replace(worker.spec, drain=None)
     return msgspec.structs.replace(worker, spec=spec)
 
 
 def given_up(worker: Worker) -> Worker:
-    """Return the worker as one whose end is wanted, without marks of the idle rule."""
+    """Return the worker with its end requested, without marks of the idle rule."""
     bare = _marked(undrained(worker), {})
     spec = msgspec.structs.replace(bare.spec, desired="Terminated", cordoned=True)
     return msgspec.structs.replace(bare, spec=spec)

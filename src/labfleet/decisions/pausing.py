@@ -1,7 +1,7 @@
-"""What a pause leaves of a decision: nothing that the product would do by itself.
+"""Removes automatic actions from a pool's decision while automation is paused.
 
-Pure. What people asked for (a pool to be drained or ended) goes on; what is said stays, with
-the pause before it, so that everybody sees what would happen without it.
+Pure. What people asked for (draining or deleting a pool) goes on. The decision's text stays,
+with the pause in front, so that people see what would happen without it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def held(
 ) -> PoolDecision:
     """Return the decision with no worker made, started, retired or replaced while paused.
 
-    `paused` says why; None changes nothing. `before` is the pool's phase so far and `made` its
-    counter of names: both stay when the decision would have moved them.
+    `paused` says why; None changes nothing. `before` is the pool's present phase and `made` its
+    present counter of names; they are kept instead of those that acting would lead to.
     """
     if paused is None or decision.phase in ASKED_FOR:
         return decision

@@ -1,8 +1,8 @@
 """Which worker gets a session, or why it waits, or why it can never run.
 
-Pure and total: the same candidates give the same answer in any order. Filters and score are
-those of facts/upstream.md#templates-and-placement with its defects mended (real track match,
-licence node limits, real port check, stable ties). The score is an argument.
+Pure and total: the same candidates in any order give the same answer. Filters and score are
+those of facts/upstream.md#templates-and-placement with its defects fixed (real track match,
+licence node limits, real port check, stable ties). The score function is an argument.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SERVES = {
     "personal": frozenset({"personal"}),
     "evaluation": frozenset({"evaluation"}),
 }
-# How far a candidate came through the filters: what decides who missed by least.
+# How far a candidate passed the filters; the furthest one is the nearest miss.
 _STAGE = {
     "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "ScheduledEvent": 2, "NotAdopted": 2,
     "ControllerDown": 2, "KvmMissing": 2, "NoComputeReady": 2, "NoCompute": 2, "Overloaded": 2,
@@ -52,7 +52,7 @@ _FITS: tuple[tuple[str, ...], tuple[Shortage, ...]] = ((), ())
 class PlacementRequest:
     """What is to be placed, for [start, end); `end` None means until it is ended.
 
-    `track` None takes any track, `licence_affinity` empty any licence.
+    `track` None accepts any track, `licence_affinity` empty any licence.
     """
 
     amounts: Amounts
@@ -66,11 +66,11 @@ class PlacementRequest:
 class Candidate:
     """One worker as the snapshot shows it.
 
-    `capacity` None means not seen yet. `free_ports` is what neither our sessions nor
-    quarantined claims hold of the port range now; None when that was not looked up.
-    `closed` names the fact of CML's own health that closes it (worker_phases.closed_by);
-    from `closes_at` on the provider takes the machine, so nothing is placed beyond it.
-    `overcommitted`: reservations pass a capacity that has shrunk, so nothing more comes here.
+    `capacity` None means not seen yet. `free_ports` counts the ports of the range held neither
+    by our sessions nor by the quarantine now; None when that was not read.
+    `closed` names the condition of CML's health that closes it (worker_phases.closed_by); at
+    `closes_at` the provider takes the machine away, so no placement may last beyond it.
+    `overcommitted`: reservations exceed a shrunk capacity, so nothing more is placed here.
     Computed: `booked` is the sum of all reservations, `real` the capacity with the node limit
     of the licence state, `room` what `real` has beyond `booked`, `fill` the mean share of CPU and
     memory that is booked.
@@ -99,7 +99,7 @@ class Candidate:
     fill: float = field(init=False)
 
     def __post_init__(self) -> None:
-        # Worked out once: a candidate is looked at by many requests.
+        # Computed once, since many requests are checked against a candidate.
         booked = ledger.total(self.reservations)
         real = self.capacity
         if real is not None and not self.licensed:
@@ -113,7 +113,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShape:
-    """A worker that could be made: an empty one of a pool's template, fully licensed."""
+    """A worker that could be created: an empty, licensed one of a pool's template."""
 
     name: str
     track: str
@@ -125,7 +125,7 @@ Score = Callable[[Candidate], float]
 
 
 def bin_packing(candidate: Candidate) -> float:
-    """Return how full the worker is: full ones first, so that empty ones can go.
+    """Return how full the worker is: full ones are preferred, so that empty ones can be removed.
 
     mean(allocated / total) of CPU and memory + min(0.05, 0.01 x sessions)
     (facts/upstream.md#templates-and-placement).
@@ -149,8 +149,8 @@ def place(
     """Return the worker with the highest score that fits, or why the request waits.
 
     Fits means: in every dimension, the reservations of the whole window plus the request
-    never pass the capacity. Ties go to the first name. `waiting` never means never: ask
-    `never_fits` first.
+    never exceed the capacity. Of equal scores the first name wins. Call `never_fits` first:
+    this function answers `waiting` also for a request that can never fit.
     """
     fitting: list[tuple[float, str]] = []
     missing: list[tuple[int, float, str, Verdict]] = []
@@ -189,8 +189,8 @@ def never_fits(
 ) -> Decision | None:
     """Return the refusal of a request that fits no worker that can exist, else None.
 
-    `shapes` are the empty workers of the pools' templates and the workers there are. With no
-    shape on the request's track nothing is said: somebody may add a pool, so it waits.
+    `shapes` are empty workers: of the pools' templates, and of the existing workers. Without a
+    shape on the request's track the answer is None: a pool may be added, so the request waits.
     """
     ours = [each for each in shapes if request.track in {None, each.track}]
     missing: list[tuple[int, float, str, Verdict]] = []
@@ -223,10 +223,10 @@ def never_fits(
 
 
 def shape(name: str, track: str, machine: Machine) -> WorkerShape:
-    """Return what an empty worker of this machine will have once it is licensed.
+    """Return the capacity of an empty worker of this machine once it is licensed.
 
-    Without a licence token it keeps CML's free node limit. A capacity that states no node
-    count takes the machine's licensed limit.
+    Without a licence token it keeps CML's free node limit. A capacity without a node count
+    gets the machine's licensed limit.
     """
     licensed = machine.auto_license and machine.licence.token is not None
     limit = machine.cml.max_nodes_licensed if licensed else machine.cml.max_nodes_unlicensed
@@ -256,7 +256,7 @@ def serves(product: str | None, affinity: Iterable[str]) -> bool:
 def _judge(
     request: PlacementRequest, wanted: tuple[int, ...], candidate: Candidate, now: datetime
 ) -> tuple[tuple[str, ...], tuple[Shortage, ...]]:
-    """Return why the candidate cannot have the request; nothing when it can."""
+    """Return why the candidate cannot take the request; nothing when it can."""
     closed = _closed(request, candidate)
     if closed is not None:
         return (closed,), ()
@@ -270,7 +270,7 @@ def _judge(
         lack = Shortage(dimension="nodes", wanted=request.amounts.nodes, free=real.nodes)
         return ("UnlicensedNodeLimit",), (lack,)
     found: list[Shortage] = []
-    # The sum of all reservations bounds every instant from above: mostly no sweep is needed.
+    # The sum of all reservations is an upper bound at every instant: mostly no sweep is needed.
     if not all(map(operator.le, wanted, candidate.room)):
         held = ledger.peak(ledger.settled(candidate.reservations, now), request.start, request.end)
         found.extend(ledger.shortages(request.amounts, real, held))
@@ -321,7 +321,7 @@ def _words(shortages: Iterable[Shortage]) -> tuple[str, ...]:
 def _miss(
     name: str, reasons: tuple[str, ...], shortages: tuple[Shortage, ...]
 ) -> tuple[int, float, str, Verdict]:
-    """Return the verdict with what orders the misses: stage reached, share that is lacking."""
+    """Return the verdict with its sort key among misses: filter reached, missing share."""
     stage = _STAGE.get(reasons[0], _FITTED - 1)
     lack = sum((each.wanted - each.free) / each.wanted for each in shortages)
     verdict = Verdict(name=name, fits=False, reasons=reasons, shortages=shortages)
@@ -333,7 +333,7 @@ def _nearness(miss: tuple[int, float, str, Verdict]) -> tuple[int, float, str]:
 
 
 def _why(request: PlacementRequest, candidates: Sequence[Candidate], counts: Counter[str]) -> str:
-    """Return the one word for a request that waits, in upstream's order.
+    """Return the one-word reason of a request that waits, in upstream's order.
 
     Source: facts/upstream.md#wait-words.
     """

@@ -1,8 +1,8 @@
-"""Ports of a lab: what its tags ask for, which numbers it gets, what is seen later.
+"""Ports of a lab: which its tags request, which numbers they get, which are seen later.
 
-Pure. Uniqueness on a worker is the store's (docs/decisions/0002-store.md); this proposes numbers
-from a snapshot and the store's unique key has the last word. Numbers that stand in a file's tags
-are ignored: two sessions of one definition must not want the same port.
+Pure. This module proposes numbers from a snapshot; the store's unique key ensures that they are
+unique on a worker (docs/decisions/0002-store.md). Port numbers in a topology file's tags are
+ignored: two sessions of one definition must not want the same port.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Tagged(Protocol):
 
 
 def template_of(topology: Topology) -> tuple[PortRequest, ...]:
-    """Return the ports that the topology's tags ask for, in file order, none twice."""
+    """Return the ports that the topology's tags request, in file order, without duplicates."""
     made: dict[str, PortRequest] = {}
     names = _bases(node.label for node in topology.nodes)
     for node in topology.nodes:
@@ -68,8 +68,8 @@ def allocate(
 ) -> tuple[PortAllocation, ...] | Shortage:
     """Return a number for every request, or the shortage: all or nothing.
 
-    Lowest free number first, in the order of the requests; TCP and UDP are separate spaces.
-    `taken` is what our sessions hold on the worker together with what is quarantined.
+    Lowest free number first, in the order of the requests; TCP and UDP are numbered separately.
+    `taken` are the ports that our sessions hold on the worker and those in quarantine.
     """
     free = {each: _free(each, taken, first, last) for each in ("tcp", "udp")}
     made = []
@@ -102,7 +102,7 @@ def tags(allocations: Iterable[PortAllocation]) -> dict[str, tuple[str, ...]]:
 def observed(nodes: Iterable[Tagged]) -> dict[str, int]:
     """Return name to number of every port that the live nodes' tags name (upstream 000).
 
-    Names are made as in the template; of two tags for one name the first counts.
+    Names are built as in the template; of two tags for one name the first counts.
     """
     seen = list(nodes)
     names = _bases(node.label for node in seen)
@@ -118,7 +118,7 @@ def observed(nodes: Iterable[Tagged]) -> dict[str, int]:
 def drift(allocated: Mapping[str, int], seen: Mapping[str, int]) -> tuple[PortChange, ...]:
     """Return what differs by name; nothing when a side is empty (facts/upstream.md#observation).
 
-    An empty side is a lab that was not observed or has no ports, and neither is drift.
+    An empty side means that the lab was not observed or has no ports; neither is drift.
     """
     if not allocated or not seen:
         return ()
@@ -132,7 +132,7 @@ def drift(allocated: Mapping[str, int], seen: Mapping[str, int]) -> tuple[PortCh
 def claims(nodes: Iterable[Tagged]) -> set[tuple[str, int]]:
     """Return every (transport, number) that nodes of a server name, whoever owns their lab.
 
-    What of it is not ours is quarantined until it is gone (facts/fleet-bugs.md#t41).
+    Those that are not ours are quarantined until they are gone (facts/fleet-bugs.md#t41).
     """
     made: set[tuple[str, int]] = set()
     for node in nodes:
@@ -158,7 +158,7 @@ def _suffix(tag: port_tags.PortTag) -> str:
 
 
 def _bases(labels: Iterable[str]) -> dict[str, str]:
-    """Return the first part of the port names of each label, no two alike.
+    """Return the first part of the port names for each label, all different.
 
     Upstream 000 writes `_` for what is not a plain character; a digest is added only where that
     would give two labels one name, or where the label is too long.

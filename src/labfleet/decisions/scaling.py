@@ -1,10 +1,10 @@
 """How many workers a pool should have: the minimal NEED_BASED decision.
 
-Pure. Keeps the minimum, adds one worker when a session waits for capacity that no worker on
-its way will bring, removes one that has been empty for long enough, replaces what failed,
-never passes the maximum. A decision is a proposal from a snapshot: the caller must make it in
-one commit with the ledgers that it read (facts/fleet-bugs.md#t16), or a session placed meanwhile is
-lost.
+Pure. Keeps the minimum, adds one worker when a session waits for capacity that no starting
+worker will bring, removes one that has been empty for long enough, replaces failed ones, and
+never exceeds the maximum. A decision is a proposal from a snapshot: the caller must apply it in
+one commit with preconditions on the ledgers that it read (facts/fleet-bugs.md#t16); otherwise a
+session placed meanwhile is lost.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPo
 from labfleet.resources.worker import WorkerPhase
 
 STUCK = timedelta(minutes=30)
-"""After this long a failed worker no longer takes a place under the maximum, and goes even
-though sessions are bound to it: only its end releases them, for its server never answers."""
+"""After this long a failed worker no longer counts towards the maximum, and is removed even
+with sessions bound to it: only its end releases them, since its server never answers."""
 WAITING_LIMIT = 200
-"""How many waiting sessions one decision looks at; one worker is added at a time anyway."""
+"""How many waiting sessions one decision considers; only one worker is added at a time."""
 
 _READY = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
 
@@ -34,10 +34,10 @@ _READY = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNL
 class PoolWorker:
     """One worker of the pool as the snapshot shows it.
 
-    `leaving`: somebody asked for its end, its stop or its drain. `parked`: the idle rule
-    stopped it or is about to, so it may be started again. `capacity` None means not seen yet;
-    the template's is assumed. `empty_since` None means that it hosts something. `in_use`:
-    nodes run there that are no session's, so a person may be at work.
+    `leaving`: its end, stop or drain was requested. `parked`: the idle rule stopped it or is
+    about to, so it may be started again. `capacity` None means not seen yet; the template's is
+    assumed. `empty_since` None means that it hosts something. `in_use`: nodes run there that
+    belong to no session, so a person may be at work.
     """
 
     name: str
@@ -55,10 +55,10 @@ class PoolWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
-    """What is decided on. `shape` is the template's empty worker, None when there is none.
+    """The input. `shape` is an empty worker of the template, None when there is none.
 
     `waiting` are the sessions of this pool that wait for capacity, longest first. `taken` are
-    names of workers of others: two pools may have one prefix and track.
+    names of workers outside the pool: two pools may share a prefix and track.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Retirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolDecision:
-    """What to change. `created_workers` is the name counter after it; it never goes back.
+    """What to change. `created_workers` is the new name counter; it never decreases.
 
     `drain` are workers to empty and keep; `retire` are workers whose end is asked for (also
     when it was asked for before), and TERMINATED ones whose record may go; `start` are parked
@@ -116,7 +116,7 @@ class _Groups:
 
 
 def decide_pool(view: PoolView, now: datetime) -> PoolDecision:
-    """Return what the pool should change now; total, and quiet when nothing is to be done."""
+    """Return what the pool should change now; total, and empty when nothing is to be done."""
     groups = _group(view.workers)
     ended = tuple(Retirement(name=each.name, reason="Terminated") for each in groups.ended)
     if view.deleting or view.spec.desired == "Terminated":
@@ -197,7 +197,7 @@ def _terminate(view: PoolView, groups: _Groups, ended: tuple[Retirement, ...]) -
 
 
 def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, str]:
-    """Return how many workers to add, why in a word, and a sentence for the pool's status."""
+    """Return how many workers to add, a one-word reason, and a sentence for the pool's status."""
     scaling = view.spec.scaling
     serving = len(groups.ready) + len(groups.booting)
     room = scaling.max_workers - _places(groups, now)
@@ -238,7 +238,7 @@ def _policy_note(view: PoolView) -> str:
 
 
 def _starts(view: PoolView, groups: _Groups, now: datetime) -> tuple[tuple[str, ...], str]:
-    """Return the parked workers to start before anything is launched, and why in a word."""
+    """Return the parked workers to start before any launch, and a one-word reason."""
     parked = [each for each in (*groups.leaving, *groups.parked) if each.parked]
     if not parked:
         return (), ""
@@ -252,13 +252,13 @@ def _starts(view: PoolView, groups: _Groups, now: datetime) -> tuple[tuple[str, 
 
 
 def _nearness(worker: PoolWorker) -> tuple[int, str]:
-    """Order by how soon it serves: not stopped yet, then stopped, then on its way down."""
+    """Order by how soon it can serve: not stopped yet, then stopped, then stopping."""
     order = {WorkerPhase.DRAINING: 0, WorkerPhase.STOPPED: 1}
     return order.get(worker.phase, 2), worker.name
 
 
 def _with_started(groups: _Groups, start: tuple[str, ...]) -> _Groups:
-    """Return the groups with the started ones counted as on their way (facts/aws.md#scaling)."""
+    """Return the groups with started workers counted as coming up (facts/aws.md#scaling)."""
     if not start:
         return groups
     moved = tuple(each for each in (*groups.leaving, *groups.parked) if each.name in start)
@@ -271,9 +271,9 @@ def _with_started(groups: _Groups, start: tuple[str, ...]) -> _Groups:
 
 
 def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> list[placement.PlacementRequest]:
-    """Return the waiting sessions that no worker that is there or on its way will take.
+    """Return the waiting sessions that no present or starting worker will take.
 
-    Sessions that would not fit an empty worker are left out: a worker more helps nobody.
+    Sessions that do not fit an empty worker are left out: adding one would not help them.
     """
     horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
     due = [each for each in view.waiting if each.start <= horizon][:WAITING_LIMIT]
@@ -286,7 +286,7 @@ def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> list[placement
 
 
 def _as_parked(worker: PoolWorker, view: PoolView) -> placement.Candidate:
-    """Return a parked worker as it will serve: as large as it was, with the template's licence."""
+    """Return a parked worker as it will serve: of its earlier size, with the template's licence."""
     ready = _as_ready(worker, view)
     real, made = worker.capacity, view.shape
     if real is not None and made is not None:
@@ -298,7 +298,7 @@ def _as_parked(worker: PoolWorker, view: PoolView) -> placement.Candidate:
 def _plenty(
     due: Sequence[placement.PlacementRequest], view: PoolView, groups: _Groups, now: datetime
 ) -> bool:
-    """Tell whether there is an empty ready worker for each request, so that nobody need search."""
+    """Tell whether each request has an empty ready worker, so that no search is needed."""
     spare = [
         each.capacity
         for each in groups.ready
@@ -343,8 +343,8 @@ def _fits_empty(
 def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement, ...]:
     """Return the one ready worker to remove, if there is one.
 
-    Empty means: hosts nothing, no node runs there, and nothing is booked on it, also not for
-    later. A lab that somebody started by hand keeps its worker (facts/aws-bugs.md#case-23).
+    Empty means: hosts nothing, no node runs there, and nothing is booked on it, now or later.
+    A lab that somebody started by hand keeps its worker (facts/aws-bugs.md#case-23).
     """
     scaling = view.spec.scaling
     if len(groups.ready) <= scaling.min_workers:
@@ -373,7 +373,7 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
 
 
 def _budget(view: PoolView, groups: _Groups) -> disruption.Room:
-    """Return how many serving workers may go while others are away already."""
+    """Return how many serving workers may be taken out while others already are."""
     sick = sum(each.unreachable for each in groups.ready)
     ending = sum(each.phase is WorkerPhase.TERMINATING_EC2 for each in groups.leaving)
     away = sick + len(groups.failed) + len(groups.leaving) - ending
@@ -381,7 +381,7 @@ def _budget(view: PoolView, groups: _Groups) -> disruption.Room:
 
 
 def _wanted(view: PoolView, now: datetime) -> bool:
-    """Tell whether a session that waits could still need an empty worker within the lead."""
+    """Tell whether a waiting session could still need an empty worker within the lead time."""
     horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
     return any(
         each.start <= horizon and (view.shape is None or _fits_empty(each, view.shape, now))
@@ -390,10 +390,10 @@ def _wanted(view: PoolView, now: datetime) -> bool:
 
 
 def _places(groups: _Groups, now: datetime) -> int:
-    """Return how many places under the maximum are taken.
+    """Return how many workers count towards the maximum.
 
-    Whatever may still have an instance counts, but for a failed worker that nobody gets rid
-    of: it must not block its own replacement for ever.
+    Every worker that may still have an instance counts, except one that failed long ago: it
+    must not block its own replacement for ever.
     """
     gone = sum(_stuck(each, now) for each in groups.failed)
     groups_counted = (
@@ -407,7 +407,7 @@ def _stuck(worker: PoolWorker, now: datetime) -> bool:
 
 
 def _names(view: PoolView, count: int) -> tuple[tuple[str, ...], int]:
-    """Return new names from the growing counter, and the counter after them."""
+    """Return new names from the counter, and its new value."""
     prefix = view.spec.name_prefix
     track = ids.slug(view.spec.track, limit=max(12, ids.NAME_LIMIT - len(prefix) - 8))
     taken = {each.name for each in view.workers} | view.taken
@@ -439,7 +439,7 @@ def _kind(worker: PoolWorker) -> str:
         return "parked" if worker.phase is WorkerPhase.STOPPED else "leaving"
     if worker.phase in _READY:
         return "ready"
-    # On its way down or STOPPED without anybody wanting that: it is about to come back.
+    # Stopping or STOPPED although it shall be Ready: it is about to come back.
     return "booting"
 
 

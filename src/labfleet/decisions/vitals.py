@@ -1,7 +1,7 @@
-"""A worker's numbers out of what was measured: which source counts, named with each number.
+"""Chooses a worker's numbers from the measurements, and names the source of each.
 
-Pure. CML comes first: it is free, fresher, and has memory and disk; CloudWatch is the second
-opinion, and all there is of a server that does not answer (facts/aws.md#cloudwatch,
+Pure. CML is preferred: it is free, fresher, and has memory and disk. CloudWatch is the fallback,
+and the only source for a server that does not answer (facts/aws.md#cloudwatch,
 facts/upstream.md#worker-reports).
 """
 
@@ -14,15 +14,15 @@ from labfleet.resources.meta import Record
 from labfleet.resources.telemetry import ProviderPoint, Room, Sample
 
 CLOUDWATCH_LATE = timedelta(minutes=15)
-"""CloudWatch's points come 3 to 15 minutes late: fresh beyond their period
+"""CloudWatch's points come 3 to 15 minutes late, so they are fresh for longer than their period
 (facts/aws.md#cloudwatch)."""
 
 FRESH_LOOKS = 3
-"""Looks that a number may be old and still be fresh."""
+"""A number is fresh for this many polling intervals."""
 
 
 class Number(Record, frozen=True, kw_only=True):
-    """One number: from where, when it was measured, how old, and why it is null when it is."""
+    """One number: its source, when it was measured, its age, and if null, why."""
 
     value: float | None = None
     unit: str = ""
@@ -34,7 +34,7 @@ class Number(Record, frozen=True, kw_only=True):
 
 
 def share(room: Room) -> float | None:
-    """Return the used percent of memory or a disk; None when it is not told."""
+    """Return the used percent of memory or a disk; None when unknown."""
     if not room.total:
         return None
     if room.used is not None:
@@ -43,7 +43,7 @@ def share(room: Room) -> float | None:
 
 
 def cml_cpu(sample: Sample) -> tuple[float | None, str]:
-    """Return CPU percent and its source: of the whole server, else of its first compute."""
+    """Return CPU percent and its source: of the whole server, else of its first compute host."""
     stats = sample.stats
     if stats is None:
         return None, "cml"
@@ -54,7 +54,7 @@ def cml_cpu(sample: Sample) -> tuple[float | None, str]:
 
 
 def cml_memory(sample: Sample) -> tuple[float | None, str]:
-    """Return used memory in percent and its source: of all, else of the first compute."""
+    """Return used memory in percent and its source: of the server, else its first compute host."""
     stats = sample.stats
     if stats is None:
         return None, "cml"
@@ -66,9 +66,9 @@ def cml_memory(sample: Sample) -> tuple[float | None, str]:
 
 
 def fullest_disk(sample: Sample) -> float | None:
-    """Return the used percent of the fullest disk; None when none is told.
+    """Return the used percent of the fullest disk; None when no disk is known.
 
-    A full disk is judged by what is free: reserved blocks are not ours to use.
+    It is computed from the free space, since we cannot use reserved blocks.
     """
     health = sample.health
     if health is not None and any(each.disk_overload for each in health.computes.values()):
@@ -89,7 +89,7 @@ def _taken(room: Room) -> float | None:
 
 
 def of_sample(sample: Sample) -> dict[str, float | None]:
-    """Return what a look at CML tells, by the names of `resources.series.METRICS`."""
+    """Return a CML sample's values, by the names of `resources.series.METRICS`."""
     stats = sample.stats
     return {
         "cpu": cml_cpu(sample)[0],
@@ -101,7 +101,7 @@ def of_sample(sample: Sample) -> dict[str, float | None]:
 
 
 def of_point(point: ProviderPoint) -> dict[str, float | None]:
-    """Return what CloudWatch tells, by the same names."""
+    """Return a CloudWatch point's values, by the same names."""
     return {
         "ec2Cpu": point.cpu_percent,
         "networkIn": point.network_in_bytes_per_second,
@@ -114,8 +114,8 @@ def moved(
 ) -> tuple[str, ...]:
     """Return which numbers moved by `percent` or more.
 
-    Percentages by so many points; counts by one, rates relative to the former value. From or
-    to unknown is a move.
+    Percentages move by that many points, counts by one, rates relative to the former value. A
+    change from or to unknown counts too.
     """
     return tuple(name for name in after if _moved(name, before.get(name), after[name], percent))
 
@@ -140,7 +140,7 @@ def numbers(
 ) -> dict[str, Number]:
     """Return every number with source, age and freshness; null ones say why.
 
-    `poll` is how many seconds apart looks are, `missing` why there is no sample.
+    `poll` is the polling interval in seconds, `missing` why there is no sample.
     """
     made: dict[str, Number] = {}
     late = timedelta(seconds=FRESH_LOOKS * poll)
@@ -200,7 +200,7 @@ def _aged(number: Number, now: datetime, late: timedelta) -> Number:
 
 
 def _better(cml: Number, cloudwatch: Number) -> Number:
-    """Return CML's number, unless only CloudWatch has a fresh one, or any at all."""
+    """Return CML's number; CloudWatch's when only that is fresh, or only that exists."""
     if cml.value is not None and (cml.fresh or not cloudwatch.fresh):
         return cml
     return cml if cloudwatch.value is None else cloudwatch

@@ -22,7 +22,7 @@ def quantity(dimension: str, value: int) -> str:
 
 
 def amounts(value: Amounts) -> str:
-    """Return the amounts that are not zero; lab slots go without saying."""
+    """Return the amounts that are not zero, without lab slots."""
     parts = [
         quantity(name, getattr(value, name))
         for name in DIMENSIONS
@@ -32,7 +32,7 @@ def amounts(value: Amounts) -> str:
 
 
 def short(shortages: Iterable[Shortage]) -> str:
-    """Return by how much each dimension is short: `4 CPU and 2 ports`."""
+    """Return how much is missing in each dimension: `4 CPU and 2 ports`."""
     parts = [quantity(each.dimension, each.wanted - each.free) for each in shortages]
     return " and ".join(parts)
 

@@ -1,8 +1,8 @@
 """The informer cache: every object, typed, in memory, with the revision it is true at.
 
-Reads cost nothing and are consistent: all events up to `revision` are in, none after it. That
-number is what a ledger precondition is checked against. Handlers hear (old, new) after the
-change is in. `reached` lets a writer wait until the cache has its own write.
+Reads are cheap and consistent: all events up to `revision` are applied, none after it. Ledger
+preconditions are checked against that number. Handlers are called with (old, new) after the
+change is applied. `reached` lets a writer wait until the cache has its own write.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Cache:
 
     @property
     def revision(self) -> int:
-        """Return the revision that everything here is true at; 0 before the first list."""
+        """Return the revision of this cache's content; 0 before the first list."""
         return 0 if self.cursor is None else self.cursor.revision
 
     def find(self, ref: Ref[R] | None) -> R | None:
-        """Return what a reference names; None when it names nothing that there is."""
+        """Return the referenced object; None when there is no reference or no such object."""
         return None if ref is None else self.get(ref.kind, ref.name, ref.namespace)
 
     def get(self, kind: type[R], name: str, namespace: str) -> R | None:
@@ -85,8 +85,8 @@ class Cache:
     def by(self, kind: type[R], name: str, value: str) -> tuple[R, ...]:
         """Return the objects whose index holds the value, in key order.
 
-        The same tuple until one of them changes, so that who works something out of it may
-        keep that and look whether it is still the same.
+        The same tuple until one of them changes, so that a caller may memoize what it computes
+        from the tuple and check by identity whether that is still valid.
         """
         asked = (kind.__name__, name, value)
         found = self._found.get(asked)
@@ -103,19 +103,19 @@ class Cache:
         self._handlers[kind.__name__].append(handler)
 
     async def ready(self) -> None:
-        """Return once the first list is in."""
+        """Return once the first list is applied."""
         await self._until(lambda: self.cursor is not None)
 
     async def reached(self, revision: int) -> None:
-        """Return once every event up to the revision is in."""
+        """Return once every event up to the revision is applied."""
         await self._until(lambda: self.revision >= revision)
 
     async def reset(self) -> stores.Cursor:
-        """List every kind again (feed.Listener); handlers hear the differences.
+        """List every kind again (feed.Listener); handlers are called for the differences.
 
-        The pages are true at different revisions, so they are gathered aside and the events
-        between the first and the last are applied to them. What is then put in, in one step,
-        is true at exactly the returned cursor.
+        The pages are of different revisions, so they are collected separately and the events
+        between the first and the last are applied to them. The result, which replaces the
+        content in one step, is the state at exactly the returned cursor.
         """
         start = await self._store.head()
         rows, newest = await self._listed(start)
@@ -159,7 +159,7 @@ class Cache:
             rows[event.key] = (event.doc, event.revision)
 
     def _replace(self, rows: dict[Key, tuple[bytes, int]], *, afresh: bool) -> None:
-        """Make the rows the whole content; `afresh` when revisions began anew (a restore)."""
+        """Replace the content by the rows; `afresh` when a restore has reset the revisions."""
         for name in self._names:
             for key in sorted(set(self._objects[name]) - set(rows)):
                 self._set(key, None)
@@ -169,7 +169,7 @@ class Cache:
             self._take(key, *rows[key], afresh=afresh)
 
     def event(self, event: stores.Event) -> None:
-        """Take one event (feed.Listener)."""
+        """Apply one event (feed.Listener)."""
         if event.key.kind not in self._objects:
             return
         if event.type == "DELETED":
@@ -193,8 +193,8 @@ class Cache:
         try:
             new = kinds.decode(key.kind, doc, revision)
         except ValueError as problem:
-            # One unreadable row must not stop every other (facts/aws-bugs.md#case-42). Its last
-            # readable form stays, because what it reserves is still reserved.
+            # One unreadable row must not stop all others (facts/aws-bugs.md#case-42). The last
+            # readable version is kept, because its reservations still hold.
             self.quarantined[key] = str(problem)
             return
         self.quarantined.pop(key, None)

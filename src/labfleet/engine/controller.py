@@ -1,10 +1,10 @@
 """A controller: workers that take keys from a queue and reconcile them, one key at a time.
 
-`reconcile(key)` reads the newest state, decides, acts and records. It returns `Done` (look
-again at the next event) or `Again(after)` (waiting is not failing). An error says by its type
-what happens next; the table is `_policy`. One object's trouble never touches another's.
+`reconcile(key)` reads the newest state, decides, acts and records. It returns `Done` (call me
+again at the next event) or `Again(after)` (call me again later; this is no failure). The type of
+an error decides what happens next, see `_policy`. An error of one object never affects others.
 
-Logs and metrics come through a `ReconcileObserver`; this package writes neither.
+A `ReconcileObserver` is told what to log and count; this package writes no logs or metrics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.resources.meta import Key
 
-# Fleet seconds. A conflict means that somebody was faster: decide again, soon, from fresh state.
+# Fleet seconds. A conflict means that another writer was first: decide again soon on fresh state.
 CONFLICT_BASE = 0.1
 CONFLICT_LIMIT = 5.0
 # Machine seconds until a resync tries a full queue again.
@@ -34,7 +34,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Look again in `after` fleet seconds, whatever happens; not a failure."""
+    """Reconcile again in `after` fleet seconds even without an event; not a failure."""
 
     after: float
 
@@ -60,7 +60,7 @@ class Outcome(StrEnum):
 
 
 class ReconcileObserver(Protocol):
-    """Who hears of every reconcile: logs and metrics, in the composition root."""
+    """Is told of every reconcile; the composition root implements it with logs and metrics."""
 
     def reconciled(
         self,
@@ -70,15 +70,15 @@ class ReconcileObserver(Protocol):
         seconds: float,
         error: BaseException | None,
     ) -> None:
-        """Take one outcome; `seconds` is machine time. Must not block and must not raise."""
+        """Record one outcome; `seconds` is machine time. Must not block and must not raise."""
         ...
 
 
 class Controller:
     """Drives one reconcile function over one queue.
 
-    `deadline` is machine seconds that one reconcile may take before it is cut off and
-    backs off; it must be longer than the longest call inside.
+    `deadline` is how many machine seconds one reconcile may take before it is cancelled and
+    retried with back-off; it must be longer than the longest call inside.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class Controller:
         self._ending = asyncio.Event()
 
     def resync(self, every: float, keys: Keys) -> None:
-        """Ask for all these keys when `run` starts and then every so many fleet seconds.
+        """Add all these keys when `run` starts and then at every `every` fleet seconds.
 
-        This is what makes lost events and a full queue harmless. Call it before `run`.
+        Because of this, lost events and a full queue do no harm. Call it before `run`.
         """
         self._resyncs.append((every, keys))
 
     async def run(self) -> None:
-        """Work until cancelled or stopped; Fenced when the leadership is lost."""
+        """Work until cancelled or stopped; raise Fenced when the leadership is lost."""
         if self._asked_to_stop:
             return
         self._stopping = False
@@ -133,14 +133,14 @@ class Controller:
                 try:
                     await self._ending.wait()
                 finally:
-                    # A worker is cancelled once. Should its reconcile turn that into some
-                    # error (a TaskGroup of 3.11 does), the worker still must not go on.
+                    # A worker is cancelled only once. Its reconcile may turn that into some
+                    # error (a TaskGroup of Python 3.11 does); the worker still must not go on.
                     self._stopping = True
         except BaseExceptionGroup as group_error:
             raise single(group_error) from None
 
     def stop(self) -> None:
-        """Ask `run` to return for good once the keys in hand are finished; takes no new ones."""
+        """Make `run` finish the keys being processed, take no new ones, and return for good."""
         self._asked_to_stop = True
         self._halt()
 
@@ -153,8 +153,8 @@ class Controller:
     async def _bring_back(self, every: float, keys: Keys) -> None:
         while True:
             for key in list(keys()):
-                # A full queue is waited for: going on would refuse the same last keys
-                # each time.
+                # Wait for a full queue: going on would have the same last keys refused
+                # in each round.
                 while not self.queue.add(key, priority=queues.RESYNC):
                     await self._clock.sleep(FULL_SECONDS * self._clock.rate)
             await self._clock.sleep(every)
@@ -177,13 +177,13 @@ class Controller:
         try:
             outcome, error = await self._attempt(key)
         except asyncio.CancelledError:
-            # The step was cut short, perhaps between an intent and its call: look again.
+            # Cancelled perhaps between an intent and its call: reconcile again.
             self.queue.add(key, priority=queues.EVENT)
             raise
         finally:
             self._report(key, outcome, begun, error)
         if isinstance(error, errors.Fenced):
-            # Idle workers first: one of them would take this very key again.
+            # First stop the idle workers: one of them would take this same key again.
             self._halt()
             raise error
 
@@ -206,7 +206,7 @@ class Controller:
         return Outcome.DONE, None
 
     def _policy(self, key: Key, error: BaseException) -> Outcome:
-        """Do to the queue what this type of error asks for, and name it."""
+        """Requeue or forget the key as this type of error needs, and return the outcome."""
         match error:
             case errors.Fenced():
                 self.queue.add(key, priority=queues.EVENT)
@@ -239,9 +239,9 @@ class Controller:
 
 
 def single(error: BaseException) -> BaseException:
-    """Return the one error that matters of a group: lost leadership, or the only leaf.
+    """Return the one error of a group that decides: lost leadership, or the only leaf.
 
-    A reconcile that uses a TaskGroup inside raises groups; the policy goes by type.
+    A reconcile that uses a TaskGroup raises groups, but the policy needs one error's type.
     """
     leaves = list(_leaves(error))
     for leaf in leaves:

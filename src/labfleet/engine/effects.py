@@ -1,27 +1,27 @@
-"""The journal of calls to the outside world, which answers: did it happen.
+"""The journal of mutating calls to the outside world: it answers whether a call took effect.
 
-A mutation is called with an `Effect` (resources.meta) that lies in its object's status. The
+Each such call has an `Effect` (resources.meta), stored in the status of its object. The
 protocol, which a controller follows and this module supports:
 
 1. *Intent.* `open` an effect and save it in the status, in the same commit as the decision.
    Only then `call`. At most one effect is open per object.
 2. *Call.* `call` starts only when its deadline fits into the lease time left and into the
    effect's own `expires`, so that no call of a former leader is under way after `expires`.
-   The effect's id travels along as client token or marker.
+   The call carries the effect's id as client token or marker.
 3. *Outcome.* Success: save the result and clear the effect in one commit. A definite failure
    (Temporary, Permanent, Conflict, Gone): nothing happened; clear it, or keep it and try
-   again under the same id. Before a later try, `fits` tells whether it still has room; if
-   not, `reopen` it and save that first.
+   again under the same id. Before a later try, `fits` tells whether a call still ends before
+   `expires`; if not, `reopen` it and save that first.
 4. *Unknown.* Ambiguous (a time-out included), a crash or a change of leader leave the effect
-   open. Whoever finds an open effect that is not `mine` looks up first. What is found may be
-   adopted at once. "Not there" may be believed only when `overdue`: until then answer
-   `Again`. Then `reopen` (same id, so the other side still recognises a late first try) or
-   clear it.
+   open. Whoever finds an open effect that is not `mine` first looks up what the call did. What
+   is found may be adopted at once. "Not there" may be believed only when `overdue`: until then
+   return `Again`. Then `reopen` (same id, so the other side still recognises a late first try)
+   or clear it.
 
-`mine` is memory of this process in this life: it opened the effect, and every call made under
-it ended with a definite no, so nothing has happened. Such an effect needs neither look-up nor
-waiting. A call that succeeded ends it too: when its outcome could not be saved (a conflict),
-the next step has to find what the call made.
+An effect is `mine` when this process opened it and every call made under it failed definitely,
+so nothing has happened; the process remembers that in memory. Such an effect needs neither
+look-up nor waiting. After a successful call it is no longer `mine`: when the outcome could not
+be saved (a conflict), the next step has to look up what the call made.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from labfleet.resources.meta import Effect
 
 T = TypeVar("T")
 
-# Machine seconds between a call's deadline and the moment its effect counts as over: the
-# commit before the call, the wire after it, and clocks of two hosts that differ a little.
+# Machine seconds between a call's deadline and its effect's `expires`: they cover the commit
+# before the call, the network after it, and two hosts' clocks that differ a little.
 MARGIN_SECONDS = 5.0
-# Machine seconds that the last bytes of a dead process may still be on their way.
+# Machine seconds that the last bytes of a dead process may still be in the network.
 DEAD_SECONDS = 2.0
 MINE_LIMIT = 10_000
 
@@ -62,8 +62,8 @@ class Effects:
     ) -> None:
         """`sole_since`: since then every earlier process of this role is known to be dead.
 
-        A composition root may know it from a file lock. Calls begun before are then over soon after,
-        because their sockets died with their process; nothing else is waited out.
+        A composition root may know it from a file lock. Calls begun before it end soon after it,
+        because their sockets died with their process; their effects need no longer wait.
         """
         self._clock = clock
         self._ids = ids
@@ -112,7 +112,7 @@ class Effects:
         return again
 
     def overdue(self, effect: Effect) -> bool:
-        """Tell whether any call under this effect is surely over."""
+        """Tell whether every call under this effect has certainly ended."""
         now, sole = self._clock.now(), self._sole_since
         if sole is not None and effect.begun < sole and now >= sole + self._span(DEAD_SECONDS):
             return True
@@ -129,8 +129,8 @@ class Effects:
     async def call(self, effect: Effect, make: Callable[[], Awaitable[T]], *, deadline: float) -> T:
         """Make the call and return its answer; `deadline` is machine seconds.
 
-        Temporary (LeaseTooShort, EffectExpired): it was not started. Ambiguous (TimedOut):
-        it may have happened. Whatever else `make` raises comes through.
+        Raises Temporary (LeaseTooShort, EffectExpired) when the call was not started, Ambiguous
+        (TimedOut) when it may have happened, and whatever else `make` raises.
         """
         left = self._leadership.remaining()
         if left <= deadline:
@@ -140,7 +140,7 @@ class Effects:
             message = f"{effect.kind} has no time left; reopen it and save it before the call"
             raise errors.Temporary(message, reason="EffectExpired")
         known = effect.id in self._mine
-        # Only a definite no makes it again an effect under which nothing happened.
+        # Only a definite failure brings it back to the effects under which nothing happened.
         self._mine.pop(effect.id, None)
         try:
             async with asyncio.timeout(deadline):
@@ -158,7 +158,7 @@ class Effects:
     def _remember(self, effect: Effect) -> None:
         self._mine[effect.id] = None
         while len(self._mine) > MINE_LIMIT:
-            # Forgetting is safe: the oldest counts as foreign and is looked up.
+            # Forgetting is safe: an effect that is not `mine` is looked up.
             del self._mine[next(iter(self._mine))]
 
     def _span(self, machine: float) -> timedelta:

@@ -1,12 +1,12 @@
-"""Who may act: one leader at a time, with a fencing token for everything it writes.
+"""Leader election: one leader at a time, with a fencing token for everything it writes.
 
-Time here is machine time (`machine`, by default the running loop's). A candidate takes a lease
-whose row it has itself watched unchanged for the lease's length; wall clocks of two hosts are
-never compared. A leader counts its own time from before the call that renewed, so it stops
-believing earlier than anybody else may start, also while the store hangs. The fencing token,
-checked in the writing transaction, covers what is left.
+Time here is machine time (`machine`, by default the running loop's). A candidate takes over a
+lease when it has itself seen the lease's row unchanged for the lease's length; wall clocks of
+two hosts are never compared. A leader counts the lease's time from before the renewing call, so
+it stops acting before any other may start, even while the store hangs. The remaining cases are
+covered by the fencing token, which the writing transaction checks.
 
-`holder` must be unique for each life of a process.
+`holder` must be unique: a restarted process needs another one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from labfleet.kernel import errors
 
 T = TypeVar("T")
 
-# The part of the lease that its holder believes in; the rest is for clocks that run unevenly.
+# The part of the lease that its holder uses; the rest allows for clocks that run unevenly.
 TRUST = 0.9
 RELEASE_SECONDS = 2.0
 
 
 class Leadership(Protocol):
-    """Whether this process leads, and for how long that is sure."""
+    """Whether this process leads, and for how long that is certain."""
 
     @property
     def held(self) -> bool:
@@ -37,11 +37,11 @@ class Leadership(Protocol):
 
     @property
     def fence(self) -> stores.Fence | None:
-        """Return what every write of a leader carries; None when it does not lead."""
+        """Return the fencing token for a leader's writes; None when it does not lead."""
         ...
 
     def remaining(self) -> float:
-        """Return machine seconds of leadership that are sure; 0 when it does not lead."""
+        """Return for how many machine seconds leadership is certain; 0 when it does not lead."""
         ...
 
     async def wait_held(self) -> None:
@@ -54,7 +54,7 @@ class Leadership(Protocol):
 
 
 class AlwaysLeader:
-    """The leadership of a process that is alone, and of tests."""
+    """The leadership of a process that has no competitors, and of tests."""
 
     def __init__(self, fence: stores.Fence | None = None) -> None:
         self.held = True
@@ -96,7 +96,7 @@ class Election:
         self.leadership = _Term(self._machine, pause)
 
     async def run(self) -> None:
-        """Acquire and renew until cancelled; gives the lease up on the way out."""
+        """Acquire and renew the lease until cancelled, then release it."""
         lease: stores.Lease | None = None
         try:
             while True:
@@ -121,8 +121,8 @@ class Election:
         begun = self._machine()
         renewed = await self._bounded(self._store.renew(lease))
         if not self.leadership.held:
-            # Too late: those who worked under this token were told to stop. Start a new
-            # term with a new token; the row is ours, so that takes no waiting.
+            # Renewed too late: work under this token was already told to stop. Start a new
+            # term with a new token; the row is ours, so there is nothing to wait for.
             self.leadership.end()
             return None
         self.leadership.extend(begun + self._seconds * TRUST)
@@ -132,7 +132,7 @@ class Election:
         begun = self._machine()
         row = await self._bounded(self._store.lease(self._name))
         if row is not None and not self._free(row, begun):
-            # As often as a leader renews, and then when the lease is over if it does not.
+            # Read again as often as a leader renews, and at the latest when the lease ends.
             left = self._watched_since + self._seconds - self._machine()
             await self._pause(max(min(self._seconds / 3, left), 0.001))
             return None
@@ -155,7 +155,7 @@ class Election:
         return asked - self._watched_since >= self._seconds
 
     async def _after_trouble(self, lease: stores.Lease | None) -> stores.Lease | None:
-        """Return what to renew next: an unanswered renewal may have moved the row."""
+        """Return the lease to renew next: a renewal without answer may have changed its row."""
         if lease is None or not self.leadership.held:
             self.leadership.end()
             return None
@@ -175,11 +175,11 @@ class Election:
             async with asyncio.timeout(RELEASE_SECONDS):
                 await self._store.release(lease)
         except (errors.LabfleetError, TimeoutError):
-            return  # the successor waits the lease out instead
+            return  # the successor then waits until the lease has run out
 
 
 class _Term:
-    """The leadership of one election: true until its own time is over, whatever hangs."""
+    """The leadership of one election; it ends at its own time even if everything else hangs."""
 
     def __init__(self, machine: Callable[[], float], pause: Pause) -> None:
         self._machine = machine
@@ -210,11 +210,12 @@ class _Term:
             if self._watched:
                 await self._wakeup.sleep(None, self._pause)
                 continue
-            # One watches the time for all who wait, and rings when it is over or it leaves.
+            # One waiter watches the time for all, and wakes the others at the end of the
+            # term or when it is itself cancelled.
             self._watched = True
             try:
                 while self.fence == fence:
-                    # The millisecond spares a clock that wakes a hair too early a busy turn.
+                    # At least a millisecond: an early waking clock must not cause a busy loop.
                     await self._wakeup.sleep(max(self.remaining(), 0.001), self._pause)
             finally:
                 self._watched = False

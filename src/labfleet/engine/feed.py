@@ -1,12 +1,12 @@
-"""One reader of the event log per process, and who listens to it.
+"""Reads the event log and passes each event to a listener.
 
-Listeners get events in revision order, each exactly once, then `caught_up`. When the position
-is too old they get `reset` and list again. The feed polls underneath; the store's wake-up only
+A listener gets events in revision order, each exactly once, then `caught_up`. When the position
+is too old it gets `reset` and lists again. The feed polls; a notification of the store only
 saves latency.
 
-A feed that lists again every `relist` fleet seconds heals a listener that lost events, so that
-even a store that delivers none costs only latency. Caches want that; a stream to clients,
-where listing again means a resync for everybody, does not.
+A feed that lists again every `relist` fleet seconds repairs a listener that lost events, so a
+store that delivers no events costs only latency. Caches use that; a stream to clients does not,
+because there listing again means a resync for every client.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ RELIST_SECONDS = 1800.0
 
 
 class Listener(Protocol):
-    """What wants to hear of every change."""
+    """Is told of every change."""
 
     async def reset(self) -> stores.Cursor:
-        """List again and return the place the list is true at."""
+        """List again and return the cursor at which the list is true."""
         ...
 
     def event(self, event: stores.Event) -> None:
-        """Take one event; must not block and must not raise."""
+        """Process one event; must not block and must not raise."""
         ...
 
     def caught_up(self, cursor: stores.Cursor) -> None:
-        """Learn that every event up to the cursor was delivered."""
+        """Note that every event up to the cursor was delivered."""
         ...
 
 
@@ -84,7 +84,7 @@ class Feed:
             await self._store.changed(reached.revision, seconds=POLL_SECONDS)
 
     async def _drain(self, cursor: stores.Cursor) -> stores.Cursor:
-        """Deliver what is there; the place is kept page by page, so that nothing comes twice."""
+        """Deliver all present events; saves the cursor after each page, so none comes twice."""
         while True:
             page = await self._store.events(cursor)
             for event in page.events:

@@ -1,7 +1,7 @@
 """Typed reads and writes of objects over the store.
 
-Every write is a compare-and-set by resourceVersion and carries its cause. An object whose end
-was asked for and whose last finalizer is gone is removed by the same call that saved it.
+Every write is a compare-and-set by resourceVersion and carries its cause. Saving an object that
+has a deletionTimestamp and no finalizer left deletes it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ R = TypeVar("R", bound=Resource)
 
 
 class Objects:
-    """Typed face of a store."""
+    """Typed access to a store."""
 
     def __init__(self, store: stores.Store) -> None:
         self.store = store
 
     async def find(self, ref: Ref[R]) -> R | None:
-        """Return what a reference names, straight from the store, or None."""
+        """Return the referenced object, read from the store and not a cache, or None."""
         return await self.get(ref.kind, ref.name, ref.namespace)
 
     async def get(self, kind: type[R], name: str, namespace: str) -> R | None:
-        """Return the object straight from the store, or None when there is none."""
+        """Return the object, read from the store and not a cache, or None when there is none."""
         key = Key(kind.__name__, namespace, name)
         found = await self.store.get(key)
         return None if found is None else load(kind, found)
@@ -45,8 +45,8 @@ class Objects:
     ) -> tuple[int, tuple[Resource, ...]]:
         """Write all objects in one commit; return its revision and the objects as stored.
 
-        An object without a resourceVersion is created, else replaced at that version.
-        Conflict when any version, extra precondition or unique row does not hold.
+        An object without a resourceVersion is created, any other replaced at that version.
+        Raises Conflict when any version, extra precondition or unique row does not hold.
         """
         made: list[stores.Write] = []
         expected: list[stores.Precondition] = list(preconditions)
@@ -69,7 +69,7 @@ class Objects:
 
 
 def is_finished(obj: Resource) -> bool:
-    """Tell whether saving this object removes it: its end was asked and nothing holds it."""
+    """Tell whether saving this object deletes it: deletion was requested, no finalizer is left."""
     return obj.deleting and not obj.metadata.finalizers
 
 
@@ -80,7 +80,7 @@ def at_revision(obj: R, revision: int) -> R:
 
 
 def load(kind: type[R], stored: stores.Stored) -> R:
-    """Return the typed object of a stored row; Permanent when it cannot be read."""
+    """Return the typed object of a stored row; raise Permanent when it cannot be read."""
     try:
         obj: R = kinds.decode(kind.__name__, stored.doc, stored.revision)
     except ValueError as problem:

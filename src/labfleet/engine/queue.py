@@ -1,11 +1,11 @@
-"""The queue of a controller: which object is to be looked at next.
+"""The work queue of a controller: which object is reconciled next.
 
 It holds keys, never payloads: whoever takes a key reads the newest state. A key is in it at
-most once, with the highest priority and the earliest due time that anybody asked for, and is
+most once, with the highest priority and the earliest due time of all its `add` calls, and is
 never handed out to two workers at once. Due times are fleet seconds (`clock.monotonic`).
 
 It is bounded. A full queue refuses new keys (`add` returns False and `depth` counts them);
-nothing is lost by that, because the controller's resync brings every key back.
+nothing is lost by that, because the controller's resync adds every key again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ USER = 2
 EVENT = 1
 RESYNC = 0
 
-# Machine seconds between two tries of one key, however fast fleet time runs: a demo's factor
-# must not turn a one-second back-off into a busy loop.
+# Least machine seconds between two tries of one key: in a demo, whose fleet time runs many
+# times faster, a one-second back-off must not become a busy loop.
 FLOOR_SECONDS = 0.01
 
 
@@ -41,8 +41,7 @@ class _Entry(NamedTuple):
 class Depth:
     """How full the queue is, in keys; `lateness` is fleet seconds of the longest overdue key.
 
-    `again` are keys that were asked for while being processed; `refused` counts since the
-    start.
+    `again` are keys that were added while being processed; `refused` counts since the start.
     """
 
     ready: int
@@ -56,7 +55,7 @@ class Depth:
 class KeyQueue:
     """A de-duplicating, delaying, prioritised queue of keys, for any number of workers.
 
-    `rng` should be a stream of this queue's own, or two queues jitter in step.
+    Give each queue its own `rng` stream, or two queues back off in step.
     """
 
     def __init__(self, clock: Clock, rng: Rng, *, limit: int = 100_000) -> None:
@@ -79,10 +78,10 @@ class KeyQueue:
         return len(self._waiting)
 
     def add(self, key: Key, *, after: float = 0.0, priority: int = 0) -> bool:
-        """Ask for a key, due in `after` fleet seconds; return False when the queue is full.
+        """Add a key, due in `after` fleet seconds; return False when the queue is full.
 
-        Merges with what already waits: highest priority, earliest due. While the key is
-        being processed the wish is kept until `done`.
+        Merges with an entry that waits: highest priority, earliest due. While the key is
+        being processed, the new entry is kept aside until `done`.
         """
         now = self._clock.monotonic()
         self._order += 1
@@ -100,18 +99,17 @@ class KeyQueue:
         """Wait for the next due key and take it; call `done` with it afterwards.
 
         Of the due keys the highest priority goes first, then the earliest due, then the one
-        asked for first.
+        added first.
         """
         while True:
             key = self._take()
             if key is not None:
-                # Who leaves with a key while nobody watches wakes the next one, or what else is
-                # due would wait for a worker that comes back: two at work, the others asleep.
+                # A worker that takes a key while none watches the time wakes the next one.
+                # Otherwise further due keys would wait while idle workers sleep.
                 if not self._watched:
                     self._pass_on()
                 return key
-            # One watches the time for all: a whole crowd of idle workers must not wake for
-            # every key.
+            # One idle worker watches the time for all, so that not all wake for every key.
             if self._watched:
                 await self._turn()
             else:
@@ -123,18 +121,18 @@ class KeyQueue:
                     self._pass_on()
 
     async def _turn(self) -> None:
-        """Wait until it may be one's turn to take a key or to watch."""
+        """Wait until this worker may try to take a key or watch the time."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._idle.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # given to one who goes: the next one's
+            if not turn.cancelled():  # this worker got the turn but ends: pass it on
                 self._pass_on()
             raise
 
     def _pass_on(self) -> None:
-        """Let the next idle worker take a key or watch."""
+        """Let the next idle worker take a key or watch the time."""
         while self._idle:
             turn = self._idle.popleft()
             if not turn.done():
@@ -156,13 +154,13 @@ class KeyQueue:
         """Return fleet seconds until a key is due; None when none waits."""
         if not self._delayed:
             return None
-        # The millisecond spares a clock that wakes a hair too early a busy turn.
+        # At least a millisecond: a clock that wakes slightly early must not cause a busy loop.
         return max(self._delayed[0][0] - self._clock.monotonic(), 0.001)
 
     def done(self, key: Key) -> None:
-        """Say that a key that `get` gave is processed; a wish made meanwhile comes in now.
+        """Mark a key from `get` as processed; if it was added meanwhile, it waits again now.
 
-        A key that leaves the queue for good leaves no failure count behind.
+        The failure count of a key that was not added again is dropped.
         """
         wish = self._active.pop(key)
         if wish is None:
@@ -173,10 +171,10 @@ class KeyQueue:
     def failed(
         self, key: Key, *, base: float = 1.0, limit: float = 60.0, at_least: float = 0.0
     ) -> float:
-        """Count one more failure of a key and ask for it again; return the fleet seconds.
+        """Count one more failure of a key and add it again; return its back-off in fleet seconds.
 
-        `base`, `limit` and `at_least` are fleet seconds. Call it before `done`. Retries go
-        into the EVENT band, so that a resync does not starve them.
+        `base`, `limit` and `at_least` are fleet seconds. Call it before `done`. Retries have
+        priority EVENT, so that a resync does not starve them.
         """
         count = self._failures.get(key, 0) + 1
         self._failures[key] = count
@@ -186,7 +184,7 @@ class KeyQueue:
         return wait
 
     def forget(self, key: Key) -> None:
-        """Reset the failure count: the next failure backs off as the first."""
+        """Reset the failure count: the next failure backs off like a first one."""
         self._failures.pop(key, None)
 
     def failures(self, key: Key) -> int:
@@ -241,7 +239,7 @@ class KeyQueue:
             heapq.heappop(self._ready)
 
     def _rebuild(self, now: float) -> None:
-        """Drop every outdated heap row, so that merging for ever stays within the bound."""
+        """Drop every outdated heap row, so that endless merging does not grow the heaps."""
         self._ready.clear()
         self._delayed.clear()
         for key, entry in self._waiting.items():

@@ -1,6 +1,6 @@
-"""Measurements in memory: the newest of each worker, and a feed of what moved.
+"""Measurements in memory: the newest of each worker, and a log of notable changes.
 
-For one process, bounded in every direction. History lies in the store (`controllers/series`).
+For one process; all sizes are bounded. The store keeps the history (`controllers/series`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHANGE_PERCENT = 5.0
 
 
 class SampleRing:
-    """The newest samples and points of each worker; the one longest without leaves first."""
+    """The newest samples and points of each worker; drops the worker longest without one."""
 
     def __init__(self, *, kept: int = KEPT, workers: int = WORKERS, changes: int = CHANGES) -> None:
         """Take how many samples of how many workers, and how many changes are kept."""
@@ -85,7 +85,7 @@ class SampleRing:
         return tuple({**self._rings, **self._points})
 
     def changes(self, after: int) -> Sequence[Change]:
-        """Return what moved after this number, oldest first; a gap means that some left."""
+        """Return the changes after this number, oldest first; a gap means some were dropped."""
         newer = len(self._changes) if after < 0 else self._number - after
         if newer <= 0:
             return ()
@@ -97,7 +97,7 @@ class SampleRing:
         return self._number
 
     def _tell(self, worker: Key, at: datetime, percent: float) -> None:
-        """Add a change when a number moved far enough from what was told last."""
+        """Add a change when a value moved far enough from the one in its last change."""
         sample, points = self.newest(worker), self._points.get(worker)
         values: dict[str, float | None] = {}
         if sample is not None:

@@ -1,8 +1,9 @@
-"""Runs the roles of one process: starts, watches, restarts and winds them down in order.
+"""Runs the roles of one process: starts, watches, restarts and stops them in order.
 
-A role that leads runs only while leadership is held: lost means cancelled, then it competes
-again. A role that crashes is reported and started again after a back-off in machine seconds.
-It knows no signals; the composition root calls `stop`.
+A role with `leads` runs only while this process is leader: it is cancelled when leadership is
+lost and started again when it is regained. A role that crashes is reported and restarted after
+a back-off in machine seconds. Unix signals are not handled here: the composition root calls
+`stop`.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def _always() -> bool:
 class Role:
     """One part of the process: a coroutine that runs until cancelled.
 
-    `leads`: only while this process leads. `stop` asks it to end by itself (finish what is in
-    hand); without it a stop cancels. `ready` says whether it does its work once it runs.
+    `leads`: run only while this process leads. `stop` asks it to finish its present work and
+    return; a role without it is cancelled. `ready` says whether the running role is ready.
     """
 
     name: str
@@ -56,7 +57,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """One role's answer to `/readyz`; a standby is ready, because it is what it should be."""
+    """One role's answer to `/readyz`; a standby counts as ready: it is in its proper state."""
 
     state: State
     ready: bool
@@ -64,12 +65,12 @@ class Readiness:
 
 
 class SupervisorObserver(Protocol):
-    """Who hears of every change of a role: logs and metrics, in the composition root."""
+    """Is told of every change of a role; the composition root implements it."""
 
     def role_changed(
         self, role: str, state: State, error: BaseException | None, wait: float
     ) -> None:
-        """Take one change; `wait` is machine seconds until a restart. Must not raise."""
+        """Record one change; `wait` is machine seconds until a restart. Must not raise."""
         ...
 
 
@@ -89,8 +90,8 @@ class _Kept:
 class Supervisor:
     """Runs roles in one TaskGroup until stopped.
 
-    Winding down: all leading roles are asked at once, then the others one by one in reverse
-    order; so name the feed and the election first.
+    Stopping: first all roles with `leads` at once, then the others one by one in reverse order.
+    So list the feed and the election first: they then stop last.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Ask `run` to wind everything down within the deadline; safe to call twice."""
+        """Make `run` stop every role within the deadline and return; safe to call twice."""
         self._stopping.set()
 
     def readiness(self) -> dict[str, Readiness]:
@@ -128,7 +129,7 @@ class Supervisor:
         return answer
 
     async def run(self) -> None:
-        """Run every role; return when stopped and wound down."""
+        """Run every role; return once `stop` was called and all have stopped."""
         async with asyncio.TaskGroup() as group:
             for name, kept in self._kept.items():
                 kept.task = group.create_task(self._keep(kept), name=name)
@@ -152,7 +153,7 @@ class Supervisor:
         kept.ended.set()
 
     async def _once(self, kept: _Kept) -> BaseException | None:
-        """Run the role once; return what it died of, None when its leadership ended."""
+        """Run the role once; return the error that ended it, None when its leadership ended."""
         begun = self._machine()
         self._change(kept, State.RUNNING)
         try:
@@ -169,7 +170,7 @@ class Supervisor:
         return error
 
     async def _while_leading(self, role: Role) -> bool:
-        """Run the role for one term of leadership; tell whether it was lost."""
+        """Run the role for one term of leadership; return whether leadership was lost."""
         lost = False
 
         async def guard(work: asyncio.Task[None]) -> None:
@@ -186,8 +187,8 @@ class Supervisor:
 
     async def _back_off(self, kept: _Kept, error: BaseException) -> None:
         if isinstance(error, errors.Fenced):
-            # Not a crash: the store knew before our own clock did. The election finds out
-            # at its next renewal.
+            # Not a crash: the store knew of the lost lease before this process did. The
+            # election notices at its next renewal.
             kept.failures = 0
         kept.failures += 1
         wait = backoff.delay(kept.failures, self._rng.random())
@@ -206,7 +207,7 @@ class Supervisor:
                 await self._ended(kept, max(left, 0.0))
 
     async def _ended(self, kept: _Kept, left: float) -> None:
-        """Wait for a role's end, insist when the time is over, and report one that hangs."""
+        """Wait for a role's end, cancel it when the time is over, and report one that hangs."""
         if await _within(kept.ended, left):
             return
         _cancel(kept)
@@ -233,9 +234,9 @@ def _ask(kept: _Kept) -> bool:
 
 
 def _cancel(kept: _Kept) -> None:
-    # Once only: a second cancellation would cut short what the first one's `finally` does,
-    # such as giving the lease up. (`Task.cancelling` cannot tell: a TaskGroup of Python 3.11
-    # leaves it raised after a child failed.)
+    # Only once: a second cancellation would interrupt the `finally` blocks that the first one
+    # runs, such as releasing the lease. (`Task.cancelling` cannot be used to tell: a TaskGroup
+    # of Python 3.11 leaves it above 0 after a child failed.)
     if kept.task is not None and not kept.cancelled:
         kept.cancelled = True
         kept.task.cancel()

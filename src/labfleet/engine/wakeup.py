@@ -1,8 +1,8 @@
-"""A sleep that somebody else can cut short.
+"""A sleep that another task can cut short.
 
-The queue sleeps until the next key is due and wakes when an earlier one arrives; a leader's
-watch sleeps until its lease is over and wakes when it is taken away. It holds no state worth
-reading: whoever wakes looks again.
+The queue sleeps until the next key is due and wakes when an earlier one arrives; a leader sleeps
+until its lease is over and wakes when leadership is lost. The reason for waking is not told:
+whoever wakes reads the state again.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class Wakeup:
-    """Wakes everybody who sleeps through it."""
+    """Wakes every task that sleeps in its `sleep`."""
 
     def __init__(self) -> None:
         self._sleeping: dict[asyncio.Timeout, None] = {}
         self._waiting: dict[asyncio.Future[None], None] = {}
 
     async def sleep(self, seconds: float | None, pause: Pause) -> None:
-        """Return after `pause(seconds)` or the next `wake`; None waits for that only.
+        """Return after `pause(seconds)` or the next `wake`; with None only after a `wake`.
 
-        A wake-up is not remembered: look at the state right before sleeping, with no await
-        between the two.
+        A `wake` before the sleep has no effect: check the state right before sleeping, with no
+        await between the two.
         """
         if seconds is None:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""What the edges implement: Protocols and the plain values that cross them.
+"""Protocols that adapters and stores implement, and the plain values they exchange.
 
 Named `interfaces`, not `ports`: a port here is always a TCP or UDP port of a lab. Each file
 has one conformance suite under tests/conformance that runs against every implementation. Start

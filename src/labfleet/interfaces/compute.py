@@ -41,7 +41,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """Everything of one launch; sent again unchanged it gives the same instance.
+    """All parameters of one launch; sent again unchanged it gives the same instance.
 
     `token` is the client token; it is zonal when a subnet is named (facts/aws.md#client-token), so
     another zone or type needs another token, and only after the first was proved empty.
@@ -109,7 +109,7 @@ class MetricPoint:
 
 
 class Compute(Protocol):
-    """The provider, seen by one installation; it only ever touches what it tagged itself."""
+    """The provider, as one installation uses it: it changes only resources with its tag."""
 
     async def find_image(self, region: str, aws: AwsSettings) -> Image:
         """Return the newest image that the settings name; Invalid when none matches."""
@@ -140,11 +140,11 @@ class Compute(Protocol):
         ...
 
     async def stop(self, region: str, instance_id: str) -> None:
-        """Ask a running machine to stop; fine when it already stops or is stopped."""
+        """Ask a running machine to stop; no error when it is already stopping or stopped."""
         ...
 
     async def terminate(self, region: str, instance_id: str) -> None:
-        """Ask for the machine's end; fine when it already ended or is not there."""
+        """Ask to terminate the machine; no error when it has ended or does not exist."""
         ...
 
     async def console_output(self, region: str, instance_id: str) -> str:
@@ -179,7 +179,7 @@ class Compute(Protocol):
         ...
 
     async def remove_tags(self, region: str, instance_id: str, keys: Sequence[str]) -> None:
-        """Remove tags from a machine of ours; Denied for the owner tags; fine when not there."""
+        """Remove tags from a machine of ours; Denied for the owner tags; no error if missing."""
         ...
 
     async def leftovers(self, region: str) -> tuple[Leftover, ...]:
@@ -187,7 +187,7 @@ class Compute(Protocol):
         ...
 
     async def remove(self, leftover: Leftover) -> None:
-        """Delete the volume or release the address after a fresh look; fine when it is gone."""
+        """Delete the volume or release the address after a new check; no error when gone."""
         ...
 
     async def metrics(

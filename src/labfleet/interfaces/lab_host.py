@@ -37,7 +37,7 @@ class HostAddress:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How far a server has come; `detail` is a sentence for people."""
+    """How far a server has booted; `detail` is a sentence for people."""
 
     stage: Stage
     detail: str
@@ -47,7 +47,7 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """One lab on a server: identity, title, notes (where the marker stands), state."""
+    """One lab on a server: identity, title, notes (which contain the marker), state."""
 
     id: str
     title: str
@@ -85,7 +85,7 @@ class InterfaceState:
 
 @dataclass(frozen=True, slots=True)
 class LabObservation:
-    """All that one best-effort look at a lab found; what failed is named in `gaps`."""
+    """All that one best-effort reading of a lab found; `gaps` names what failed."""
 
     nodes: tuple[NodeState, ...]
     interfaces: tuple[InterfaceState, ...]
@@ -94,10 +94,10 @@ class LabObservation:
 
 
 class LabHost(Protocol):
-    """One CML server for one boot. Deadlines are inside; every call ends."""
+    """One CML server for one boot. Every call has its own deadline."""
 
     async def readiness(self) -> Readiness:
-        """Tell how far the server has come; never raises for a server that is down."""
+        """Return how far the server has booted; never raises for a server that is down."""
         ...
 
     async def authenticate(self) -> None:
@@ -120,7 +120,7 @@ class LabHost(Protocol):
         ...
 
     async def licensing(self) -> Licensing:
-        """Return the licence, with diagnostics' own numbers where the server has them."""
+        """Return the licence, with the numbers of its diagnostics if the server has them."""
         ...
 
     async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
@@ -131,7 +131,7 @@ class LabHost(Protocol):
         ...
 
     async def renew_licence(self) -> None:
-        """Ask the licence cloud anew for authorization and registration; poll it.
+        """Renew authorization and registration at the licence cloud; asynchronous, poll it.
 
         Conflict reason Later while another licensing operation runs; Invalid when refused.
         """
@@ -146,7 +146,7 @@ class LabHost(Protocol):
         ...
 
     async def activity(self) -> Activity:
-        """Return what people did on the server, as its telemetry tells; newest first."""
+        """Return people's activity on the server, from its telemetry; newest first."""
         ...
 
     async def labs(self) -> tuple[Lab, ...]:
@@ -156,7 +156,7 @@ class LabHost(Protocol):
     async def import_lab(self, topology: str, *, title: str) -> str:
         """Import a topology and return the lab's id; Ambiguous when the reply was lost.
 
-        The marker stands in the topology's notes; the caller looks it up before repeating.
+        The topology's notes contain the marker; the caller looks it up before repeating.
         """
         ...
 
@@ -165,7 +165,7 @@ class LabHost(Protocol):
         ...
 
     async def nodes(self, lab_id: str) -> tuple[NodeState, ...]:
-        """Return the lab's nodes with effective values, in one request."""
+        """Return the lab's nodes with effective values, using one request."""
         ...
 
     async def all_nodes(self) -> tuple[NodeState, ...]:
@@ -184,27 +184,27 @@ class LabHost(Protocol):
         ...
 
     async def start(self, lab_id: str) -> None:
-        """Start all nodes; fine when started."""
+        """Start all nodes; no error when already started."""
         ...
 
     async def stop(self, lab_id: str) -> None:
-        """Stop all nodes; fine when stopped; Gone when the lab is not there."""
+        """Stop all nodes; no error when already stopped; Gone when the lab does not exist."""
         ...
 
     async def set_tags(self, lab_id: str, node_id: str, tags: Sequence[str]) -> None:
-        """Replace a node's tags: how lost port tags are written back; safe to repeat."""
+        """Replace a node's tags, to write back lost port tags; safe to repeat."""
         ...
 
     async def wipe(self, lab_id: str) -> None:
-        """Wipe a stopped lab; fine when wiped."""
+        """Wipe a stopped lab; no error when already wiped."""
         ...
 
     async def delete(self, lab_id: str) -> None:
-        """Delete a wiped lab; fine when it is not there."""
+        """Delete a wiped lab; no error when it does not exist."""
         ...
 
     async def observe(self, lab_id: str) -> LabObservation:
-        """Look at everything of a lab, best effort: one failing call keeps the others' data."""
+        """Read everything of a lab, best effort: a failing call does not lose the others' data."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Three small windows to the outside: secrets, port probes, and deliveries to webhooks."""
+"""Three small interfaces to the outside: secrets, port probes, deliveries to webhooks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from labfleet.resources.meta import SecretRef
 
 
 class Secrets(Protocol):
-    """Where the values behind secretRefs are read, at the moment of use."""
+    """Reads the values behind secretRefs, at the moment of use."""
 
     def resolve(self, ref: SecretRef) -> str:
         """Return the value; Denied names the reference (never a value) when it is missing."""
@@ -25,7 +25,7 @@ class PortProbe(Protocol):
 
 
 class Deliveries(Protocol):
-    """Posts to addresses that users named, so it trusts none of them (facts/fleet-bugs.md#t45)."""
+    """Posts to addresses given by users, which it does not trust (facts/fleet-bugs.md#t45)."""
 
     async def post(
         self,
@@ -38,9 +38,9 @@ class Deliveries(Protocol):
     ) -> int:
         """Return the HTTP status of one POST; `seconds` is machine time for all of it.
 
-        Denied (reason PrivateAddress) when the host's address is not a public one, judged on
-        the very address that is connected to. Unreachable or Temporary when it did not get
-        through. Redirects are not followed and the reply's body is not read.
+        Denied (reason PrivateAddress) when the address that is connected to is not public.
+        Unreachable or Temporary when the request was not delivered. Redirects are not followed
+        and the reply's body is not read.
         """
         ...
 

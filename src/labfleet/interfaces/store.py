@@ -1,10 +1,9 @@
 """The store: objects, the event log, ports, ledger rows, leases, tokens, replies.
 
-One write: `commit`. Everything in a commit happens or nothing does, and each object write
-appends its event in the same transaction. Revisions are positive, growing, one per event;
-an object's version is the revision of its last event. No event that a reader has passed is
-ever inserted behind it (facts/performance.md#sequence-gaps: a plain sequence on PostgreSQL loses
-8-14 %).
+There is one write: `commit`. It is atomic, and each object write appends its event in the same
+transaction. Revisions are positive, growing, one per event; an object's version is the revision
+of its last event. No event ever appears at a revision that a reader has already passed
+(facts/performance.md#sequence-gaps: with a plain sequence on PostgreSQL readers miss 8-14 %).
 
 Leases, tokens, remembered replies and series are not objects and append no event.
 """
@@ -44,7 +43,7 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One object as it lies in the store: its stored form and its version."""
+    """One stored object: its serialised form and its version."""
 
     key: Key
     uid: str
@@ -95,10 +94,10 @@ class AtRevision:
 
 @dataclass(frozen=True, slots=True)
 class LedgerUntouched:
-    """Nobody has touched this owner's ledger row after this revision.
+    """This owner's ledger row was not touched after this revision.
 
-    The revision is that of the snapshot the caller decided on, so a reservation that the
-    snapshot has not seen makes the commit fail.
+    The revision is that of the snapshot the caller decided on, so a reservation that is not in
+    the snapshot makes the commit fail.
     """
 
     owner: str
@@ -123,7 +122,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove an object; its last form goes into the DELETED event. No row is a Conflict."""
+    """Delete an object; the DELETED event has its last form. Conflict when there is no row."""
 
     key: Key
 
@@ -149,7 +148,7 @@ class TakePorts:
 
 @dataclass(frozen=True, slots=True)
 class FreePorts:
-    """Take back every port that the owner holds on the worker; none held is fine."""
+    """Release every port that the owner holds on the worker; no error when none is held."""
 
     worker: str
     owner: str
@@ -211,7 +210,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Objects in key order, the revision the list is true at, where to go on (None: end)."""
+    """Objects in key order, the cursor of the list's state, the next page's start (None: end)."""
 
     items: tuple[Stored, ...]
     cursor: Cursor
@@ -238,9 +237,9 @@ class PortRow:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A lease row. `version` moves on every renewal; age is judged by the reader's own clock.
+    """A lease row. `version` changes on every renewal; readers measure its age themselves.
 
-    An empty `holder` has given the lease up: it may be taken at once, and its token is void.
+    An empty `holder` means released: the lease may be taken at once, and its token is void.
     """
 
     name: str
@@ -284,9 +283,9 @@ class TokenRow:
 
 
 class Store(Protocol):
-    """What both stores do. Every method raises kernel errors only.
+    """The interface of both stores. Every method raises kernel errors only.
 
-    Temporary: the store is busy, locked past its patience or unreachable; nothing happened
+    Temporary: the store is busy, locked for too long or unreachable; nothing happened
     unless the error is Ambiguous. OutOfCapacity: disk full; nothing happened. Conflict,
     Fenced: a precondition or the fence did not hold; nothing happened.
     """
@@ -316,7 +315,7 @@ class Store(Protocol):
         ...
 
     async def events(self, after: Cursor, *, limit: int = PAGE_LIMIT) -> EventPage:
-        """Return what came after; TooOld when behind the horizon or of another epoch."""
+        """Return later events; TooOld for a cursor behind the horizon or of another epoch."""
         ...
 
     async def events_of(
@@ -351,11 +350,11 @@ class Store(Protocol):
         ...
 
     async def lease(self, name: str) -> Lease | None:
-        """Return the row, or None when nobody ever held it."""
+        """Return the lease's row, or None when it was never held."""
         ...
 
     async def reply(self, key: str) -> Reply | None:
-        """Return what was remembered under an idempotency key."""
+        """Return the answer stored under an idempotency key."""
         ...
 
     async def installation(self, fresh: str) -> str:
@@ -375,10 +374,10 @@ class Store(Protocol):
         ...
 
     async def merge_series(self, rows: Sequence[SeriesRow]) -> None:
-        """Merge buckets into what is kept of their instants, at most `SERIES_LIMIT` at once.
+        """Merge buckets into the stored ones of the same instants, at most `SERIES_LIMIT`.
 
-        The same bucket written twice holds both. A bucket takes the place of the one a whole
-        ring older; one whose place is taken by a newer one is dropped without a word.
+        A bucket written twice holds both measurements. A bucket replaces the one that is a
+        whole ring older; if a newer one has its place already, it is silently dropped.
         """
         ...
 

@@ -1,8 +1,8 @@
 """Samples: where measurements of workers are kept in memory, bounded, outside the store.
 
-They append no event and survive no restart: losing them costs the time until the
-next look. Only the process whose worker controller leads has fresh ones. What shall survive is
-folded into series by the minute (`Store.merge_series`).
+They append no event and are lost on restart, until the next observation. Only the process whose
+worker controller leads has fresh ones. For longer storage they are merged into series once a
+minute (`Store.merge_series`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from labfleet.resources.telemetry import Change, ProviderPoint, Sample
 
 
 class Samples(Protocol):
-    """The newest samples and provider points of each worker, and the feed of what moved."""
+    """The newest samples and provider points of each worker, and the log of changes."""
 
     def put(self, sample: Sample, *, change_percent: float = 5.0) -> None:
-        """Keep a sample; the oldest of its worker leaves when there are too many.
+        """Keep a sample; the worker's oldest is dropped when there are too many.
 
-        `change_percent` is by how much a number must move to be told as a change.
+        `change_percent` is by how much a value must move to be logged as a change.
         """
         ...
 
     def put_points(
         self, worker: Key, points: Sequence[ProviderPoint], *, change_percent: float = 5.0
     ) -> None:
-        """Keep what the provider measured, oldest first; what is known already is left out."""
+        """Keep the provider's points, given oldest first; known ones are left out."""
         ...
 
     def newest(self, worker: Key) -> Sample | None:
@@ -53,11 +53,11 @@ class Samples(Protocol):
     def changes(self, after: int) -> Sequence[Change]:
         """Return the changes with a number greater than `after`, oldest first.
 
-        The feed of `worker.metrics` events: one change when a number of a worker moved by the
-        setting or more since it was last told (percentages by points, counts by one, rates
-        relative, unknown is a state of its own). Bounded: when the first number returned is
-        greater than `after` + 1, changes in between have left and the newest samples are to be
-        read whole. Numbers begin at 1 in each process; start with `last_change`.
+        The source of `worker.metrics` events: one change when a worker's value moved by the
+        setting or more since its last change (percentages by points, counts by one, rates
+        relative; to or from unknown counts too). Bounded: when the first number returned is
+        greater than `after` + 1, changes in between were dropped, so read the newest samples
+        instead. Numbers begin at 1 in each process; start with `last_change`.
         """
         ...
 

@@ -1,5 +1,5 @@
-"""The lowest layer: clock and random number protocols, ids, quantities, errors, back-off arithmetic.
+"""The lowest layer: protocols of clock and random numbers, ids, quantities, errors, back-off.
 
-Pure and free of every other room. Start at `errors` to see what can go wrong, at
-`clock` to see which of the two time lines a value belongs to.
+Pure, and imports no other package of the product. Start at `errors` to see what can go wrong,
+at `clock` to see which of the two kinds of time a value is in.
 """

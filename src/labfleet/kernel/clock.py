@@ -1,4 +1,4 @@
-"""The two time lines of the product.
+"""The two kinds of time in the product.
 
 *Fleet time* is what labs, slots, boots and bills are measured in. It is real time in
 production, runs faster in the demo (epoch and factor) and is virtual in a rehearsal.
@@ -20,7 +20,7 @@ class Clock(Protocol):
 
     @property
     def rate(self) -> float:
-        """Return fleet seconds per machine second: 1.0 but in a demo."""
+        """Return fleet seconds per machine second: 1.0 except in a demo."""
         ...
 
     def now(self) -> datetime:

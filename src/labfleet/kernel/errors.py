@@ -1,16 +1,16 @@
-"""The few kinds of failure that the product reasons about.
+"""The few kinds of errors that the product distinguishes.
 
 Adapters and stores translate every outside error into one of these; nobody above them sees
 a botocore, aiohttp or sqlite3 exception. The queue decides by type: `Temporary` backs off,
-`Permanent` waits for a new generation, `Conflict` decides again from fresh state,
-`Ambiguous` must be looked up before anything is repeated.
+`Permanent` waits for a new generation, `Conflict` decides again from fresh state, and after
+`Ambiguous` the outcome must be looked up before the call is repeated.
 """
 
 from __future__ import annotations
 
 
 class LabfleetError(Exception):
-    """Something the product knows how to name.
+    """Base class of all errors that the product expects.
 
     `reason` is a CamelCase word from a closed list of its module, for conditions and
     problem documents; `retry_after` is machine seconds, when the other side said so.
@@ -47,7 +47,7 @@ class OutOfCapacity(Temporary):
 
 
 class QuotaExceeded(Temporary):
-    """An account limit stands in the way until a person changes it."""
+    """An account limit is reached; only a person can change it."""
 
     reason = "QuotaExceeded"
 
@@ -103,7 +103,7 @@ class Gone(LabfleetError):
 
 
 class Conflict(LabfleetError):
-    """Somebody else was first: stale version, name taken, port taken, ledger moved."""
+    """Another writer was first: stale version, name or port taken, ledger row changed."""
 
     reason = "Conflict"
 

@@ -1,4 +1,4 @@
-"""Identities as an argument, and the arithmetic of names.
+"""Sources of new identities, passed as an argument, and functions on names.
 
 Names follow the DNS-label rule because they end up in EC2 tags, lab titles and file names.
 """
@@ -34,9 +34,9 @@ def is_name(text: str) -> bool:
 def slug(text: str, *, limit: int = NAME_LIMIT) -> str:
     """Return a legal name for any text; legal names stay as they are.
 
-    Anything the rule would lose (case, Unicode, punctuation, length) is kept apart by a
-    40-bit hash suffix, so `a-b/c` and `a/b-c` stay two names (facts/fleet-bugs.md#t26). That is for
-    accidents, not for an attacker: who must be unique checks. `limit` is 12 or more.
+    Where the rule would lose something (case, Unicode, punctuation, length), a 40-bit hash
+    suffix is added, so `a-b/c` and `a/b-c` stay two names (facts/fleet-bugs.md#t26). The suffix
+    does not resist an attacker: callers that need uniqueness check it. `limit` is 12 or more.
     """
     if limit < SUFFIX_LIMIT:
         raise ValueError(f"no room for a hash in {limit} characters")
@@ -49,11 +49,11 @@ def slug(text: str, *, limit: int = NAME_LIMIT) -> str:
 
 
 def digest(*parts: str) -> str:
-    """Return a stable 32-character hex digest of the parts, unambiguous in their borders."""
+    """Return a stable 32-character hex digest; it also depends on where one part ends."""
     joined = hashlib.sha256()
     for part in parts:
         data = _bytes(part)
-        # The length first, so that no character inside a part can look like a border.
+        # The length first, so that no character inside a part can look like a separator.
         joined.update(b"%d:" % len(data))
         joined.update(data)
     return joined.hexdigest()[:32]

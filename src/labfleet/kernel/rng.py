@@ -1,7 +1,7 @@
 """Random numbers as an argument, split into named streams.
 
-One more draw in one place must not shift the draws of another, or a recorded seed would
-stop reproducing after an unrelated change (facts/performance.md#random-streams).
+One more draw in one place must not change the draws of another: otherwise a recorded seed would
+no longer reproduce its run after an unrelated change (facts/performance.md#random-streams).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Alerts: which conditions of a worker ask for somebody, with cause, command and fix.
+"""Alerts: which conditions of a worker need a person, with cause, command and fix.
 
 One table for `labfleet explain`, the list of raised alerts, the gauges and the runbook. It says
 nothing about when a condition is set: that is `decisions/lifecycle`.

@@ -1,4 +1,4 @@
-"""What EC2 would refuse of a machine's settings, said before anything is launched. Pure.
+"""Checks a machine's settings for what EC2 would refuse, before anything is launched. Pure.
 
 Numbers are those of facts/aws.md#call-limits, #nested-virtualization, #volumes; a problem names its
 field as manifests spell it.

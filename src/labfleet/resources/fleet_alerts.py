@@ -1,7 +1,7 @@
-"""What else asks for somebody: pools, regions and webhooks in trouble, licences that leaked.
+"""Alerts of other kinds than workers: failing pools, regions and webhooks, leaked licences.
 
-The texts are the runbook's; which conditions count, and how much, stands here. Workers have a
-table of their own in `alerts`.
+The texts are the runbook's; this table says which conditions count, and their severity. Workers
+have a table of their own in `alerts`.
 """
 
 from __future__ import annotations

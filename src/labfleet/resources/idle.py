@@ -1,6 +1,6 @@
-"""What speaks for and against a worker being idle: events of use, and signals with a verdict.
+"""Evidence for and against a worker being idle: events of use, and signals with a verdict.
 
-Nouns, and how an event as CML writes it is read; what they mean is decided in `decisions/idle`.
+Only records, and the parsing of CML's events; `decisions/idle` decides what they mean.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Regular expressions that people set: which ones are taken, so that none can hold a process.
+"""Regular expressions set by people: which are accepted, so that none can block a process.
 
 Python's matcher goes back over what it has tried; a repeat within a repeat takes longer than the
 universe lasts on forty letters that somebody chose as a user name. It has no time limit, so the

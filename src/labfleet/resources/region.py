@@ -1,4 +1,4 @@
-"""Region: what is remembered of one provider region that is scanned and swept.
+"""Region: what discovery and garbage collection store about one provider region.
 
 One object per region, written by the worker controller's leader: which images ever matched,
 which instances people said no to, what the last scan found, what is suspected of having been

@@ -1,4 +1,4 @@
-"""Telemetry: what one look at a CML server measured, typed, with units in the names' docstrings.
+"""Telemetry: what one reading of a CML server measured, typed, with units in the docstrings.
 
 Samples are not status: they live in a bounded store in memory. What they mean
 for a worker is decided in `decisions/worker_health` and kept as conditions. Unknown is null,

@@ -2,6 +2,6 @@
 
 Read `rules` first: it decides, without any database, what a batch of commits does. `fleet_store`
 is the `Store` of both databases; `group_commit` gathers waiting commits into batches; `sqlite`
-and `postgres` load what the rules need and save what they decided. SQL lies in `sql/`. What a
-document means is none of this package's business.
+and `postgres` load what the rules need and save what they decided. The SQL is in `sql/`. This
+package does not interpret the documents it stores.
 """

@@ -48,7 +48,7 @@ class GroupCommit:
         future: asyncio.Future[store.Committed] = loop.create_future()
         self._queue.append((commit, future))
         if not self._busy:
-            # Not at once: whoever runs in the same turn of the loop joins this batch.
+            # Not at once, so that callers in the same iteration of the loop join this batch.
             self._busy = True
             loop.call_soon(self._start)
         return future
@@ -79,7 +79,7 @@ class GroupCommit:
         if error is not None:
             for future in waiting:
                 if not future.done():
-                    # One exception raised in many tasks would gather all their tracebacks.
+                    # One exception object raised in many tasks would collect all their tracebacks.
                     future.set_exception(copy.copy(error))
         else:
             for future, outcome in zip(waiting, batch.result(), strict=True):

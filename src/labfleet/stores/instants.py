@@ -18,9 +18,9 @@ def to_micros(instant: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the aware UTC instant; the last there is for what lies beyond it.
+    """Return the aware UTC instant; the last representable one for any later value.
 
-    One row with a zone at the end of time must not make its whole table unreadable.
+    One row with an instant beyond it must not make its whole table unreadable.
     """
     try:
         return _START + timedelta(microseconds=micros)

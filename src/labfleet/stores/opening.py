@@ -53,7 +53,7 @@ async def open_store(url: str, *, runner: Runner, ids: IdSource, clock: Clock) -
 def check(url: str) -> None:
     """Raise Permanent when this installation can open no such store, before anything is started.
 
-    Nothing is connected to: whether the file or the server is there shows when it is opened.
+    It makes no connection: a missing file or server is noticed only when the store is opened.
     """
     scheme = url.partition("://")[0]
     if scheme in {"postgresql", "postgres"}:
@@ -138,7 +138,7 @@ def _kept(row_after: Callable[[int], tuple[Any, ...] | None]) -> tuple[int, date
 
 
 def new_epoch(ids: IdSource) -> str:
-    """Return a fresh name for a life of a store, short because it stands in every cursor."""
+    """Return a new epoch name, short because it is part of every cursor."""
     return ids.uid().replace("-", "")[:12]
 
 

@@ -1,9 +1,9 @@
 """PostgreSQL behind the store: the same batches, under the lock of one counter row.
 
-psycopg in its blocking form, for the runner's lanes carry it just as they carry sqlite3: one
-code path for both databases, and a cancelled caller cannot tear a transaction. A batch is two
-round trips: lock and load, then save and commit. Many processes may write; give labfleet a
-database (or schema) of its own.
+Uses blocking psycopg, run in the runner's lanes like sqlite3: so both databases share one code
+path, and a cancelled caller cannot interrupt a transaction. A batch takes two round trips: lock
+and load, then save and commit. Many processes may write; give labfleet a database (or schema) of
+its own.
 """
 
 from __future__ import annotations

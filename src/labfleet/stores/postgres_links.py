@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that come back, and its errors in our words."""
+"""Connections to PostgreSQL that reconnect; translates its errors to kernel errors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def connect(url: str) -> Connection:
     try:
         given = {name: str(value) for name, value in conninfo.conninfo_to_dict(url).items()}
     except psycopg.ProgrammingError:
-        # Not the driver's words: they repeat the URL, and with it a password.
+        # Without the driver's message, which contains the URL and so a password.
         message = "the postgresql:// URL cannot be read; check its form and its % escapes"
         raise errors.Permanent(message, reason="UnknownStore") from None
     text = conninfo.make_conninfo("", **(DEFAULTS | given))

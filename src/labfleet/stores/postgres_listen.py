@@ -38,7 +38,7 @@ class Listener:
         self._connect()
 
     def stop(self) -> None:
-        """Hear nothing more; from the loop."""
+        """Stop listening; call from the loop."""
         self._wake = None
         if self._retry is not None:
             self._retry.cancel()

@@ -98,7 +98,7 @@ class BatchPlan:
 
 
 def check_size(commit: store.Commit) -> None:
-    """Raise Invalid for a commit that no store takes."""
+    """Raise Invalid for a commit that no store accepts."""
     if max(len(commit.writes), len(commit.preconditions)) > store.COMMIT_LIMIT:
         message = f"a commit holds at most {store.COMMIT_LIMIT} writes and preconditions each"
         raise errors.Invalid(message, reason="CommitTooLarge")
@@ -142,7 +142,7 @@ def _needs_of_write(found: Needs, write: store.Write) -> None:
 
 
 def settle(state: State, commits: Sequence[store.Commit]) -> BatchPlan:
-    """Judge the commits in their order and return what to save. Changes `state`."""
+    """Apply or reject the commits in order and return what to save. Changes `state`."""
     work = _Work(state)
     outcomes: list[Outcome] = []
     for commit in commits:

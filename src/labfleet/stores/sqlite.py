@@ -1,8 +1,8 @@
 """SQLite behind the store: one writing connection, a few reading ones, WAL, full durability.
 
 Several processes may use one file: writers queue on SQLite's own lock within `patience`, and
-the rows kept between batches are forgotten as soon as SQLite tells that another has written. A file on a network file system is not supported (WAL
-needs shared memory).
+the rows kept between batches are dropped as soon as SQLite tells that another process has
+written. A file on a network file system is not supported (WAL needs shared memory).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class SqliteDatabase:
         return _Transaction(self._writer)
 
     def _same_file(self) -> None:
-        """Refuse to acknowledge writes into a file that nobody can open any more."""
+        """Refuse to acknowledge writes into a file that was deleted or replaced."""
         if self._file is not None and _identity(self._path) != self._file:
             message = f"the store's file {self._path} was removed or replaced; restart the server"
             raise errors.Permanent(message, reason="StoreReplaced")

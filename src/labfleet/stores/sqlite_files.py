@@ -1,4 +1,4 @@
-"""SQLite's errors in our words, and its backup and restore as files."""
+"""Translates SQLite's errors to kernel errors; backup and restore as files."""
 
 from __future__ import annotations
 

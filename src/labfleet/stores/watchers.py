@@ -10,7 +10,7 @@ from labfleet.kernel import errors
 
 
 class Watchers:
-    """The waiting ones of one store in one loop."""
+    """The waiting tasks of one store in one event loop."""
 
     def __init__(self, head: int) -> None:
         self._head = head
@@ -18,13 +18,13 @@ class Watchers:
         self._closed = False
 
     def advance(self, revision: int) -> None:
-        """Take note that the log reaches this revision."""
+        """Note that the log reaches this revision."""
         if revision > self._head:
             self._head = revision
             self._wake()
 
     def close(self) -> None:
-        """Wake everybody; nobody waits any more."""
+        """Wake every waiting task; later waits return at once."""
         self._closed = True
         self._wake()
 
@@ -65,4 +65,4 @@ class Watchers:
         try:
             self.advance((await look()).revision)
         except errors.Temporary:
-            return  # a waiter only waits; whoever reads next meets the trouble
+            return  # not reported here: the next read raises the error

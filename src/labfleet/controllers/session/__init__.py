@@ -1,1 +1,1 @@
-"""The session controller. Start at `reconcile`; `observer` observes, `act` touches the lab."""
+"""The session controller. Start at `reconcile`; `observer` observes, `act` changes the lab."""

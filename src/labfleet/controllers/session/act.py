@@ -21,7 +21,7 @@ Removal = Literal["stop", "wipe", "delete"]
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What an action taught us beyond what the next look will show."""
+    """Results of an action that the next observation will not show."""
 
     lab_id: str | None = None
     refused: str | None = None
@@ -29,12 +29,12 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """The doing half of the session controller; all but import are safe to repeat."""
+    """The calls that the session controller makes; all but import are safe to repeat."""
 
     context: Context
 
     async def perform(self, session: Session, host: LabHost, action: str) -> ActionResult:
-        """Make the call under its open effect; Invalid becomes a refusal, the rest passes."""
+        """Make the call under its open effect; Invalid becomes a refusal, other errors raise."""
         effect, lab = session.status.effect, session.status.lab
         if effect is None or lab is None:
             raise AssertionError(f"{action} without an open effect or a lab record")
@@ -51,7 +51,7 @@ class Actions:
             return ActionResult()  # the next look says what that means
 
     async def remove(self, effect: Effect, host: LabHost, lab_id: str) -> None:
-        """Take the step of removing a spare lab that the open effect stands for."""
+        """Do the open effect's step in removing a surplus lab."""
         call = {"stop": host.stop, "wipe": host.wipe, "delete": host.delete}[effect.kind]
         try:
             await self.context.effects.call(effect, lambda: call(lab_id), deadline=DEADLINE)
@@ -82,7 +82,7 @@ class Actions:
         return ActionResult()
 
     async def _tag(self, session: Session, lab_id: str, host: LabHost) -> None:
-        """Write back the port tags that the import lost, beside what the nodes have."""
+        """Add the port tags that the import lost to those that the nodes have."""
         nodes = await host.nodes(lab_id)
         lost = session_start.lost_tags(session, nodes)
         for node in nodes:

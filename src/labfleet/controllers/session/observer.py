@@ -1,7 +1,7 @@
-"""Observe a session's lab: where it is, how far it has come, whether its ports answer.
+"""Observe a session's lab: where it is, how far it has booted, whether its ports answer.
 
-A lab is ours by its marker (the session's uid in the lab's notes), never by its title. Of two
-labs with one marker the recorded one is kept and the other removed.
+A lab is recognised as ours by its marker (the session's uid in the lab's notes), never by its
+title. Of two labs with one marker the recorded one is kept and the other removed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class LabObservation:
-    """What was seen, the host it was seen on (None when out of reach), and spare labs."""
+    """What was seen, its host (None when unreachable), and surplus labs with our marker."""
 
     seen: SessionObservation
     host: LabHost | None = None
@@ -46,12 +46,12 @@ class LabObservation:
 
 @dataclass(frozen=True, slots=True)
 class SessionObserver:
-    """How sessions are observed."""
+    """Observes sessions."""
 
     context: Context
 
     async def at(self, session: Session) -> LabObservation:
-        """Return what can be seen of a session now; never raises for the outside's trouble."""
+        """Return what can be seen of a session now; never raises for errors of CML."""
         seen = self.budget(session)
         if session.status.worker is None or session.status.phase not in session_phases.BOUND:
             return LabObservation(seen)
@@ -75,7 +75,7 @@ class SessionObserver:
     def _room(
         self, session: Session, worker: Worker, seen: SessionObservation
     ) -> SessionObservation:
-        """Say who holds the room of a booked session, once it would come."""
+        """Return who holds the capacity of a booked session, once it is due to start."""
         start = session.spec.slot.start
         head = timedelta(seconds=seen.lead_seconds)
         if start is not None and self.context.clock.now() < start - head:
@@ -105,11 +105,11 @@ class SessionObserver:
         )
 
     def _ahead(self, session: Session) -> int:
-        """Count the labs that started beside this one at any time, done by now or not.
+        """Count the labs that were ever starting at the same time as this one.
 
-        A budget that shrank as the others finish would fail the last of a crowd
-        (facts/fleet-bugs.md#t46). No more count than boot at once, and the wait for its turn is not
-        part of the budget.
+        Those that have finished count too: a budget that shrank as they finish would fail the
+        last of many labs (facts/fleet-bugs.md#t46). The count is at most the number of labs that
+        may boot at once, and the wait for this lab's turn is not part of the budget.
         """
         cache, since = self.context.cache, session.status.phase_since
         worker = cache.find(refs.worker_of(session))
@@ -120,7 +120,7 @@ class SessionObserver:
             for other in cache.by(Session, "here", worker.key.path)
             if other.status.phase is S.INSTANTIATING
         }
-        # By the hour in which they came up: a worker's whole history is not gone through.
+        # Indexed by the hour in which they were up, so as not to read a worker's whole history.
         for hour in up_hours(since, self.context.clock.now()):
             for other in cache.by(Session, "up", f"{worker.key.path} {hour}"):
                 up = other.status.ready_at or other.status.ended_at
@@ -204,7 +204,7 @@ class SessionObserver:
         return await host.lab(marked[0]), tuple(marked[1:])
 
     async def _waiting(self, host: LabHost, nodes: tuple[NodeState, ...]) -> str | None:
-        """Say why queued nodes wait, as far as the server tells; best effort."""
+        """Return why queued nodes wait, if the server tells; best effort."""
         queued = [node for node in nodes if node.state == "QUEUED"]
         if not queued:
             return None
@@ -219,7 +219,7 @@ class SessionObserver:
     async def _probe(
         self, session: Session, worker: Worker, seen: SessionObservation
     ) -> SessionObservation:
-        """Try every TCP port as a user would; UDP cannot be tried from outside.
+        """Connect to every TCP port as a user would; UDP cannot be probed from outside.
 
         Source: facts/cml-issues.md#f40.
         """
@@ -241,7 +241,7 @@ class SessionObserver:
 
 
 def _address(worker: Worker) -> str:
-    """Return where users find a worker's ports: its machine, or the server at an address."""
+    """Return the address of a worker's ports for users: its machine's or the server's."""
     ec2, machine = worker.status.ec2, worker.spec.machine
     url = None if machine is None else machine.cml.api_base_url
     return ec2.public_ip or ec2.private_ip or urlsplit(url or "").hostname or ""
@@ -284,7 +284,7 @@ def replace_lab(lab: LabStatus, **changes: object) -> LabStatus:
 def _of_worker(
     seen: SessionObservation, session: Session, worker: Worker | None, context: Context
 ) -> SessionObservation:
-    """Say what the worker's record means for its session."""
+    """Return what the worker's record means for its session."""
     if worker is None:
         name = session.status.worker
         return replace(seen, host_lost=True, host_dead=True, host_detail=f"{name} does not exist")
@@ -294,7 +294,7 @@ def _of_worker(
     dead = phase is P.TERMINATED or ec2.state == "terminated" or (phase is P.FAILED and ended)
     drain = worker.spec.drain
     late = drain is not None and drain.force and context.clock.now() >= drain.deadline
-    # A pause stops what a deadline would do by itself; what runs goes on.
+    # A pause suspends actions triggered by a deadline; whatever runs continues.
     forced = late and context.settings.paused(refs.pool_of(worker)) is None
     return replace(
         seen,

@@ -1,4 +1,4 @@
-"""Lead one session one step: look, settle what is open, decide, record, act."""
+"""Reconciles one session: observe, settle an open effect, decide, record, act."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SessionController:
         if session is None:
             return Done()
         effect = session.status.effect
-        # Judged before the look: what begins to exist while we look is not "not there".
+        # Computed before the look-up: a lab may appear during it.
         over = effect is not None and self.context.effects.overdue(effect)
         sight = await self._look.at(session)
         if effect is not None:
@@ -71,9 +71,9 @@ class SessionController:
         return effect.kind == "import" and seen.lab is not None
 
     async def _clear(self, session: Session, host: LabHost, spare: str) -> Session | None:
-        """Take one step in removing a second lab with our marker; None when it was taken.
+        """Do one step in removing a second lab with our marker; None when it was done.
 
-        Best effort: when CML says no, the session goes on, and its end finds the lab again.
+        Best effort: when CML refuses, the session continues, and its end finds the lab again.
         """
         kind = await act.next_removal(host, spare)
         if kind is None:
@@ -106,7 +106,7 @@ class SessionController:
         try:
             outcome = await self._actions.perform(session, host, step.action or "")
         except errors.Ambiguous as problem:
-            # The effect stays open; what is unknown is said, for it may outlast the budget.
+            # The effect stays open; report the unknown outcome, for it may outlast the budget.
             told = f"{step.action}: outcome unknown, looking for it: {problem.message}"[:500]
             status = msgspec.structs.replace(session.status, message=told)
             await self._save(session, status, told)
@@ -117,7 +117,7 @@ class SessionController:
         return await self._after(session, outcome)
 
     async def _failed(self, session: Session, action: str, problem: errors.LabfleetError) -> None:
-        """Close the effect of a definite no and say what it was; the queue backs off."""
+        """Close the effect after a definite failure and record the error; the queue backs off."""
         status = msgspec.structs.replace(
             session.status, effect=None, message=f"{action}: {problem.message}"[:500]
         )
@@ -126,7 +126,7 @@ class SessionController:
         )
 
     async def _after(self, session: Session, outcome: act.ActionResult) -> Done | Again:
-        """Record what the call brought and close its effect in one commit."""
+        """Record the call's result and close its effect in one commit."""
         session = _without_effect(session)
         lab = session.status.lab
         if outcome.lab_id is not None and lab is not None:
@@ -142,7 +142,7 @@ class SessionController:
         return Again(1.0)
 
     async def _observe(self, session: Session, step: lifecycle.Step, host: LabHost) -> Done | Again:
-        """Observe, report through the service's verb, and remember that it was tried."""
+        """Observe, report through the service, and record that this was tried."""
         session = await self._record(session, step)
         asked = session.spec.observe_requested
         found = await self._observer.look(session, host)

@@ -1,4 +1,4 @@
-"""Observe what a lab really used, and report it through the service's verb (upstream 000)."""
+"""Observe what a lab really used, and report it through the service (upstream 000)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ OBSERVER = "session-controller"
 
 @dataclass(frozen=True, slots=True)
 class UsageReporter:
-    """Best effort: a failing look is an answer too, and never blocks a teardown."""
+    """Best effort: a failed observation is reported as such and never blocks a teardown."""
 
     context: Context
 
     async def look(self, session: Session, host: LabHost) -> ResourceObservation | str:
-        """Return the observation, or a sentence that says why there is none."""
+        """Return the observation, or a sentence on why there is none."""
         lab = session.status.lab
         if lab is None or lab.id is None:
             return "there is no lab to observe"
@@ -44,7 +44,7 @@ class UsageReporter:
 
 
 def assemble(seen: LabObservation, at: datetime, observer: str) -> ResourceObservation | None:
-    """Turn what the adapter saw into the record that is kept; None for a lab without nodes."""
+    """Convert what the adapter saw into the stored record; None for a lab without nodes."""
     interfaces: dict[str, list[InterfaceObservation]] = {}
     for each in seen.interfaces:
         interfaces.setdefault(each.node_id, []).append(

@@ -1,7 +1,7 @@
 """Carry out one decided action on a worker's machine or CML server.
 
-All of these are safe to repeat, so an action whose outcome is unknown is simply decided again
-from a fresh look once its deadline has passed.
+All actions are safe to repeat. So when an outcome is unknown, the action is decided again from
+a fresh observation once its deadline has passed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from labfleet.resources.worker import Worker
 
 DEADLINE = 15.0
 GLANCE_SECONDS = 3.0
-"""Machine seconds for the last look before a stop: most of the call's time is EC2's."""
+"""Machine seconds for the last check before a stop; EC2 needs most of the call's time."""
 SILENCE = timedelta(minutes=10)
-"""How long an idle stop waits for a server that cannot be asked any more."""
+"""How long an idle stop waits for a server that no longer answers."""
 INCLUDED_ENTERPRISE = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What an action taught us beyond what the next look will show."""
+    """Results of an action that the next observation will not show."""
 
     refused: str | None = None
     nodes_running: bool = False
@@ -44,13 +44,13 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """The doing half of the worker controller."""
+    """The calls that the worker controller makes."""
 
     context: Context
     inventory: Inventory
 
     async def perform(self, worker: Worker, machine: Machine, action: str) -> ActionResult:
-        """Make the call under its open effect; Temporary errors pass through to back-off."""
+        """Make the call under its open effect; raises Temporary errors, which cause a back-off."""
         table: dict[str, Callable[[Worker, Machine], Awaitable[ActionResult]]] = {
             "start": self._start,
             "stop": self._stop,
@@ -92,10 +92,10 @@ class Actions:
         return ActionResult(note=seen)
 
     async def _refuse_used(self, worker: Worker, machine: Machine) -> None:
-        """Raise Temporary while something runs on a worker that nobody asked to stop.
+        """Raise Temporary while something runs on a worker that no person asked to stop.
 
-        It was unused when it was emptied, but EC2 may take its stop only minutes later
-        (facts/aws.md#busy-check). A server that says nothing is waited for, not for ever.
+        The worker was unused when it was drained, but EC2 may accept its stop only minutes later
+        (facts/aws.md#busy-check). A server that does not answer is waited for, within a limit.
         """
         try:
             stats = await self._host(worker, machine).system_stats()
@@ -110,9 +110,9 @@ class Actions:
             raise errors.Temporary(message, reason="NodesRunning")
 
     async def _glance(self, worker: Worker, machine: Machine) -> str:
-        """Look once more at what a stop that people asked for ends; it is not held up by it.
+        """Report what still runs when people asked for the stop; this does not delay the stop.
 
-        EC2 may take the stop minutes after the worker was seen empty (facts/aws.md#busy-check).
+        EC2 may accept the stop minutes after the worker was seen empty (facts/aws.md#busy-check).
         What runs then is no session of ours, and the event says so.
         """
         try:
@@ -129,7 +129,7 @@ class Actions:
         return ActionResult()
 
     async def _claim(self, worker: Worker, machine: Machine) -> ActionResult:
-        """Put our owner tags on the instance; it is ours to stop and end from then on."""
+        """Put our owner tags on the instance; from then on we may stop and terminate it."""
         region = machine.aws.region
         try:
             await self.context.compute.claim(
@@ -174,7 +174,7 @@ class Actions:
         return ActionResult()
 
     async def _telemetry(self, worker: Worker, machine: Machine) -> ActionResult:
-        """Opt in or out; a refusal is final for this boot, since no lab depends on it."""
+        """Opt in or out of telemetry; a refusal is final for this boot: no lab depends on it."""
         wanted = machine.cml.enable_telemetry
         try:
             await self._host(worker, machine).set_telemetry(enabled=wanted)

@@ -1,4 +1,4 @@
-"""Console text fit to be kept: the end of it, printable, without what looks like a secret. Pure."""
+"""Prepares console text for storing: its end, printable, apparent secrets masked. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def readable(text: str, secrets: Iterable[str]) -> str:
     """Return what is kept of a console: at most `KEPT_BYTES` of UTF-8, from a line's start.
 
     Masked are the secrets given, private keys, AWS key ids, and values behind words such as
-    password or token: what is known, which is not everything.
+    password or token. Other secrets are not recognised.
     """
     plain = _ESCAPE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     plain = "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in plain)

@@ -1,6 +1,6 @@
-"""What is done beside a worker's life: keep a failed boot's console text, and its tags in line.
+"""Chores of a worker outside its life cycle: save a failed boot's console text, sync its tags.
 
-Chores wait while an action is decided on, and their trouble never holds the worker up.
+Chores wait while an action is pending, and their errors never delay the worker.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ DEADLINE = 15.0
 ACTOR = "worker-controller"
 FAILED_BOOT = frozenset({"BootTimeout", "LaunchTimeout", "NoAddress"})
 REFUSED_SECONDS = 900.0
-"""How long tags that EC2 refused for good are not asked for again (fleet seconds)."""
+"""How long to wait before trying again tags that EC2 refused permanently (fleet seconds)."""
 REFUSED_KEPT = 10_000
 TAGGABLE = frozenset({"pending", "running", "stopping", "stopped"})
 
 
 @dataclass(frozen=True, slots=True)
 class Housekeeping:
-    """The work beside; each look does what is due, and a failed chore is due again."""
+    """The chores; each reconcile does those that are due, and a failed one stays due."""
 
     context: Context
     inventory: Inventory
     refused: dict[str, tuple[object, float]] = field(default_factory=dict)
 
     async def do(self, worker: Worker, machine: Machine) -> Worker:
-        """Do what is due and return the worker as stored; only a lost lead or a conflict raises."""
+        """Do what is due and return the stored worker; raises only Fenced or Conflict."""
         if worker.status.ec2.instance_id is None or phases.observed(worker):
             return worker
         for chore in (self._evidence, self._tags):
@@ -78,10 +78,10 @@ class Housekeeping:
         return found
 
     async def _tags(self, worker: Worker, machine: Machine) -> Worker:
-        """Set and remove until the instance has what `spec.tags` says, and says so.
+        """Set and remove tags until the instance lists those of `spec.tags`.
 
-        Which keys are ours to remove later is written down before they are set. A key that
-        the template has too goes back to the template's value.
+        The keys that we may remove later are stored before they are set. A key that is removed
+        from the spec but is in the template gets the template's value again.
         """
         ec2, wanted = worker.status.ec2, worker.spec.tags
         if not (wanted or ec2.tags) or ec2.state not in TAGGABLE:
@@ -96,7 +96,7 @@ class Housekeeping:
         put = {
             key: value for key, value in {**back, **wanted}.items() if found.tags.get(key) != value
         }
-        # Removed whatever the list shows: it may be older than the call that set them.
+        # Remove them even if the list lacks them: it may be older than the call that set them.
         gone = [key for key in dropped if key not in given]
         if put or gone:
             asked = (put, gone)
@@ -122,7 +122,7 @@ class Housekeeping:
             del self.refused[next(iter(self.refused))]
 
     async def _changed(self, region: str, name: str, put: dict[str, str], gone: list[str]) -> None:
-        """Make the calls while the lead is surely ours; both may be repeated."""
+        """Make the calls while leadership is certain; both are safe to repeat."""
         compute = self.context.compute
 
         async def change() -> None:
@@ -159,7 +159,7 @@ class Housekeeping:
 
 
 def _failed(worker: Worker) -> bool:
-    """Tell whether the console may tell why: a boot that came to nothing, or a check that fails."""
+    """Tell whether the console text may help: after a failed boot or while a check fails."""
     ec2 = worker.status.ec2
     if "impaired" in {ec2.system_check, ec2.instance_check} and ec2.state == "running":
         return True

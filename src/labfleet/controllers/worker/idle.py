@@ -1,9 +1,9 @@
 """The idle rule: judge each worker that serves, warn, cordon, look again, stop.
 
-A stop is one intent, written once (facts/aws-bugs.md#case-15, #case-27): on condition that nobody
-reserved anything on the worker since the last look, so a session placed meanwhile wins. What this
-controller cordoned it opens again when the last look finds use; what it stopped may be started
-again by the pool, or here when no pool does it. It makes no call that changes a server.
+A stop is one intent, written once (facts/aws-bugs.md#case-15, #case-27), with the precondition that
+nothing was reserved on the worker since the last look, so a session placed meanwhile wins. When
+the last look finds use, this controller uncordons the worker again. A worker that it stopped may
+be started again by its pool, or here when it has no pool. It makes no call that changes a server.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ EVERY = 20.0
 SOONEST = 5.0
 Guard = Sequence[stores.Precondition]
 MOVED = timedelta(minutes=5)
-"""Activity newer by less than this is not worth a write."""
+"""Activity that is newer by less than this is not written."""
 PATIENCE = timedelta(minutes=10)
-"""How long an idle stop may wait for a clear last look before it is taken back."""
+"""How long an idle stop may wait for a complete last look before it is cancelled."""
 KEPT = frozenset({"nodes", "console", "telemetry", "cpu", "network", "health"})
-"""Signals from outside: their evidence is kept, for whoever cannot ask the server."""
+"""Signals read from outside; kept as evidence for processes that cannot ask the server."""
 
 
 class IdleController:
@@ -64,7 +64,7 @@ class IdleController:
         if _aging(worker):
             return await self._aged(worker, settings)
         if worker.status.phase not in worker_phases.HOSTING or not idle_facts.ours(worker):
-            return Done()  # its next phase brings it back here
+            return Done()  # the change to its next phase triggers the next reconcile
         off = not settings.enabled and settings.max_age_hours is None
         if off and worker.status.idle.warned_at is None and not parking.cordoned(worker):
             return Done()
@@ -106,7 +106,7 @@ class IdleController:
         first_doubt = doubtful and worker.key not in self._doubts
         (self._doubts.add if doubtful else self._doubts.discard)(worker.key)
         if not begins and (first_doubt or not _news(known, verdict)):
-            return  # one failed question is no news
+            return  # a single failed read is not worth an event
         told = _told(known, verdict, now)
         status = msgspec.structs.replace(worker.status, idle=told)
         reason = f"{verdict.verdict}: {', '.join(verdict.kept_by) or 'nothing keeps it'}"
@@ -123,7 +123,7 @@ class IdleController:
         await self.context.record(worker, status=status, actor=ACTOR, reason=reason)
 
     async def _open(self, worker: Worker, verdict: idle.IdleVerdict, now: datetime) -> None:
-        """Take warning and cordon back: something keeps the worker after all."""
+        """Withdraw warning and cordon: something keeps the worker after all."""
         told = msgspec.structs.replace(_told(worker.status.idle, verdict, now), warned_at=None)
         why = ", ".join(verdict.kept_by) or "the stop was put off"
         facts = conditions.put(
@@ -138,7 +138,7 @@ class IdleController:
     # --- the stop ------------------------------------------------------------------------
 
     async def _stop(self, worker: Worker, settings: Idle) -> Again:
-        """Cordon, look again at everything, and ask for the stop; one of a pool at a time."""
+        """Cordon, look again at everything, request the stop; one worker of a pool at a time."""
         async with self._locks_by_key.of(str((refs.pool_of(worker) or worker).key)):
             if not worker.spec.cordoned:
                 closed = parking.with_cordon(worker, closed=True)
@@ -168,16 +168,17 @@ class IdleController:
         return self._verdict(worker, reading, settings, self.context.clock.now())
 
     def _guard(self, worker: Worker) -> tuple[stores.Precondition, ...]:
-        """Return what must still hold when the stop is asked for, as it holds now.
+        """Return the preconditions of the commit that requests the stop, as they hold now.
 
-        Nobody reserved here, took a worker of the pool, or paused automatic actions meanwhile.
+        Meanwhile nothing was reserved here, no other worker of the pool was taken out of
+        service, and automatic actions were not paused.
         """
         cache = self.context.cache
         rows = (ledger_rows.untouched(row, cache.revision) for row in _rows(worker))
         return (*rows, *self._unpaused(worker))
 
     def _unpaused(self, worker: Worker) -> tuple[stores.Precondition, ...]:
-        """Return what must hold in a commit that acts by itself: nobody paused it meanwhile."""
+        """Return the preconditions of an automatic action: it was not paused meanwhile."""
         settings = self.context.settings.unchanged()
         pool = self.context.cache.find(refs.pool_of(worker))
         if pool is None:
@@ -187,7 +188,7 @@ class IdleController:
     async def _ask(
         self, worker: Worker, now: datetime, word: str, reason: str, guard: Guard
     ) -> None:
-        """Ask for the stop if nothing that was decided on has changed."""
+        """Request the stop if nothing that the decision used has changed."""
         new = parking.paused(worker, now, by=ACTOR, reason=word, auto=True)
         status = msgspec.structs.replace(
             new.status,
@@ -202,7 +203,7 @@ class IdleController:
         )
 
     async def _caught_up(self) -> None:
-        """Wait until the cache has everything committed so far; Temporary when it does not."""
+        """Wait until the cache has everything committed so far; raise Temporary if it lags."""
         head = await self.context.objects.store.head()
         try:
             async with asyncio.timeout(BEHIND_SECONDS):
@@ -213,7 +214,7 @@ class IdleController:
     # --- stopped, and back ---------------------------------------------------------------
 
     async def _parked(self, worker: Worker) -> Again:
-        """Look after a worker that was stopped here: take it back, or start it for somebody."""
+        """Manage a worker stopped by this rule: cancel its stop, or start it for a session."""
         now = self.context.clock.now()
         if self.context.settings.paused(refs.pool_of(worker)) is not None:
             return Again(EVERY)
@@ -235,11 +236,11 @@ class IdleController:
         return Again(EVERY)
 
     async def _let_go(self, worker: Worker) -> None:
-        """Give a worker up that failed while it was emptied or parked by this rule.
+        """Give up a worker that failed while this rule drained or stopped it.
 
-        Nobody replaces what somebody drains or stops. One of a pool goes for good, as every
-        failed one does; one without stays for people to look at. A machine that is still there
-        is stopped first, which the worker's own life does.
+        A worker that is being drained or stopped is not replaced by its pool. So one of a pool is
+        terminated, like every failed one; one without a pool is left for people to look at. If
+        its machine still exists, the worker controller stops that first.
         """
         failed = conditions.find(worker.status.conditions, "Failed")
         ended = failed is not None and failed.reason == "InstanceTerminated"
@@ -256,7 +257,7 @@ class IdleController:
         await self.context.write(gone, actor=ACTOR, reason=told, preconditions=guard)
 
     def _used_again(self, worker: Worker, now: datetime) -> str | None:
-        """Return why an idle stop that has not begun yet is taken back."""
+        """Return why an idle stop that has not begun yet is cancelled."""
         if worker.status.phase is not WorkerPhase.DRAINING:
             return None
         since = worker.status.phase_since or now
@@ -272,7 +273,7 @@ class IdleController:
         return "the server could not be looked at" if now - since > PATIENCE else None
 
     def _wanted(self, namespace: str, now: datetime) -> tuple[str, ...]:
-        """Return the parked workers of a namespace, without a pool, that a session waits for."""
+        """Return the namespace's parked workers without a pool that waiting sessions need."""
         alone = [
             each
             for each in self.context.cache.all(Worker)
@@ -303,7 +304,7 @@ class IdleController:
     # --- age -----------------------------------------------------------------------------
 
     async def _retire(self, worker: Worker, why: str, now: datetime) -> bool:
-        """Ask a worker that is too old to empty itself; nobody is thrown out. False: not now."""
+        """Drain a worker that is too old, without ending sessions; return False if not now."""
         if self.context.settings.paused(refs.pool_of(worker)) is not None:
             return False
         if worker.spec.drain is not None or worker.deleting:
@@ -347,7 +348,7 @@ class IdleController:
 
 
 def _rows(worker: Worker) -> tuple[str, ...]:
-    """Return the ledger rows of a stop: the worker's, and its pool's, which both rules take of."""
+    """Return a stop's ledger rows: the worker's, and its pool's, which scaling uses too."""
     own, pool = ledger_rows.of(worker.key), refs.pool_of(worker)
     return (own,) if pool is None else (own, ledger_rows.of(pool.key))
 
@@ -358,7 +359,7 @@ def _aging(worker: Worker) -> bool:
 
 
 def _news(known: IdleStatus, verdict: idle.IdleVerdict) -> bool:
-    """Tell whether a verdict is worth a write: another one, other reasons, or newer use."""
+    """Tell whether to write a verdict: it, its reasons or the last use changed."""
     if (known.verdict, known.signals) != (verdict.verdict, verdict.kept_by):
         return True
     if known.snoozed_until != verdict.snoozed_until:
@@ -397,7 +398,7 @@ def _pause(
 
 
 def _as_ready(worker: Worker, context: Context) -> placement.Candidate:
-    """Return a worker without a pool as placement will see it once it is up."""
+    """Return a worker without a pool as placement will see it once it is ready."""
     return placement.Candidate(
         name=worker.name,
         phase=WorkerPhase.READY,

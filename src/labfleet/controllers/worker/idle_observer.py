@@ -1,6 +1,6 @@
-"""Read what the idle rule needs of a server: cheaply for each check, wholly before a stop.
+"""Read what the idle rule needs of a server: little for each check, everything before a stop.
 
-What cannot be read is a gap with its reason, never an absence.
+A value that cannot be read is recorded as a gap with its reason, never as "nothing there".
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ TIMED = frozenset({"quiet_time", "snooze", "telemetry"})
 
 @dataclass(frozen=True, slots=True)
 class IdleObserver:
-    """How servers are asked; built once per process."""
+    """Asks servers; built once per process."""
 
     context: Context
 
     async def cheap(self, worker: Worker, settings: Idle) -> Reading:
-        """Return the newest measurement, and people's deeds when nothing else keeps the worker."""
+        """Return the newest sample, and people's activity when nothing else keeps the worker."""
         context, now = self.context, self.context.clock.now()
         reading = idle_facts.of_sample(worker, context.samples.newest(worker.key))
         reading = replace(reading, network=self._traffic(worker))
@@ -44,7 +44,7 @@ class IdleObserver:
         return await self._with_deeds(host, reading, gaps)
 
     async def whole(self, worker: Worker) -> Reading:
-        """Ask the server for everything now; nothing of it is from memory."""
+        """Ask the server for everything now; no value is from memory."""
         gaps: list[tuple[str, str]] = []
         host = self._host(worker, gaps)
         if host is None:

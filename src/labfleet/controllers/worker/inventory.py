@@ -1,8 +1,8 @@
-"""One list of our machines per region and moment, shared by all workers' reconciles.
+"""Caches one list of our machines per region, shared by all workers' reconciles.
 
-A single-id Describe per worker would throttle an account for good at 200 workers
-(facts/aws.md#request-buckets); one paged list per region and a few seconds is a handful of calls a
-minute. So are the provider's checks, which are asked for by filter. A machine that we just changed
+With 200 workers, one Describe per worker would keep the account throttled
+(facts/aws.md#request-buckets); one paged list per region every few seconds is a handful of calls a
+minute. The provider's checks are listed the same way, by filter. A machine that we just changed
 is asked for by its id until the next list, instead of listing everything anew.
 """
 
@@ -21,9 +21,9 @@ MAX_AGE = 8.0
 FAILURE_AGE = 4.0
 CHECKS_AGE = 30.0
 CHECKS_BELIEVED = 180.0
-"""How long the last checks are told when they cannot be asked for; then they are unknown."""
+"""How long the last checks are used while asking for them fails; then they are unknown."""
 STALE_STATE = 120.0
-"""How long a state from before a call that EC2 took is old news.
+"""How long EC2 may still show the state from before a call that it accepted.
 
 Source: facts/aws-bugs.md#case-13, #case-15.
 """
@@ -56,7 +56,7 @@ class _Region:
 
 
 class Inventory:
-    """What the provider listed lately; a listing never proves that a machine is gone."""
+    """The provider's latest lists; a machine missing there is not proven to be gone."""
 
     def __init__(self, compute: Compute, clock: Clock) -> None:
         self._compute = compute
@@ -66,10 +66,10 @@ class Inventory:
     async def find(self, region: str, instance_id: str) -> Instance | None:
         """Return the machine, or None when the provider says by id that there is none.
 
-        Not in the list means only: ask by id (terminated ones and listing lag). Machines of
-        others that are only observed are listed together, by their images. What has ended
-        stays ended, and is not asked for again. What was asked of it and taken is shown as
-        EC2 answered then, until EC2 shows that too: the same is not asked for again meanwhile.
+        A machine missing in the list is asked for by id (it may be terminated, or the list may
+        lag). Observed machines of others are listed together, by their images. A terminated
+        machine stays so and is not asked for again. After a call that EC2 accepted, the state
+        of its answer is returned until EC2's lists show it too, so no call is repeated.
         """
         found = await self._shown(region, instance_id)
         kept = self._regions[region]
@@ -121,8 +121,8 @@ class Inventory:
     async def all(self, region: str) -> dict[str, Instance]:
         """Return the region's machines by id, at most `MAX_AGE` fleet seconds old.
 
-        A failure is shared for `FAILURE_AGE`, or a region that is down would cost each worker
-        in turn a whole time-out.
+        A failure is shared for `FAILURE_AGE`; otherwise a region that is down would cost each
+        worker in turn a whole time-out.
         """
         kept = self._regions.get(region)
         if kept is None:
@@ -136,10 +136,10 @@ class Inventory:
         return kept.instances
 
     async def checks(self, region: str) -> Mapping[str, Checks] | None:
-        """Return what is not ok by the provider's checks, or None when that is not known.
+        """Return the provider's checks that are not ok, or None when they are not known.
 
-        At most `CHECKS_AGE` old; a running machine that is not in it is ok. Trouble with the
-        checks is no trouble with the machines: it raises nothing.
+        At most `CHECKS_AGE` old; a running machine that is not in it is ok. Never raises: that
+        the checks cannot be read says nothing about the machines.
         """
         kept = self._regions.setdefault(region, _Region())
         async with kept.checks_lock:
@@ -164,11 +164,11 @@ class Inventory:
         kept.failed_at = None
         kept.instances = {each.id: each for each in listed}
         kept.read_at = self._clock.monotonic()
-        # What was changed while we listed may not be in the list.
+        # Changes made while we listed may not be in the list.
         kept.changed = {name: at for name, at in kept.changed.items() if at >= begun}
 
     def took(self, region: str, instance_id: str, state: InstanceState) -> None:
-        """Note that EC2 took a call that leads to this state, whatever it shows for a while."""
+        """Record that EC2 accepted a call leading to this state, even if it shows it later."""
         self.forget(region, instance_id)
         kept = self._regions[region]
         kept.taken[instance_id] = (state, self._clock.monotonic())
@@ -176,7 +176,7 @@ class Inventory:
             del kept.taken[next(iter(kept.taken))]
 
     def forget(self, region: str, instance_id: str) -> None:
-        """Ask for this machine by its id until the next list: we just changed it."""
+        """Have this machine, which we just changed, asked for by its id until the next list."""
         kept = self._regions.setdefault(region, _Region())
         kept.changed[instance_id] = self._clock.monotonic()
         kept.others_at = None

@@ -1,9 +1,9 @@
-"""Launch one machine for a worker: the intent first, then the call, then the proof.
+"""Launch one machine for a worker: save the intent, make the call, record the outcome.
 
-The client token is a digest of installation, worker and attempt. The attempt moves only when
-the provider said a definite no (no capacity here), because a token is zonal: another zone with
-the same token would be a second machine (facts/aws.md#client-token). Where it said no, `offers`
-remembers for all workers of the process.
+The client token is a digest of installation, worker and attempt. The attempt number grows only
+when the provider definitely refused (no capacity here), because a token is zonal: the same token
+in another zone would make a second machine (facts/aws.md#client-token). `offers` remembers the
+refusals for all workers of the process.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from labfleet.resources.worker import Worker
 DEADLINE = 15.0
 VISIBILITY = timedelta(seconds=60)
 MISMATCH, MISMATCH_PATIENCE = "mismatch", timedelta(minutes=10)
-"""A token that EC2 binds to another request: how long its machine is looked for."""
+"""How long a machine is looked up whose token EC2 has bound to another request."""
 HELD_SECONDS = 60.0
-"""How long at most until a held worker is looked at again: its deadlines go on meanwhile."""
+"""The longest time until a blocked worker is reconciled again, since its deadlines still run."""
 ACTOR = "worker-controller"
 LEAST_SHARE = 1 / 64
-NEARLY = 1 - 1e-6  # or a rest too small to be waited for would be waited for for ever
-# Action -> (at once, a second): four fifths of EC2's buckets, the rest is left to others.
+NEARLY = 1 - 1e-6  # counts as 1: a remainder too small to wait for would never be reached
+# Action -> (burst, per second): four fifths of EC2's buckets, the rest is left to others.
 PACES = {"launch": (4, 1.6), "start": (4, 1.6), "stop": (40, 4.0), "terminate": (80, 4.0)}
 
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Lets calls of one action through at the pace that EC2 takes them.
+    """Limits calls of one action to the rate that EC2 accepts.
 
     RunInstances and StartInstances have a bucket of 5 tokens and 2 more a second
     (facts/aws.md#request-buckets); a pool that grows by two hundred at once would be throttled for
-    minutes, and everybody else of the account with it. Whoever shares the bucket is felt by being
-    throttled: then only `share` of the pace is used, and slowly more again. Seconds are the
-    machine's.
+    minutes, and with it all other users of the account. Being throttled shows that others use the
+    bucket too: then only `share` of the rate is used, and slowly more again. Seconds are machine
+    time.
     """
 
     most: float
@@ -67,16 +67,16 @@ class TokenBucket:
         return (1 - self.level) / rate
 
     def throttled(self) -> None:
-        """Use half of the pace from now on (facts/aws-bugs.md#case-14)."""
+        """Halve the rate from now on (facts/aws-bugs.md#case-14)."""
         self.level, self.share = 0.0, max(self.share / 2, LEAST_SHARE)
 
     def passed(self) -> None:
-        """Use a little more of the pace again."""
+        """Raise the rate a little again."""
         self.share = min(self.share * 1.1, 1.0)
 
 
 def token_buckets() -> dict[str, TokenBucket]:
-    """Return a token bucket for each action that has a pace."""
+    """Return a token bucket for each action that has a rate limit."""
     return {action: TokenBucket(most, rate) for action, (most, rate) in PACES.items()}
 
 
@@ -94,7 +94,7 @@ class Launcher:
         return 0.0 if pace is None else pace.wait(clock.monotonic() / clock.rate) * clock.rate
 
     def answered(self, action: str, problem: errors.LabfleetError | None = None) -> None:
-        """Learn from how a call that had a token went."""
+        """Adapt the rate to the outcome of a call that had a token."""
         pace = self.paces.get(action)
         if pace is not None and problem is None:
             pace.passed()
@@ -102,9 +102,9 @@ class Launcher:
             pace.throttled()
 
     async def held(self, worker: Worker, machine: Machine) -> float:
-        """Return 0, or how many fleet seconds to wait because nothing can be asked for now.
+        """Return 0, or how many fleet seconds to wait because every option is blocked.
 
-        A launch whose outcome is open is never held: the same request has to be sent again.
+        A launch with unknown outcome never waits: the same request has to be sent again.
         """
         effect = worker.status.effect
         if effect is not None and not self.context.effects.known_not_done(effect):
@@ -119,8 +119,8 @@ class Launcher:
         """Return the intent to commit: image, type, subnet and token.
 
         An intent that was settled as not done is opened again with the same parameters, so
-        that a late first try and the second are one machine. One under which surely nothing
-        happened is left for a new one when others found out that its place is full.
+        that a late first try and the second make one machine. It is replaced by a new one only
+        if nothing can have happened under it and other workers found its place full.
         """
         before = worker.status.effect
         attempt = max(worker.status.attempt, 1)
@@ -145,7 +145,7 @@ class Launcher:
         return effects.open("launch", deadline=DEADLINE, parameters=parameters)
 
     def request(self, worker: Worker, machine: Machine, effect: Effect) -> LaunchRequest:
-        """Return the call that the intent stands for, the same each time."""
+        """Return the request that the intent stands for; always the same one."""
         pool = refs.pool_of(worker)
         return LaunchRequest(
             region=machine.aws.region,
@@ -161,7 +161,7 @@ class Launcher:
         )
 
     async def perform(self, worker: Worker, machine: Machine, effect: Effect) -> Worker:
-        """Make the call and record what came of it; Ambiguous leaves the intent open."""
+        """Make the call and record its outcome; Ambiguous leaves the intent open."""
         request = self.request(worker, machine, effect)
         try:
             found = await self.context.effects.call(
@@ -193,20 +193,20 @@ class Launcher:
         """Find out what an open launch did; None means: not known yet, ask again later.
 
         Returns the worker with its machine when one is found, else unchanged: the same
-        request may then be sent again. That is so at once when this process knows that every
-        call under the intent was answered with a no, and otherwise only when the call's
+        request may then be sent again. "Not found" is final at once when this process knows
+        that every call under the intent was refused, and otherwise only when the call's
         deadline and the provider's visibility lag have passed.
         """
         effects = self.context.effects
         if effects.known_not_done(effect) and MISMATCH not in effect.parameters:
             return worker
-        # Judged before the look: what begins to exist while we look is not "not there".
+        # Computed before the look-up: a machine may appear during it.
         over = effects.overdue(effect) and self.context.clock.now() >= effect.begun + VISIBILITY
         found = await self.context.compute.find_launched(self.request(worker, machine, effect))
         if found:
             return await self.adopt(worker, min(found, key=_age))
         if over and MISMATCH in effect.parameters:
-            # The same request would be refused for ever, so patience has to stand for it.
+            # The same request would be refused for ever, so only waiting longer can settle it.
             if self.context.clock.now() < effect.begun + MISMATCH_PATIENCE:
                 return None
             attempt = max(worker.status.attempt, int(effect.parameters["attempt"])) + 1
@@ -230,7 +230,7 @@ class Launcher:
     async def _refused_here(
         self, worker: Worker, effect: Effect, problem: errors.LabfleetError
     ) -> None:
-        """Go to the next type and zone: this one said a definite no."""
+        """Go on to the next type and zone: this one was definitely refused."""
         now = self.context.clock.now()
         told = f"{effect.parameters['type']}: {problem.message}"
         facts = conditions.put(
@@ -246,7 +246,7 @@ class Launcher:
         await self.context.record(worker, status=status, actor=ACTOR, reason=told)
 
     def start_held(self, worker: Worker) -> float:
-        """Return 0, or the fleet seconds until a start that was refused is asked for again."""
+        """Return 0, or the fleet seconds until a refused start is tried again."""
         now = self.context.clock.now()
         at = self.offers.starts.opens(worker.metadata.uid, now)
         return 0.0 if at is None else min((at - now).total_seconds(), HELD_SECONDS)
@@ -254,9 +254,9 @@ class Launcher:
     async def start_refused(
         self, worker: Worker, problem: errors.OutOfCapacity | errors.QuotaExceeded
     ) -> float:
-        """Say that this worker's own machine cannot start now; return when to look again.
+        """Record that this worker's machine cannot start now; return when to try again.
 
-        Never another machine instead: its disk and its licence are this one's
+        Another machine is never launched instead: this one has the worker's disk and licence
         (facts/aws-bugs.md#case-19, #case-22).
         """
         now = self.context.clock.now()
@@ -277,7 +277,7 @@ class Launcher:
         return self.start_held(worker)
 
     def started(self, worker: Worker) -> Worker:
-        """Return the worker after a start that was taken: its boot's time counts from here."""
+        """Return the worker after an accepted start: the boot's time limit counts from here."""
         self.offers.starts.worked(worker.metadata.uid)
         if conditions.find(worker.status.conditions, "EC2Started") is None:
             return worker
@@ -289,7 +289,7 @@ class Launcher:
         return msgspec.structs.replace(worker, status=status)
 
     async def _say(self, worker: Worker, problem: errors.Temporary) -> None:
-        """Say why nothing is asked for; the same words are written once."""
+        """Record why nothing is launched; the same text is written once."""
         fresh = self._fresh(worker)
         facts = conditions.put(
             fresh.status.conditions,

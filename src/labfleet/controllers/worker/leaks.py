@@ -1,6 +1,6 @@
-"""Keep licence leaks beyond their workers: an object of its own, in the worker's own commit.
+"""Stores each licence leak as an object that outlives its worker, in the worker's own commit.
 
-Decides nothing: what is a leak stands in the condition LicenceLeaked.
+Decides nothing: the condition LicenceLeaked says what is a leak.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from labfleet.resources.worker import Worker, WorkerStatus
 
 
 def writes(context: Context, before: Worker, after: WorkerStatus) -> tuple[stores.Write, ...]:
-    """Return what to write with a worker's new status: a leak that appeared, or a doubt less.
+    """Return the writes for a worker's new status: a new leak, or removal of a doubtful one.
 
-    A leak that is certain stays when its worker goes on with another machine: it is that
-    machine's, and a person's to resolve.
+    A certain leak stays when its worker gets another machine: it belongs to the old machine,
+    and a person must resolve it.
     """
     was, now = _told(before.status), _told(after)
     if was == now:
@@ -36,7 +36,7 @@ def writes(context: Context, before: Worker, after: WorkerStatus) -> tuple[store
 
 
 def leak_name(worker: Worker) -> str:
-    """Return the one name of the leak of a worker's present machine."""
+    """Return the name for the leak of a worker's present machine, always the same."""
     machine = (worker.status.ec2.instance_id or "")[-8:]
     return ids.slug(f"{worker.name[:40]}-{worker.metadata.uid[:8]}-{machine}".rstrip("-"))
 

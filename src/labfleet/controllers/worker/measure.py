@@ -1,7 +1,7 @@
 """Measure a CML server: a bounded number of requests, each best effort (facts/cml.md#client-rules).
 
 Read order: health, stats, licence (with diagnostics), maintenance, nodes. With the readiness
-and the login check before them that is `REQUESTS` at most for one look at a worker.
+and login checks before them, one observation of a worker makes at most `REQUESTS` requests.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from labfleet.resources.worker import CmlStatus, Worker
 T = TypeVar("T")
 
 REQUESTS = 8
-"""HTTP requests of one look at a worker: system_information, authok, system_health,
+"""HTTP requests of one observation: system_information, authok, system_health,
 system_stats, licensing, diagnostics/licensing, maintenance_mode, nodes; a login comes on top."""
 
 SILENT = (errors.Unreachable, errors.Booting)
-"""Errors after which the other questions are not worth their deadlines."""
+"""Errors after which the remaining requests would only run into their deadlines."""
 
 
 @dataclass(slots=True)
 class Survey:
-    """What one look brought; None was not told, with the reason in `gaps`."""
+    """Results of one observation; None is a value not read, with the reason in `gaps`."""
 
     health: SystemHealth | None = None
     stats: SystemStats | None = None
@@ -39,7 +39,7 @@ class Survey:
     problems: list[errors.LabfleetError] = field(default_factory=list)
 
     def sample(self, worker: Worker, cml: CmlStatus, at: datetime) -> Sample:
-        """Return the record that is kept."""
+        """Return the sample to be stored."""
         launched = worker.status.ec2.launch_time
         gaps = {**self.gaps}
         if launched is None:
@@ -65,7 +65,7 @@ class Survey:
 
 
 async def survey(host: LabHost, *, nodes: bool) -> Survey:
-    """Ask for everything, keep what worked; raise the first error when nothing did."""
+    """Request everything and keep what succeeded; raise the first error if nothing did."""
     made = Survey()
     made.health = await _try(made, "health", host.system_health)
     made.stats = await _try(made, "stats", host.system_stats)

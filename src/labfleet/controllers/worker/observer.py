@@ -1,7 +1,7 @@
 """Observe a worker: its machine, its CML server, its sessions; only what its phase needs.
 
-Every failing look becomes `trouble`, never an absence: error, empty and gone stay three
-different things.
+A failed read is recorded as `trouble`, never as "nothing there": an error, an empty answer and
+a missing object are kept apart.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ EXPANDABLE = frozenset({"CML_Enterprise", "CML_Education"})
 
 @dataclass(frozen=True, slots=True)
 class WorkerObserver:
-    """How workers are observed; built once per process."""
+    """Observes workers; built once per process."""
 
     context: Context
     inventory: Inventory
 
     async def at(self, worker: Worker) -> WorkerObservation:
-        """Return what can be seen of a worker now; never raises for the outside's trouble."""
+        """Return what can be seen of a worker now; never raises for errors of EC2 or CML."""
         settings = self.context.settings.now()
         seen = WorkerObservation(
             points=tuple(self.context.samples.points(worker.key)),
@@ -67,7 +67,7 @@ class WorkerObserver:
         seen = await self._machine(worker, machine, seen)
         ec2 = _reached(worker, seen)
         if worker.status.phase in SERVED and ec2 is not None:
-            # The provider's trouble is not the server's: that one is asked for itself.
+            # An error of the provider says nothing of the server, which is asked separately.
             seen = await self._server(worker, machine, ec2, replace(seen, trouble=""))
         return seen
 
@@ -91,7 +91,7 @@ class WorkerObserver:
         if described.state == "running" and asked:
             checks = await self.inventory.checks(machine.aws.region)
         ec2 = checked(ec2_status(described), checks)
-        if checks is None and asked:  # a plan that was told is not forgotten for want of an answer
+        if checks is None and asked:  # no answer: keep the scheduled events known so far
             ec2 = msgspec.structs.replace(ec2, events=worker.status.ec2.events)
         ec2 = msgspec.structs.replace(ec2, tags=worker.status.ec2.tags)
         return replace(seen, ec2=ec2, state_reason=described.state_reason)
@@ -162,7 +162,7 @@ class WorkerObserver:
         )
 
     def _foreign(self, worker: Worker, nodes: Sequence[NodeState]) -> tuple[str, ...]:
-        """Return ports seen on the server that no session of ours holds here."""
+        """Return ports seen on the server that none of our sessions there holds."""
         claimed = port_numbers.claims(nodes)
         for session in self.context.cache.by(Session, "here", worker.key.path):
             if session_phases.is_live(session):
@@ -175,14 +175,14 @@ class WorkerObserver:
 def _reached(worker: Worker, seen: WorkerObservation) -> Ec2Status | None:
     """Return the machine whose server can be asked, None when there is none.
 
-    One that EC2 does not show is asked at its last address: while its CML answers, its absence
-    is not believed (facts/aws.md#absence). An external server has no machine.
+    A machine that EC2 does not list is asked at its last address: while its CML answers,
+    it does not count as absent (facts/aws.md#absence). An external server has no machine.
     """
     origin, last = worker.spec.origin, worker.status.ec2
     if origin is not None and origin.kind == "external":
         return Ec2Status()
     if seen.ec2 is None and last.state == "running":
-        # Nor is a provider that cannot be asked a reason to call its servers silent.
+        # If the provider cannot be asked, its servers do not count as silent.
         return last
     return seen.ec2 if seen.ec2 is not None and seen.ec2.state == "running" else None
 
@@ -192,7 +192,7 @@ def _has_token(worker: Worker) -> bool:
 
 
 def _wanted_nodes(worker: Worker) -> int | None:
-    """Return the node capacity that the licence shall have; None when it is the product's."""
+    """Return the wanted node capacity of the licence; None when it is the product's own."""
     machine = worker.spec.machine
     if machine is None or machine.licence.product not in EXPANDABLE:
         return None
@@ -219,7 +219,7 @@ def live_sessions(context: Context, worker: Worker) -> int:
 
 
 def ec2_status(found: Instance) -> Ec2Status:
-    """Return the record form of a described machine."""
+    """Return the status record of a described machine."""
     return Ec2Status(
         instance_id=found.id,
         state=found.state,
@@ -235,7 +235,7 @@ def ec2_status(found: Instance) -> Ec2Status:
 
 
 def checked(ec2: Ec2Status, checks: Mapping[str, Checks] | None) -> Ec2Status:
-    """Return the machine with the provider's checks: ok unless told, None when not known."""
+    """Return the machine with the provider's checks: ok if not listed, None when not known."""
     if checks is None:
         return ec2
     told = checks.get(ec2.instance_id or "")
@@ -247,7 +247,7 @@ def checked(ec2: Ec2Status, checks: Mapping[str, Checks] | None) -> Ec2Status:
 
 
 def licence_status(found: Licensing) -> LicenceStatus:
-    """Return the record form of what CML says of its licence."""
+    """Return the status record of what CML says of its licence."""
     return LicenceStatus(
         registration=found.registration,
         authorization=found.authorization,
@@ -262,7 +262,7 @@ def licence_status(found: Licensing) -> LicenceStatus:
 def address_of(
     context: Context, worker: Worker, machine: Machine, ec2: Ec2Status
 ) -> HostAddress | None:
-    """Return where this boot of the worker's CML is reached, or None without an address.
+    """Return the address of the worker's CML in this boot, or None without one.
 
     Addresses, logins and first-seen certificates belong to one boot (facts/aws.md#boot-facts).
     """
@@ -306,11 +306,11 @@ def capacity_of(
     licensing: Licensing | None,
     before: Amounts | None,
 ) -> Amounts | None:
-    """Return the real capacity: what CML counts, floored, and never more slots than declared.
+    """Return the real capacity: CML's numbers, rounded down, and at most the declared lab slots.
 
     The nominal size of an instance type is more than CML can give (facts/aws-bugs.md#case-43);
-    storage is what was free at first sight, since later use is ours. What was not told now
-    keeps the size that was seen before; nothing seen at all is None.
+    storage is what was free when first seen, since later use is ours. A value that CML did not
+    give now keeps its earlier size; the result is None when nothing was ever seen.
     """
     declared = machine.capacity
     if stats is None and licensing is None:

@@ -1,8 +1,8 @@
-"""What the provider said no to, and until when nobody here asks again.
+"""Remembers what the provider refused, and until when it is not asked for again.
 
-One memory for all workers of a process (facts/aws.md#error-classes): a type that is out of stock in
-one subnet is not asked for there by the next worker, an account limit holds every worker of the
-same settings, and a start that was refused waits by itself. It forgets on restart, which costs
+One memory for all workers of a process (facts/aws.md#error-classes): when a type is out of stock in
+one subnet, no worker asks for it there for a while; an account limit blocks every worker of the
+same settings; a refused start blocks only its own worker. A restart loses the memory, which costs
 a call or two. Times are arguments; the memory is bounded.
 """
 
@@ -21,7 +21,7 @@ CAPACITY = (timedelta(minutes=3), timedelta(minutes=30))
 QUOTA = (timedelta(minutes=5), timedelta(minutes=30))
 START = (timedelta(minutes=1), timedelta(minutes=30))
 TRIAL = timedelta(seconds=60)
-"""How long everybody else waits for the one who asks again first."""
+"""How long all other workers wait while one tries again first."""
 FORGET = timedelta(hours=1)
 LIMIT = 10_000
 
@@ -31,7 +31,7 @@ Option = tuple[str, str | None]
 
 @dataclass(slots=True)
 class Block:
-    """A no: until when it holds, how often in a row it was said, and in which words."""
+    """A refusal: until when it blocks, how often in a row it was given, and its text."""
 
     until: datetime
     hits: int
@@ -47,14 +47,14 @@ class Block:
 
 @dataclass(slots=True)
 class Blocks:
-    """Noes by key: the first lasts `first`, each one after it twice as long, up to `longest`."""
+    """Refusals by key: the first blocks for `first`, each next twice as long, up to `longest`."""
 
     first: timedelta
     longest: timedelta
     _rows: dict[Hashable, Block] = field(default_factory=dict)
 
     def refused(self, key: Hashable, problem: errors.LabfleetError, now: datetime) -> Block:
-        """Note a no; while one holds, another (from a call that was under way) renews it."""
+        """Record a refusal; while one blocks, another (of a call under way) renews it."""
         known = self.get(key, now)
         hits = 0
         if known is not None:
@@ -68,11 +68,11 @@ class Blocks:
         return block
 
     def worked(self, key: Hashable) -> None:
-        """Forget the noes: it was a yes."""
+        """Forget the refusals of a key, since a call succeeded."""
         self._rows.pop(key, None)
 
     def get(self, key: Hashable, now: datetime) -> Block | None:
-        """Return the last no, also one that is over, unless it is long ago."""
+        """Return the last refusal, even one that no longer blocks, unless it is long ago."""
         known = self._rows.get(key)
         if known is not None and now >= known.until + FORGET:
             del self._rows[key]
@@ -85,7 +85,7 @@ class Blocks:
         return None if known is None else known.opens(now)
 
     def trial(self, key: Hashable, now: datetime) -> None:
-        """Let one ask again while the others still wait; nothing when there was no no."""
+        """Let one caller try again while the others still wait; no effect without a refusal."""
         known = self.get(key, now)
         if known is not None:
             known.tried_until = now + TRIAL
@@ -100,9 +100,9 @@ class Offers:
     starts: Blocks = field(default_factory=lambda: Blocks(*START))
 
     def choose(self, machine: Machine, now: datetime) -> Option:
-        """Return the first option in order of preference that nothing speaks against.
+        """Return the first option in order of preference that is not blocked.
 
-        QuotaExceeded or OutOfCapacity (with `retry_after` in fleet seconds) when there is none.
+        Raises QuotaExceeded or OutOfCapacity (`retry_after` in fleet seconds) if there is none.
         """
         limit = quota_key(machine.aws)
         at = self.quota.opens(limit, now)
@@ -116,12 +116,12 @@ class Offers:
         raise self._empty(machine, now)
 
     def may(self, machine: Machine, option: Option, now: datetime) -> bool:
-        """Tell whether nothing speaks against an option now."""
+        """Tell whether an option is not blocked now."""
         limited = self.quota.opens(quota_key(machine.aws), now)
         return limited is None and self.capacity.opens(_place(machine, option), now) is None
 
     def held(self, machine: Machine, now: datetime) -> errors.Temporary | None:
-        """Return why there is nothing to choose from; None when there is."""
+        """Return why every option is blocked; None when one is not."""
         limit = quota_key(machine.aws)
         at = self.quota.opens(limit, now)
         if at is not None:
@@ -133,14 +133,14 @@ class Offers:
     def refused(
         self, machine: Machine, option: Option, problem: errors.LabfleetError, now: datetime
     ) -> None:
-        """Remember a definite no to a launch."""
+        """Remember a definite refusal of a launch."""
         if isinstance(problem, errors.QuotaExceeded):
             self.quota.refused(quota_key(machine.aws), problem, now)
         elif isinstance(problem, errors.OutOfCapacity):
             self.capacity.refused(_place(machine, option), problem, now)
 
     def worked(self, machine: Machine, option: Option) -> None:
-        """Remember a launch: there is room, and the account's limit is not reached."""
+        """Remember a success: there is capacity, and the account's limit is not reached."""
         self.quota.worked(quota_key(machine.aws))
         self.capacity.worked(_place(machine, option))
 
@@ -183,7 +183,7 @@ def options(machine: Machine) -> Sequence[Option]:
 
 
 def quota_key(aws: AwsSettings) -> str:
-    """Return what a limit holds for: workers with the same settings; a change asks anew."""
+    """Return the key of an account limit: workers of equal settings share it."""
     return ids.digest(msgspec.json.encode(aws, order="sorted").decode())
 
 

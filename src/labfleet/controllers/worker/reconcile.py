@@ -1,4 +1,4 @@
-"""Lead one worker one step: settle what is open, look, decide, record, act."""
+"""Reconciles one worker: settle an open effect, observe, decide, record, act."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ class WorkerController:
         except errors.Invalid as problem:
             await self._refuse(worker, problem)
         except (errors.OutOfCapacity, errors.QuotaExceeded):
-            return Again(1.0)  # the next option, or held with the reason
+            return Again(1.0)  # then try the next option, or wait and say why
         except errors.LabfleetError as problem:
             await self._trouble(worker, problem)
             raise
         return Again(1.0)
 
     async def _trouble(self, worker: Worker, problem: errors.LabfleetError) -> None:
-        """Say why there is no instance yet; a repeated trouble is written once."""
+        """Record why there is no instance yet; a repeated error is written once."""
         fresh = self.context.cache.get(Worker, worker.name, worker.metadata.namespace)
         ours = problem.reason in {"LeaseTooShort", "EffectExpired"}
         waits = fresh is not None and fresh.status.phase is WorkerPhase.PROVISIONING_EC2
@@ -151,7 +151,7 @@ class WorkerController:
                 worker, status=status, actor=ACTOR, reason=f"{action} failed: {problem.reason}"
             )
             if isinstance(problem, errors.Gone):
-                return ActionResult()  # the next look says what that means
+                return ActionResult()  # the next observation shows the effect
             raise
         self._launcher.answered(action)
         return outcome
@@ -159,7 +159,7 @@ class WorkerController:
     async def _after(
         self, worker: Worker, machine: Machine, action: str, outcome: ActionResult
     ) -> Done | Again:
-        """Close the effect in the commit that records what the next look shows."""
+        """Close the effect in the commit that records the next observation."""
         worker = _without_effect(worker)
         if action == "start":
             worker = self._launcher.started(worker)
@@ -183,10 +183,10 @@ class WorkerController:
         )
         step = lifecycle.decide(worker, seen, self.context.clock.now())
         if outcome.nodes_running and step.action == "stop_labs":
-            # Only this step knows of the refusal, so what it asks for is done at once.
+            # Only this step knows of the refusal, so it applies the consequences at once.
             return await self._carry_out(worker, machine, step)
         kept = self.context.cache.get(Worker, worker.name, worker.metadata.namespace)
-        # The idle rule and people's verbs write there while an action is under way.
+        # The idle rule and people's requests write here while an action is under way.
         idle = (kept or worker).status.idle
         status = msgspec.structs.replace(step.status, effect=None, idle=idle)
         await self.context.record(
@@ -213,7 +213,7 @@ class WorkerController:
         return _without_effect(worker)
 
     def _opted(self, worker: Worker, value: bool, refused: str | None) -> Worker:  # noqa: FBT001
-        """Remember what was set on this boot, or that CML would not have it."""
+        """Remember what was set on this boot, or that CML refused it."""
         facts = conditions.put(
             worker.status.conditions,
             "TelemetrySet",
@@ -227,7 +227,7 @@ class WorkerController:
         return msgspec.structs.replace(worker, status=status)
 
     def _doubt_licence(self, worker: Worker) -> Worker:
-        """Say that nobody knows whether the licence cloud heard of a deregistration."""
+        """Record that it is unknown whether a deregistration reached the licence cloud."""
         facts = conditions.put(
             worker.status.conditions,
             "LicenceLeaked",
@@ -262,7 +262,7 @@ def _without_effect(worker: Worker) -> Worker:
 
 
 def _without_doubt(worker: Worker) -> Worker:
-    """Take back that a licence may have leaked: CML has now told the licence cloud."""
+    """Withdraw that a licence may have leaked: CML has now told the licence cloud."""
     found = conditions.find(worker.status.conditions, "LicenceLeaked")
     if found is None or found.status != "Unknown":
         return worker

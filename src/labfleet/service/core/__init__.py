@@ -1,1 +1,1 @@
-"""What all verbs and reads stand on. Start at `parts`; `access` has roles, `intake` bodies."""
+"""What verbs and reads share: start at `service_context`; `access` has roles, `intake` bodies."""

@@ -1,6 +1,6 @@
-"""Who may do what: roles, one table of rules, and which objects a person gets to see.
+"""Authorization: roles, one table of rules, and which objects a caller may see.
 
-Authentication (whose token this is) is `tokens`; this module only judges a known principal.
+Authentication (whose token this is) is in `tokens`; here the principal is known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from labfleet.resources.meta import Resource
 
 
 class Role(StrEnum):
-    """What kind of caller this is."""
+    """The kind of a caller."""
 
     ADMIN = "admin"
     OPERATOR = "operator"
@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. `owner` is the name that this caller's sessions carry."""
+    """An authenticated caller. `owner` is the name that this caller's sessions carry."""
 
     id: str
     role: Role
@@ -32,7 +32,7 @@ class Principal:
 
     @property
     def name(self) -> str:
-        """Return how the caller is written into events and sessions."""
+        """Return the caller's name for events and sessions."""
         return self.owner or self.id
 
 
@@ -58,7 +58,7 @@ _ANY = frozenset({"*"})
 _SESSION = frozenset({"Session"})
 _BOTH = frozenset({"Session", "Worker"})
 
-# The whole table: role -> action -> kinds. What is not here is not allowed.
+# The whole table: role -> action -> kinds. Everything else is forbidden.
 RULES: dict[Role, dict[str, frozenset[str]]] = {
     Role.ADMIN: dict.fromkeys(ACTIONS, _ANY),
     Role.OPERATOR: {action: _ANY for action in ACTIONS if action != "tokens"},
@@ -106,14 +106,14 @@ def demand(principal: Principal, action: str, kind: str) -> None:
 
 
 def only_owner(principal: Principal, kind: str) -> str | None:
-    """Return the one owner whose objects of this kind the caller sees; None means all."""
+    """Return the only owner whose objects of this kind the caller may see; None means all."""
     if principal.role is Role.USER and kind == "Session":
         return principal.name
     return None
 
 
 def sees(principal: Principal, obj: Resource) -> bool:
-    """Tell whether the caller gets to see this object at all."""
+    """Tell whether the caller may see this object."""
     if not may(principal, "read", obj.kind):
         return False
     owner = only_owner(principal, obj.kind)

@@ -1,6 +1,6 @@
-"""What a new object gets where its spec leaves something out, as the environment says it.
+"""Defaults from the environment for fields that a new object's spec leaves out.
 
-Only at creation: what stands in the store never changes because a variable did.
+Only at creation: a stored object never changes because a variable did.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Either of two says it: the body's word for the one keeps the environment's other out.
+# Two fields exclude each other: if the body has one, the other gets no default.
 _INSTEAD = {"amiId": "amiNamePattern", "amiNamePattern": "amiId"}
 
 
 def filled(default: Mapping[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec with what it leaves out; null in the spec stands, as null."""
+    """Return the spec with defaults for missing fields; an explicit null stays null."""
     made: dict[str, Any] = dict(spec)
     for key, value in default.items():
         if key not in made:
@@ -25,5 +25,5 @@ def filled(default: Mapping[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _secret(value: Mapping[str, Any]) -> bool:
-    """Tell whether this is a secretRef, which is taken whole or not at all."""
+    """Tell whether this is a secretRef, whose fields get no defaults one by one."""
     return set(value) <= {"env", "file"}

@@ -1,8 +1,8 @@
-"""What a change of an object means, in named events: what webhooks and the compatible stream carry.
+"""Names the events of an object's change, for webhooks and the compatible stream.
 
 Pure: compares the object before with the object after. The names are upstream 002's
-(facts/upstream.md#stream-and-roles) with the product's words; the compatible stream puts `lablet.` before
-sessions and definitions.
+(facts/upstream.md#stream-and-roles) with the product's words; the compatible stream puts
+`lablet.` before sessions and definitions.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ TYPES: dict[str, str] = {
     "object.updated": "what people want of any other object changed",
     "object.deleted": "any other object is gone",
 }
-"""Every type that there is, with what it means: the reference page is made from it."""
+"""Every event type with its meaning; the reference page is generated from it."""
 
 UNLOGGED = frozenset({"worker.metrics.updated"})
-"""What only the compatible stream carries: measurements are no changes of objects."""
+"""Types of the compatible stream only: measurements are not changes of objects."""
 
 NEWS = {
     ("Pool", "LosingMachines"): "True",
@@ -80,15 +80,15 @@ NEWS = {
     ("Session", "HostReachable"): "False",
     ("Definition", "NodesKnown"): "False",
 }
-"""Conditions of other kinds than Worker that ask for somebody, and with which status.
+"""Conditions of kinds other than Worker that need a person, and the status that does.
 
-Of workers it is the alerts' table that says so. What belongs to an ordinary life, such as a
-lab that boots, is in `session.status.changed` and is no condition raised.
+For workers the alerts' table lists them. Normal progress, such as a lab that boots, is in
+`session.status.changed` and raises no condition.
 """
 
 
 class Change(NamedTuple):
-    """One named event about one object, with what is special to it."""
+    """One named event about one object, with its specific data."""
 
     type: str
     data: dict[str, Any]
@@ -248,7 +248,7 @@ def _other(old: Resource, new: Resource) -> Iterator[Change]:
 
 
 def _conditions(old: Resource, new: Resource) -> Iterator[Change]:
-    """Yield what began and ceased to be bad news; a fact that is dropped or Unknown is no news."""
+    """Yield conditions raised and cleared; one that is removed or Unknown yields nothing."""
     kind = new.kind
     known = getattr(old.status, "conditions", ())
     before = {each.type: each for each in known if _bad(kind, each)}

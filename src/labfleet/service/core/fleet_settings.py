@@ -1,4 +1,4 @@
-"""Reading the fleet's settings: what holds now and why, and what is paused.
+"""Reading the fleet's settings: the effective values, their sources, and what is paused.
 
 It writes nothing; `settings_verbs` does.
 """
@@ -33,7 +33,7 @@ class Pause(Record, frozen=True, kw_only=True):
 
 
 class SettingValue(Record, frozen=True, kw_only=True):
-    """One setting as it holds. `variable` names the environment's, when it is the source."""
+    """One setting's effective value. `variable` is the environment variable it is from, if any."""
 
     setting: str
     value: Any
@@ -44,7 +44,7 @@ class SettingValue(Record, frozen=True, kw_only=True):
 
 
 class SettingsReader:
-    """What holds now, from the cache; computed anew only when the stored object changed."""
+    """The effective settings, from the cache; recomputed only when the stored object changed."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class SettingsReader:
         return self._cache.find(fleet_settings.REF)
 
     def now(self) -> FleetSettings:
-        """Return what holds."""
+        """Return the effective settings."""
         stored = self.stored
         revision = 0 if stored is None else stored.revision
         if revision != self._at:
@@ -86,19 +86,19 @@ class SettingsReader:
         return None
 
     def pauses(self) -> tuple[Pause, ...]:
-        """Return every pause there is, that of everything first."""
+        """Return every pause, that of the whole fleet first."""
         automation = self.now().automation
         found = [_everything(automation)] if automation.paused else []
         pools = [each for each in self._cache.all(Pool) if each.spec.paused]
         return (*found, *(_one_pool(each) for each in sorted(pools, key=lambda each: each.key)))
 
     def unchanged(self) -> stores.AtRevision:
-        """Return what must hold in a commit that acts by itself: nobody paused meanwhile."""
+        """Return the precondition of an automatic action: the settings did not change meanwhile."""
         stored = self.stored
         return stores.AtRevision(KEY, 0 if stored is None else stored.revision)
 
     def listed(self) -> tuple[SettingValue, ...]:
-        """Return every setting with what holds and where it is from."""
+        """Return every setting with its effective value and source."""
         now, default = self.now(), FleetSettings()
         origin = fleet_settings.sources(self.stored, self.environment)
         return tuple(

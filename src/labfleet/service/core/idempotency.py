@@ -1,7 +1,7 @@
 """Idempotency keys: the same key and body give the same answer, another body a conflict.
 
-The answer is remembered by the commit that makes the object, so of twenty equal requests one
-makes it and nineteen read what was remembered (facts/fleet-bugs.md#t31). Never check-then-insert.
+The commit that creates the object also stores the answer, so of twenty equal requests one
+creates it and nineteen read the stored answer (facts/fleet-bugs.md#t31), without check-then-insert.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What one keyed request is remembered under."""
+    """The key and digest under which a request's answer is stored."""
 
     key: str
     digest: str
 
     def write(self, services: ServiceContext, obj: Resource) -> stores.Remember:
-        """Return the write that keeps this object as the request's answer."""
+        """Return the write that stores this object as the request's answer."""
         until = services.clock.now() + services.machine_hours(KEEP_HOURS)
         return stores.Remember(self.key, self.digest, kinds.encode(obj), until)
 
 
 def memo(caller: Caller, key: str | None, *request: object) -> Memo | None:
-    """Return what to remember a request under; None without a key.
+    """Return the memo of a request; None without a key.
 
-    `request` is what the caller asked for: verb, kind and body; all of it is in the digest.
+    `request` is the verb, kind and body of the request; the digest covers all of it.
     """
     if key is None:
         return None
@@ -51,9 +51,9 @@ def memo(caller: Caller, key: str | None, *request: object) -> Memo | None:
 
 
 async def replayed(services: ServiceContext, found: Memo, kind: str) -> Resource | None:
-    """Return the remembered answer, as it was; None when this request is new.
+    """Return the stored answer unchanged; None when this request is new.
 
-    Refused (reason IdempotencyKeyReused) when the key stands for another request.
+    Raises Refused (reason IdempotencyKeyReused) when the key was used for another request.
     """
     reply = await services.objects.store.reply(found.key)
     if reply is None:
@@ -66,13 +66,13 @@ async def replayed(services: ServiceContext, found: Memo, kind: str) -> Resource
 
 
 def at_version(obj: Resource, revision: int) -> Resource:
-    """Return the object at the version that its making gave it."""
+    """Return the object with the resourceVersion of its creation."""
     metadata = msgspec.structs.replace(obj.metadata, resource_version=str(revision))
     return msgspec.structs.replace(obj, metadata=metadata)
 
 
 async def _made_at(services: ServiceContext, obj: Resource) -> int:
-    """Return the revision of the event that made the object; 0 when it is long gone."""
+    """Return the revision of the object's creation event; 0 when that was dropped."""
     before: int | None = None
     for _ in range(_PAGES):
         events = await services.objects.store.events_of(obj.key, before=before)

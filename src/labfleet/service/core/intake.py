@@ -1,6 +1,6 @@
-"""From a raw body to a typed object: shape, unknown keys with a hint, names, sizes.
+"""Parses and validates a raw body into a typed object: shape, unknown keys, names, sizes.
 
-Pure. It judges what can be judged without looking at any other object; `rules` does the rest.
+Pure. It checks what needs no other object; `rules` checks the rest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SERVER_FIELDS = (
 
 
 def invalid(*problems: tuple[str, str], reason: str | None = None) -> errors.Invalid:
-    """Return the error that names these places."""
+    """Return an Invalid error that names these fields."""
     shown = problems[:PROBLEM_LIMIT]
     message = "; ".join(f"{where}: {what}" for where, what in shown[:3])
     return errors.Invalid(message, reason=reason, problems=shown)
@@ -50,8 +50,8 @@ def invalid(*problems: tuple[str, str], reason: str | None = None) -> errors.Inv
 def shaped(row: Kind, body: object) -> dict[str, Any]:
     """Return the body as a mapping with metadata and spec mappings and without status.
 
-    status is the server's: it is left out without a word, as Kubernetes does, so that what
-    was read can be sent back. Friendly amounts are turned into base units.
+    status is set only by the server: it is silently dropped, as in Kubernetes, so that an
+    object that was read can be sent back. Human-readable amounts become base units.
     """
     if not isinstance(body, Mapping):
         raise invalid(("body", f"a {row.name} object is expected"))
@@ -59,7 +59,7 @@ def shaped(row: Kind, body: object) -> dict[str, Any]:
         raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
     raw = {key: value for key, value in body.items() if key != "status"}
     problems = []
-    # Tuples, not sets: a raw value may be a list or a mapping, which no set can be asked for.
+    # Tuples, not sets: a raw value may be a list or a mapping, which are not hashable.
     if raw.pop("apiVersion", None) not in (None, API_VERSION):
         problems.append(("apiVersion", f"must be {API_VERSION}"))
     if raw.pop("kind", None) not in (None, row.name):
@@ -85,13 +85,14 @@ def typed(row: Kind, raw: Mapping[str, Any]) -> Resource:
 
 
 def record(kind: type[T], raw: object) -> T:
-    """Return any record of a raw value; Invalid names every unknown key, else what is wrong."""
+    """Return a record of a raw value; Invalid names all unknown keys, else the first error."""
     if not isinstance(raw, Mapping):
         raise invalid(("body", "a JSON object is expected"))
     if too_deep(raw):
         raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
     shape: Any = kind  # for the type checker: classes are hashable
-    # No more than are told: each asks for the nearest key, and a body may hold 100,000.
+    # At most as many as are reported: each costs a search for the nearest key, and a body may
+    # hold 100,000.
     unknown = list(itertools.islice(_unknown(raw, _shape(shape), ""), PROBLEM_LIMIT))
     if unknown:
         raise invalid(*unknown, reason="UnknownField")
@@ -110,7 +111,7 @@ def record(kind: type[T], raw: object) -> T:
 
 
 def too_deep(value: object) -> bool:
-    """Tell whether a raw value is nested deeper than anything of ours."""
+    """Tell whether a raw value is nested deeper than any valid body."""
     level: list[object] = [value]
     for _ in range(DEPTH_LIMIT):
         inner: list[object] = []
@@ -126,7 +127,7 @@ def too_deep(value: object) -> bool:
 
 
 def name_problem(name: str) -> str | None:
-    """Return what is wrong with an object's name, with a name that would do; None when good."""
+    """Return what is wrong with an object's name, with a valid proposal; None when valid."""
     if ids.is_name(name):
         return None
     shown = name if len(name) <= 80 else f"{name[:80]}…"
@@ -137,9 +138,9 @@ def name_problem(name: str) -> str | None:
 
 
 def host_problem(host: str) -> str | None:
-    """Return why this is no host that may be called, or None; host as `urlsplit` tells it."""
+    """Return why this host may not be called, or None; `host` as `urlsplit` returns it."""
     if not host.isascii():
-        # Clients fold what looks like digits and dots into them: a name becomes an address.
+        # Clients normalise characters that look like digits and dots: a name becomes an address.
         return "write the host in ASCII: a name with other letters as xn--..."
     if ":" in host or (len(host) <= _HOST_LIMIT and _HOST.fullmatch(host.lower())):
         return None
@@ -220,7 +221,7 @@ def _unknown(value: Any, shape: msgspec.inspect.Type, path: str) -> Iterator[tup
 
 
 def _instants(value: object, path: str) -> Iterator[tuple[str, datetime]]:
-    """Yield every instant of a typed record with its place."""
+    """Yield every instant of a typed record with its path."""
     if isinstance(value, datetime):
         yield path, value
     elif isinstance(value, msgspec.Struct):

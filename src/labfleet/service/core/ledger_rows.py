@@ -1,7 +1,7 @@
-"""The names of the ledger's rows: one spelling for everybody who reserves something.
+"""The names of the ledger's rows, built in one place for all that reserve something.
 
-A commit that adds to what an owner holds carries `untouched(row, revision)` and `touch(row)`,
-`revision` being the cache's when the decision was made. Giving back needs neither.
+A commit that reserves something on a row carries `untouched(row, revision)` and `touch(row)`,
+where `revision` is the cache's at the decision. Releasing a reservation needs neither.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from labfleet.resources.meta import Key
 
 
 def row(kind: str, name: str, namespace: str) -> str:
-    """Return the ledger owner of a worker or cluster (capacity), or of anything referred to."""
+    """Return the ledger row of a worker or cluster (capacity), or of another referenced object."""
     return f"{kind.lower()}/{namespace}/{name}"
 
 
 def of(key: Key) -> str:
-    """Return the ledger owner of an object."""
+    """Return the ledger row of an object."""
     return row(key.kind, key.name, key.namespace)
 
 
 def untouched(owner: str, revision: int) -> stores.LedgerUntouched:
-    """Return the precondition that nobody reserved on the owner after the revision."""
+    """Return the precondition that nothing was reserved on the row after the revision."""
     return stores.LedgerUntouched(owner, revision)
 
 
 def touch(owner: str) -> stores.TouchLedger:
-    """Return the write that tells others that something was reserved on the owner."""
+    """Return the write that marks the row as changed, so that others notice the reservation."""
     return stores.TouchLedger(owner)

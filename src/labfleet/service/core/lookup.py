@@ -1,4 +1,4 @@
-"""One object by name or uid, as a caller may see it: what verbs and reads begin with."""
+"""Looks up one object by name or uid, as far as the caller may see it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ R = TypeVar("R", bound=Resource)
 async def found(
     services: ServiceContext, caller: Caller, kind: type[R], name: str, namespace: str
 ) -> R:
-    """Return the object that the caller sees under this name or uid; Gone when there is none."""
+    """Return the object of this name or uid if the caller may see it; else raise Gone."""
     obj = None
     if not intake.name_problem(name) and not intake.name_problem(namespace):
         obj = await services.objects.get(kind, name, namespace)
         if obj is None and len(name) == 36:
-            # The compatible routes address things by id.
+            # The compatible routes address objects by id.
             known = [each for each in services.cache.all(kind) if each.metadata.uid == name]
             obj = (
                 await services.objects.get(kind, known[0].name, known[0].metadata.namespace)

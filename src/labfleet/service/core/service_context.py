@@ -1,4 +1,4 @@
-"""What every verb stands on, who calls it, and how a write is tried again after a conflict."""
+"""The dependencies and the caller of every verb, and the retry of writes after a conflict."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, in which request."""
+    """Who calls, in which request."""
 
     principal: Principal
     request_id: str = ""
 
 
 class KeyedLocks:
-    """Lets callers of one process decide about one thing one after the other, in their order.
+    """Locks by name: callers of one process get the same lock one after the other, in order.
 
-    Saves the losers of a race their retries; between processes only the store decides.
+    This saves them conflicts and retries; between processes only the store decides.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class KeyedLocks:
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """The store's typed face, the cache, clock, identities, the samples of this process.
+    """Typed access to the store, the cache, clock, identities, the samples of this process.
 
-    `environment` is the environment's layer of settings, which the composition root has read; `variables`
-    says which variable gave a value of it; `defaults` is what new objects of a kind get where
-    their spec leaves it out.
+    `environment` is the environment's layer of settings, which the composition root has read;
+    `variables` says which variable gave a value of it; `defaults` is what new objects of a kind
+    get where their spec leaves it out.
     """
 
     objects: Objects
@@ -82,7 +82,7 @@ class ServiceContext:
         object.__setattr__(self, "settings", reader)
 
     def cause(self, caller: Caller, reason: str) -> stores.Cause:
-        """Return what every event of a write by this caller carries."""
+        """Return the cause that events of a write by this caller carry."""
         return stores.Cause(
             actor=caller.principal.name,
             at=self.clock.now(),
@@ -97,15 +97,15 @@ class ServiceContext:
     async def fresh(self) -> int:
         """Return a cache revision that has everything written before this call.
 
-        Temporary (reason CacheBehind) when the cache does not get there in two seconds:
-        an old list is never given out as a new one.
+        Raises Temporary (reason CacheBehind) when the cache needs more than two seconds:
+        an old list is never returned as a new one.
         """
         head = await self.objects.store.head()
         await self.reached(head.revision)
         return self.cache.revision
 
     async def reached(self, revision: int) -> None:
-        """Return once the cache has this revision; Temporary after two seconds."""
+        """Return once the cache has this revision; raise Temporary after two seconds."""
         if self.cache.revision >= revision:
             return
         try:
@@ -127,10 +127,9 @@ class Stale(errors.Conflict):
 
 
 async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return the attempt's answer, deciding again from fresh state after each lost race.
+    """Return the attempt's result, running it again on fresh state after each conflict.
 
-    The last Conflict goes to the caller. A stale version that the caller itself named is
-    never tried again.
+    The last Conflict is raised. A stale resourceVersion given by the caller is not retried.
     """
     for _ in range(TRIES - 1):
         try:

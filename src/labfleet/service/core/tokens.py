@@ -31,7 +31,7 @@ FIRST = "first-token"
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token at the only moment when its text is known."""
+    """A new token with its text, which is never shown again."""
 
     row: stores.TokenRow
     text: str = field(repr=False)
@@ -48,13 +48,13 @@ class Tokens:
         self._read_at = float("-inf")
 
     async def authenticate(self, text: str) -> Principal:
-        """Return whose token this is; Denied (reason Unauthenticated) when it is nobody's."""
+        """Return the token's principal; raise Denied (reason Unauthenticated) if it is unknown."""
         name, secret = _split(text)
         age = _machine_now() - self._read_at
         if age > REFRESH_SECONDS or (name not in self._rows and age > MISS_SECONDS):
             await self._read()
         row = self._rows.get(name)
-        # Compared even when there is no row, so that the time tells nothing about ids.
+        # Compare even without a row, so that the response time reveals nothing about ids.
         same = hmac.compare_digest(hash_of(secret), "-" * 64 if row is None else row.hash)
         if row is None or not same:
             _unknown()
@@ -67,7 +67,7 @@ class Tokens:
     async def create(
         self, caller: Principal, *, role: str, owner: str, expires: datetime | None = None
     ) -> NewToken:
-        """Make a token; its text is in the answer and nowhere else."""
+        """Create a token; its text is only in the returned value."""
         access.demand(caller, "tokens", "Token")
         problems: list[tuple[str, str]] = []
         if role not in set(Role):
@@ -92,7 +92,7 @@ class Tokens:
         return tuple(sorted(rows.values(), key=lambda row: (row.created, row.id)))
 
     async def revoke(self, caller: Principal, name: str) -> stores.TokenRow:
-        """End a token; fine when it was revoked before; Gone when there is none."""
+        """Revoke a token; no error if revoked before; raise Gone when there is none."""
         access.demand(caller, "tokens", "Token")
         row = (await self._read()).get(name)
         if row is None:
@@ -104,11 +104,11 @@ class Tokens:
         return row
 
     async def first(self, show: Callable[[str], None] | None = None) -> NewToken | None:
-        """Make the installation's first admin token; None when there are tokens already.
+        """Create the installation's first admin token; None when there are tokens already.
 
-        A lease row lets one of several starting processes do it. `show` gets the text before
-        its hash is kept: when it cannot be shown there is no token, and the next start tries
-        again. The other way round nobody could ever sign in.
+        A lease row lets only one of several starting processes do it. `show` gets the text
+        before its hash is stored: if showing fails there is no token, and the next start tries
+        again. In the other order, a token could be stored whose text nobody has seen.
         """
         if await self._store.tokens():
             return None

@@ -17,7 +17,7 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The object to store, what must hold, and what else goes into the same commit.
+    """The object to store, with preconditions and further writes of the same commit.
 
     `reason` is what the event says; None leaves it to the caller.
     """
@@ -31,7 +31,7 @@ class Admitted:
 async def referred(
     services: ServiceContext, kind: type[R], name: str, namespace: str, where: str
 ) -> R:
-    """Return the object that a spec names; Invalid at `where`, with a hint, when there is none."""
+    """Return the object that a spec names; if missing, raise Invalid at `where`, with a hint."""
     found = await services.objects.get(kind, name, namespace)
     if found is None:
         known = [each.name for each in services.cache.all(kind) if each.namespace == namespace]

@@ -1,4 +1,4 @@
-"""Rules of definitions: what a topology says is computed once, when the definition is made."""
+"""Rules of definitions: their needs are computed from the topology once, at creation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from labfleet.service.kinds.machine_rules import in_use
 
 
 async def create_definition(services: ServiceContext, caller: Caller, new: Definition) -> Admitted:
-    """Read the topology and keep what it asks for."""
+    """Read the topology and store what it needs."""
     del caller
     _durations(new.spec)
     status = status_of(new.spec)
@@ -42,7 +42,7 @@ async def update_definition(
 
 
 async def delete_definition(services: ServiceContext, caller: Caller, old: Definition) -> Admitted:
-    """Keep a definition that sessions still use."""
+    """Refuse to delete a definition that sessions still use."""
     del caller
     revision = await services.fresh()
     users = [

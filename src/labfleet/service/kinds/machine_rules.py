@@ -1,4 +1,4 @@
-"""Rules of what makes machines: templates, pools, workers, and of clusters."""
+"""Rules of templates, pools and workers, and of clusters and simulations."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _POOL_ENDING = frozenset({PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.T
 
 
 async def create_worker(services: ServiceContext, caller: Caller, new: Worker) -> Admitted:
-    """Fill the machine from the template and join the pool, unless that is on its way out."""
+    """Fill the machine from the template and join the pool, unless that is being deleted."""
     del caller
-    await services.fresh()  # judged by nothing here, but a read less would move recorded rehearsals
+    await services.fresh()  # unused here; without this read recorded rehearsals would change
     spec, space = new.spec, new.metadata.namespace
     conditions: list[stores.Precondition] = []
     if spec.drain is not None:
@@ -61,7 +61,7 @@ async def create_worker(services: ServiceContext, caller: Caller, new: Worker) -
 async def update_worker(
     services: ServiceContext, caller: Caller, old: Worker, new: Worker
 ) -> Admitted:
-    """Ask for tags that EC2 takes and that are not ours, and for what its origin can become."""
+    """Require tags that EC2 accepts and that are not ours, and a state its origin allows."""
     del services, caller
     if new.spec.drain is not None and new.spec.drain != old.spec.drain:
         raise intake.invalid(("spec.drain", "a worker is drained by the verb drain"))
@@ -81,26 +81,26 @@ def _tags(worker: Worker) -> None:
 
 
 async def create_pool(services: ServiceContext, caller: Caller, new: Pool) -> Admitted:
-    """Ask for a template that is there and a policy that is built."""
+    """Require an existing template and an implemented policy."""
     del caller
     await services.fresh()  # as in create_worker
     return await _pool(services, new)
 
 
 async def update_pool(services: ServiceContext, caller: Caller, old: Pool, new: Pool) -> Admitted:
-    """Ask the same of a changed pool."""
+    """Require the same of a changed pool."""
     del caller
     if old.spec == new.spec:
         return Admitted(new)
     if old.spec.paused != new.spec.paused:
-        # The mark says who paused it; a manifest that turns the switch is another story.
+        # The mark says who paused it through the verb; a manifest may also set the switch.
         marks = {k: v for k, v in new.metadata.annotations.items() if k != PAUSED_MARK}
         new = _with_metadata(new, msgspec.structs.replace(new.metadata, annotations=marks))
     return await _pool(services, new)
 
 
 async def delete_pool(services: ServiceContext, caller: Caller, old: Pool) -> Admitted:
-    """Hold the pool until its controller has seen its workers go."""
+    """Keep the pool until its controller has seen all its workers gone."""
     del caller
     await services.fresh()
     if any(_in(old, worker) for worker in services.cache.all(Worker)):
@@ -110,7 +110,7 @@ async def delete_pool(services: ServiceContext, caller: Caller, old: Pool) -> Ad
 
 
 async def create_template(services: ServiceContext, caller: Caller, new: Template) -> Admitted:
-    """Ask for a machine that can be reached safely."""
+    """Require a machine that can be reached safely."""
     del services, caller
     _machine(new.spec.machine, "spec.machine")
     return Admitted(new)
@@ -119,13 +119,13 @@ async def create_template(services: ServiceContext, caller: Caller, new: Templat
 async def update_template(
     services: ServiceContext, caller: Caller, old: Template, new: Template
 ) -> Admitted:
-    """Ask the same of a changed template."""
+    """Require the same of a changed template."""
     del old
     return await create_template(services, caller, new)
 
 
 async def delete_template(services: ServiceContext, caller: Caller, old: Template) -> Admitted:
-    """Keep a template that pools make workers from."""
+    """Refuse to delete a template that pools use."""
     del caller
     revision = await services.fresh()
     users = [
@@ -136,7 +136,7 @@ async def delete_template(services: ServiceContext, caller: Caller, old: Templat
 
 
 async def delete_cluster(services: ServiceContext, caller: Caller, old: Cluster) -> Admitted:
-    """Keep a cluster that approved simulations run on."""
+    """Refuse to delete a cluster that approved simulations run on."""
     del caller
     revision = await services.fresh()
     users = [
@@ -149,7 +149,7 @@ async def delete_cluster(services: ServiceContext, caller: Caller, old: Cluster)
 
 
 async def delete_simulation(services: ServiceContext, caller: Caller, old: Simulation) -> Admitted:
-    """Keep the record of a simulation that holds capacity."""
+    """Refuse to delete a simulation that holds capacity."""
     del services, caller
     if old.status.phase is SimulationPhase.APPROVED:
         message = f"simulation {old.name!r} holds capacity; report its end first"
@@ -231,7 +231,7 @@ def url_problem(url: str) -> str | None:
     except ValueError:
         if host.rstrip(".").lower() in _METADATA_NAMES:
             return f"{host} is not the address of a CML server"
-        # What ends in a number is an IPv4 address to resolvers, however it is written.
+        # Resolvers treat a host that ends in a number as an IPv4 address, in any notation.
         if _NUMERIC.search(host):
             return "write an IPv4 address as four decimal numbers"
         return None

@@ -1,7 +1,7 @@
-"""Rules of workers that we did not launch: unique by instance or address, and what they may be.
+"""Rules of workers that we did not launch: unique by instance or address, and allowed states.
 
-A worker that is only observed cannot be told to stop or end, and deleting its record leaves
-the machine alone; discovery ignores it from then on. An external server is never stopped.
+An observed worker cannot be stopped or terminated, and deleting its record leaves the machine
+alone; discovery ignores the machine from then on. An external server is never stopped.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def twin(services: ServiceContext, origin: Origin) -> Worker | None:
 
 
 def _server(url: str | None) -> str:
-    """Return which server a URL means, however it is spelled: two workers never share one.
+    """Return the canonical server of a URL: two workers never share one.
 
-    One host and port is one server, with whatever path; http and https differ by their port.
+    The same host and port is the same server, whatever the path; http and https differ by port.
     """
     try:
         parts = urlsplit(url or "")
@@ -63,7 +63,7 @@ def _server(url: str | None) -> str:
 
 
 def filled(new: Worker, origin: Origin) -> Worker:
-    """Return the worker with its origin's region or address in its machine."""
+    """Return the worker with the region or address of its origin set in its machine."""
     machine = new.spec.machine
     if machine is None:
         return new
@@ -77,7 +77,7 @@ def filled(new: Worker, origin: Origin) -> Worker:
 
 
 async def create(services: ServiceContext, admitted: Admitted) -> Admitted:
-    """Check an origin, and let nobody else take the same instance or address meanwhile."""
+    """Check an origin; the commit fails if another worker takes the same instance or address."""
     new = admitted.obj
     assert isinstance(new, Worker)  # noqa: S101 - the caller's rule is for workers
     origin = new.spec.origin
@@ -100,7 +100,7 @@ async def create(services: ServiceContext, admitted: Admitted) -> Admitted:
 
 
 async def delete_worker(services: ServiceContext, caller: Caller, old: Worker) -> Admitted:
-    """Leave the machine of an observed worker alone, say so, and import it no more."""
+    """Leave the machine of an observed worker alone, record that, and never import it again."""
     del caller
     origin = old.spec.origin
     if origin is None or not phases.observed(old):

@@ -1,4 +1,4 @@
-"""The one careful way to change what is remembered of a region, together with another write."""
+"""Changes a Region's status together with another write, guarded by preconditions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Change = Callable[[RegionStatus], RegionStatus]
 async def changed(
     services: ServiceContext, name: str, change: Change
 ) -> tuple[tuple[stores.Precondition, ...], tuple[stores.Write, ...]]:
-    """Return what must hold and be written so that a region's status changes with a commit."""
+    """Return preconditions and writes that change a region's status within a commit."""
     if intake.name_problem(name):
         raise intake.invalid(("region", "is not a region's name"))
     found = await services.objects.find(region.ref(name)) or fresh(services, name)

@@ -1,7 +1,7 @@
-"""Which rule a kind has for a create, a change and a delete, beyond the shape of its body.
+"""The rules of each kind for create, change and delete, beyond the shape of the body.
 
-A rule returns the object as it shall be stored, with what must hold and what else is written
-in the same commit; it writes nothing itself. Kinds without an entry have no rule of their own.
+A rule returns the object to store, with preconditions and further writes of the same commit;
+it writes nothing itself. Kinds without an entry have no rule of their own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DELETE: dict[str, Any] = {
 
 
 async def create(services: ServiceContext, caller: Caller, new: Resource) -> Admitted:
-    """Return the new object as its kind wants it."""
+    """Return the new object as its kind's rule admits it."""
     rule = _CREATE.get(new.kind)
     admitted: Admitted = Admitted(new) if rule is None else await rule(services, caller, new)
     return admitted
@@ -61,14 +61,14 @@ async def create(services: ServiceContext, caller: Caller, new: Resource) -> Adm
 async def update(
     services: ServiceContext, caller: Caller, old: Resource, new: Resource
 ) -> Admitted:
-    """Return the changed object as its kind wants it."""
+    """Return the changed object as its kind's rule admits it."""
     rule = _UPDATE.get(new.kind)
     admitted: Admitted = Admitted(new) if rule is None else await rule(services, caller, old, new)
     return admitted
 
 
 async def delete(services: ServiceContext, caller: Caller, old: Resource) -> Admitted:
-    """Return the object as its kind wants it to leave."""
+    """Return the object to delete as its kind's rule admits it."""
     rule = _DELETE.get(old.kind)
     admitted: Admitted = Admitted(old) if rule is None else await rule(services, caller, old)
     return admitted

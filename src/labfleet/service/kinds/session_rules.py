@@ -60,7 +60,7 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
         pinned_at=now,
     )
     new = with_spec(new, owner=owner, track=spec.track or definition.spec.track)
-    # A session without a start counts from the moment it runs; its instants are unknown yet.
+    # A session without a start begins when it runs, so its times are not known yet.
     asap = spec.slot.start is None
     new = with_status(
         new,
@@ -95,7 +95,7 @@ async def update_session(
 
 
 async def delete_session(services: ServiceContext, caller: Caller, old: Session) -> Admitted:
-    """End a session that still runs, and hold its record while anything of it is left."""
+    """End a session that still runs, and keep its record until everything of it is gone."""
     if old.status.phase in TERMINAL and old.status.reservation is None:
         return Admitted(old)
     if old.status.phase not in TERMINAL and old.spec.cancel is None:
@@ -117,8 +117,8 @@ async def extended(
 ) -> Admitted:
     """Move the end of a session to a later instant, with the capacity for the longer time.
 
-    Refused (reason NoCapacity) names what the worker lacks. The reservation grows by as much
-    as the slot, in the commit that checks the worker's ledger row.
+    Refused (reason NoCapacity) names what the worker lacks. The reservation is extended like
+    the slot, in the commit that checks the worker's ledger row.
     """
     del caller
     status = old.status

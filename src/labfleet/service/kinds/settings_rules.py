@@ -1,7 +1,7 @@
 """Rules of the one Settings object: its name, what it refers to, who paused, what changed.
 
-What a section may hold is judged by its record; this module judges what needs other objects,
-and words the event: every change of a setting stands in the log with its old and new value.
+The record of each section validates its values; this module checks what needs other objects,
+and writes the event's text: the log has every change of a setting with old and new value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EMPTY = SettingsSpec()
 
 
 async def create_settings(services: ServiceContext, caller: Caller, new: Settings) -> Admitted:
-    """Allow the one object that there is."""
+    """Allow only the one object's name."""
     if new.name != NAME or new.namespace != DEFAULT_NAMESPACE:
         what = f"there is one Settings object, {NAME!r} in namespace {DEFAULT_NAMESPACE}"
         raise intake.invalid(("metadata.name", what))
@@ -34,12 +34,12 @@ async def create_settings(services: ServiceContext, caller: Caller, new: Setting
 async def update_settings(
     services: ServiceContext, caller: Caller, old: Settings, new: Settings
 ) -> Admitted:
-    """Judge what changed, and say it."""
+    """Check what changed, and describe it in the event's reason."""
     return await _judged(services, caller, old, new)
 
 
 async def delete_settings(services: ServiceContext, caller: Caller, old: Settings) -> Admitted:
-    """Fall back to the environment and the defaults; a pause is ended by its own word."""
+    """Fall back to the environment and the defaults; only `resume` ends a pause."""
     del caller
     if old.spec.automation.get("paused"):
         message = "automatic actions are paused; resume them first"
@@ -66,7 +66,7 @@ async def _judged(
 def _automation(
     services: ServiceContext, caller: Caller, before: dict[str, Any], after: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the switch with who turned it and since when, which nobody may write themselves."""
+    """Return the pause switch with who set it and since when, which callers cannot set."""
     if not after.get("paused"):
         return {}
     told: dict[str, Any] = {"paused": True}
@@ -81,7 +81,7 @@ def _automation(
 def changes(
     services: ServiceContext, old: Settings | None, new: Settings | None
 ) -> tuple[str, ...]:
-    """Return one phrase per setting that holds another value, or from elsewhere, than before."""
+    """Return one phrase for each setting whose value or source differs from before."""
     environment = services.environment
     was, will = (fleet_settings.effective(each, environment) for each in (old, new))
     was_from, will_from = (fleet_settings.sources(each, environment) for each in (old, new))
@@ -109,6 +109,6 @@ def _shown(value: Any, source: str) -> str:
 
 
 def _plain(section: dict[str, Any]) -> dict[str, Any]:
-    """Return a section as JSON has it: a body's tuples are lists in the store."""
+    """Return a section in JSON form: tuples of a body are lists in the store."""
     plain: dict[str, Any] = msgspec.to_builtins(section)
     return {key: list(each) if isinstance(each, tuple) else each for key, each in plain.items()}

@@ -1,7 +1,7 @@
-"""Rules of webhooks: an address that may be called, types that exist, who may look inside.
+"""Rules of webhooks: an address that may be called, and types that exist.
 
-The address is judged again at each delivery, where names have become addresses; here people
-are told early what can be told early.
+The address is checked again at each delivery, after name resolution; checking it here tells
+people early of mistakes that are visible early.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INSIDE = ("localhost", "local", "internal", "localdomain")
 
 
 async def create_webhook(services: ServiceContext, caller: Caller, new: Webhook) -> Admitted:
-    """Ask for a URL that may be called and for types that exist."""
+    """Require a URL that may be called, and types that exist."""
     del services
     _judge(caller, new, before=None)
     return Admitted(new)
@@ -33,7 +33,7 @@ async def create_webhook(services: ServiceContext, caller: Caller, new: Webhook)
 async def update_webhook(
     services: ServiceContext, caller: Caller, old: Webhook, new: Webhook
 ) -> Admitted:
-    """Ask the same of a changed webhook."""
+    """Require the same of a changed webhook."""
     del services
     if old.spec != new.spec:
         _judge(caller, new, before=old)
@@ -98,7 +98,7 @@ def _private(host: str) -> str | None:
     except ValueError:
         if host.rsplit(".", 1)[-1] in _INSIDE:
             return told
-        # What ends in a number is an IPv4 address to resolvers, however it is written.
+        # Resolvers treat a host that ends in a number as an IPv4 address, in any notation.
         return "write an IPv4 address as four decimal numbers" if _NUMERIC.search(host) else None
     mapped = getattr(address, "ipv4_mapped", None)
     return None if (mapped or address).is_global else told

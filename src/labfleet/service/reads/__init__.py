@@ -1,1 +1,1 @@
-"""What can be asked, without changing anything. Start at `explain` or `listing`."""
+"""Reads for people and programs, which change nothing. Start at `explain` or `listing`."""

@@ -1,6 +1,6 @@
-"""Reading the console text that was kept of a worker's failed boot.
+"""Reading the stored console text of a worker's failed boot.
 
-Only what is kept: the API holds no way to EC2, so a live console cannot be asked for here.
+Only the stored text: the API has no access to EC2, so it cannot read a live console.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What keeps a worker that is to be emptied from being empty, one line for each, with a way out.
+"""What keeps a draining worker from being empty: one line for each blocker, with a way out.
 
 Reads only what was recorded (facts/aws-bugs.md#case-41: a drain that never ends must say why).
 """
@@ -21,7 +21,7 @@ _ENDING = "see `labfleet explain session/{name}`; on a dead server it ends with 
 
 
 class Blocker(Record, frozen=True, kw_only=True):
-    """One thing in the way. `until` is when it goes by itself, None when nobody knows."""
+    """One blocker. `until` is when it ends by itself, None when unknown."""
 
     kind: str
     name: str
@@ -34,7 +34,7 @@ class Blocker(Record, frozen=True, kw_only=True):
 
 
 def of(worker: Worker, sessions: Iterable[Session]) -> tuple[Blocker, ...]:
-    """Return what is in the way of a worker's emptying; nothing when nobody wants it empty."""
+    """Return what keeps a worker from being empty; nothing when no drain is wanted."""
     if not phases.drain_wanted(worker):
         return ()
     live = [each for each in sessions if each.status.phase in BOUND]
@@ -69,7 +69,7 @@ def _session(worker: Worker, session: Session) -> Blocker:
 
 
 def _worker(worker: Worker) -> list[Blocker]:
-    """Return the worker's own step when that is what takes its time."""
+    """Return the worker's own present step when the drain waits for that."""
     status = worker.status
     if status.phase not in {WorkerPhase.UNLICENSING, WorkerPhase.STOPPING}:
         return []

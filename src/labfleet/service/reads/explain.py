@@ -1,7 +1,7 @@
-"""Why something is as it is: one structured answer for API, CLI and pages.
+"""Explains an object's present state: one structured answer for API, CLI and pages.
 
-Reads only what was recorded; decides nothing again. Sentences are for people, the rest for
-programs.
+Reads only what was recorded and decides nothing again. Sentences are for people, the other
+fields for programs.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class Deadline(Record, frozen=True, kw_only=True):
 
 
 class Explanation(Record, frozen=True, kw_only=True):
-    """Phase and since when, the facts, the recorded decision, what it waits for, what is next.
+    """Phase and since when, conditions, recorded decision, what it waits for, what is next.
 
-    `alerts` are the raised conditions with cause, command and fix, `runbook` the row of its
-    phase, none when it may stay in it. `summary` is one sentence of
-    why; `next` says what happens by itself; `lines` is all of it in sentences.
+    `alerts` are the raised conditions with cause, command and fix. `runbook` is the row of its
+    phase, none when the object may stay in it. `summary` is one sentence on why; `next` says
+    what happens by itself; `lines` is the whole explanation in sentences.
     """
 
     kind: str
@@ -102,7 +102,7 @@ class Explanation(Record, frozen=True, kw_only=True):
 async def explain(
     services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str
 ) -> Explanation:
-    """Return the explanation of any object that the caller sees; Gone when there is none."""
+    """Return the explanation of an object that the caller may see; Gone when there is none."""
     access.demand(caller.principal, "read", row.name)
     kind: type[Resource] = row.type
     obj = await lookup.found(services, caller, kind, name, namespace)
@@ -156,7 +156,7 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
 
 
 def _boots(status: WorkerStatus, limit: str, since: datetime) -> tuple[str, datetime]:
-    """Return what bounds a phase and since when: a start has the machine's limit, then CML's."""
+    """Return a phase's time limit and its begin: a start has the machine's limit, then CML's."""
     if status.phase is not WorkerPhase.STARTING:
         return limit, since
     if status.ec2.state == "pending":
@@ -246,7 +246,7 @@ def _plain(obj: Resource) -> Explanation:
 
 
 def _about(obj: Resource) -> str:
-    """Return in words what a kind without a message knows of itself."""
+    """Return a sentence on the state of a kind whose status has no message."""
     if isinstance(obj, Leak):
         doubt = "" if obj.spec.certain else " (it may have gone back after all)"
         return f"{obj.spec.why}{doubt}: {obj.spec.fix} {obj.name}"
@@ -348,7 +348,7 @@ def _with_pause(
 ) -> Explanation:
     """Return the explanation with the pause that concerns the object, if there is one.
 
-    Who may not read settings hears that there is one, not whose and why.
+    A caller who may not read settings is told that there is a pause, not whose and why.
     """
     waits = isinstance(obj, Session) and obj.status.phase is SessionPhase.PENDING
     if not waits and not isinstance(obj, Worker | Pool | Settings):

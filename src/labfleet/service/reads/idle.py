@@ -1,8 +1,8 @@
 """Idle detection for people and programs: the explained verdict.
 
-Works in a process that only answers: what the server itself told comes from the samples when
-this process has them, else from the record of the leader's last check. Stops nothing: that is
-the idle controller's, which looks at the server once more before it does.
+Works in a replica that does not lead: a server's values come from this process's samples if it
+has any, else from the record of the leader's last check. It stops nothing: the idle controller
+does, after checking the server once more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OUTSIDE = frozenset({"nodes", "console", "telemetry", "cpu", "network", "health
 class IdleReading(Record, frozen=True, kw_only=True):
     """Whether a worker is idle, and why.
 
-    `idle`: no sign of use for the whole timeout; `eligible`: and nothing holds it.
+    `idle`: no sign of use for the whole timeout; `eligible`: idle, and nothing forbids a stop.
     `kept_by` names what keeps it; `stop_at` is when it would be stopped if nothing changes,
     null while something is in use. `checked_at` is the leader's last recorded check. Times in
     minutes; `recent` holds at most ten events of use, newest first.
@@ -72,7 +72,7 @@ async def overview(services: ServiceContext, caller: Caller) -> tuple[tuple[Idle
 
     At most `LISTED`, and how many were left out.
 
-    Those that the rule has stopped are among them: they start again when they are needed.
+    Workers that the rule has stopped are included: they start again when they are needed.
     """
     access.demand(caller.principal, "read", "Worker")
     await services.fresh()
@@ -81,14 +81,14 @@ async def overview(services: ServiceContext, caller: Caller) -> tuple[tuple[Idle
     found: list[IdleReading] = []
     for each in sorted(living, key=lambda worker: (worker.name, worker.namespace))[:LISTED]:
         found.append(msgspec.structs.replace(reading(services, each), signals=(), recent=()))
-        await asyncio.sleep(0)  # a reading looks at all who wait; others must not wait for it
+        await asyncio.sleep(0)  # each verdict reads all waiting sessions: let others run
     return tuple(found), len(living) - len(found)
 
 
 def judged(
     services: ServiceContext, worker: Worker, told: tuple[ActivityEvent, ...] | None
 ) -> idle.IdleVerdict:
-    """Return the verdict on a worker from what this process has, and from told events of use."""
+    """Return the verdict on a worker from this process's data and the given events of use."""
     now = services.clock.now()
     found = idle_facts.of_sample(worker, services.samples.newest(worker.key))
     points = services.samples.points(worker.key)
@@ -103,7 +103,7 @@ def judged(
 def reading(
     services: ServiceContext, worker: Worker, told: tuple[ActivityEvent, ...] | None = None
 ) -> IdleReading:
-    """Return the verdict with the leader's evidence where this process has none of its own."""
+    """Return the reading, with the leader's evidence where this process has none."""
     settings, now = services.settings.now().idle, services.clock.now()
     verdict = judged(services, worker, told)
     kept = {each.name: each for each in worker.status.idle.evidence}

@@ -1,6 +1,6 @@
-"""What is known of a worker's use: from the cache, and from whatever was read of its server.
+"""What is known of a worker's use: from the cache, and from what was read from its server.
 
-One reading for the controller that stops workers and for whoever explains why it does not.
+Shared by the controller that stops workers and the reads that explain why it does not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core.fleet_settings import SettingsReader
 
 CLOUD_DELAY = timedelta(minutes=5)
-"""How late CloudWatch may be with a point without being called stale."""
+"""How late a CloudWatch point may be before it counts as stale."""
 LEAST_FRESH = timedelta(minutes=3)
 
 
@@ -42,7 +42,7 @@ class Reading:
 
 
 def of_sample(worker: Worker, sample: Sample | None) -> Reading:
-    """Return what the newest measurement of this boot tells; nothing of an older boot's."""
+    """Return the values of the newest sample if it is of this boot, else nothing."""
     if sample is None or sample.boot != (worker.status.cml.boot or ""):
         return Reading()
     stats = sample.stats
@@ -64,7 +64,7 @@ def of_sample(worker: Worker, sample: Sample | None) -> Reading:
 def traffic(
     points: Sequence[ProviderPoint], settings: FleetSettings, now: datetime
 ) -> float | None:
-    """Return bytes a second in and out from the newest point, None when it is none or stale."""
+    """Return bytes a second in and out from the newest point; None when missing or stale."""
     newest = points[-1] if points else None
     if newest is None:
         return None
@@ -77,7 +77,7 @@ def traffic(
 
 
 def with_activity(found: Reading, activity: Activity, at: datetime) -> Reading:
-    """Return the reading with events of use that somebody brought."""
+    """Return the reading with the given events of use added."""
     return replace(found, activity=activity, activity_at=at)
 
 
@@ -90,7 +90,7 @@ def gather(
     *,
     brief: bool = False,
 ) -> idle.IdleFacts:
-    """Return the facts that the verdict is about; `brief` counts no pool of a worker in use."""
+    """Return the input of the verdict; with `brief`, the pool of a used worker is not counted."""
     settings = reader.now()
     sessions = _bound(cache, worker)
     unread = brief and sessions > 0 and worker.spec.pool is not None
@@ -117,12 +117,12 @@ def gather(
 
 
 def fresh_for(settings: FleetSettings) -> timedelta:
-    """Return how old a reading may be: four looks of the worker controller."""
+    """Return how old a reading may be: four polling intervals of the worker controller."""
     return max(LEAST_FRESH, timedelta(seconds=4 * settings.monitoring.poll_interval_seconds))
 
 
 def _bound(cache: Cache, worker: Worker) -> int:
-    """Count who holds something here, or is placed here."""
+    """Count the sessions that hold something here or are placed here."""
     return sum(
         session.status.phase in session_phases.BOUND or session.status.reservation is not None
         for session in cache.by(Session, "here", worker.key.path)
@@ -130,7 +130,7 @@ def _bound(cache: Cache, worker: Worker) -> int:
 
 
 def _coming(cache: Cache, worker: Worker, settings: Idle, now: datetime) -> Iterator[Session]:
-    """Yield the sessions that wait, begin within the lead, and may be placed here."""
+    """Yield the waiting sessions that begin within the lead time and may be placed here."""
     horizon = now + timedelta(minutes=settings.soon_minutes)
     capacity = worker.status.capacity
     for session in cache.by(Session, "phase", SessionPhase.PENDING):
@@ -152,7 +152,7 @@ def _coming(cache: Cache, worker: Worker, settings: Idle, now: datetime) -> Iter
 
 
 def _pool(cache: Cache, worker: Worker) -> tuple[int | None, int]:
-    """Return how many workers of its pool serve or will, and how many there shall be."""
+    """Return how many workers of its pool serve or will soon, and the pool's minimum."""
     pool = cache.find(refs.pool_of(worker))
     if pool is None:
         return None, 0
@@ -165,7 +165,7 @@ def _pool(cache: Cache, worker: Worker) -> tuple[int | None, int]:
 
 
 def _pending(worker: Worker) -> Iterable[str]:
-    """Yield what is under way at the worker."""
+    """Yield the operations under way on the worker."""
     status, spec = worker.status, worker.spec
     if status.effect is not None:
         yield f"{status.effect.kind} (an open call)"

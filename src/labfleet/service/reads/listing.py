@@ -1,8 +1,8 @@
 """Lists: filters, selectors, sorting over any field, cursors bound to their query.
 
 Read from the cache at a revision that has every earlier write. A cursor holds the last row's
-sort value and key, so rows that come or go between two pages neither repeat nor hide others
-(facts/fleet-bugs.md#t29); used with another query it is refused.
+sort value and key, so rows added or removed between two pages neither repeat nor hide others
+(facts/fleet-bugs.md#t29). A cursor used with another query is refused.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One page: the rows, the place in the log that it is true at, the next page, the count."""
+    """One page: the rows, the log cursor of its state, the next page's cursor, the count."""
 
     items: tuple[Resource, ...]
     at: stores.Cursor
@@ -73,7 +73,7 @@ class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 async def listed(services: ServiceContext, caller: Caller, row: Kind, query: Query) -> Listed:
-    """Return one page of the objects that the caller sees, at most 1,000."""
+    """Return one page of the objects that the caller may see, at most 1,000."""
     access.demand(caller.principal, "read", row.name)
     if not 1 <= query.limit <= stores.PAGE_LIMIT:
         raise intake.invalid(("limit", f"must be 1 to {stores.PAGE_LIMIT}"))
@@ -101,8 +101,8 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind, query: Que
 def getter(kind: type, path: str) -> Getter | None:
     """Return a reader of the field at a camelCase path, or None when a kind has no such field.
 
-    `metadata.labels.x` and other free mappings are followed by key. Fields of what may be
-    absent give None where it is; `a.b|c.d` gives the first that is there.
+    `metadata.labels.x` and other free mappings are followed by key. A field of an absent
+    record gives None; `a.b|c.d` gives the first of both that has a value.
     """
     if "|" in path:
         ways = path.split("|")
@@ -198,7 +198,7 @@ def _value(row: Kind, sort: str, obj: Resource) -> tuple[bool, int, float | int 
 
 @functools.total_ordering
 class _Down:
-    """A value that sorts the other way round."""
+    """A value that sorts in reverse order."""
 
     __slots__ = ("value",)
 

@@ -1,6 +1,6 @@
-"""Regions: what discovery and garbage collection found, put together for people.
+"""Regions: summaries of what discovery and garbage collection found.
 
-Only reading: the controllers scan, `kinds.region_rules` changes what is remembered of a region.
+Read-only: the controllers scan, `kinds.region_rules` changes what a Region stores.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RegionScan(Record, frozen=True, kw_only=True, rename=None):
 
 
 class DiscoverySummary(Record, frozen=True, kw_only=True, rename=None):
-    """What discovery does and did, in upstream 002's words (`/admin/stats`)."""
+    """Discovery's settings and results, in upstream 002's words (`/admin/stats`)."""
 
     enabled: bool
     paused: str | None
@@ -60,7 +60,7 @@ class LeftBehind(Record, frozen=True, kw_only=True):
 
 
 class GarbageSummary(Record, frozen=True, kw_only=True):
-    """What seems left behind, what happens next, what was ended, and lost licences."""
+    """Suspects, what happens to them next, what was removed, and leaked licences."""
 
     enabled: bool
     dry_run: bool
@@ -99,7 +99,7 @@ def discovery(services: ServiceContext, caller: Caller) -> DiscoverySummary:
 
 
 def garbage(services: ServiceContext, caller: Caller) -> GarbageSummary:
-    """Return every suspect, also records whose instance is not seen, and the last deeds."""
+    """Return every suspect, records whose instance is not seen, and the last removals."""
     access.demand(caller.principal, "read", "Region")
     wanted, now = services.settings.now().garbage, services.clock.now()
     found = [

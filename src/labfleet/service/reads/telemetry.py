@@ -22,7 +22,7 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 LISTED = 1000
 
 NOT_TOLD = "the server does not tell"
-"""Reason of a null that nobody gave another one, such as a flag that only later releases have."""
+"""Default reason of a null, such as for a flag that only later releases have."""
 
 UNITS = {
     "cpuCount": "CPUs",
@@ -36,7 +36,7 @@ UNITS = {
 
 
 class ProviderReading(Record, frozen=True, kw_only=True):
-    """What EC2 and CloudWatch say of the machine; null was not told.
+    """What EC2 and CloudWatch say of the machine; null is unknown.
 
     Checks: ok, impaired, insufficient-data, initializing, not-applicable. `points` are
     CloudWatch's newest, oldest first; none when it is switched off.
@@ -52,8 +52,8 @@ class ProviderReading(Record, frozen=True, kw_only=True):
 class Reading(Record, frozen=True, kw_only=True):
     """The newest numbers, each with source, age and freshness, and the newest sample whole.
 
-    `numbers` are those that count: CML's before CloudWatch's. `sample` is null when this
-    process has none, with `reason`. `unknown`: path of each null value of the sample -> why.
+    `numbers` are the chosen ones: CML's are preferred to CloudWatch's. `sample` is null when
+    this process has none, with `reason`. `unknown`: path of each null in the sample -> why.
     """
 
     worker: str
@@ -156,9 +156,9 @@ def _busiest(each: Vitals) -> tuple[float, str, str]:
 
 
 def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
-    """Return what is raised on anything that the caller may read, the gravest first.
+    """Return the raised alerts on all objects that the caller may read, the gravest first.
 
-    At most `LISTED`, and how many were left out. A licence that leaked is said once: by its
+    At most `LISTED`, and how many were left out. A leaked licence is listed once: by its
     Leak, which stays when the worker is gone.
     """
     access.demand(caller.principal, "read", "Worker")
@@ -216,7 +216,7 @@ def unknown(sample: Sample) -> dict[str, str]:
 
 
 def _nulls(value: object, path: str = "") -> Iterator[str]:
-    """Yield the path of each null in records and maps; a release does not tell all of them."""
+    """Yield the path of each null in records and maps; some releases do not report a value."""
     if value is None:
         yield path
         return

@@ -1,1 +1,1 @@
-"""What can be done. Start at `objects` (any kind) and `lifecycle` (workers and sessions)."""
+"""Operations that change something: start at `objects` (any kind), then `lifecycle`."""

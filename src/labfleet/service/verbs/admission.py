@@ -1,7 +1,7 @@
-"""Admission of simulations to clusters: ask, report the end, expire what was forgotten.
+"""Admission of simulations to clusters: request, report the end, expire unreported ones.
 
 The answer is recorded as a Simulation in the commit that holds its capacity; the cluster's
-ledger row makes two racing requests decide one after the other (upstream 004, in its thin form).
+ledger row serialises concurrent requests (upstream 004, in a reduced form).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ async def request_run(
 ) -> Simulation:
     """Decide whether a simulation may run now; the answer is in its status.
 
-    `body` has the fields of a Simulation's spec. Approved ones hold their cost until the end
-    is reported, and at most for their duration and a grace. Denied ones are kept as records.
+    `body` has the fields of a Simulation's spec. An approved one holds its cost until its end
+    is reported, at most for its duration and a grace. A denied one is kept as a record.
     """
     access.demand(caller.principal, "admit", "Simulation")
     unknown = [name for name in body if name not in _FIELDS]
@@ -93,7 +93,7 @@ async def request_run(
 async def simulation_complete(
     services: ServiceContext, caller: Caller, simulation_id: str, namespace: str
 ) -> Simulation:
-    """Give a simulation's capacity back; fine when that was done; Gone for an unknown id."""
+    """Release a simulation's capacity; repeating it is no error; Gone for an unknown id."""
     access.demand(caller.principal, "admit", "Simulation")
     return await _ended(services, caller, simulation_id, namespace, SimulationPhase.COMPLETED)
 
@@ -103,7 +103,7 @@ async def expire(
 ) -> int:
     """End every approval whose duration and grace are over; return how many.
 
-    A caller that died would hold capacity for ever otherwise. A controller calls it.
+    Otherwise a caller that died would hold capacity for ever. A controller calls this.
     """
     now = services.clock.now()
     count = 0

@@ -1,7 +1,7 @@
 """Import what discovery found, and adopt a server so that it is managed from then on.
 
-One verb for the controller and for the internal route. Importing makes observed workers;
-adopting says that a machine is ours to stop and end, and the worker controller then puts our
+The controller and the internal route use the same functions. Importing makes observed workers;
+adopting permits us to stop and terminate a machine, and the worker controller then puts our
 owner tags on it (facts/upstream.md#discovery-settings and #orphans, facts/aws.md#ownership).
 """
 
@@ -42,7 +42,7 @@ FOUND_LIMIT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of a scan: new workers' names, and whom it left alone."""
+    """The result of a scan: new workers' names, and the instances that were left alone."""
 
     total_found: int
     names: tuple[str, ...] = ()
@@ -62,9 +62,9 @@ async def bulk_import(
     installation: str | None = None,
     fence: stores.Fence | None = None,
 ) -> Imported:
-    """Make observed workers of instances that nobody has; known ones stay as they are.
+    """Make observed workers of instances without a worker; known ones stay as they are.
 
-    Asked again, or twice at once, it makes each worker once. Invalid without a template.
+    Repeated or concurrent calls make each worker once. Invalid without a template.
     """
     access.demand(caller.principal, "create", "Worker")
     if len(found) > FOUND_LIMIT:
@@ -123,8 +123,8 @@ async def adopt(
 ) -> Worker:
     """Make an observed worker a managed one; one that is managed stays as it is.
 
-    A template, or a login, that is given takes the place of the worker's. Refused when we
-    launched it ourselves. After a claim that was refused, it is tried again.
+    A given template or login replaces the worker's. Refused when we launched the machine
+    ourselves. After EC2 refused our owner tags, calling it again makes another try.
     """
     _person(caller)
 
@@ -237,15 +237,15 @@ async def adopt_server(
 
 
 def _person(caller: Caller) -> None:
-    """Leave adoption to operators and admins: it sends a password of ours to an address.
+    """Allow adoption only to operators and admins: it sends a password of ours to an address.
 
-    Another service may report and import what discovery found, with the settings' template.
+    A service may only report and import what discovery found, with the template of the settings.
     """
     access.demand(caller.principal, "update", "Worker")
 
 
 def _logged_in(machine: Machine, login: CmlSettings) -> Machine:
-    """Return the machine with another login and certificate; all else of it stays."""
+    """Return the machine with another login and certificate, otherwise unchanged."""
     cml = msgspec.structs.replace(
         machine.cml,
         admin_username=login.admin_username,
@@ -256,7 +256,7 @@ def _logged_in(machine: Machine, login: CmlSettings) -> Machine:
 
 
 def _name_of(services: ServiceContext, url: str, namespace: str) -> str:
-    """Return a name from an address's host, with its port when another server has that."""
+    """Return a name from an address's host, with the port if the name is taken."""
     where = url.partition("://")[2].partition("/")[0]
     chosen = ids.slug(where.partition(":")[0] or url)
     return ids.slug(where) if chosen in _names(services, namespace) else chosen

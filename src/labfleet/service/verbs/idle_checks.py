@@ -1,4 +1,4 @@
-"""The switch of idle detection, and the check that programs ask for with what a server told.
+"""Switches idle detection, and does the check that programs request with a server's events.
 
 The controller stops workers; a check only records use and asks the controller to look at once.
 """
@@ -22,7 +22,7 @@ from labfleet.service.verbs import lifecycle
 
 EVENTS_LIMIT = 10_000
 CHECK_ASKED = "labfleet.dev/idle-check-asked"
-"""Annotation that makes the idle controller look at once; its value is when it was asked for."""
+"""Annotation that makes the idle controller check at once; its value is the request's time."""
 
 
 class Detection(Record, frozen=True, kw_only=True):
@@ -60,10 +60,10 @@ async def detect(
     force: bool = False,
     events: Sequence[Mapping[str, Any]] | None = None,
 ) -> Detection:
-    """Take events of use over, judge, and with `force` have the controller look at once.
+    """Store events of use, judge, and with `force` have the controller check at once.
 
-    `events` are CML's own (category, timestamp, data); what counts is decided by the settings.
-    Nothing given never counts as nothing done.
+    `events` are CML's own (category, timestamp, data); the settings decide which count.
+    A call without events never counts as "no activity".
     """
     access.demand(caller.principal, "record", "Worker")
     told = None if events is None else tuple(event_of(each) for each in events[:EVENTS_LIMIT])

@@ -15,7 +15,7 @@ async def resolve(
 ) -> Leak:
     """Close a leak: a person has freed the licence. Gone when there is none.
 
-    The last event of the leak keeps who said so and the note.
+    The leak's last event records who resolved it, and the note.
     """
     access.demand(caller.principal, "delete", "Leak")
     if len(note) > 400:

@@ -1,6 +1,6 @@
-"""Verbs on workers and sessions: drain, cordon, what to become; cancel, extend, observe.
+"""Verbs on workers and sessions: drain, cordon, desired state; cancel, extend, observe.
 
-Each reads the object, judges, and writes it once; asked again it changes nothing more.
+Each reads the object, checks the request and writes once; repeating it changes nothing more.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ async def drain(
     reason: str = "",
     force: bool = False,
 ) -> Worker:
-    """Ask for a worker to be emptied; a second drain replaces the first's deadline and reason.
+    """Drain a worker; a second drain replaces the first's deadline and reason.
 
-    Without a deadline the worker's own drain limit counts from now. Refused when it ended.
+    Without a deadline the worker's own drain limit counts from now. Refused for an ended worker.
     """
     _short(reason)
     now = services.clock.now()
@@ -73,7 +73,7 @@ async def drain(
 async def cancel_drain(
     services: ServiceContext, caller: Caller, name: str, namespace: str
 ) -> Worker:
-    """Take a drain back; Refused when the worker is on its way out anyway."""
+    """Cancel a drain; Refused when the worker is going to stop or end anyway."""
 
     async def change(old: Worker) -> Admitted:
         if old.spec.drain is not None and (old.spec.desired != "Ready" or old.deleting):
@@ -96,9 +96,9 @@ async def change_drain(
     deadline: datetime | None = None,
     force: bool | None = None,
 ) -> Worker:
-    """Move the deadline of a drain that is under way, or have it end what still runs.
+    """Move the deadline of a drain that is under way, or set whether it ends running sessions.
 
-    `force` without a deadline ends it now. Refused (NotDraining) when nobody asked for a drain.
+    `force` without a deadline ends them now. Refused (NotDraining) when there is no drain.
     """
     if deadline is None and force is None:
         raise intake.invalid(("deadline", "say what to change: deadline or force"))
@@ -132,7 +132,7 @@ async def change_drain(
 
 
 def _implied(worker: Worker) -> Drain | None:
-    """Return the drain that a wish to stop or end a worker brings with it."""
+    """Return the drain that a request to stop or terminate a worker implies."""
     if worker.spec.desired == "Ready" and not worker.deleting:
         return None
     limit = DRAIN_SECONDS if worker.spec.machine is None else worker.spec.machine.limits.drain
@@ -145,7 +145,7 @@ def _implied(worker: Worker) -> Drain | None:
 async def cordon(
     services: ServiceContext, caller: Caller, name: str, namespace: str, *, closed: bool = True
 ) -> Worker:
-    """Close a worker for new sessions, or open it again; what runs goes on."""
+    """Close a worker for new sessions, or open it again; running sessions continue."""
 
     async def change(old: Worker) -> Admitted:
         return Admitted(with_spec(old, cordoned=closed))
@@ -164,9 +164,9 @@ async def desire(
     *,
     desired: Literal["Ready", "Stopped", "Terminated"],
 ) -> Worker:
-    """Say what a worker shall become; Refused when Terminated was said before.
+    """Set a worker's desired state; Refused when it was Terminated before.
 
-    Ready, said of a FAILED worker, asks it to try again.
+    Setting Ready on a FAILED worker makes it try again.
     """
 
     async def change(old: Worker) -> Admitted:
@@ -184,7 +184,7 @@ async def desire(
 
 
 def _counted(worker: Worker, desired: str, by: str, now: datetime) -> Worker:
-    """Return the worker with a pause or resume by people counted; theirs outweighs a rule's."""
+    """Return the worker with people's stop or start counted, overriding the idle rule's."""
     theirs = worker.spec.desired == "Stopped" and not parking.auto_stopped(worker)
     if desired == "Stopped" and not theirs:
         return parking.paused(worker, now, by=by, reason="manual", auto=False)
@@ -196,7 +196,7 @@ def _counted(worker: Worker, desired: str, by: str, now: datetime) -> Worker:
 async def cancel(
     services: ServiceContext, caller: Caller, name: str, namespace: str, *, reason: str = ""
 ) -> Session:
-    """End a session before its time, in every phase; an ended one stays as it is."""
+    """End a session early, in any phase; an ended one stays as it is."""
     _short(reason)
 
     async def change(old: Session) -> Admitted:
@@ -280,8 +280,8 @@ async def changed(
 ) -> R:
     """Write an object as changed and return it as stored; nothing changed writes nothing.
 
-    Denied without the action's right, Gone when there is none. After a lost race the change is
-    made anew from what is there then.
+    Raises Denied without the right for the action, Gone when there is no object. After a
+    conflict the change is made again on the newest version.
     """
     access.demand(caller.principal, action, kind.__name__)
 

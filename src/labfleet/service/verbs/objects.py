@@ -1,7 +1,7 @@
 """Create, read, replace, patch and delete any kind, and its events.
 
-Bodies are raw JSON values; `intake` types them, `rules` judges them, one commit writes them.
-Lists are in `listing`, verbs that are not about a whole object in `verbs`.
+Bodies are raw JSON values; `intake` types them, `rules` checks them, one commit writes them.
+Lists are in `reads.listing`; verbs on a part of an object are in the other modules of `verbs`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from labfleet.service.kinds.admitted import Admitted
 
 R = TypeVar("R", bound=Resource)
 _NAMED_BY_US = frozenset({"Session"})
-# Kinds of one object that people change without making it first.
+# Kinds with a single object, which people change without creating it first.
 _MADE_BY_PATCH = frozenset({"Settings"})
 
 
 async def get(
     services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str
 ) -> Resource:
-    """Return the object; Gone when there is none or the caller must not know of it."""
+    """Return the object; raise Gone when there is none or the caller may not see it."""
     access.demand(caller.principal, "read", row.name)
     return await _seen(services, caller, row, name, namespace)
 
@@ -45,7 +45,7 @@ async def create(
     namespace: str | None = None,
     key: str | None = None,
 ) -> Resource:
-    """Make an object from a body; Refused (reason AlreadyExists) when the name is taken.
+    """Create an object from a body; raise Refused (AlreadyExists) when the name is taken.
 
     A session without a name gets one. `key` is the caller's idempotency key.
     """
@@ -73,7 +73,7 @@ async def add(
     fence: stores.Fence | None = None,
     reason: str | None = None,
 ) -> R:
-    """Make a typed object; controllers call it with their own finalizers and owners set."""
+    """Create a typed object; controllers call it with finalizers and owners already set."""
     now = services.clock.now()
     metadata = msgspec.structs.replace(
         obj.metadata,
@@ -120,7 +120,7 @@ async def add(
 async def replace(
     services: ServiceContext, caller: Caller, row: Kind, name: str, body: object, *, namespace: str
 ) -> Resource:
-    """Put a whole object; frozen fields that the body leaves out keep their value."""
+    """Replace a whole object; immutable fields that the body leaves out keep their value."""
     access.demand(caller.principal, "update", row.name)
     raw = intake.shaped(row, body)
     return await _change(services, caller, row, Key(row.name, namespace, name), raw, whole=True)
@@ -150,10 +150,10 @@ async def delete(
     *,
     version: str | None = None,
 ) -> Resource:
-    """Ask for an object's end; it is gone at once when no finalizer holds it.
+    """Delete an object; it is removed at once when it has no finalizer.
 
-    The answer carries deletionTimestamp, and finalizers when it is still there. Fine when
-    asked before.
+    The answer carries deletionTimestamp, and the finalizers while it still exists. Repeating
+    it is no error.
     """
     access.demand(caller.principal, "delete", row.name)
 
@@ -191,9 +191,9 @@ async def events(
     before: int | None = None,
     limit: int = 100,
 ) -> tuple[stores.Event, ...]:
-    """Return what happened to an object, newest first; also of one that is gone.
+    """Return the events of an object, newest first, even of one that was removed.
 
-    Gone when nothing is known of the name, or when it is not the caller's.
+    Raises Gone when no event has this name, or when the caller may not see the object.
     """
     access.demand(caller.principal, "read", row.name)
     if intake.name_problem(name) or intake.name_problem(namespace):
@@ -343,15 +343,15 @@ def _refuse_server_fields(raw: Mapping[str, Any], present: Mapping[str, Any]) ->
 
 
 def _same(sent: Any, present: Any) -> bool:
-    """Tell whether JSON says what is there: its lists are tuples here."""
+    """Tell whether a JSON value equals the present one, in which lists are tuples."""
     return bool(sent == (list(present) if isinstance(present, tuple) else present))
 
 
 def _kept(row: Kind, raw: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
-    """Return a PUT body with what it may leave out: identity, frozen and verb-made fields."""
+    """Return a PUT body completed by the fields it may omit: identity, immutable, set by verbs."""
     spec, before = dict(raw.get("spec") or {}), shown["spec"]
     keep = {_camel(name) for name in row.frozen}
-    # A pause ends by a word of its own, never because a body did not name it.
+    # A pause ends only by its own verb, never because a body leaves it out.
     keep |= {"Settings": {"automation"}, "Pool": {"paused"}}.get(row.name, set())
     if row.name == "Session":
         keep |= {"cancel", "observeRequested"}

@@ -1,7 +1,8 @@
-"""What labs really used: recording one observation, and summing up a definition's.
+"""What labs really used: records one observation, and summarises those of a definition.
 
-The internal route and the lab controller call the same `record` (facts/upstream.md#observation); it
-changes no phase. A definition is never changed by what was observed: people decide that.
+The internal route and the session controller call the same `record`
+(facts/upstream.md#observation); it changes no phase. Observations never change a definition:
+people decide that.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LIST_LIMIT = 200
 
 
 class Figure(Record, frozen=True, kw_only=True):
-    """One dimension over several sessions; None when it was never observed."""
+    """The values of one dimension over several sessions; None when it was never observed."""
 
     max: float | None = None
     avg: float | None = None
@@ -63,7 +64,7 @@ async def record(
 ) -> Session:
     """Store an observation of a RUNNING or COLLECTING session, and whether its ports drifted.
 
-    Invalid (reason WrongPhase) in any other phase: a later look would see a dying lab.
+    Invalid (reason WrongPhase) in any other phase: later, the lab is already being removed.
     """
     access.demand(caller.principal, "record", "Session")
     bad = [key for key, number in ports.items() if len(key) > 256 or not 0 < number < 65536]
@@ -99,7 +100,7 @@ async def record(
 async def summary(
     services: ServiceContext, caller: Caller, name: str, namespace: str, *, limit: int = 20
 ) -> Summary:
-    """Return the figures over a definition's newest observed sessions; Gone without one."""
+    """Return the figures of a definition's newest observed sessions; Gone without a definition."""
     access.demand(caller.principal, "read", "Definition")
     if not 1 <= limit <= LIST_LIMIT:
         raise intake.invalid(("limit", f"must be 1 to {LIST_LIMIT}"))

@@ -1,6 +1,6 @@
 """Change settings by name, and pause or resume automatic actions, of the fleet or of a pool.
 
-Each is one commit with an event that says who, what and why; asked again it changes nothing.
+Each is one commit with an event that says who, what and why; repeating it changes nothing.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ async def change(
 async def replace_sections(
     services: ServiceContext, caller: Caller, sections: Mapping[str, Mapping[str, Any]]
 ) -> Settings:
-    """Put whole sections; those that are not named stay. A value that holds anyway is not kept.
+    """Replace the named sections. A value that is in effect anyway is not stored.
 
-    So a body that was read with the effective values can be sent back, and pins nothing.
+    So sending back a body that was read with effective values does not fix those values.
     """
     access.demand(caller.principal, "update", "Settings")
 
@@ -79,7 +79,7 @@ async def replace_sections(
 
 
 async def pause(services: ServiceContext, caller: Caller, *, reason: str = "") -> Settings:
-    """Stop every automatic action until `resume`; a second pause only takes a new reason over."""
+    """Stop every automatic action until `resume`; a second pause only changes the reason."""
     access.demand(caller.principal, "pause", "Settings")
     _short(reason)
 
@@ -93,7 +93,7 @@ async def pause(services: ServiceContext, caller: Caller, *, reason: str = "") -
 
 
 async def resume(services: ServiceContext, caller: Caller, *, reason: str = "") -> Settings:
-    """Let automatic actions go on; pools that are paused by themselves stay so."""
+    """Let automatic actions go on; pools with a pause of their own stay paused."""
     access.demand(caller.principal, "pause", "Settings")
     _short(reason)
 
@@ -167,13 +167,13 @@ async def _written(
 async def _first(
     services: ServiceContext, caller: Caller, new: Settings, what: str, why: str
 ) -> Settings:
-    """Make the object with the first thing that somebody sets."""
+    """Create the settings object with the first value that is set."""
     said = settings_rules.changes(services, None, new) if what == CHANGED else ()
     reason = settings_rules.worded(what, said, why)
     try:
         return await objects.add(services, caller, new, reason=reason)
     except Refused:
-        # Somebody else was first: decide again from what is there now.
+        # Another writer was first: decide again on the newest version.
         raise errors.Conflict("somebody else made the settings meanwhile") from None
 
 

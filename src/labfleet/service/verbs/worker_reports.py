@@ -1,7 +1,7 @@
-"""What other programs report of workers under the compatible names, and compatible verbs on records.
+"""Reports of other programs on workers, and verbs on worker records, of the compatible API.
 
-A report is evidence, not the truth: numbers are kept as samples, while phase, addresses and
-licences stay what our own looks at EC2 and CML say. Unknown keys are let be, because reports
+A report is evidence, not the truth: its numbers are kept as samples, while phase, addresses and
+licences are only what we read from EC2 and CML. Unknown keys are ignored, because reports
 come from programs of several versions (facts/upstream.md#worker-reports).
 """
 
@@ -29,7 +29,7 @@ from labfleet.service.verbs import objects
 
 T = TypeVar("T")
 REPORTED = "reported"
-"""The boot of a reported sample: ours are never compared with it."""
+"""The boot id of reported samples, so that they are never compared with our own."""
 PERIOD_SECONDS = 300
 CLEANUP_LIMIT = 500
 WORDS = frozenset({"shutting-down", "unknown"}) | {phases.coarse(each) for each in WorkerPhase}
@@ -46,7 +46,7 @@ class Ec2Numbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CmlNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """CML's numbers, newer shape in bytes and older shape in percent."""
+    """CML's numbers, in the newer form (bytes) and the older form (percent)."""
 
     cpu_percent: Percent = None
     cpu_count: Annotated[int, msgspec.Meta(ge=0, le=100_000)] | None = None
@@ -70,7 +70,7 @@ class MetricsReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CmlDataReport(msgspec.Struct, frozen=True, kw_only=True):
-    """POST …/cml-data; `system_info` in upstream 003's keys, the rest is looked at by ourselves."""
+    """POST …/cml-data; `system_info` with upstream 003's keys; we read the rest ourselves."""
 
     cml_version: str | None = None
     ready: bool | None = None
@@ -81,7 +81,7 @@ class CmlDataReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def taken(kind: type[T], raw: object) -> T:
-    """Return a report of a body; unknown keys are let be, wrong values are Invalid."""
+    """Return a report of a body; unknown keys are ignored, wrong values are Invalid."""
     if intake.too_deep(raw):
         raise intake.invalid(("body", "nested too deep"))
     try:
@@ -95,7 +95,7 @@ async def metrics(
 ) -> Worker:
     """Keep a report's numbers as a sample; Gone when there is no such worker.
 
-    Not beside our own: those of our last looks, and CloudWatch's where we ask for them.
+    Not where we have our own: recent CML samples, or CloudWatch's numbers if we query it.
     """
     worker = await _worker(services, caller, name, namespace)
     at = _instant(services, report.collected_at)
@@ -169,9 +169,9 @@ async def cml_data(
 
 
 def _keep(services: ServiceContext, sample: Sample) -> None:
-    """Keep a report where we know nothing newer ourselves: it never stands before our own look.
+    """Keep a report unless we have newer numbers of our own, which it never replaces.
 
-    Else it would hide what health, alerts and the idle rule are judged by.
+    Otherwise it would hide the samples that health, alerts and the idle rule use.
     """
     known = services.samples.newest(sample.key)
     if known is not None and known.boot != REPORTED:
@@ -185,7 +185,7 @@ def _keep(services: ServiceContext, sample: Sample) -> None:
 async def status(
     services: ServiceContext, caller: Caller, name: str, namespace: str, word: str
 ) -> Worker:
-    """Hear what somebody believes a worker's state to be; ours stays what EC2 and CML say."""
+    """Accept a reported worker state; the recorded one stays what EC2 and CML say."""
     if word.lower() not in WORDS:
         known = ", ".join(sorted(WORDS))
         raise intake.invalid(("status", f"is one of {known}"))
@@ -210,7 +210,7 @@ async def drain_and_stop(
 async def mark_terminated(
     services: ServiceContext, caller: Caller, name: str, namespace: str
 ) -> Worker:
-    """Return an ended worker; Refused while EC2 has not said so: only EC2 ends a record."""
+    """Return a terminated worker; Refused while EC2 does not report it as terminated."""
     worker = await lookup.found(services, caller, Worker, name, namespace)
     access.demand(caller.principal, "drain", "Worker")
     if worker.status.phase is WorkerPhase.TERMINATED:
@@ -239,7 +239,7 @@ async def scale_up(
 
 
 def capacity(services: ServiceContext, worker: Worker) -> tuple[Amounts | None, Amounts]:
-    """Return what a worker has, as seen, and the most that is reserved on it from now on."""
+    """Return a worker's observed capacity, and the most that is reserved on it from now on."""
     now = services.clock.now()
     held = [
         each.status.reservation
@@ -321,7 +321,7 @@ async def _remove(services: ServiceContext, caller: Caller, old: Resource) -> No
     try:
         await services.objects.save(gone, cause=services.cause(caller, "CleanedUp"))
     except errors.Conflict:
-        return  # somebody else was faster
+        return  # another writer was first
 
 
 async def _worker(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Worker:
@@ -330,7 +330,7 @@ async def _worker(services: ServiceContext, caller: Caller, name: str, namespace
 
 
 def _instant(services: ServiceContext, told: datetime | None) -> datetime:
-    """Return when it was measured: within the last day, and naive time is UTC."""
+    """Return when it was measured: within the last day; time without a zone is UTC."""
     now = services.clock.now()
     if told is None:
         return now

@@ -2,10 +2,10 @@
 
 `decide` returns the new status, the finalizers, at most one action on the lab and whether
 capacity and ports are given back in the same commit. An open import is settled (looked up by
-its marker) before `decide` is asked. Placement is not here: the scheduler binds sessions.
+its marker) before `decide` is called. Placement is not here: the scheduler binds sessions.
 
-Never here: capacity given back while the lab may still exist; a lab wiped before its nodes
-stopped; an observation that blocks teardown.
+`decide` never releases capacity while the lab may still exist, never wipes a lab before its
+nodes have stopped, and never lets an observation block teardown.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def decide(session: Session, seen: SessionObservation, now: datetime) -> Step:
 
 
 def _with_progress(before: LabStatus | None, lab: LabStatus, now: datetime) -> LabStatus:
-    """Return the lab as seen, with the moment at which it last came further."""
+    """Return the lab as seen, with the time of its last progress."""
     known = None if before is None else before.progress_at
     further = before is None or (before.id, before.state) != (lab.id, lab.state)
     if further or (before is not None and lab.booted > before.booted):
@@ -70,8 +70,8 @@ def resolve_slot(
 ) -> tuple[datetime, datetime]:
     """Return from when to when a session holds capacity if it were placed now.
 
-    An on-demand session counts from now; a slot from its head start. The end includes the
-    boot of an on-demand lab, so that its owner gets the whole duration.
+    An on-demand session begins now, a booked one its lead time before the slot. The end
+    includes the boot of an on-demand lab, so that its owner gets the whole duration.
     """
     slot = session.spec.slot
     head = timedelta(seconds=seen.lead_seconds)
@@ -146,7 +146,7 @@ def _scheduled(draft: Draft) -> Step:
 
 
 def _wait_for_room(draft: Draft) -> Step:
-    """Stay out of a worker on which labs stay beyond their end; in time look for another.
+    """Wait while other labs overstay on the worker; after a while look for another worker.
 
     No worker was lost and nothing has begun, so `onWorkerLoss` does not ask for its failure and
     the move is not counted among its placements; its deadline ends the search.
@@ -173,7 +173,7 @@ def _place_again(draft: Draft, reason: str = "WorkerLost", detail: str = "") -> 
 
 
 def _queue_again(draft: Draft, reason: str, detail: str) -> Step:
-    """Give the worker back and wait for another; nothing of the session is on it."""
+    """Release the worker and wait for another; nothing of the session is on it."""
     draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
     for name in PRESENT:
         draft.set(conditions=conditions.drop(draft.status.conditions, name))
@@ -193,7 +193,7 @@ def _lose_worker(draft: Draft, reason: str, detail: str) -> Step:
 
 
 def _ending(draft: Draft) -> Step | None:
-    """Return the beginning of the end when one is due before the session ever ran."""
+    """Return the step that ends the session when that is due before it ever ran."""
     if phases.end_asked(draft.session):
         return draft.teardown(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
     if draft.seen.forced_out:
@@ -248,7 +248,7 @@ def _booting(draft: Draft, lab: LabStatus) -> Step:
 
 
 def _stuck(draft: Draft) -> bool:
-    """Tell whether the lab has come no further for its whole budget."""
+    """Tell whether the lab has made no progress for its whole time budget."""
     return draft.stalled > timedelta(seconds=draft.seen.boot_seconds)
 
 

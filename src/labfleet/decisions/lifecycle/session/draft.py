@@ -1,6 +1,6 @@
-"""A session being decided on: what was seen, what changes, what is left to do.
+"""The working state of a decision on a session: the observation, the changes, the action.
 
-The rules that use it stand in `session`.
+The rules in `decide` and `start` use it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ SOON, POLL, WATCH = 1.0, 5.0, 20.0
 
 
 class SessionObservation(msgspec.Struct, frozen=True):
-    """What the shell just saw; None means that it did not look or could not tell.
+    """What the controller just observed; None means not read, or unknown.
 
     `host_lost`: the worker failed or is on its way out without us. `host_dead`: its instance
     is surely gone, so every lab on it is. `lab` None with `looked` True means that no lab of
     ours is on the server. `active` counts nodes that are queued, started or booted.
     `ports_open` None means not probed. `refused` is CML's final no to an import or start.
-    `boot_seconds` and `lead_seconds` are the budget and the head start of this definition.
-    `watched_since` is when this process began to look after sessions: a controller's own
-    absence is never held against a lab. `before` is how many labs must have booted on the
+    `boot_seconds` and `lead_seconds` are the time budget and lead time of this definition.
+    `watched_since` is when this process began to manage sessions: time in which no controller
+    ran does not count against a lab. `before` is how many labs must have booted on the
     worker until it is this one's turn to start; 0 means now.
     `room_held` says who holds the room that a booked session needs; "" means that it may come.
     `may_replace`: the definition lets a session that has not begun move to another worker.
@@ -113,14 +113,14 @@ class Draft:
 
     @property
     def age(self) -> timedelta:
-        """How long the phase lasts, counting only time in which somebody watched."""
+        """How long the phase lasts, counting only time in which a controller ran."""
         since = self.status.phase_since or self.now
         watched = self.seen.watched_since
         return self.now - (since if watched is None else max(since, watched))
 
     @property
     def stalled(self) -> timedelta:
-        """How long the lab has come no further, counting only watched time."""
+        """How long the lab has made no progress, counting only time in which a controller ran."""
         lab = self.status.lab
         if lab is None or lab.progress_at is None:
             return self.age

@@ -1,4 +1,4 @@
-"""When a lab may come up: its worker has room, its port tags are there, and it is its turn.
+"""When a lab may start: its worker has capacity, its port tags are there, and it is its turn.
 
 Sixty labs started in one minute would share one disk and one CPU set, and random nodes would
 fail (facts/cml-issues.md#f36, facts/fleet-bugs.md#t46): on each worker a bounded number boots at
@@ -29,12 +29,12 @@ SHOWN = 3
 
 
 def room_held(session: Session, others: Iterable[Session], capacity: Amounts | None) -> str:
-    """Say who holds the room that a booked session needs now; "" means that it may come.
+    """Return who holds the capacity that a booked session needs now; "" means: it may start.
 
-    `others` hold something on the same worker. Counted are those of whom a lab may stand there,
-    whatever their end was, and those booked to come before this one, so that two that begin in
-    one instant never both take the last room: all processes work out the same order, and no
-    clock is asked. A size that is not known stops nobody; the placement knew one.
+    `others` hold something on the same worker. Those count whose lab may still exist there,
+    however they ended, and those booked before this one. So two that begin at one instant never
+    both take the last capacity: all processes compute the same order, without a clock. An
+    unknown size blocks nobody; the placement knew one.
     """
     mine = session.status.reservation
     if mine is None or capacity is None:
@@ -94,7 +94,7 @@ def begin(draft: Draft, lab: LabStatus) -> Step:
 
 
 def _count_as_progress(draft: Draft, lab: LabStatus, *, after: float) -> None:
-    """Never hold the wait for a turn against a lab; rarely, since each time is a write."""
+    """Count waiting for a turn as progress of the lab; rarely, since each time is a write."""
     known = lab.progress_at
     if known is None or draft.now - known >= timedelta(seconds=after):
         draft.set(lab=msgspec.structs.replace(lab, progress_at=draft.now))

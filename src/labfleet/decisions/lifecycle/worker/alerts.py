@@ -1,10 +1,10 @@
-"""What asks for somebody: load, silence, a stuck phase, the provider's checks and plans.
+"""What needs a person: load, silence, a stuck phase, the provider's checks and planned events.
 
 Pure: writes conditions into the draft before the phase's own rules run. A condition is raised
-when the two newest measurements are at its threshold, and taken back when the two newest are
-below the eased one; what lies between changes nothing, and neither does what nobody measured.
-Texts name limits and never the value of the moment, or each look would be an event. What a
-person does about each stands in `resources/alerts`.
+when the two newest measurements are at its threshold, and cleared when the two newest are below
+a lower one; values in between and missing ones change nothing. Texts name limits and never the
+present value, otherwise each observation would make an event. `resources/alerts` says what a
+person does about each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WATCHED = phases.HOSTING | {P.DRAINING}
 
 OF_A_BOOT = ("CmlHealthy", "MaintenanceMode", "OrphansOnHost", "TelemetryComplete")
 OF_A_MACHINE = ("DiskAlmostFull", "LicenceExpiring", "OverCommitted")
-"""Facts that end with the boot, and with the machine; nobody need look after them any more."""
+"""Conditions that end with the boot, and with the machine; then they need no attention."""
 
 MEASURED = WATCHED | {P.LICENSING, P.UNLICENSING}
 LIMITS: dict[WorkerPhase, str] = {
@@ -74,7 +74,7 @@ def _forget(draft: Draft, *names: str) -> None:
 
 
 DRAIN_LEAST = 300.0
-"""A drain that is ended now still tears labs down; before that it is not stuck."""
+"""A forced drain still has to remove labs; before that time it does not count as stuck."""
 
 
 def phase_limit(draft: Draft) -> tuple[str, float] | None:
@@ -115,7 +115,7 @@ def _stuck(draft: Draft) -> None:
 
 
 def _checks(draft: Draft) -> None:
-    """Judge EC2's checks with patience: impaired for two minutes, on the machine as it runs."""
+    """Judge EC2's checks: they count when impaired for two minutes on the running machine."""
     ec2 = draft.status.ec2
     told = {"system": ec2.system_check, "instance": ec2.instance_check}
     if ec2.state != "running":
@@ -196,10 +196,10 @@ def _rank(code: str) -> int:
 
 
 def _silent(draft: Draft) -> None:
-    """Count from the first look that got no answer; kept in the condition, so a restart counts on.
+    """Count from the first observation without answer, which the condition keeps over a restart.
 
-    A server that says 502 or refuses the login does not serve either: only a good look is an
-    answer.
+    A server that answers 502 or refuses the login does not serve either: only a successful
+    observation counts as an answer.
     """
     if draft.status.phase not in WATCHED:
         _forget(draft, "Silent")

@@ -1,13 +1,13 @@
 """What to do next with a worker: pure, from its record and what was just seen.
 
-`decide` returns the new status, the finalizers to keep and at most one action. The shell
+`decide` returns the new status, the finalizers to keep and at most one action. The controller
 commits first and acts afterwards; every action is safe to repeat, and an open launch is
-settled (looked up) before `decide` is asked (engine/effects.py).
+settled (looked up) before `decide` is called (engine/effects.py).
 
-The rules stand in `worker_up`, `worker_hosting` and `worker_down`. Never there: an instance
-called terminated without the provider saying so; a stop or terminate while sessions live on
-the worker (unless they could not be ended there in time); a licence forgotten without a leak
-on record (a clone's licence is the older worker's, and not the clone's to give back).
+The rules are in `up`, `hosting` and `down`. They never call an instance terminated unless the
+provider says so; never stop or terminate while sessions live on the worker (unless they could
+not be ended there in time); and never forget a licence without recording a leak (but a clone's
+licence belongs to the older worker, so the clone does not return it).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
 
 
 def _note_machine(draft: Draft) -> None:
-    """Take over what the provider said, with patience for a machine that is not listed."""
+    """Take over what the provider said; a machine missing in its list is waited for a while."""
     seen, ec2 = draft.seen, draft.status.ec2
     if seen.ec2 is not None:
         draft.set(ec2=msgspec.structs.replace(seen.ec2, absent_since=None))
@@ -78,7 +78,7 @@ _EXPECT_MACHINE = frozenset(P) - {P.PENDING, P.TERMINATING_EC2, P.TERMINATED, P.
 
 
 def _lost(draft: Draft) -> Step | None:
-    """End in FAILED when the machine ended or stopped behind our back."""
+    """End in FAILED when the machine ended or stopped without our doing."""
     phase, ec2 = draft.status.phase, draft.status.ec2
     if phase not in _EXPECT_MACHINE or ec2.instance_id is None:
         return None

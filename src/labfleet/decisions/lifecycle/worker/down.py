@@ -31,7 +31,7 @@ def unlicensing(draft: Draft) -> Step:
     note_server(draft)
     licence, seen = draft.status.licence, draft.seen
     if not seen.cloud_told:
-        # Kept at once: the look that shows the licence gone may fail and come later.
+        # Store it now: the observation that shows the licence gone may fail and come later.
         leak(draft, "CML answered 202: the licence cloud was not told")
     if seen.licence is not None and surely_unregistered(licence):
         draft.drop(FINALIZER_LICENCE)
@@ -49,20 +49,20 @@ def unlicensing(draft: Draft) -> Step:
 
 
 def _held(draft: Draft, limit: int) -> bool:
-    """Tell whether sessions still hold the machine back.
+    """Tell whether the machine must wait for its sessions to end.
 
-    On a server that cannot be reached they never end by themselves; once the phase has used
-    up its limit the machine goes, and its end releases them.
+    On an unreachable server they never end by themselves. So the wait is over at the phase's
+    time limit; the end of the machine then releases them.
     """
     return draft.seen.sessions > 0 and not draft.late(limit)
 
 
 def stopping(draft: Draft) -> Step:
-    """Stop the machine and see it stopped; on the way to the end, go straight on."""
+    """Stop the machine and wait until it is; if it is to be terminated, go straight on."""
     ec2 = draft.status.ec2
     if _held(draft, draft.limits.stop):
         return draft.stay(f"{draft.seen.sessions} sessions are still being ended", again=5.0)
-    # A licensed worker stops first and is then started again to return its licence.
+    # A licensed worker is stopped first and later started again to return its licence.
     if phases.desire(draft.worker) == "Terminated" and not draft.licence_held:
         return draft.go(P.TERMINATING_EC2, "terminating")
     if draft.seen.ec2 is None:
@@ -77,7 +77,7 @@ def stopping(draft: Draft) -> Step:
 
 
 def stopped(draft: Draft) -> Step:
-    """Rest, start again, or go on to the end."""
+    """Stay stopped, start again, or go on to termination."""
     want = phases.desire(draft.worker)
     if want == "Ready" or (want == "Terminated" and draft.licence_held):
         message = "starting" if want == "Ready" else "starting to return the licence"
@@ -113,7 +113,7 @@ def terminating(draft: Draft) -> Step:
 
 
 def failed(draft: Draft) -> Step:
-    """Go down when that is wanted, up again after a new spec or an outside stop, else wait."""
+    """Terminate if wanted, start again after a new spec or an outside stop, else wait."""
     want, ec2 = phases.desire(draft.worker), draft.status.ec2
     reason = conditions.find(draft.status.conditions, "Failed")
     ended = reason is not None and reason.reason == "InstanceTerminated"
@@ -144,9 +144,9 @@ def failed(draft: Draft) -> Step:
 
 
 def _forget_machine(draft: Draft) -> None:
-    """Begin as one who never had a machine: a new spec may have made its next one another size.
+    """Reset the machine's facts: after a new spec the next machine may have another size.
 
-    The old one's leak is on record of its own, and its console text tells why it is gone.
+    A leak of the old machine has its own object, and its console text says why it is gone.
     """
     draft.set(ec2=Ec2Status(), cml=CmlStatus(), licence=LicenceStatus(), conditions=())
     draft.set(capacity=None, health=Health.UNKNOWN, failed_checks=0, foreign_ports=())

@@ -1,6 +1,6 @@
-"""A worker being decided on: what was seen, what changes, what is left to do.
+"""The working state of a decision on a worker: the observation, the changes, the action.
 
-The rules that use it stand in `worker_up`, `worker_hosting` and `worker_down`.
+The rules in `up`, `hosting` and `down` use it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SOON, POLL, CHECK = 1.0, 15.0, 30.0
 
 
 class WorkerObservation(msgspec.Struct, frozen=True):
-    """What the shell just saw; None means that it did not look or could not tell.
+    """What the controller just observed; None means not read, or unknown.
 
     `ec2` is the instance as described; `absent` means that the provider said NotFound.
     `stage` is how far CML answers; `licence` what it says of its licence. `refused` carries
@@ -124,7 +124,7 @@ class Draft:
             self.set(conditions=after)
 
     def forget(self, *names: str) -> None:
-        """Take facts back that no longer mean anything."""
+        """Remove conditions that no longer apply."""
         before = self.status.conditions
         after = before
         for name in names:
@@ -144,7 +144,7 @@ class Draft:
         return FINALIZER_LICENCE in self.finalizers
 
     def late(self, limit: int) -> bool:
-        """Tell whether the phase lasts too long, counting only time in which somebody watched."""
+        """Tell whether the phase lasts too long, counting only time in which a controller ran."""
         return self.overdue(self.status.phase_since or self.now, timedelta(seconds=limit))
 
     @property
@@ -157,7 +157,7 @@ class Draft:
         return max(since, before.last_transition_time if before.status == "True" else self.now)
 
     def overdue(self, since: datetime, limit: timedelta) -> bool:
-        """Tell whether more than `limit` went by, counting only time that somebody watched."""
+        """Tell whether more than `limit` went by, counting only time in which a controller ran."""
         if self.seen.watched_since is not None:
             since = max(since, self.seen.watched_since)
         return self.now - since > limit
@@ -181,7 +181,7 @@ class Draft:
         return self.done(again=again, do=do)
 
     def _leave(self, phase: WorkerPhase) -> None:
-        """Take back what was true of the old phase only."""
+        """Remove what was true only in the old phase."""
         self.forget("Late", "PhaseStuck", "EC2Started")
         if self.status.phase is P.FAILED:
             self.fact("Failed", "False", "Left", f"went on to {phase}")
@@ -217,7 +217,7 @@ def _why_closed(worker: Worker, status: WorkerStatus) -> str:
 
 
 def gone(draft: Draft) -> bool:
-    """Tell whether the provider surely has no such machine (facts/aws.md#absence)."""
+    """Tell whether the provider certainly has no such machine (facts/aws.md#absence)."""
     ec2 = draft.status.ec2
     if draft.seen.ec2 is not None:
         return draft.seen.ec2.state == "terminated"
@@ -226,7 +226,7 @@ def gone(draft: Draft) -> bool:
 
 
 def leak(draft: Draft, why: str) -> None:
-    """Record that a licence could not be given back, and stop holding for it."""
+    """Record that a licence could not be returned, and stop waiting for it."""
     if not draft.licence_held:
         return
     draft.set(licence=msgspec.structs.replace(draft.status.licence, leak=why, registered=None))
@@ -235,7 +235,7 @@ def leak(draft: Draft, why: str) -> None:
 
 
 def note_server(draft: Draft) -> None:
-    """Take over what CML said; keep the last word where it said nothing."""
+    """Record what CML said; where it said nothing, keep the last known value."""
     seen = draft.seen
     if seen.cml is not None:
         draft.set(cml=seen.cml)

@@ -1,7 +1,7 @@
 """The rules for an adopted CML server that has no instance of ours: no EC2 at all.
 
 It is never launched, started, stopped or terminated. It hosts sessions and drains like any
-worker; its end returns the licence only when we registered it, and then lets the server be.
+worker; at its end the licence is returned only if we registered it, and the server is left alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the newest samples of a worker's CML mean: conditions, with hysteresis.
 
-Pure: reads samples, writes conditions into the draft. A fact flips only when the two newest
-samples agree; the first one ever counts at once, and what a sample does not tell changes
-nothing. Sources: facts/cml.md#system-bodies and #licensing,
+Pure: reads samples, writes conditions into the draft. A condition changes only when the two
+newest samples agree; the very first sample counts at once, and a value missing in a sample
+changes nothing. Sources: facts/cml.md#system-bodies and #licensing,
 facts/cml-issues.md#f33, #f41, #f42, #f45.
 """
 
@@ -21,7 +21,7 @@ from labfleet.resources.worker import FINALIZER_LICENCE
 
 CONFIRM = 2
 ORPHAN_CPU_MILLI, ORPHAN_MEMORY_MIB = 1000, 2048
-"""What an orphan is believed to hold when nothing tells: one vCPU and 2 GiB (estimate)."""
+"""What an orphan is assumed to hold when unknown: one vCPU and 2 GiB (estimate)."""
 
 CML_REASONS = (
     "Healthy", "ControllerDown", "NoCompute", "KvmMissing", "NoComputeReady", "Overloaded",
@@ -33,7 +33,7 @@ Found = tuple[Status, str, str]
 
 
 def note(draft: Draft) -> None:
-    """Write what the samples mean; without a sample of this look nothing is said."""
+    """Write what the samples mean; without a sample of this observation write nothing."""
     samples = draft.seen.samples
     if not samples:
         return
@@ -91,7 +91,7 @@ def _cml(draft: Draft, samples: Sequence[Sample]) -> None:
 
 
 def _healthy(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
-    """Return the worst thing that a sample tells of its server; None when it tells nothing."""
+    """Return the worst problem that a sample shows; None when it has no health values."""
     health = sample.health
     if health is None:
         return None
@@ -128,7 +128,7 @@ def _gone_text(gone: Sequence[str]) -> str:
 
 
 def _no_room(computes: Sequence[ComputeHealth]) -> Found | None:
-    """Return why no compute at all would start a node."""
+    """Return why no compute host would start a node."""
     if all(each.kvm_vmx_enabled is False for each in computes):
         return "False", "KvmMissing", "no compute has KVM: machines with a kernel do not start"
     states = [each.admission_state for each in computes]
@@ -232,7 +232,7 @@ def licence_date(text: str | None) -> datetime | None:
 
 
 def _expiry(draft: Draft, licence: Licensing) -> None:
-    """Watch both dates: renewals are automatic, so a near one means that they fail."""
+    """Check both dates: renewals are automatic, so a near date means that they fail."""
     if not licence.registered:
         draft.set(conditions=conditions.drop(draft.status.conditions, "LicenceExpiring"))
         return
@@ -274,8 +274,8 @@ def _identity(draft: Draft) -> None:
 def less_orphans(capacity: Amounts, stats: SystemStats | None) -> Amounts:
     """Return the capacity without what orphans are believed to hold.
 
-    CML tells their number only. Each is taken for an average running node of the server, and
-    for no less than one vCPU and 2 GiB.
+    CML tells only their number. Each is assumed to be like an average running node of the
+    server, and at least one vCPU and 2 GiB.
     """
     count = None if stats is None else stats.running_orphans
     if stats is None or not count:

@@ -26,7 +26,7 @@ RENEW_EVERY = timedelta(days=1)
 
 
 def _check_health(draft: Draft) -> None:
-    """Judge health with patience; a failed check never changes the phase."""
+    """Update health, allowing for a few failures; a failed check never changes the phase."""
     if draft.seen.stage == "ready" and not draft.seen.trouble:
         degraded = any(
             (fact := conditions.find(draft.status.conditions, name)) is not None
@@ -48,7 +48,7 @@ def _check_health(draft: Draft) -> None:
 
 
 def hosting(draft: Draft) -> Step:
-    """Keep account of health, licence and emptiness; drain when asked."""
+    """Update health, licence and emptiness; drain when requested."""
     note_server(draft)
     worker_health.note(draft)
     _check_health(draft)
@@ -78,7 +78,7 @@ def hosting(draft: Draft) -> Step:
 
 
 def _chore(draft: Draft) -> Action | None:
-    """Return a small thing to do on a server that answers: opt-in, or a licence to renew."""
+    """Return a chore for a server that answers: the telemetry opt-in, or a licence renewal."""
     machine, licence = draft.worker.spec.machine, draft.status.licence
     if machine is None or draft.seen.stage != "ready" or draft.seen.trouble:
         return None
@@ -95,7 +95,7 @@ def _chore(draft: Draft) -> Action | None:
 
 
 def _check_capacity(draft: Draft) -> None:
-    """Say when more is reserved than there is: nothing more is admitted, nothing is broken."""
+    """Report reservations above the capacity: nothing more is admitted, what runs continues."""
     capacity, booked = draft.status.capacity, draft.seen.booked
     if capacity is None or booked is None:
         return
@@ -127,7 +127,7 @@ def unlicensed(draft: Draft) -> Step:
 
 
 def draining(draft: Draft) -> Step:
-    """Wait for the sessions to end; go on down, rest drained, or go back when cancelled."""
+    """Wait for the sessions to end; then stop, stay drained, or host again when cancelled."""
     note_server(draft)
     worker_health.note(draft)
     _check_health(draft)
@@ -153,7 +153,7 @@ def draining(draft: Draft) -> Step:
 
 
 def _still_unused(draft: Draft) -> bool:
-    """Tell whether this very look shows that nothing runs (facts/aws-bugs.md#case-27)."""
+    """Tell whether this observation itself shows that nothing runs (facts/aws-bugs.md#case-27)."""
     newest = draft.seen.samples[-1] if draft.seen.samples else None
     if draft.seen.stage != "ready" or draft.seen.trouble or newest is None or newest.stats is None:
         return False

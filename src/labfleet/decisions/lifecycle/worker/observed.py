@@ -1,7 +1,7 @@
 """The rules for a worker that is only observed: found or named, and not adopted.
 
-Its phase follows EC2 and CML. Never here: a start, a stop, an end, a licence, a setting, a
-session; the one action is the claim that somebody asked for by adopting it
+Its phase follows EC2 and CML. It is never started, stopped, terminated, licensed or configured,
+and hosts no session; the only action is the claim that adopting it requests
 (facts/aws.md#ownership).
 """
 
@@ -30,7 +30,7 @@ _AS_EC2_SAYS = {
 
 
 def decide(draft: Draft, origin: Origin) -> Step:
-    """Follow what is seen; claim the machine when it was adopted."""
+    """Follow the observed state; claim the machine when it was adopted."""
     phase, ec2 = draft.status.phase, draft.status.ec2
     if phase is P.TERMINATED:
         draft.drop(FINALIZER_INSTANCE)
@@ -65,7 +65,7 @@ def _closed(draft: Draft, reason: str) -> None:
 
 
 def _claim(draft: Draft) -> Step:
-    """Ask for our owner tag; a no is final until somebody adopts it again."""
+    """Request our owner tag; a refusal is final until somebody adopts the worker again."""
     before = conditions.find(draft.status.conditions, "Adopted")
     if draft.seen.refused:
         draft.fact("Adopted", "False", "OwnedByAnother", draft.seen.refused)
@@ -85,7 +85,7 @@ def _claim(draft: Draft) -> Step:
 
 
 def _adopted(draft: Draft) -> Step:
-    """Go on as with a machine of our own: what runs is taken over as after a boot."""
+    """Continue as with our own machine: a running one is taken over as after a boot."""
     draft.hold(FINALIZER_INSTANCE)
     draft.fact("Adopted", "True", "Claimed", "it carries our owner tag")
     if draft.status.licence.registered:
@@ -97,7 +97,7 @@ def _adopted(draft: Draft) -> Step:
 
 
 def _follow(draft: Draft, origin: Origin | None) -> Step:
-    """Be where EC2 and CML are."""
+    """Enter the phase that matches EC2's and CML's state."""
     ec2, seen = draft.status.ec2, draft.seen
     external = origin is not None and origin.kind == "external"
     if not external:
@@ -114,7 +114,7 @@ def _follow(draft: Draft, origin: Origin | None) -> Step:
 
 
 def _server(draft: Draft) -> Step:
-    """Take over what CML says; an unreachable server changes health, not the phase."""
+    """Record what CML says; an unreachable server changes health, not the phase."""
     seen = draft.seen
     hosting = draft.status.phase in phases.HOSTING
     note_server(draft)

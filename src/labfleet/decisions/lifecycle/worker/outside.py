@@ -1,6 +1,6 @@
-"""What others do to our machines: the condition ExternalChange, and whom to ask.
+"""What others do to our machines: the condition ExternalChange, with a hint who did it.
 
-Writes facts only; what follows from them is decided elsewhere (facts/aws-bugs.md#case-33 to
+Only writes conditions; consequences are decided elsewhere (facts/aws-bugs.md#case-33 to
 #case-35).
 """
 
@@ -22,7 +22,7 @@ _HINTS = (
 
 
 def hint(reason: str | None) -> str:
-    """Return in words who or what a provider's state reason points to."""
+    """Return as text who or what a provider's state reason points to."""
     told = reason or ""
     known = next((text for start, text in _HINTS if told.startswith(start)), None)
     return known or "look for another tool that ends machines, such as a tag policy"
@@ -44,7 +44,7 @@ def started(draft: Draft) -> None:
 
 
 def settled(draft: Draft) -> None:
-    """Take it back once the machine is again as we want it."""
+    """Withdraw the condition once the machine is again in the wanted state."""
     if conditions.is_true(draft.status.conditions, "ExternalChange"):
         draft.fact("ExternalChange", "False", "Settled")
 

@@ -1,4 +1,4 @@
-"""The worker's phase table and its two summaries. Drawn in docs/explanation/lifecycles.md."""
+"""The worker's phase table and two summaries of it; diagram: docs/explanation/lifecycles.md."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def edges(worker: Worker, phase: WorkerPhase) -> frozenset[WorkerPhase]:
 
 
 def observed(worker: Worker) -> bool:
-    """Tell whether the worker is only looked at: not adopted, or not claimed yet."""
+    """Tell whether the worker is only observed: not adopted, or not claimed yet."""
     origin = worker.spec.origin
     if origin is None:
         return False
@@ -102,14 +102,14 @@ def desire(worker: Worker) -> str:
 
 
 def drain_wanted(worker: Worker) -> bool:
-    """Tell whether the worker is to be emptied: asked for, or on the way out."""
+    """Tell whether to drain the worker: a drain was requested, or it shall stop or end."""
     asked = worker.spec.drain is not None or desire(worker) != "Ready"
     serves = worker.status.phase in HOSTING | {P.DRAINING}
     return asked or (serves and interrupted(worker.status.conditions))
 
 
 def interrupted(facts: tuple[Condition, ...]) -> bool:
-    """Tell whether the provider takes the machine back now: there are two minutes to leave."""
+    """Tell whether the provider is reclaiming the machine: two minutes remain."""
     fact = conditions.find(facts, "ScheduledEvent")
     return fact is not None and fact.status == "True" and fact.reason == "SpotInterruption"
 
@@ -121,10 +121,10 @@ CLOSING_EVENTS = frozenset(
 
 
 def closes_at(worker: Worker) -> datetime | None:
-    """Return from when on the worker can host nothing: what would still run then stays away.
+    """Return from when on the worker can host nothing; no placement may last beyond it.
 
-    None when nothing is planned. An event without a date has no place to fit before it: then
-    it is the beginning of time.
+    None when nothing is planned. An event without a date counts as the beginning of time, so
+    that nothing is placed.
     """
     events = [each for each in worker.status.ec2.events if each.code in CLOSING_EVENTS]
     if not events:
@@ -139,7 +139,7 @@ QUARANTINE = frozenset(
 
 
 def closed_by(facts: tuple[Condition, ...]) -> Condition | None:
-    """Return the fact that closes a worker for new sessions; what runs there goes on."""
+    """Return the condition that closes a worker for new sessions; running ones continue."""
     for name in ("DuplicateIdentity", "MaintenanceMode", "DiskAlmostFull"):
         fact = conditions.find(facts, name)
         if fact is not None and fact.status == "True":

@@ -75,15 +75,15 @@ def ec2_ready(draft: Draft) -> Step:
 
 
 def starting(draft: Draft) -> Step:
-    """Wait for CML by stages, or leave early when there is nothing to bring it up for."""
+    """Wait for CML by stages, or leave the phase early when the worker is no longer wanted."""
     want, ec2, seen = phases.desire(draft.worker), draft.status.ec2, draft.seen
-    # Sessions can be ended only on a server that answers: with some bound, bring it up first.
+    # Sessions can be ended only on a server that answers: if any are bound, bring it up first.
     if want == "Terminated" and not draft.licence_held and not seen.sessions:
         return draft.go(P.TERMINATING_EC2, "ended while CML was starting")
     settled = ec2.state in {"running", "stopped"} and not seen.sessions
     if want == "Stopped" and settled and not must_return_licence(draft):
         return draft.go(P.STOPPING, "stopped while CML was starting")
-    # A start that the provider has no room for is no boot that takes too long.
+    # A start that the provider has no capacity for does not count as a late boot.
     held = conditions.find(draft.status.conditions, "EC2Started") is not None
     late = _boot_late(draft) and not (held and ec2.state == "stopped")
     if ec2.state == "stopped" and not late:
@@ -104,7 +104,7 @@ def starting(draft: Draft) -> Step:
 
 
 def _boot_late(draft: Draft) -> bool:
-    """Tell whether it takes too long: the machine has its limit, then CML.
+    """Tell whether the boot takes too long: the machine has its limit, then CML.
 
     Source: facts/aws-bugs.md#case-37.
     """
@@ -123,7 +123,7 @@ _STAGE_REASONS = {
 
 
 def _started(draft: Draft) -> Step:
-    """CML answers: take over what it has, then license, host, or return what it holds."""
+    """CML answers: record its state, then license, host, or return the licence it holds."""
     note_server(draft)
     worker_health.note(draft)
     worker_outside.settled(draft)
@@ -177,6 +177,6 @@ def licensing(draft: Draft) -> Step:
 
 
 def _short_of_nodes(draft: Draft) -> bool:
-    """Tell whether the expansion nodes were not granted yet; they can be asked for only now."""
+    """Tell whether the expansion nodes are not granted yet; only now can they be requested."""
     wanted, have = draft.seen.wanted_nodes, draft.status.licence.node_capacity
     return wanted is not None and have is not None and have < wanted and not draft.seen.refused
