@@ -68,7 +68,7 @@ class Candidate:
 
     `capacity` None means not seen yet. `free_ports` counts the ports of the range held neither
     by our sessions nor by the quarantine now; None when that was not read.
-    `closed` names the condition of CML's health that closes it (worker_phases.closed_by); at
+    `closed` names the condition of CML's health that closes it (lifecycle.worker.phases); at
     `closes_at` the provider takes the machine away, so no placement may last beyond it.
     `overcommitted`: reservations exceed a shrunk capacity, so nothing more is placed here.
     Computed: `booked` is the sum of all reservations, `real` the capacity with the node limit

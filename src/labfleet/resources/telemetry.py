@@ -1,7 +1,7 @@
 """Telemetry: what one reading of a CML server measured, typed, with units in the docstrings.
 
 Samples are not status: they live in a bounded store in memory. What they mean
-for a worker is decided in `decisions/worker_health` and kept as conditions. Unknown is null,
+for a worker is decided in `lifecycle.worker.health` and kept as conditions. Unknown is null,
 with the reason under its path in `gaps`; never 0. Source of the shapes: facts/cml.md#system-bodies.
 """
 
