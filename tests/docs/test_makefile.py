@@ -49,7 +49,9 @@ class Checkout:
     def make(self, *words: str, **environment: str) -> tuple[int, list[str], str]:
         """Run make; return its exit code, the calls it made and its stderr."""
         self.calls.write_text("")
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+        # What `make test ARGS=...` was given would reach this make too.
+        outer = ("MAKE", "MFLAGS", "ARGS", "VENV", "PYTHON")
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(outer)}
         done = subprocess.run(
             ["make", *words, f"PYTHON={self.python}"],
             cwd=self.folder, env={**kept, **environment},

@@ -161,11 +161,15 @@ def _age(seconds: float) -> str:
 
 
 def _run(body: dict[str, Any], key: str) -> Any:
-    return lambda at: at.ask(lambda parts: admission.request_run(parts, ADMIN, body, key=key))
+    return lambda at: at.ask(
+        lambda parts: admission.request_run(parts, ADMIN, body, key=key, namespace="default")
+    )
 
 
 def _over(name: str) -> Any:
-    return lambda at: at.ask(lambda parts: admission.simulation_complete(parts, ADMIN, name))
+    return lambda at: at.ask(
+        lambda parts: admission.simulation_complete(parts, ADMIN, name, "default")
+    )
 
 
 async def _token(send: Any, role: Role, state: str) -> dict[str, Any]:

@@ -23,11 +23,12 @@ from labfleet.rehearsal.replicas.fleet_client import ADMIN
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources import kinds
 from labfleet.resources.cluster import Simulation
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
 from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import series
-from labfleet.service.verbs import admission
+from labfleet.service.verbs import admission, objects
 from labfleet.stores import opening
 from labfleet.stores.postgres import PostgresDatabase
 from labfleet.stores.sqlite import SqliteDatabase
@@ -181,12 +182,20 @@ async def replies_hold(life: second_life.Life, rows: list[dict[str, Any]]) -> No
     """A request that is sent again under its key gets its old answer, and makes nothing."""
     for row in rows:
         if "spec" in row:
-            made = await life.ask(life.desk.create("Session", row["name"], row["spec"], row["key"]))
+            # As it was sent: without a namespace, which is another request than one that names it.
+            sent, key = {"metadata": {"name": row["name"]}, "spec": row["spec"]}, row["key"]
+            made = await life.verb(
+                lambda parts, sent=sent, key=key: objects.create(
+                    parts, ADMIN, KINDS["Session"], sent, key=key
+                )
+            )
             assert made.metadata.uid == row["uid"]
         else:
             body, key = row["body"], row["key"]
             made = await life.verb(
-                lambda parts, body=body, key=key: admission.request_run(parts, ADMIN, body, key=key)
+                lambda parts, body=body, key=key: admission.request_run(
+                    parts, ADMIN, body, key=key, namespace="default"
+                )
             )
             assert made.name == row["name"]
 
@@ -204,7 +213,7 @@ async def series_are_read(life: second_life.Life, dump: str) -> None:
         if worker.name in kept:
             name = worker.name
             read = await life.verb(
-                lambda parts, name=name: series.read(parts, ADMIN, name, since="6h")
+                lambda parts, name=name: series.read(parts, ADMIN, name, "default", since="6h")
             )
             points = {each.at for metric in read.metrics.values() for each in metric.points}
             assert kept[name] <= len(points) <= kept[name] + 2

@@ -88,7 +88,10 @@ def free_ports_early(patch: Patch) -> None:
                 stores.Commit(
                     cause=self.context.cause("session-controller", "early"),
                     writes=(
-                        stores.FreePorts(worker=session.status.worker, owner=session.metadata.uid),
+                        stores.FreePorts(
+                            worker=f"{session.namespace}/{session.status.worker}",
+                            owner=session.metadata.uid,
+                        ),
                     ),
                     fence=self.context.leadership.fence,
                 )
@@ -277,7 +280,9 @@ def forget_ports_early(patch: Patch) -> None:
     async def record(self: Any, session: Any, step: Any, effect: Any = None) -> Any:
         if step.status.phase is SessionPhase.RUNNING and session.status.ports:
             status = msgspec.structs.replace(step.status, ports=(), effect=effect)
-            freed = stores.FreePorts(worker=session.status.worker, owner=session.metadata.uid)
+            freed = stores.FreePorts(
+                worker=f"{session.namespace}/{session.status.worker}", owner=session.metadata.uid
+            )
             return await self._save(session, status, "early", step.finalizers, (freed,))
         return await before(self, session, step, effect)
 

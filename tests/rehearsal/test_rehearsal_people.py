@@ -42,7 +42,7 @@ def test_people_of_wire_seeds_ask_over_http(monkeypatch: pytest.MonkeyPatch) -> 
         made.append(before(*args))
         return made[-1]
 
-    monkeypatch.setattr(http_client, "Http", http)
+    monkeypatch.setattr(http_client, "HttpClient", http)
     assert rehearse(3, Options(hours=2, wire=True, harshness=faults.NONE)).violations == []
     assert made[0].replies[201] >= 5
     assert set(made[0].replies) <= {200, 201, 202, 404, 409, 400}

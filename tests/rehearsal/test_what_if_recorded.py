@@ -185,7 +185,7 @@ def test_acts_after_the_period_are_still_known() -> None:
         ("    from: yesterday\n", "line 7: demand.recorded.from: write an instant, for example"),
         ("hours: 1\n", "line 7: hours: a recorded period has its own length"),
         ("    until: 2026-11-28T09:00:00Z\n",
-         "line 7: demand.recorded.until: unknown key; known: store, from, to"),
+         "line 7: demand.recorded.until: unknown key; known: store, namespace, from, to"),
     ],
 )  # fmt: skip
 def test_a_wrong_period_is_refused_with_its_place(tmp_path: Path, more: str, told: str) -> None:
