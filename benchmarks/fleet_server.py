@@ -150,12 +150,12 @@ async def serve(folder: str, ec2: str, file: str, port: int, poll: int) -> None:
         metadata=Metadata(name="fleet", uid="fleet", generation=1),
         spec=SettingsSpec(monitoring={"pollIntervalSeconds": poll}),
     )
-    await system.parts.objects.save(wanted, cause=cause)
+    await system.services.objects.save(wanted, cause=cause)
     made = [
         worker(number, each, port, given["image"]) for number, each in enumerate(given["instances"])
     ]
     for first in range(0, len(made), 200):
-        await system.parts.objects.save(*made[first : first + 200], cause=cause)
+        await system.services.objects.save(*made[first : first + 200], cause=cause)
     environment = Supervisor(
         [*system.feeds, *system.elections], rng=outside.rng, observer=system.watcher
     )

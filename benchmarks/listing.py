@@ -44,15 +44,15 @@ def measure(plan: Plan) -> dict[str, Any]:
 async def _all(plan: Plan, path: Path, count: int) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {}
     async with wired(f"sqlite:///{path}") as system:
-        store = system.parts.objects.store
+        store = system.services.objects.store
         for first in range(0, count, 200):
             numbers = range(first, min(first + 200, count))
-            await system.parts.objects.save(
+            await system.services.objects.save(
                 *(samples.session(number) for number in numbers),
                 cause=stores.Cause("bench", samples.START),
             )
-        await system.parts.fresh()
-        objects = system.parts.cache.all(Session)
+        await system.services.fresh()
+        objects = system.services.cache.all(Session)
         assert len(objects) == count
         bare = _bare(path.with_name("bare.db"), objects)
         length = plan.seconds / 2

@@ -65,7 +65,7 @@ async def _serve(path: str) -> None:
 
 async def _commit(system: Wired, names: list[str]) -> None:
     """Write small objects, each in a commit of its own."""
-    store = system.parts.objects.store
+    store = system.services.objects.store
 
     async def one(name: str) -> None:
         obj = Cluster(
@@ -74,7 +74,7 @@ async def _commit(system: Wired, names: list[str]) -> None:
         )
         await store.commit(
             stores.Commit(
-                stores.Cause("bench", system.parts.clock.now()),
+                stores.Cause("bench", system.services.clock.now()),
                 (stores.Put(Key("Cluster", "default", name), obj.metadata.uid, kinds.encode(obj)),),
             )
         )

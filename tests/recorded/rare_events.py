@@ -103,7 +103,7 @@ async def rush_hours(stage: Stage, operators: Operators, usual: float) -> None:
     So that many effects are open together, all of them done and none of them known to be done.
     `usual` is the share of answers that are lost at other times.
     """
-    send, desk, rng = operators.send, operators.desk, stage.rng.stream("rush hours")
+    send, desk, rng = operators.send, operators.client, stage.rng.stream("rush hours")
     known, number = stage.invariants, 0
 
     async def soon(ask: Any) -> None:
