@@ -17,6 +17,7 @@ from labfleet.controllers.session import observer
 from labfleet.controllers.worker import observer as worker_look
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import conditions
+from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
 from labfleet.resources.telemetry import Room
 
@@ -136,7 +137,7 @@ def test_one_failing_call_keeps_what_the_others_told() -> None:
             before = w.get_worker().status.capacity
             w.hosts.failing = {"system_stats"}
             await w.until(lambda: fact(w, "TelemetryComplete") == ("False", "Partial"))
-            sample = context(w).samples.newest("w1")
+            sample = context(w).samples.newest(Key("Worker", "default", "w1"))
             assert sample.stats is None
             assert "system_stats" in sample.gaps["stats"]
             assert sample.health is not None
@@ -166,7 +167,7 @@ def test_a_sample_is_no_event() -> None:
             before = await w.events("Worker", "w1")
             await w.let_pass(HOUR)
             assert await w.events("Worker", "w1") == before
-            assert len(context(w).samples.recent("w1", 100)) == 20
+            assert len(context(w).samples.recent(Key("Worker", "default", "w1"), 100)) == 20
             await w.desire("w1", "Terminated")
             await w.until(w.in_phase("w1", "TERMINATED"))
 

@@ -13,6 +13,7 @@ from labfleet.interfaces.compute import MetricPoint
 from labfleet.interfaces.store import SeriesRow
 from labfleet.kernel import errors
 from labfleet.resources import conditions, series
+from labfleet.resources.meta import Key
 from labfleet.resources.worker import ScheduledEvent, Worker
 from labfleet.service.reads import series as reading
 from labfleet.service.reads import telemetry
@@ -27,6 +28,9 @@ async def up(w: World) -> None:
 def fact(w: World, name: str) -> str:
     found = conditions.find(w.get_worker().status.conditions, name)
     return "" if found is None else f"{found.status} {found.reason}"
+
+
+W1 = Key("Worker", "default", "w1")
 
 
 def samples(w: World) -> Any:
@@ -103,7 +107,7 @@ def test_cloudwatch_is_asked_only_when_switched_on_and_stands_in_for_a_dead_serv
         async with world() as w:
             await up(w)
             await w.let_pass(400)
-            assert samples(w).points("w1") == ()
+            assert samples(w).points(W1) == ()
             machine = w.get_worker().status.ec2.instance_id or ""
             end = series.bucket_start(w.clock.now(), 300) + timedelta(hours=1)
             w.cloud.points[machine] = tuple(
@@ -113,9 +117,9 @@ def test_cloudwatch_is_asked_only_when_switched_on_and_stands_in_for_a_dead_serv
             await set_(w, "monitoring", cloudwatch=True)
             w.hosts.cut.add("w1")
             await w.until(lambda: fact(w, "CpuHigh") == "True OverThreshold")
-            assert samples(w).points("w1")[-1].network_in_bytes_per_second == 10_000
+            assert samples(w).points(W1)[-1].network_in_bytes_per_second == 10_000
             assert w.process is not None
-            w.process.services.samples.put_points("w1", samples(w).points("w1"))
+            w.process.services.samples.put_points(W1, samples(w).points(W1))
             told = await telemetry.newest(w.process.services, ADMIN, "w1", "default")
             assert (told.numbers["cpu"].value, told.numbers["cpu"].source) == (97.0, "cloudwatch")
             assert told.numbers["memory"].value is None
