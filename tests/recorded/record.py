@@ -211,7 +211,7 @@ def play(seed: int, hours: float, chosen: frozenset[int] | None = None) -> Recor
         rush = rush_hours(stage, people.operators, CALLS["call_lost_after"])
         stage.named("the rush hours", rush)
         stage.named("the caretaker", people.operators.care())
-        for each in plan.happenings:
+        for each in plan.scheduled:
             stage.named(each.word, scheduled_faults.play(stage, each))
         await asyncio.sleep(hours * 3600)
         assert not stage.invariants.found, stage.invariants.found

@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         help="how much goes wrong (default harsh)")  # fmt: skip
     add("--without", type=_words, default=(), metavar="KINDS", help="leave these faults out")
     add("--keep", type=_numbers, metavar="N,N",
-        help="keep only these happenings of the plan; -1 keeps none")  # fmt: skip
+        help="keep only these scheduled faults of the plan; -1 keeps none")  # fmt: skip
     add("--wire", action="store_true",
         help="talk to the worlds through the real adapters, HTTP and all (slower)")  # fmt: skip
     add("--every-fault", action="store_true",
@@ -148,7 +148,7 @@ def main(argv: Sequence[str]) -> int:
     })  # fmt: skip
     seeds = (1,) if given.seeds is None else given.seeds
     if options.keep is not None and len(seeds) > 1:
-        made.error("--keep goes with one seed: each has happenings of its own")
+        made.error("--keep goes with one seed: each has scheduled faults of its own")
     odd = _unknown(seeds[0], options)
     if odd:
         made.error(f"--keep: the plan of seed {seeds[0]} has no happening {odd}")
@@ -217,7 +217,7 @@ def _shrunk(rows: list[playing.Row], options: Options) -> None:
 
     def tell(tried: int, of: int, plan: Options) -> None:
         scheduled = "all" if plan.keep is None else len(plan.keep)
-        told = f"{len(plan.without)} kinds left out, {scheduled} happenings kept"
+        told = f"{len(plan.without)} kinds left out, {scheduled} scheduled faults kept"
         if plan.harshness == faults.NONE:
             told = "no faults at all"
         _tell(f"shrinking seed {seed}: try {tried} of at most {of}, {told}")
