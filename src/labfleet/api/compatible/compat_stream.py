@@ -16,12 +16,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs
 
 import msgspec
 
 from labfleet.api.compatible import compat_views
-from labfleet.api.streams.open_stream import Again, OpenStream, Receive, Scope, Send
+from labfleet.api.core.served import Again
+from labfleet.api.streams.open_stream import OpenStream, Receive, Send
 from labfleet.api.streams.stream import CLIENTS
 from labfleet.kernel import clock, errors
 from labfleet.resources import refs
@@ -390,22 +390,20 @@ def _about(obj: Resource) -> dict[str, Any]:
     return {f"{kind}_id": obj.metadata.uid, f"{kind}_name": obj.name}
 
 
-def filter_of(principal: Principal, scope: Scope) -> StreamFilter:
+def filter_of(
+    principal: Principal, workers: list[str], types: list[str], *, system: bool
+) -> StreamFilter:
     """Return what a request asks for; Invalid names the parameter."""
-    query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
 
-    def words(name: str) -> tuple[str, ...]:
-        found = [w.strip() for value in query.get(name, []) for w in value.split(",")]
+    def words(name: str, given: list[str]) -> tuple[str, ...]:
+        found = [word.strip() for value in given for word in value.split(",")]
         if len(found) > FILTERS:
             raise invalid((name, f"at most {FILTERS} values"))
         return tuple(word for word in found if word)
 
-    system = query.get("include_system", ["true"])[-1].lower()
-    if system not in {"true", "false"}:
-        raise invalid(("include_system", "true or false"))
     return StreamFilter(
         principal=principal,
-        workers=frozenset(words("worker_ids")),
-        types=words("event_types"),
-        system=system == "true",
+        workers=frozenset(words("worker_ids", workers)),
+        types=words("event_types", types),
+        system=system,
     )

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from labfleet.api.streams.open_stream import HEADERS, SEND_SECONDS, Again, Receive, Send
+from labfleet.api.core.served import Again
+from labfleet.api.streams.open_stream import HEADERS, SEND_SECONDS, Receive, Send
 from labfleet.api.streams.stream import HEARTBEAT_SECONDS
 from labfleet.api.streams.stream import Stream as Events
 from labfleet.decisions import admission, ledger

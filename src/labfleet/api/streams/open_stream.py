@@ -11,13 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from labfleet.api.core.served import Again
 from labfleet.kernel import errors
-from labfleet.service.core.access import Principal
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Again = Callable[[], Awaitable[Principal]]
 
 SEND_SECONDS = 30.0
 HEADERS = [

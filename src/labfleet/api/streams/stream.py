@@ -1,4 +1,4 @@
-"""The event stream, GET /api/v1/events: bare ASGI, in front of Litestar.
+"""The event stream, GET /api/v1/events.
 
 Contract (facts/interface.md#stream-contract): `retry: 1000`; `event: snapshot` in parts (`first`,
 `last`), unless `snapshot=false` or the client resumes; then `ADDED`, `MODIFIED`, `DELETED` with
@@ -10,18 +10,17 @@ before an orderly end; `event: unauthorized` when the token expired meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import parse_qs
 
 import msgspec
 
-from labfleet.api.streams.open_stream import Again, OpenStream, Receive, Send
+from labfleet.api.core.served import Again
+from labfleet.api.streams.open_stream import OpenStream, Receive, Send
 from labfleet.api.streams.ring import Entry, Filter, Ring, frame
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources import kinds
+from labfleet.resources.kinds import KINDS, by_word
 from labfleet.resources.meta import Resource
 from labfleet.service.core.access import Principal
 from labfleet.service.core.intake import invalid
@@ -97,8 +96,8 @@ class Stream:
 
     def snapshot(self, wanted: Filter) -> list[Resource]:
         """Return what the client sees now, from the cache."""
-        names = wanted.kinds or frozenset(kinds.KINDS)
-        rows = [kinds.KINDS[name].type for name in kinds.KINDS if name in names]
+        names = wanted.kinds or frozenset(KINDS)
+        rows = [KINDS[name].type for name in KINDS if name in names]
         return [
             obj for kind in rows for obj in self._services.cache.all(kind) if wanted.passes(obj)
         ]
@@ -222,41 +221,31 @@ class Client(OpenStream):
             await self._write(frame("snapshot", msgspec.json.encode(said), place if last else None))
 
 
-def request_of(principal: Principal, scope: Mapping[str, Any]) -> StreamRequest:
+def request_of(
+    principal: Principal,
+    *,
+    kinds: str = "",
+    names: str = "",
+    namespace: str = "",
+    snapshot: bool = True,
+    since: str = "",
+) -> StreamRequest:
     """Return what a request for the stream asks for; Invalid names the parameter."""
-    query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-    names = [word for value in query.get("kinds", []) for word in value.split(",") if word]
     try:
-        chosen = frozenset(kinds.by_word(word).name for word in names)
+        chosen = frozenset(by_word(word).name for word in kinds.split(",") if word)
     except errors.Invalid as problem:
         raise invalid(("kinds", problem.message[:300]), reason="UnknownKind") from None
-    only = frozenset(w for value in query.get("names", []) for w in value.split(",") if w)
+    only = frozenset(word for word in names.split(",") if word)
     if len(only) > NAMES_LIMIT:
         raise invalid(("names", f"at most {NAMES_LIMIT} names"))
-    wants = query.get("snapshot", ["true"])[-1].lower()
-    if wants not in {"true", "false"}:
-        raise invalid(("snapshot", "true or false"))
-    wanted = Filter(
-        principal=principal,
-        kinds=chosen,
-        namespace=query.get("namespace", [None])[-1] or None,
-        names=only,
-    )
-    given = _header(scope, b"last-event-id") or query.get("since", [""])[-1]
-    since, bad = None, False
-    if given:
+    wanted = Filter(principal=principal, kinds=chosen, namespace=namespace or None, names=only)
+    at, bad = None, False
+    if since:
         try:
-            since = stores.Cursor.parse(given)
+            at = stores.Cursor.parse(since)
         except ValueError:
             bad = True
-    return StreamRequest(filter=wanted, since=since, snapshot=wants == "true", bad_place=bad)
-
-
-def _header(scope: Mapping[str, Any], name: bytes) -> str:
-    for key, value in scope.get("headers", ()):
-        if key == name:
-            return bytes(value).decode("latin-1")
-    return ""
+    return StreamRequest(filter=wanted, since=at, snapshot=snapshot, bad_place=bad)
 
 
 def _parts_of(objects: list[Resource]) -> Iterable[tuple[list[Resource], bool, bool]]:
