@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from litestar.exceptions import LitestarException
 from api_caller import Api, Stream
+from litestar.exceptions import LitestarException
 from test_api_telemetry import SEED_KEYS, measured
 
 from labfleet.api.compatible import compat_stream

@@ -28,8 +28,9 @@ from labfleet.api.core.served import handler
 from labfleet.api.front import App, Credentials, Done, Front
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams import stream_routes
+from labfleet.api.streams.open_stream import LIMIT, OpenStreams
 from labfleet.api.streams.ring import Ring
-from labfleet.api.streams.stream import CLIENTS, Stream
+from labfleet.api.streams.stream import Stream
 from labfleet.api.verbs import (
     adoption_routes,
     idle_routes,
@@ -56,7 +57,7 @@ def build(
     credentials: Credentials | None = None,
     done: Callable[[Done], None] | None = None,
     on_defect: Callable[[str, BaseException], None] | None = None,
-    stream_clients: int = CLIENTS,
+    stream_clients: int = LIMIT,
 ) -> Front:
     """Return the ASGI application.
 
@@ -66,14 +67,15 @@ def build(
     request, `on_defect` for each exception without a row in the table of errors, with the
     request id. Call `shutdown()` of the result before the server ends.
     """
-    events = Stream(services, ring, clients=stream_clients)
-    compatible_events = CompatStream(services)
+    streams = OpenStreams(limit=stream_clients)
+    events = Stream(services, ring, streams)
+    compatible_events = CompatStream(services, streams)
     stated = [
         *_objects_and_verbs(services),
         *system_routes.routes(services, tokens, System(readiness, metrics)),
         *_compatible(services),
         *stream_routes.routes(events),
-        *compatible_streams.routes(compatible_events, StatusStream(services, events)),
+        *compatible_streams.routes(compatible_events, StatusStream(services, ring, streams)),
         *_document(lambda: openapi.document(inner, routes)),
     ]
     inner = Litestar(
@@ -94,6 +96,7 @@ def build(
         routes=routes,
         services=services,
         tokens=tokens,
+        streams=streams,
         events=events,
         compatible_events=compatible_events,
         web=web,

@@ -16,15 +16,15 @@ from urllib.parse import quote
 from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.core import problems
 from labfleet.api.core.route import SMALL, Route
-from labfleet.api.core.served import AGAIN, CALLER, Again, whole
-from labfleet.api.streams.open_stream import Receive, Scope, Send
+from labfleet.api.core.served import CALLER, HELD, whole
+from labfleet.api.streams.open_stream import OpenStreams, Receive, Scope, Send
 from labfleet.api.streams.stream import Stream
 from labfleet.kernel import clock, errors
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.core.tokens import Tokens
+from labfleet.service.core.tokens import HeldToken, Tokens
 
 # Header that names what is paused, as quoted text, for callers who may read settings.
 PAUSED_HEADER = b"labfleet-paused"
@@ -70,6 +70,7 @@ class Front:
         routes: Mapping[str, Route],
         services: ServiceContext,
         tokens: Tokens,
+        streams: OpenStreams,
         events: Stream,
         compatible_events: CompatStream,
         web: App | None = None,
@@ -80,6 +81,7 @@ class Front:
         self.routes = routes
         self._services = services
         self._tokens = tokens
+        self.streams = streams
         self.events = events
         self.compatible_events = compatible_events
         self._web = web
@@ -88,8 +90,7 @@ class Front:
 
     def shutdown(self) -> None:
         """Tell every client of every stream that the server ends, and let them go."""
-        self.events.shutdown()
-        self.compatible_events.shutdown()
+        self.streams.shutdown()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -117,7 +118,6 @@ class Front:
             call.principal = principal.id
             call.told = access.may(principal, "read", "Settings")
             scope[CALLER] = Caller(principal, call.request_id)
-            scope[AGAIN] = self._again(scope, principal)
         if ours and principal is None and path not in PUBLIC:
             raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
         if not ours and self._web is not None:
@@ -125,19 +125,15 @@ class Front:
             return
         await self._inner(scope, receive, call.send)
 
-    def _again(self, scope: Scope, principal: Principal) -> Again:
-        """Return how a stream repeats the authentication while it is open."""
-
-        async def again() -> Principal:
-            return await self._principal(scope, "GET") or principal
-
-        return again
-
-    async def _principal(self, scope: Mapping[str, Any], method: str) -> Principal | None:
+    async def _principal(self, scope: Scope, method: str) -> Principal | None:
         text = _bearer(scope)
         if text is None and self._credentials is not None and method in _SAFE:
             text = self._credentials(scope)
-        return None if text is None else await self._tokens.authenticate(text)
+        if text is None:
+            return None
+        principal = await self._tokens.authenticate(text)
+        scope[HELD] = HeldToken(self._tokens, text, principal)
+        return principal
 
 
 class _Call:

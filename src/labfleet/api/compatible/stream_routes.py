@@ -9,7 +9,7 @@ from litestar.params import QueryParameter
 from labfleet.api.compatible.compat_stream import CompatStream, filter_of
 from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core.route import Ask, EventStream, Routes
-from labfleet.api.core.served import again
+from labfleet.api.core.served import held_token
 from labfleet.service.core.service_context import Caller
 
 Some = Annotated[
@@ -37,15 +37,15 @@ def routes(events: CompatStream, state: StatusStream) -> Routes:
         wanted = filter_of(
             who.principal, worker_ids or [], event_types or [], system=include_system
         )
-        anew = again(request)
-        return EventStream(lambda receive, send: events.serve(wanted, receive, send, anew))
+        token = held_token(request)
+        return EventStream(lambda receive, send: events.serve(wanted, receive, send, token))
 
     @made.get(
         "/status-stream", "Simulations and clusters, whole, at each change",
         needs=("read", "Simulation"),
     )  # fmt: skip
-    async def status_stream(request: Ask, who: Caller) -> EventStream:
-        anew = again(request)
-        return EventStream(lambda receive, send: state.serve(who.principal, receive, send, anew))
+    async def status_stream(request: Ask) -> EventStream:
+        token = held_token(request)
+        return EventStream(lambda receive, send: state.serve(receive, send, token))
 
     return made

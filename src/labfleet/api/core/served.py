@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any, NoReturn
 
 import msgspec
@@ -20,14 +20,13 @@ from labfleet.api.core.route import JSON, OWN_API, Ask, EventStream, Reply, Rout
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core import access, intake
-from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller
+from labfleet.service.core.tokens import HeldToken
 
 CALLER = "labfleet.caller"
-AGAIN = "labfleet.again"
-"""Where `front` puts the caller, and how to authenticate once more, into the scope."""
+HELD = "labfleet.token"
+"""Where `front` puts the caller and the token that they showed, into the scope."""
 BODY_SECONDS = 30.0
-Again = Callable[[], Awaitable[Principal]]
 
 
 def handler(route: Route) -> HTTPRouteHandler:
@@ -84,9 +83,9 @@ def shaped(route: Route, raw: object) -> Any:
     return intake.record(route.body, raw) if route.exact else intake.lenient(route.body, raw)
 
 
-def again(request: Ask) -> Again:
-    """Return how a stream repeats the authentication of its request."""
-    found: Again = _scope(request)[AGAIN]
+def held_token(request: Ask) -> HeldToken:
+    """Return the token of a request, which a stream judges as long as it lives."""
+    found: HeldToken = _scope(request)[HELD]
     return found
 
 

@@ -9,14 +9,12 @@ before an orderly end; `event: unauthorized` when the token expired meanwhile.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
 
-from labfleet.api.core.served import Again
-from labfleet.api.streams.open_stream import OpenStream, Receive, Send
+from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, Send
 from labfleet.api.streams.ring import Entry, Filter, Ring, frame
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -25,12 +23,12 @@ from labfleet.resources.meta import Resource
 from labfleet.service.core.access import Principal
 from labfleet.service.core.intake import invalid
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.tokens import HeldToken
 
 HEARTBEAT_SECONDS = 15.0
 BATCH = 256
 SNAPSHOT_PART = 200
 NAMES_LIMIT = 200
-CLIENTS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,55 +42,25 @@ class StreamRequest:
 
 
 class Stream:
-    """All clients of one process."""
+    """What the clients of one process are served from."""
 
-    def __init__(self, services: ServiceContext, ring: Ring, *, clients: int = CLIENTS) -> None:
+    def __init__(self, services: ServiceContext, ring: Ring, streams: OpenStreams) -> None:
         self._services = services
+        self._streams = streams
         self.ring = ring
-        self._limit = clients
-        self._clients: set[Client] = set()
-        self._closing = False
 
-    @property
-    def clients(self) -> int:
-        """Return how many clients are connected, for metrics."""
-        return len(self._clients)
-
-    def shutdown(self) -> None:
-        """Tell every client that the server ends, and let them go."""
-        self._closing = True
-        for client in self._clients:
-            client.wake()
-
-    @property
-    def closing(self) -> bool:
-        """Tell whether the server ends."""
-        return self._closing
-
-    async def serve(self, wish: StreamRequest, receive: Receive, send: Send, again: Again) -> None:
+    async def serve(
+        self, wish: StreamRequest, receive: Receive, send: Send, token: HeldToken
+    ) -> None:
         """Serve one client until it disconnects, the server ends or its token expires.
 
-        Raises Temporary (TooManyStreams, Starting) before anything was sent. `again` repeats the
-        authentication.
+        Raises Temporary (TooManyStreams, Starting) before anything was sent.
         """
-        if self._closing or len(self._clients) >= self._limit:
-            message = "too many streams are open here" if not self._closing else "the server ends"
-            raise errors.Temporary(message, reason="TooManyStreams", retry_after=2)
         if not self.ring.ready or self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
-        client = Client(self, self._services, wish, send, again)
-        self._clients.add(client)
-        self.ring.listen(client.wake)
-        try:
-            await client.begin()
-            async with asyncio.TaskGroup() as group:
-                watch = group.create_task(client.disconnected(receive))
-                await client.run()
-                watch.cancel()
-        finally:
-            self.ring.leave(client.wake)
-            self._clients.discard(client)
-            client.close()
+        await self._streams.serve(
+            lambda: Client(self, self._services, wish, send, token), token, receive
+        )
 
     def snapshot(self, wanted: Filter) -> list[Resource]:
         """Return what the client sees now, from the cache."""
@@ -119,15 +87,21 @@ class Client(OpenStream):
         services: ServiceContext,
         wish: StreamRequest,
         send: Send,
-        again: Again,
+        token: HeldToken,
     ) -> None:
-        super().__init__(send, again, heartbeat=HEARTBEAT_SECONDS)
+        super().__init__(send, token, heartbeat=HEARTBEAT_SECONDS)
         self._stream = stream
         self._services = services
         self._wish = wish
         self._index = 0
         self._generation = stream.ring.generation
         self._sent = stream.at
+        stream.ring.listen(self.wake)
+
+    def close(self) -> None:
+        """Drop the timers and listen no longer."""
+        super().close()
+        self._stream.ring.leave(self.wake)
 
     async def begin(self) -> None:
         """Send the head, and where the client starts."""
@@ -144,9 +118,6 @@ class Client(OpenStream):
             await self._resync("Expired")
             return
         self._index, self._sent = index, wish.since
-
-    def _ending(self) -> bool:
-        return self._stream.closing
 
     def _farewell(self) -> bytes:
         return b"event: shutdown\ndata: {}\n\n"

@@ -7,7 +7,7 @@ from typing import Annotated
 from litestar.params import HeaderParameter, QueryParameter
 
 from labfleet.api.core.route import Ask, EventStream, Routes
-from labfleet.api.core.served import again
+from labfleet.api.core.served import held_token
 from labfleet.api.streams.stream import Stream, request_of
 from labfleet.service.core.service_context import Caller
 
@@ -41,7 +41,7 @@ def routes(events: Stream) -> Routes:
             snapshot=snapshot,
             since=last_event_id or since,
         )
-        anew = again(request)
-        return EventStream(lambda receive, send: events.serve(wish, receive, send, anew))
+        token = held_token(request)
+        return EventStream(lambda receive, send: events.serve(wish, receive, send, token))
 
     return made
