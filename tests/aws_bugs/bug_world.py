@@ -8,7 +8,8 @@ from typing import Any
 
 import world as controllers
 from aws_cloud import AwsCloud
-from fake_lab_host import FakeLabHosts
+from cml_on_aws import servers_on
+from scripted_cml import ScriptedCml
 from witness import Witness
 
 from labfleet.resources.template import Template
@@ -30,7 +31,7 @@ class BugWorld(controllers.World):
         """Put the simulator beneath, where the small fake was."""
         self.cloud, self.installation, self.key = cloud, owner, key
         self.compute = cloud.adapter(owner, key=key)  # type: ignore[assignment]
-        self.hosts = FakeLabHosts(cloud, self.expect, self.expect_lab)  # type: ignore[arg-type]
+        self.hosts = ScriptedCml(servers_on(cloud), cloud, self.expect, self.expect_lab)
         self.witness = Witness(self)
         return self
 

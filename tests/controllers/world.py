@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from fake_lab_host import FakeLabHosts, FakeProbe
+from scripted_cml import ScriptedCml
 from scripted_ec2 import ScriptedEc2
 from virtual_time import Ids
 
@@ -33,7 +33,7 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.time.virtual_host import SeededRng, VirtualClock
+from labfleet.rehearsal.time.virtual_host import SECRET, SeededRng, VirtualClock
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, SecretRef
 from labfleet.resources.session import TERMINAL, Session
@@ -80,7 +80,7 @@ class FakeSecrets:
     """Two secrets, either of which may be missing."""
 
     def __init__(self) -> None:
-        self.values = {"PASSWORD": "right", "TOKEN": "good"}
+        self.values = {"PASSWORD": SECRET, "TOKEN": "good"}
 
     def resolve(self, ref: SecretRef) -> str:
         try:
@@ -184,7 +184,7 @@ class Process:
             compute=Gate(world.compute, self),  # type: ignore[arg-type]
             hosts=HostGate(world.hosts, self),  # type: ignore[arg-type]
             secrets=world.secrets,
-            probe=FakeProbe(world.hosts),
+            probe=world.hosts.probe,
             since=world.clock.now(),
         )
 
@@ -249,7 +249,7 @@ class World:
         self.rng = SeededRng("world")
         self.compute = ScriptedEc2(clock, self.installation, self.expect)
         self.cloud = self.compute.cloud
-        self.hosts = FakeLabHosts(self.compute, self.expect, self.expect_lab)
+        self.hosts = ScriptedCml(self.cloud.cml_servers, self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
         assembly.prepare(self.cache)
