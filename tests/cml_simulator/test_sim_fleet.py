@@ -34,6 +34,16 @@ def test_a_boot_goes_through_its_stages(make_box):
     }
 
 
+def test_a_boot_may_begin_without_a_network(make_box):
+    """Nobody answers at first, whatever part of the boot it is; then it goes on as always."""
+    box = make_box(machine=Machine(boot_seconds=100, silent_seconds=60))
+    seen = []
+    for _ in range(5):
+        seen.append(str(boot_stage(box.server, box.now)))
+        box.clock.forward(25)
+    assert seen == ["off", "off", "off", "not_ready", "ready"]
+
+
 def test_nodes_wait_for_the_end_of_the_boot(make_box, topo):
     """A lab started while ready is false stays QUEUED until a compute host is there."""
     box = make_box(machine=Machine(boot_seconds=100))
@@ -93,6 +103,7 @@ def test_control_runs_a_fleet(box):
         {"cpus": "x"},
         {"rules": {"no": 1}},
         {"rules": {"stop_seconds": "x"}},
+        {"silent_seconds": -1},
     ],
 )
 def test_control_refuses_nonsense(box, body):
