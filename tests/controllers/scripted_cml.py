@@ -24,7 +24,7 @@ from labfleet.interfaces.lab_host import HostAddress, Lab, LabHost, LabObservati
 from labfleet.kernel import errors
 from labfleet.rehearsal.time.virtual_host import SeededRng
 from labfleet.rehearsal.worlds.cml import CmlServers, DirectHost, DirectHosts, Probe
-from labfleet.rehearsal.worlds.wire import CallProfile, Wire
+from labfleet.rehearsal.worlds.wire import CallProfile, Repeat, Wire
 from labfleet.resources import topology
 from labfleet.resources.idle import Activity
 
@@ -48,6 +48,17 @@ class Machines(Protocol):
         ...
 
 
+class StraightWire(Wire):
+    """Carries each call at once: without latency and faults, none needs a turn of the loop."""
+
+    async def ask(
+        self, what: str, effect: Callable[[], T], *, repeat: Repeat = "read", down: bool = False
+    ) -> T:
+        if down:
+            return await super().ask(what, effect, repeat=repeat, down=True)
+        return effect()
+
+
 class ScriptedCml(DirectHosts):
     """Every server; keeps the calls that change something, and what was wrong with them."""
 
@@ -58,13 +69,15 @@ class ScriptedCml(DirectHosts):
         self.machines = machines
         self.expect = expect
         self.expect_lab = lab
-        self.wire = Wire(cml_servers.loop, SeededRng("calls"), cml_servers.injector, MANNERS)
+        calls = SeededRng("calls")
+        self.wire = StraightWire(cml_servers.loop, calls, cml_servers.injector, MANNERS)
         self.probe = Probe(cml_servers, self.wire)
         self.rules = Rules(stop_seconds=15.0, registration_seconds=16.0)
         self.conditions = ServerConditions()
         self.hardware = Machine(silent_seconds=BOOT / 4)
         self.product_uuid: str | None = None
         self._fitted: set[str] = set()
+        self._reached: dict[str, ScriptedHost] = {}
         self.refusals: dict[str, errors.LabfleetError] = {}
         self.cut: set[str] = set()
         self.most_granted = 480
@@ -81,10 +94,14 @@ class ScriptedCml(DirectHosts):
         self.node_boot(NODE_BOOT)
 
     def at(self, address: HostAddress) -> LabHost:
+        known = self._reached.get(address.worker)
+        if known is not None and known.address == address:
+            return known
         host = ScriptedHost(self, address)
         server = host.server()
         if server is not None:
             self.fit(server)
+            self._reached[address.worker] = host
         return host
 
     # --- what a test changes -------------------------------------------------------------
@@ -334,8 +351,8 @@ class ScriptedHost(DirectHost):
 
     def _shown(self, lab: Lab) -> Lab:
         """Return a lab as a server shows it whose labs say STOPPED before their nodes are."""
-        server = self._reached()
-        if not self.script.stopped_early or server is None:
+        server = self._reached() if self.script.stopped_early else None
+        if server is None:
             return lab
         stops = any(each.stop_due is not None for each in server.labs[lab.id].nodes.values())
         return replace(lab, state=str(State.STOPPED)) if stops else lab

@@ -89,6 +89,17 @@ class FakeSecrets:
             raise errors.Denied(f"environment variable {ref.env} is not set") from None
 
 
+_CALLS: dict[tuple[type, str], bool] = {}
+
+
+def _is_call(kind: type, name: str, real: Any) -> bool:
+    """Tell whether an attribute is awaited; asked once, because a story makes many calls."""
+    known = _CALLS.get((kind, name))
+    if known is None:
+        known = _CALLS[kind, name] = asyncio.iscoroutinefunction(real)
+    return known
+
+
 class Gate:
     """One process's way to something outside it."""
 
@@ -98,7 +109,7 @@ class Gate:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._target, name)
-        if not asyncio.iscoroutinefunction(real):
+        if not _is_call(type(self._target), name, real):
             return real
 
         async def call(*args: Any, **kwargs: Any) -> Any:
