@@ -28,7 +28,7 @@ class BugWorld(controllers.World):
     def over(
         self, cloud: AwsCloud, *, owner: str = INSTALLATION, key: str = "labfleet"
     ) -> BugWorld:
-        """Put the simulator beneath, where the small fake was."""
+        """Put the simulator beneath, where the rehearsal's account was."""
         self.cloud, self.installation, self.key = cloud, owner, key
         self.compute = cloud.adapter(owner, key=key)  # type: ignore[assignment]
         self.hosts = ScriptedCml(servers_on(cloud), cloud, self.expect, self.expect_lab)

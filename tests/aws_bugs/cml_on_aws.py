@@ -7,6 +7,7 @@ an address now. Everything else they do by themselves.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -42,7 +43,7 @@ class FleetOnAws(Fleet):
     """Servers whose power and addresses are those of machines that somebody else runs."""
 
     sky: Sky | None = None
-    boot_seconds: Any = None
+    boot_seconds: Callable[[], float] = float
 
     def at_address(self, address: str) -> Server | None:
         """Return the server that answers at an address, in the boot that its machine is in."""
