@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bug_world import BugWorld
-from fake_lab_host import FakeProbe
 from world import CHANGES, Gate, HostGate, PatientStore, Process
 
 from labfleet.controllers import assembly
@@ -94,7 +93,7 @@ class Replica(Process):
             compute=compute,
             hosts=hosts,
             secrets=world.secrets,
-            probe=FakeProbe(world.hosts),
+            probe=world.hosts.probe,
             since=world.clock.now(),
         )
 

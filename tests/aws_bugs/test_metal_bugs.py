@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from bug_world import BugWorld, bugs
-from fake_lab_host import FakeLab, FakeNode
 from virtual_time import play
 from world import ADMIN
 
@@ -115,7 +114,7 @@ def test_38_an_image_that_boots_for_25_minutes_comes_up_in_its_own_limit() -> No
 
     async def story() -> None:
         async with bugs() as w:
-            w.hosts.boot = 25 * MINUTE
+            w.hosts.boot(25 * MINUTE)
             await w.start()
             await w.worker(machine=limited(w, boot=1800))
             await w.until(w.in_phase("w1", "READY", "FAILED"))
@@ -131,7 +130,7 @@ def test_38_a_boot_over_its_limit_is_told_and_its_machine_kept_for_another_try()
 
     async def story() -> None:
         async with bugs() as w:
-            w.hosts.boot = 25 * MINUTE
+            w.hosts.boot(25 * MINUTE)
             await w.start()
             await w.worker(machine=limited(w, boot=900))
             await w.until(w.in_phase("w1", "FAILED"))
@@ -153,7 +152,7 @@ async def draining(w: BugWorld, *, runs: int = 10, **drain: Any) -> None:
     await w.definition(defaultDurationMinutes=runs)
     await w.session()
     await w.until(w.in_phase("s1", "RUNNING"))
-    w.hosts.node_stop = 1e9
+    w.hosts.set(stop_seconds=1e9)
     await verbs.drain(w.services, ADMIN, "w1", "default", reason="maintenance", **drain)
     await w.until(w.in_phase("w1", "DRAINING"))
 
@@ -211,7 +210,7 @@ def test_41_a_person_extends_cancels_or_forces_a_drain(choice: str) -> None:
                 assert blockers(w) == []
                 assert w.phase("s1") == "RUNNING"
             else:
-                w.hosts.node_stop = 15.0
+                w.hosts.set(stop_seconds=15.0)
                 await verbs.change_drain(w.services, ADMIN, "w1", "default", force=True)
                 await w.until(w.ended, hours=0.5)
                 await w.until(
@@ -228,9 +227,8 @@ def test_41_a_worker_that_is_to_end_ends_though_its_lab_cannot_be_stopped() -> N
     async def story() -> None:
         async with bugs() as w:
             kept = await up(w)
-            w.hosts.node_stop = 1e9
-            node = FakeNode("x", "x", (), up_at=w.hosts.now)
-            w.hosts.of("w1").labs["x"] = FakeLab("x", "theirs", "", [node], wiped=False)
+            w.hosts.set(stop_seconds=1e9)
+            w.hosts.run("w1")
             await w.desire("w1", "Terminated")
             await w.until(w.in_phase("w1", "TERMINATED"))
             assert conditions.is_true(w.get_worker().status.conditions, "LicenceLeaked")

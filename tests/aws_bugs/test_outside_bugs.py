@@ -307,7 +307,7 @@ def test_34_a_session_that_has_not_begun_goes_to_another_worker() -> None:
         async with bugs() as w:
             await up(w)
             await up(w, "w2")
-            w.hosts.node_boot = 300.0
+            w.hosts.node_boot(300.0)
             await w.definition()
             await w.session()
             await w.until(lambda: w.get_session().status.phase in {"INSTANTIATING", "INSTANTIATED"})

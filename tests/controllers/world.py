@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from fake_lab_host import FakeLabHosts, FakeProbe
+from scripted_cml import ScriptedCml
 from scripted_ec2 import ScriptedEc2
 from virtual_time import Ids
 
@@ -33,7 +33,7 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.time.virtual_host import SeededRng, VirtualClock
+from labfleet.rehearsal.time.virtual_host import SECRET, SeededRng, VirtualClock
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, SecretRef
 from labfleet.resources.session import TERMINAL, Session
@@ -80,13 +80,24 @@ class FakeSecrets:
     """Two secrets, either of which may be missing."""
 
     def __init__(self) -> None:
-        self.values = {"PASSWORD": "right", "TOKEN": "good"}
+        self.values = {"PASSWORD": SECRET, "TOKEN": "good"}
 
     def resolve(self, ref: SecretRef) -> str:
         try:
             return self.values[ref.env or ""]
         except KeyError:
             raise errors.Denied(f"environment variable {ref.env} is not set") from None
+
+
+_CALLS: dict[tuple[type, str], bool] = {}
+
+
+def _is_call(kind: type, name: str, real: Any) -> bool:
+    """Tell whether an attribute is awaited; asked once, because a story makes many calls."""
+    known = _CALLS.get((kind, name))
+    if known is None:
+        known = _CALLS[kind, name] = asyncio.iscoroutinefunction(real)
+    return known
 
 
 class Gate:
@@ -98,7 +109,7 @@ class Gate:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._target, name)
-        if not asyncio.iscoroutinefunction(real):
+        if not _is_call(type(self._target), name, real):
             return real
 
         async def call(*args: Any, **kwargs: Any) -> Any:
@@ -184,7 +195,7 @@ class Process:
             compute=Gate(world.compute, self),  # type: ignore[arg-type]
             hosts=HostGate(world.hosts, self),  # type: ignore[arg-type]
             secrets=world.secrets,
-            probe=FakeProbe(world.hosts),
+            probe=world.hosts.probe,
             since=world.clock.now(),
         )
 
@@ -249,7 +260,7 @@ class World:
         self.rng = SeededRng("world")
         self.compute = ScriptedEc2(clock, self.installation, self.expect)
         self.cloud = self.compute.cloud
-        self.hosts = FakeLabHosts(self.compute, self.expect, self.expect_lab)
+        self.hosts = ScriptedCml(self.cloud.cml_servers, self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
         assembly.prepare(self.cache)
