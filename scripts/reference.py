@@ -48,8 +48,8 @@ WRITTEN = "<!-- Written by scripts/reference.py from the code; do not edit. -->"
 # What each condition type tells. A type the code sets and this table lacks fails tests/docs.
 CONDITIONS: dict[str, dict[str, str]] = {
     "Worker": {
-        "EC2Provisioned": "The instance runs, as EC2 says.",
-        "EC2Started": "False while EC2 has no room to start the worker's own machine again.",
+        "MachineProvisioned": "The instance runs, as EC2 says.",
+        "MachineStarted": "False while EC2 has no room to start the worker's own machine again.",
         "TagsApplied": "The instance has the tags that spec.tags names.",
         "CMLReady": "CML on it answers and is ready.",
         "Licensed": "CML is registered and in compliance.",

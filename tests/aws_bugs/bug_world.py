@@ -44,7 +44,7 @@ class BugWorld(controllers.World):
             "subnetIds": [each["id"] for each in ready["subnets"]],
             **aws,
         }
-        return {**controllers.MACHINE, "aws": given}
+        return {**controllers.MACHINE, "provider": {"kind": "aws", **given}}
 
     async def worker(self, name: str = "w1", **spec: Any) -> Any:
         """Make a worker."""
@@ -65,7 +65,7 @@ class BugWorld(controllers.World):
         """
         workers: dict[str, list[str]] = {}
         for each in self.cache.all(Worker):
-            found = each.status.ec2.instance_id
+            found = each.status.machine.id
             workers[each.metadata.uid] = [found] if found else []
         return {
             "owner": self.installation, "workers": workers, "grace": 120.0, "keys": [self.key],

@@ -81,7 +81,7 @@ def test_25_a_worker_that_came_back_by_itself_has_a_new_clock_too() -> None:
         async with bugs() as w:
             await up(w)
             await w.let_pass(900)
-            w.cloud.hand("stop", w.get_worker().status.ec2.instance_id or "")
+            w.cloud.hand("stop", w.get_worker().status.machine.id or "")
             await w.until(w.in_phase("w1", "FAILED"))
             await w.until(w.in_phase("w1", "READY"))
             since = w.get_worker().status.ready_since

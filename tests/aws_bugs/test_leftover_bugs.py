@@ -26,7 +26,7 @@ async def up(w: BugWorld, name: str = "w1", **spec: Any) -> str:
         await w.start()
     await w.worker(name, **spec)
     await w.until(w.in_phase(name, "READY"))
-    return str(w.get_worker(name).status.ec2.instance_id)
+    return str(w.get_worker(name).status.machine.id)
 
 
 # --- 39: licences ------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def believed_only_what_is_true(w: BugWorld) -> None:
         if new is None or (old is not None and old.status.phase == new.status.phase):
             return
         w.cloud.sky.settle()
-        machine = w.cloud.sky.machines.get(new.status.ec2.instance_id)
+        machine = w.cloud.sky.machines.get(new.status.machine.id)
         states = wanted.get(str(new.status.phase))
         if machine is not None and states is not None and machine.state not in states:
             w.wrong.append(f"{new.name} is {new.status.phase}, its machine {machine.state}")

@@ -32,7 +32,7 @@ async def up(w: BugWorld, **spec: Any) -> str:
     await w.start()
     await w.worker(**spec)
     await w.until(w.in_phase("w1", "READY"))
-    return str(w.get_worker().status.ec2.instance_id)
+    return str(w.get_worker().status.machine.id)
 
 
 @pytest.mark.parametrize("takes", [10, 25])
@@ -276,7 +276,7 @@ def test_44_a_start_without_capacity_is_asked_for_a_few_times_in_an_hour() -> No
             await w.let_pass(50 * MINUTE)
             assert 2 <= w.cloud.calls("StartInstances") <= 15
             assert w.phase("w1") == "STARTING"
-            held = conditions.find(w.get_worker().status.conditions, "EC2Started")
+            held = conditions.find(w.get_worker().status.conditions, "MachineStarted")
             assert held is not None
             assert (held.status, held.reason) == ("False", "OutOfCapacity")
             w.cloud.config(stock={"m5zn.metal": 5})

@@ -14,7 +14,7 @@ def test_the_witness_sees_a_stop_of_a_busy_machine_and_an_end_with_a_licence() -
             process = await w.start()
             await w.worker("w1")
             await w.until(w.in_phase("w1", "READY"))
-            name = w.get_worker().status.ec2.instance_id
+            name = w.get_worker().status.machine.id
             w.hosts.run("w1")
             process.kill()
             await w.let_pass(300)

@@ -113,7 +113,7 @@ class Witness:
     def _leak_told(self, instance_id: str) -> bool:
         """Tell whether the record says that this machine's licence could not be returned."""
         for each in self.world.cache.all(Worker):
-            if each.status.ec2.instance_id == instance_id:
+            if each.status.machine.id == instance_id:
                 told = conditions.find(each.status.conditions, "LicenceLeaked")
                 return told is not None and told.status != "False"
         return False

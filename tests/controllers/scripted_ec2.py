@@ -91,7 +91,7 @@ class ScriptedEc2(Ec2):
         """End a machine behind everybody's back, at once."""
         self.cloud.begin_end(machine, "outside", reason)
         machine.turn += 1  # whatever was still to become of it does not
-        machine.state = "terminated"
+        machine.state = "gone"
 
     def stop_outside(self, machine: FakeInstance) -> None:
         """Stop a machine behind everybody's back."""

@@ -39,7 +39,7 @@ def test_a_full_fleet_of_workers_asks_each_place_once_in_a_while() -> None:
             assert len(launches) <= 4 * 2
             for number in range(8):
                 found = conditions.find(
-                    w.get_worker(f"w{number}").status.conditions, "EC2Provisioned"
+                    w.get_worker(f"w{number}").status.conditions, "MachineProvisioned"
                 )
                 assert found is not None
                 assert found.reason == "OutOfCapacity"
@@ -61,7 +61,7 @@ def test_a_limit_stops_all_workers_of_a_template_with_one_question() -> None:
             launches = [each for each in w.compute.calls if each.startswith("launch")]
             assert len(launches) <= 4
             told = [
-                conditions.find(w.get_worker(f"w{number}").status.conditions, "EC2Provisioned")
+                conditions.find(w.get_worker(f"w{number}").status.conditions, "MachineProvisioned")
                 for number in range(8)
             ]
             assert all(each is not None and each.reason == "VcpuLimitExceeded" for each in told)
@@ -83,7 +83,7 @@ def test_a_start_without_room_waits_for_its_own_machine() -> None:
             await w.let_pass(1700)
             starts = [each for each in w.compute.calls if each.startswith("start")]
             assert 3 <= len(starts) <= 7
-            found = conditions.find(w.get_worker().status.conditions, "EC2Started")
+            found = conditions.find(w.get_worker().status.conditions, "MachineStarted")
             assert found is not None
             assert (found.status, found.reason) == ("False", "OutOfCapacity")
             assert "asked again at" in found.message
@@ -93,8 +93,8 @@ def test_a_start_without_room_waits_for_its_own_machine() -> None:
             w.cloud.refusals.clear()
             await w.until(w.in_phase("w1", "READY"), hours=1.0)
             assert list(w.compute.machines)[: len(before)] == before
-            assert w.get_worker().status.ec2.instance_id == before[0]
-            assert conditions.find(w.get_worker().status.conditions, "EC2Started") is None
+            assert w.get_worker().status.machine.id == before[0]
+            assert conditions.find(w.get_worker().status.conditions, "MachineStarted") is None
             w.check()
 
     play(story)
@@ -109,15 +109,15 @@ def test_every_start_gives_a_new_address_and_a_new_trust() -> None:
             before = w.get_worker().status
             await w.desire("w1", "Stopped")
             await w.until(w.in_phase("w1", "STOPPED"))
-            assert w.get_worker().status.ec2.public_ip is None
+            assert w.get_worker().status.machine.public_address is None
             await w.desire("w1", "Ready")
             await w.until(w.in_phase("w1", "READY"))
             after = w.get_worker().status
-            assert after.ec2.instance_id == before.ec2.instance_id
-            assert after.ec2.public_ip not in {None, before.ec2.public_ip}
-            assert after.cml.url == f"https://{after.ec2.public_ip}:443"
+            assert after.machine.id == before.machine.id
+            assert after.machine.public_address not in {None, before.machine.public_address}
+            assert after.cml.url == f"https://{after.machine.public_address}:443"
             assert after.cml.boot not in {None, before.cml.boot}
-            assert str(after.ec2.launch_time) in str(after.cml.boot)
+            assert str(after.machine.launched) in str(after.cml.boot)
             w.check()
 
     play(story)

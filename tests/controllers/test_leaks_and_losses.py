@@ -44,7 +44,7 @@ def test_a_leak_outlives_its_worker() -> None:
             [leak] = w.cache.all(Leak)
             assert leak.spec.worker == "w1"
             assert leak.spec.worker_uid == worker.metadata.uid
-            assert leak.spec.instance_id == worker.status.ec2.instance_id
+            assert leak.spec.instance_id == worker.status.machine.id
             assert leak.spec.product_uuid == worker.status.cml.product_uuid
             assert leak.spec.certain
             assert "instance ended" in leak.spec.why
@@ -63,7 +63,7 @@ def test_each_machine_that_a_worker_loses_is_a_leak_of_its_own() -> None:
             for _ in range(2):
                 await w.until(w.in_phase("w1", "READY"))
                 assert not w.get_worker().status.licence.leak
-                lost.append(w.get_worker().status.ec2.instance_id)
+                lost.append(w.get_worker().status.machine.id)
                 w.compute.end(w.compute.alive("w1")[0])
                 await w.until(w.in_phase("w1", "FAILED"))
                 await w.desire("w1", "Ready")

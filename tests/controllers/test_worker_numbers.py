@@ -13,8 +13,9 @@ from labfleet.interfaces.compute import MetricPoint
 from labfleet.interfaces.store import SeriesRow
 from labfleet.kernel import errors
 from labfleet.resources import conditions, series
+from labfleet.resources.machine import ScheduledEvent
 from labfleet.resources.meta import Key
-from labfleet.resources.worker import ScheduledEvent, Worker
+from labfleet.resources.worker import Worker
 from labfleet.service.reads import series as reading
 from labfleet.service.reads import telemetry
 
@@ -49,7 +50,7 @@ def test_an_impaired_instance_degrades_and_recovers_without_harm() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            machine = w.get_worker().status.ec2.instance_id or ""
+            machine = w.get_worker().status.machine.id or ""
             await w.until(lambda: fact(w, "InstanceChecksPassed") == "True Passed")
             w.cloud.vms[machine].system_check = "impaired"
             await w.until(lambda: w.get_worker().status.health == "Degraded")
@@ -68,7 +69,7 @@ def test_a_session_that_would_overlap_a_retirement_stays_away() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            machine = w.get_worker().status.ec2.instance_id or ""
+            machine = w.get_worker().status.machine.id or ""
             at = w.clock.now() + timedelta(hours=1)
             event = ScheduledEvent(code="instance-retirement", not_before=at)
             w.cloud.vms[machine].events = (event,)
@@ -108,7 +109,7 @@ def test_cloudwatch_is_asked_only_when_switched_on_and_stands_in_for_a_dead_serv
             await up(w)
             await w.let_pass(400)
             assert samples(w).points(W1) == ()
-            machine = w.get_worker().status.ec2.instance_id or ""
+            machine = w.get_worker().status.machine.id or ""
             end = series.bucket_start(w.clock.now(), 300) + timedelta(hours=1)
             w.cloud.points[machine] = tuple(
                 MetricPoint(end - timedelta(seconds=300 * n), 97.0, 3e6, 6e6)

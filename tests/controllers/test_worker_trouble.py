@@ -25,7 +25,7 @@ def test_a_full_zone_is_left_for_the_next_zone_and_type_with_a_new_attempt() -> 
             w.cloud.stock = {("m1", "sub-a"): 0, ("m1", "sub-b"): 0, ("m2", "sub-a"): 0}
             await up(w)
             assert w.get_worker().status.attempt == 4
-            assert w.get_worker().status.ec2.instance_type == "m2"
+            assert w.get_worker().status.machine.type == "m2"
             assert len(w.cloud.tokens) == 1
             w.check()
 
@@ -63,7 +63,7 @@ def test_a_launch_that_never_starts_fails_at_its_limit(problem: errors.LabfleetE
             w.cloud.refusals["any"] = problem
             await w.start()
             await w.worker()
-            await w.until(w.told("w1", "EC2Provisioned"))
+            await w.until(w.told("w1", "MachineProvisioned"))
             await w.until(w.in_phase("w1", "FAILED"), hours=1.2)
             assert problem.message in w.get_worker().status.message
             assert await w.events("Worker", "w1") < 120
@@ -97,7 +97,7 @@ def test_a_quota_is_tried_until_somebody_raises_it() -> None:
             await w.start()
             await w.worker()
             await w.let_pass(300)
-            found = conditions.find(w.get_worker().status.conditions, "EC2Provisioned")
+            found = conditions.find(w.get_worker().status.conditions, "MachineProvisioned")
             assert found is not None
             assert found.reason == "VcpuLimitExceeded"
             w.cloud.quota = 5 * MACHINE_CPUS

@@ -54,7 +54,12 @@ nodes:
 links: []
 """
 MACHINE: dict[str, Any] = {
-    "aws": {"amiId": "ami-1", "instanceTypes": ["m1", "m2"], "subnetIds": ["sub-a", "sub-b"]},
+    "provider": {
+        "kind": "aws",
+        "amiId": "ami-1",
+        "instanceTypes": ["m1", "m2"],
+        "subnetIds": ["sub-a", "sub-b"],
+    },
     "cml": {"adminPassword": {"env": "PASSWORD"}},
     "licence": {"token": {"env": "TOKEN"}},
 }

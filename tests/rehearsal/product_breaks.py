@@ -28,8 +28,9 @@ from labfleet.decisions.lifecycle.worker import draft as worker_draft
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.interfaces import store as stores
 from labfleet.rehearsal.seeds.run import Options
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import SessionPhase
-from labfleet.resources.worker import FINALIZER_INSTANCE, Ec2Status, WorkerPhase
+from labfleet.resources.worker import FINALIZER_MACHINE, WorkerPhase
 from labfleet.service.verbs import adoption
 from labfleet.stores import sqlite
 
@@ -311,8 +312,8 @@ def forget_the_machine(patch: Patch) -> None:
 
     def terminating(draft: Any) -> Any:
         worker_draft.leak(draft, "the instance ended before the licence was returned")
-        draft.set(ec2=Ec2Status())
-        draft.drop(FINALIZER_INSTANCE)
+        draft.set(machine=MachineStatus())
+        draft.drop(FINALIZER_MACHINE)
         return draft.go(WorkerPhase.TERMINATED, "terminated")
 
     patch.setitem(worker._RULES, WorkerPhase.TERMINATING_EC2, terminating)

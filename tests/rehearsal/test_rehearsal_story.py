@@ -22,9 +22,9 @@ from labfleet.rehearsal.stage.scheduled_faults import play
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time import loop as loops
 from labfleet.rehearsal.worlds.ec2 import FakeInstance
-from labfleet.resources.machine import AwsSettings
 from labfleet.resources.meta import Metadata
 from labfleet.resources.pool import FINALIZER_WORKERS, Pool, PoolSpec
+from labfleet.resources.providers.aws import AwsSettings
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 
 Patch = pytest.MonkeyPatch
@@ -77,7 +77,7 @@ def _machine(stage: Stage, worker: str, state: str = "running") -> FakeInstance:
     vm = stage.cloud.launch(
         LaunchRequest(
             region="", token=f"t-{worker}", worker=worker, worker_uid=f"u-{worker}", attempt=0,
-            image_id="ami-1", instance_type="m5zn.metal", subnet_id="subnet-a", aws=AwsSettings(),
+            image_id="ami-1", instance_type="m5zn.metal", subnet_id="subnet-a", settings=AwsSettings(),
         ),
         "us",
     )  # fmt: skip
@@ -139,8 +139,8 @@ def test_ours_are_struck_rather_than_strangers(word: str) -> None:
         stage.cloud._set(stranger, "running")
         vm = _machine(stage, "w1")
         await play(stage, ScheduledFault(0, word, 1.0, 0.0, 0.25))
-        assert stranger.state in {"running", "pending"}
-        assert vm.state in {"stopping", "shutting-down"}
+        assert stranger.state in {"running", "booting"}
+        assert vm.state in {"stopping", "ending"}
         assert stage.injector.counts[word] == 1
         assert [each.who for each in stage.invariants.fault_record.strikes] == [vm.id]
 

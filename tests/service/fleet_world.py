@@ -32,7 +32,7 @@ nodes:
 links: []
 """
 MACHINE: dict[str, Any] = {
-    "aws": {"amiId": "ami-1"},
+    "provider": {"kind": "aws", "amiId": "ami-1"},
     "cml": {"adminPassword": {"env": "CML_PASSWORD"}},
 }
 

@@ -314,7 +314,7 @@ def _uuid_of(obj: Resource) -> Iterable[str]:
 
 
 def _instance_of(obj: Resource) -> Iterable[str]:
-    known = obj.status.ec2.instance_id
+    known = obj.status.machine.id
     return () if known is None else (known,)
 
 

@@ -126,7 +126,7 @@ class GarbageController:
             if each.spec.origin is None or each.spec.origin.kind == "imported"
         ]
         machines += [each.spec.machine for each in cache.all(Template)]
-        found = {each.aws.region for each in machines if each is not None}
+        found = {each.provider.region for each in machines if each is not None}
         discovery = self.context.settings.now().discovery
         found |= set(discovery.regions) if discovery.enabled else set()
         return sorted(found)

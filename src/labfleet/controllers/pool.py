@@ -417,8 +417,8 @@ def _without_machine(workers: Iterable[Worker]) -> str:
         fact.message
         for each in workers
         if each.status.phase is WorkerPhase.PROVISIONING_EC2
-        and each.status.ec2.instance_id is None
-        and (fact := conditions.find(each.status.conditions, "EC2Provisioned")) is not None
+        and each.status.machine.id is None
+        and (fact := conditions.find(each.status.conditions, "MachineProvisioned")) is not None
         and fact.status == "False"
     ]
     return f"; {len(told)} without a machine: {min(told)}"[:500] if told else ""

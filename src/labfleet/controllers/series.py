@@ -88,9 +88,9 @@ class SeriesController:
         """Return region -> instance -> worker's key, for the machines that run."""
         found: dict[str, dict[str, Key]] = {}
         for worker in self.context.cache.all(Worker):
-            machine, ec2 = worker.spec.machine, worker.status.ec2
-            if machine is not None and ec2.instance_id is not None and ec2.state == "running":
-                found.setdefault(machine.aws.region, {})[ec2.instance_id] = worker.key
+            machine, shown = worker.spec.machine, worker.status.machine
+            if machine is not None and shown.id is not None and shown.state == "running":
+                found.setdefault(machine.provider.region, {})[shown.id] = worker.key
         return found
 
     # --- folding -------------------------------------------------------------------------

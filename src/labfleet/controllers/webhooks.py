@@ -321,7 +321,7 @@ def _cloud_event(installation: str, identity: str, event: stores.Event, change: 
                     "reason": event.reason,
                     "requestId": event.request_id,
                 },
-                "object": msgspec.Raw(event.doc),
+                "object": msgspec.Raw(kinds.present(event.key.kind, event.doc)),
             },
         }
     )

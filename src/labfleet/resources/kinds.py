@@ -13,8 +13,10 @@ from labfleet.resources import (
     fleet_settings,
     leak,
     pool,
+    providers,
     region,
     session,
+    spellings,
     template,
     webhook,
     worker,
@@ -57,19 +59,20 @@ def _columns(*rows: str) -> tuple[Column, ...]:
     return tuple(made)
 
 
+_SETTINGS = "spec.machine.provider"
 _ROWS = (
     Kind(
         name="Worker",
         plural="workers",
         short=("w",),
         type=worker.Worker,
-        summary="One CML server, usually one EC2 instance.",
+        summary="One CML server on one machine.",
         columns=_columns(
             "PHASE=status.phase", "HEALTH=status.health", "POOL=spec.pool",
             "LICENSED=status.licence.licensed",
-            "ADDRESS=status.ec2.publicIp|status.ec2.privateIp|spec.origin.url",
-            "INSTANCE=status.ec2.instanceId*", "TYPE=status.ec2.instanceType*",
-            "ZONE=status.ec2.availabilityZone*", "VERSION=status.cml.version*",
+            "ADDRESS=status.machine.publicAddress|status.machine.privateAddress|spec.origin.url",
+            "MACHINE=status.machine.id*", "TYPE=status.machine.type*",
+            "ZONE=status.machine.zone*", "VERSION=status.cml.version*",
             "MESSAGE=status.message*",
         ),
         frozen=("track", "pool", "template", "machine", "origin"),
@@ -96,8 +99,8 @@ _ROWS = (
         type=template.Template,
         summary="What a new worker is made of.",
         columns=_columns(
-            "ENABLED=spec.enabled", "TYPES=spec.machine.aws.instanceTypes",
-            "REGION=spec.machine.aws.region", "USD/H=spec.machine.hourlyPriceUsd",
+            "ENABLED=spec.enabled", f"TYPES={providers.paths(_SETTINGS, 'types')}",
+            f"REGION={providers.paths(_SETTINGS, 'place')}", "USD/H=spec.machine.hourlyPriceUsd",
         ),
         amounts=(("machine.capacity", True),),
     ),
@@ -233,11 +236,24 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 }
 
 
+def present(kind: str, doc: bytes) -> bytes:
+    """Return a stored form in today's spelling, for readers who get it as it is."""
+    if not spellings.earlier(kind, doc):
+        return doc
+    return msgspec.json.encode(spellings.present(kind, msgspec.json.decode(doc)))
+
+
 def decode(kind: str, doc: bytes, revision: int) -> Any:
     """Return the typed object of a stored form, at this revision.
 
     Any, because the caller names the kind; `engine.objects` gives the typed faces.
     """
-    obj = _DECODERS[kind].decode(doc)
+    decoder = _DECODERS[kind]
+    try:
+        obj = decoder.decode(doc)
+    except msgspec.ValidationError:
+        if not spellings.earlier(kind, doc):
+            raise
+        obj = decoder.decode(present(kind, doc))
     metadata = msgspec.structs.replace(obj.metadata, resource_version=str(revision))
     return msgspec.structs.replace(obj, metadata=metadata)

@@ -44,7 +44,7 @@ _PHASES: tuple[Row, ...] = (
     ),
     (
         "Worker", "PROVISIONING_EC2", "limits.launch (30 min)",
-        ("EC2 has no room (EC2Provisioned says OutOfCapacity and what was tried), a quota is "
+        ("EC2 has no room (MachineProvisioned says OutOfCapacity and what was tried), a quota is "
         "reached, credentials fail, or the instance is pending: metal takes 5 to 20 minutes."),
         _EXPLAIN,
         ("Add instance types or subnets in other zones to the template; raise the quota "
@@ -176,7 +176,7 @@ RESTING = frozenset({
 
 _CONDITIONS: tuple[Row, ...] = (
     (
-        "Worker", "EC2Provisioned", "", "False: there is no instance yet; the reason is EC2's.",
+        "Worker", "MachineProvisioned", "", "False: there is no instance yet; the reason is EC2's.",
         _EXPLAIN, "See phase PROVISIONING_EC2.",
     ),
     (

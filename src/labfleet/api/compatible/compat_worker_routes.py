@@ -7,6 +7,7 @@ reported is kept as samples; phases stay what EC2 and CML say (facts/upstream.md
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import msgspec
@@ -26,17 +27,22 @@ from labfleet.api.compatible.compat_worker_bodies import (
 )
 from labfleet.api.core.route import Routes
 from labfleet.api.kinds.kind_routes import Namespace
-from labfleet.interfaces.compute import Instance, InstanceState
+from labfleet.interfaces.compute import Instance
+from labfleet.resources import providers, spellings
+from labfleet.resources.machine import MachineState
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import origin_rules
 from labfleet.service.reads import regions
 from labfleet.service.verbs import adoption, worker_reports
 from labfleet.service.verbs import lifecycle as verbs
 
-STATES = frozenset(get_args(InstanceState))
+STATES: Mapping[str, MachineState] = {
+    **{each: each for each in get_args(MachineState) if each not in spellings.STATES.values()},
+    **spellings.STATES,
+}
+"""Upstream's words for a machine's state, which are EC2's -> ours."""
 INTERNAL = "/api/internal/workers"
 ONE = f"{INTERNAL}/{{id_:str}}"
 IMPORT_BYTES = 16 * 2**20
@@ -180,7 +186,7 @@ def _orders(made: Routes, services: ServiceContext) -> None:
 
 
 def _instance(found: FoundInstance) -> Instance:
-    if not origin_rules.INSTANCE.fullmatch(found.instance_id):
+    if not providers.PROVIDERS["aws"].machine.fullmatch(found.instance_id):
         what = f"{found.instance_id[:40]!r} is not an instance id"
         raise intake.invalid(("discovered_instances.instance_id", what))
     if found.state not in STATES:
@@ -190,7 +196,7 @@ def _instance(found: FoundInstance) -> Instance:
         tags.setdefault("Name", found.name)
     return Instance(
         id=found.instance_id,
-        state=found.state,  # type: ignore[arg-type]  # checked just above
+        state=STATES[found.state],
         instance_type=found.instance_type,
         image_id=found.image_id,
         public_ip=found.public_ip,

@@ -16,6 +16,7 @@ from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, exits, human_units, paths, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import backoff
+from labfleet.resources import spellings
 
 _LINE = ("PENDING", "SCHEDULED", "INSTANTIATING", "READY", "RUNNING")
 _ENDS = {
@@ -62,7 +63,7 @@ def parse(text: str) -> WaitTarget:
             (value or "true").lower()
         )
         if name and status:
-            return WaitTarget("condition", name, status)
+            return WaitTarget("condition", spellings.condition(name), status)
     hint = "Write phase=READY, condition=Ready[=True|False|Unknown] or delete."
     raise exits.usage(f"cannot wait for {text!r}", hint)
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 import msgspec
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.worker.observer import ec2_status
+from labfleet.controllers.worker.observer import machine_status
 from labfleet.controllers.worker.offers import Offers, Option
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
@@ -131,7 +131,7 @@ class Launcher:
                     return before
                 return effects.reopen(before, deadline=DEADLINE)
             attempt = max(attempt, int(before.parameters["attempt"])) + 1
-        image = await self.context.compute.find_image(machine.aws.region, machine.aws)
+        image = await self.context.compute.find_image(machine.provider.region, machine.provider)
         instance_type, subnet = self.offers.choose(machine, self.context.clock.now())
         token = ids.digest(self.context.installation, worker.metadata.uid, str(attempt))
         parameters = {
@@ -148,7 +148,7 @@ class Launcher:
         """Return the request that the intent stands for; always the same one."""
         pool = refs.pool_of(worker)
         return LaunchRequest(
-            region=machine.aws.region,
+            region=machine.provider.region,
             token=effect.parameters["token"],
             worker=worker.key.label,
             worker_uid=worker.metadata.uid,
@@ -156,7 +156,7 @@ class Launcher:
             image_id=effect.parameters["image"],
             instance_type=effect.parameters["type"],
             subnet_id=effect.parameters.get("subnet"),
-            aws=machine.aws,
+            settings=machine.provider,
             pool=None if pool is None else pool.key.label,
         )
 
@@ -221,7 +221,7 @@ class Launcher:
         if effect is not None:
             attempt = max(attempt, int(effect.parameters["attempt"]))
         status = msgspec.structs.replace(
-            worker.status, ec2=ec2_status(found), effect=None, attempt=attempt
+            worker.status, machine=machine_status(found), effect=None, attempt=attempt
         )
         return await self.context.record(
             worker, status=status, actor=ACTOR, reason=f"instance {found.id} launched"
@@ -234,7 +234,7 @@ class Launcher:
         now = self.context.clock.now()
         told = f"{effect.parameters['type']}: {problem.message}"
         facts = conditions.put(
-            worker.status.conditions, "EC2Provisioned", "False", problem.reason, told, now=now
+            worker.status.conditions, "MachineProvisioned", "False", problem.reason, told, now=now
         )
         status = msgspec.structs.replace(
             worker.status,
@@ -266,7 +266,7 @@ class Launcher:
         full = isinstance(problem, errors.OutOfCapacity)
         facts = conditions.put(
             fresh.status.conditions,
-            "EC2Started",
+            "MachineStarted",
             "False",
             "OutOfCapacity" if full else "QuotaExceeded",
             told,
@@ -279,11 +279,11 @@ class Launcher:
     def started(self, worker: Worker) -> Worker:
         """Return the worker after an accepted start: the boot's time limit counts from here."""
         self.offers.starts.worked(worker.metadata.uid)
-        if conditions.find(worker.status.conditions, "EC2Started") is None:
+        if conditions.find(worker.status.conditions, "MachineStarted") is None:
             return worker
         status = msgspec.structs.replace(
             worker.status,
-            conditions=conditions.drop(worker.status.conditions, "EC2Started"),
+            conditions=conditions.drop(worker.status.conditions, "MachineStarted"),
             phase_since=self.context.clock.now(),
         )
         return msgspec.structs.replace(worker, status=status)
@@ -293,7 +293,7 @@ class Launcher:
         fresh = self._fresh(worker)
         facts = conditions.put(
             fresh.status.conditions,
-            "EC2Provisioned",
+            "MachineProvisioned",
             "False",
             problem.reason,
             problem.message,

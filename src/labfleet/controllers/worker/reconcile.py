@@ -117,7 +117,7 @@ class WorkerController:
             return
         facts = conditions.put(
             fresh.status.conditions,
-            "EC2Provisioned",
+            "MachineProvisioned",
             "False",
             problem.reason,
             problem.message[:500],

@@ -14,6 +14,7 @@ import msgspec
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, ids
+from labfleet.resources import spellings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Metadata, Resource
 from labfleet.service.core import access, defaults, idempotency, intake
@@ -219,6 +220,7 @@ async def _change(
     whole: bool,
 ) -> Resource:
     version = _version(raw)
+    raw = dict(spellings.present(row.name, raw))
 
     async def attempt() -> Resource:
         old = await _seen(services, caller, row, key.name, key.namespace)
@@ -302,6 +304,7 @@ def _new_body(
     if "name" not in metadata and row.name in _NAMED_BY_US:
         base = str((raw.get("spec") or {}).get("definition") or row.name.lower())
         metadata["name"] = f"{ids.slug(base, limit=40)}-{services.ids.uid().replace('-', '')[:12]}"
+    raw = dict(spellings.present(row.name, raw))
     filled = defaults.filled(services.defaults.get(row.name, {}), raw.get("spec") or {})
     return {**raw, "metadata": metadata, "spec": filled}
 

@@ -265,8 +265,8 @@ def instance(services: ServiceContext, caller: Caller, region: str, instance_id:
     access.demand(caller.principal, "read", "Worker")
     for each in services.cache.all(Worker):
         machine = each.spec.machine
-        there = machine is not None and machine.aws.region == region
-        if there and each.status.ec2.instance_id == instance_id:
+        there = machine is not None and machine.provider.region == region
+        if there and each.status.machine.id == instance_id:
             return each
     raise errors.Gone(f"no worker has instance {instance_id[:80]!r} in {region[:80]!r}")
 
@@ -278,7 +278,7 @@ def of_region(services: ServiceContext, caller: Caller, region: str) -> list[Wor
         each
         for each in sorted(services.cache.all(Worker), key=_name)
         if each.spec.machine is not None
-        and each.spec.machine.aws.region == region
+        and each.spec.machine.provider.region == region
         and each.status.phase is not WorkerPhase.TERMINATED
     ]
 
@@ -289,7 +289,7 @@ async def there(
     """Return a worker of a region; Gone when it is in another one."""
     access.demand(caller.principal, "read", "Worker")
     found = await lookup.found(services, caller, Worker, name, namespace)
-    if found.spec.machine is None or found.spec.machine.aws.region != region:
+    if found.spec.machine is None or found.spec.machine.provider.region != region:
         raise errors.Gone(f"worker {name[:80]!r} does not exist in {region[:80]!r}")
     return found
 
@@ -297,8 +297,8 @@ async def there(
 async def in_region(services: ServiceContext, template: str, namespace: str, region: str) -> None:
     """Raise Invalid when a template makes its workers in another region."""
     made = await referred(services, Template, template, namespace, "template")
-    if made.spec.machine.aws.region != region:
-        what = f"template {template[:64]!r} makes workers in {made.spec.machine.aws.region}"
+    if made.spec.machine.provider.region != region:
+        what = f"template {template[:64]!r} makes workers in {made.spec.machine.provider.region}"
         raise intake.invalid(("template", what))
 
 

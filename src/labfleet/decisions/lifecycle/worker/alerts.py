@@ -82,7 +82,7 @@ def phase_limit(draft: Draft) -> tuple[str, float] | None:
     name = LIMITS.get(draft.status.phase)
     if name is None:
         return None
-    if draft.status.phase is P.STARTING and draft.status.ec2.state == "pending":
+    if draft.status.phase is P.STARTING and draft.status.machine.state == "booting":
         name = "launch"
     drain, since = draft.worker.spec.drain, draft.status.phase_since
     if draft.status.phase is P.DRAINING and drain is not None and since is not None:
@@ -115,16 +115,16 @@ def _stuck(draft: Draft) -> None:
 
 
 def _checks(draft: Draft) -> None:
-    """Judge EC2's checks: they count when impaired for two minutes on the running machine."""
-    ec2 = draft.status.ec2
-    told = {"system": ec2.system_check, "instance": ec2.instance_check}
-    if ec2.state != "running":
+    """Judge the provider's checks: they count when impaired for two minutes on the running machine."""
+    machine = draft.status.machine
+    told = {"system": machine.host_check, "instance": machine.machine_check}
+    if machine.state != "running":
         _forget(draft, "InstanceChecksPassed")
         return
     bad = [name for name, word in told.items() if word == "impaired"]
     before = _before(draft, "InstanceChecksPassed")
     if bad:
-        what = f"EC2's {' and '.join(bad)} check fails"
+        what = f"the provider's {' and '.join(bad)} check fails"
         suspected = before is not None and before.reason == "Suspected"
         if before is not None and (before.status == "False" or _impaired_long(draft, before)):
             draft.fact("InstanceChecksPassed", "False", "Impaired", what)
@@ -135,10 +135,12 @@ def _checks(draft: Draft) -> None:
     elif all(word in {"ok", "not-applicable"} for word in told.values()):
         draft.fact("InstanceChecksPassed", "True", "Passed")
     elif any(word == "initializing" for word in told.values()):
-        draft.fact("InstanceChecksPassed", "Unknown", "Initializing", "EC2 has not checked it yet")
+        draft.fact(
+            "InstanceChecksPassed", "Unknown", "Initializing", "the provider has not checked it yet"
+        )
     elif any(word == "insufficient-data" for word in told.values()) and before is None:
         reason = "NotTold"
-        draft.fact("InstanceChecksPassed", "Unknown", reason, "EC2 has too little data")
+        draft.fact("InstanceChecksPassed", "Unknown", reason, "the provider has too little data")
 
 
 def _impaired_long(draft: Draft, before: Condition) -> bool:
@@ -152,27 +154,30 @@ EVENTS = {
     "instance-reboot": ("InstanceReboot", "drain it, or reboot it yourself before then"),
     "system-reboot": ("SystemReboot", "drain it before then: everything on it restarts"),
     "system-maintenance": ("SystemMaintenance", "expect a short loss of network or power"),
-    "spot-interruption": ("SpotInterruption", "it drains at once; EC2 takes the machine back"),
+    "spot-interruption": (
+        "SpotInterruption",
+        "it drains at once; the provider takes the machine back",
+    ),
 }
 """Code -> reason and what to do."""
 
 
 def _planned(draft: Draft) -> None:
     """Name what the provider will do first; what takes the machine away closes it in time."""
-    ec2 = draft.status.ec2
+    machine = draft.status.machine
     if draft.status.phase is P.TERMINATED:
         _forget(draft, "ScheduledEvent")
         return
-    reason = draft.seen.state_reason or ec2.state_reason or ""
+    reason = draft.seen.state_reason or machine.state_reason or ""
     if "SpotInstance" in reason or "spot-interruption" in reason:
         # Before everything else: there are two minutes (facts/aws-bugs.md#case-36).
-        told = f"EC2 takes the machine back: {reason}"
+        told = f"the provider takes the machine back: {reason}"
         draft.fact("ScheduledEvent", "True", "SpotInterruption", told)
         return
-    if not ec2.events or ec2.state not in {"running", "stopped", "stopping", "pending"}:
+    if not machine.events or machine.state not in {"running", "stopped", "stopping", "booting"}:
         _forget(draft, "ScheduledEvent")
         return
-    first = min(ec2.events, key=lambda each: (_rank(each.code), each.not_before or draft.now))
+    first = min(machine.events, key=lambda each: (_rank(each.code), each.not_before or draft.now))
     word, advice = EVENTS.get(first.code, ("OtherEvent", "read the AWS Health dashboard"))
     when = "at once" if first.not_before is None else f"{first.not_before:%Y-%m-%d %H:%M}Z"
     text = f"{first.code} not before {when}: {advice}"

@@ -63,15 +63,22 @@ def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
 
 def _note_machine(draft: Draft) -> None:
     """Take over what the provider said; a machine missing in its list is waited for a while."""
-    seen, ec2 = draft.seen, draft.status.ec2
-    if seen.ec2 is not None:
-        draft.set(ec2=msgspec.structs.replace(seen.ec2, absent_since=None))
-        running = seen.ec2.state == "running"
+    seen, machine = draft.seen, draft.status.machine
+    if seen.machine is not None:
+        draft.set(machine=msgspec.structs.replace(seen.machine, absent_since=None))
+        running = seen.machine.state == "running"
         reason = "Running" if running else "NotRunning"
-        draft.fact("EC2Provisioned", "True" if running else "False", reason, seen.ec2.state or "")
-    elif seen.absent and ec2.absent_since is None:
-        draft.set(ec2=msgspec.structs.replace(ec2, absent_since=draft.now))
-        draft.fact("EC2Provisioned", "Unknown", "NotListed", "EC2 does not show it: looking again")
+        draft.fact(
+            "MachineProvisioned", "True" if running else "False", reason, seen.machine.state or ""
+        )
+    elif seen.absent and machine.absent_since is None:
+        draft.set(machine=msgspec.structs.replace(machine, absent_since=draft.now))
+        draft.fact(
+            "MachineProvisioned",
+            "Unknown",
+            "NotListed",
+            "the provider does not show it: looking again",
+        )
 
 
 _EXPECT_MACHINE = frozenset(P) - {P.PENDING, P.TERMINATING_EC2, P.TERMINATED, P.FAILED}
@@ -79,18 +86,18 @@ _EXPECT_MACHINE = frozenset(P) - {P.PENDING, P.TERMINATING_EC2, P.TERMINATED, P.
 
 def _lost(draft: Draft) -> Step | None:
     """End in FAILED when the machine ended or stopped without our doing."""
-    phase, ec2 = draft.status.phase, draft.status.ec2
-    if phase not in _EXPECT_MACHINE or ec2.instance_id is None:
+    phase, machine = draft.status.phase, draft.status.machine
+    if phase not in _EXPECT_MACHINE or machine.id is None:
         return None
-    if gone(draft) or (draft.seen.ec2 is not None and ec2.state == "shutting-down"):
+    if gone(draft) or (draft.seen.machine is not None and machine.state == "ending"):
         why = draft.seen.state_reason or "not by Labfleet"
         outside.terminated(draft)
         leak(draft, "the instance ended before the licence was returned")
-        return draft.fail("InstanceTerminated", f"instance {ec2.instance_id} ended: {why}")
-    halted = ec2.state in {"stopping", "stopped"} and draft.seen.ec2 is not None
+        return draft.fail("InstanceTerminated", f"instance {machine.id} ended: {why}")
+    halted = machine.state in {"stopping", "stopped"} and draft.seen.machine is not None
     if halted and phase in phases.HOSTING | {P.DRAINING, P.LICENSING, P.UNLICENSING}:
         outside.stopped(draft)
-        return draft.fail("StoppedOutside", f"instance {ec2.instance_id} was stopped from outside")
+        return draft.fail("StoppedOutside", f"instance {machine.id} was stopped from outside")
     return None
 
 
