@@ -111,6 +111,21 @@ def record(kind: type[T], raw: object) -> T:
     return made
 
 
+def lenient(kind: type[T], raw: object) -> T:
+    """Return a record of a raw value; unknown keys are ignored, wrong values are Invalid.
+
+    For programs that are not ours: their next version may send more.
+    """
+    if not isinstance(raw, Mapping):
+        raise invalid(("body", "a JSON object is expected"))
+    if too_deep(raw):
+        raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
+    try:
+        return msgspec.convert(raw, kind, strict=True)
+    except msgspec.ValidationError as problem:
+        raise invalid(_place(str(problem))) from None
+
+
 def too_deep(value: object) -> bool:
     """Tell whether a raw value is nested deeper than any valid body."""
     level: list[object] = [value]

@@ -8,7 +8,7 @@ come from programs of several versions (facts/upstream.md#worker-reports).
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 
@@ -27,7 +27,6 @@ from labfleet.service.kinds.admitted import referred
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 
-T = TypeVar("T")
 REPORTED = "reported"
 """The boot id of reported samples, so that they are never compared with our own."""
 PERIOD_SECONDS = 300
@@ -78,16 +77,6 @@ class CmlDataReport(msgspec.Struct, frozen=True, kw_only=True):
     uptime_seconds: Count = None
     labs_count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
     collected_at: datetime | None = None
-
-
-def taken(kind: type[T], raw: object) -> T:
-    """Return a report of a body; unknown keys are ignored, wrong values are Invalid."""
-    if intake.too_deep(raw):
-        raise intake.invalid(("body", "nested too deep"))
-    try:
-        return msgspec.convert(raw, kind, strict=True)
-    except msgspec.ValidationError as problem:
-        raise intake.invalid(("body", str(problem)[:200])) from None
 
 
 async def metrics(
