@@ -165,6 +165,9 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         cache=cache,
         services=ServiceContext(
             objects=Objects(outside.store),
+            log=outside.store,
+            replies=outside.store,
+            series=outside.store,
             cache=cache,
             clock=outside.clock,
             ids=outside.ids,
@@ -222,7 +225,7 @@ def _add_role(
         samples=system.services.samples,
         environment=outside.environment.layer,
     )
-    maker = assembly.Assembly(outside.rng, system.services, system.watcher)
+    maker = assembly.Assembly(outside.rng, system.services, outside.store, system.watcher)
     if role == "scheduler":
         made = maker.scheduler(context)
     elif role == "worker-controller":
