@@ -18,14 +18,8 @@ import msgspec
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml.breaker import Breaker
 from labfleet.adapters.cml.login import Login
-from labfleet.adapters.cml.transport import (
-    Deadlines,
-    Limits,
-    NotSent,
-    Reply,
-    ReplyLost,
-    Transport,
-)
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.transport import Deadlines, NotSent, Reply, ReplyLost, Transport
 from labfleet.interfaces.lab_host import HostAddress
 from labfleet.kernel import errors
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from labfleet.adapters.cml.transport import NotSent, Reply, ReplyLost
+from labfleet.adapters.http.transport import NotSent, Reply, ReplyLost
 from labfleet.kernel import errors
 
 Repeat = Literal["read", "safe", "once"]

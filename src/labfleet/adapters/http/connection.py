@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection to a server: one request on its way at most, one bounded reply.
 
-The parsing is httptools' (llhttp). It knows sockets, TLS and HTTP, neither the pool nor CML.
+The parsing is httptools' (llhttp). It knows sockets, TLS and HTTP, not the pool.
 Anything but a whole reply ends the connection, so that a reused one never has unread bytes.
 """
 
@@ -14,8 +14,8 @@ from typing import NamedTuple, cast
 
 import httptools
 
-from labfleet.adapters.cml.tls import RECORD, Channel
-from labfleet.adapters.cml.transport import NotSent, Reply, ReplyLost
+from labfleet.adapters.http.tls import RECORD, Channel
+from labfleet.adapters.http.transport import NotSent, Reply, ReplyLost
 
 HEAD_BYTES = 65536
 """Most bytes of a reply that are not body; a body of many small chunks may have more."""

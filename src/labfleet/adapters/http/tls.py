@@ -1,4 +1,4 @@
-"""Trust and TLS for the CML adapter: policies, the pinned certificate, and TLS over bytes.
+"""Trust and TLS: policies, the pinned certificate, and TLS over bytes.
 
 The channel runs TLS on two memory buffers instead of the event loop's own TLS, because only so
 can a new connection resume a kept session. It opens no sockets.
@@ -12,7 +12,7 @@ import hashlib
 import re
 import ssl
 
-from labfleet.adapters.cml.transport import NotSent
+from labfleet.adapters.http.transport import NotSent
 from labfleet.resources.machine import TlsSettings
 
 RECORD = 16384
