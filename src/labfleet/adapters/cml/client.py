@@ -142,7 +142,7 @@ class Client:
         """Return the JSON of a 2xx reply; Protocol when it is none."""
         try:
             return msgspec.json.decode(reply.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise errors.Protocol(
                 f"{self._where(call)}: {len(reply.body)} bytes came back that are no JSON"
             ) from None

@@ -66,6 +66,11 @@ class Scrub:
         return text
 
 
+UNREADABLE = (
+    msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError, IndexError,
+)  # fmt: skip
+
+
 def is_page(reply: Reply) -> bool:
     """Tell whether the reply is a web page: nginx speaking for a backend that is not up."""
     kind = reply.headers.get("content-type", "")
@@ -166,7 +171,7 @@ def description(reply: Reply) -> tuple[str, tuple[tuple[str, str], ...]]:
         return "(a web page instead of an API answer)", ()
     try:
         words = msgspec.json.decode(reply.body)["description"]
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, IndexError):
+    except UNREADABLE:
         return reply.body[:TEXT_LIMIT].decode("utf-8", "replace").strip(), ()
     if not isinstance(words, str):
         return "", ()
@@ -183,7 +188,7 @@ def _problems(words: str) -> tuple[tuple[str, str], ...]:
             (".".join(str(step) for step in item["location"]), str(item["message"]))
             for item in found[:20]
         )
-    except (msgspec.DecodeError, KeyError, TypeError, IndexError):
+    except UNREADABLE:
         return ()
 
 

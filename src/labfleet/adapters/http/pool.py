@@ -231,11 +231,10 @@ class HttpTransport:
         """Return an idle connection that this request may use, the one used last first."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.alive:
-                age = loop.time() - connection.idle_since
-                if age < (self._bounds.idle if method in READS else FRESH_S):
-                    return connection
-                connection.close()
+            age = loop.time() - connection.idle_since
+            if connection.ready and age < (self._bounds.idle if method in READS else FRESH_S):
+                return connection
+            connection.close()
         return None
 
     def _keep(self, connection: Connection) -> None:

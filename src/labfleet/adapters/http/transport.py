@@ -18,7 +18,10 @@ Cause = Literal[
 
 
 class NotSent(Exception):
-    """No byte of the request reached the server."""
+    """No byte of the request reached the server.
+
+    Of a GET or HEAD that was sent again this holds of the second time: it says how the server is now.
+    """
 
     def __init__(self, cause: Cause, detail: str) -> None:
         super().__init__(detail)
