@@ -327,7 +327,7 @@ def test_case_27_a_session_placed_meanwhile_wins() -> None:
         async with world() as w:
             process = await ready(w)
             await w.until(lambda: w.get_worker().status.idle.warned_at is not None)
-            controller = rule.IdleController(process.contexts["worker-controller"])
+            controller = rule.IdleController(process.contexts["worker-controller"], w.store)
             # private _guard, _ask: a pause that comes between these two steps, which run in one go
             guard = controller._guard(w.get_worker())
             await w.session()

@@ -142,6 +142,11 @@ class PatientStore(Gate):
         return stores.EventPage((), page.cursor) if self._process.deaf else page
 
 
+def services_over(store: Any, cache: Cache, clock: VirtualClock, ids: Ids) -> ServiceContext:
+    """The verbs over one store, which may be a `Gate`."""
+    return ServiceContext(Objects(store), cache, clock, ids, log=store, replies=store, series=store)
+
+
 @dataclass
 class Process:
     """One life of the program, all roles in it."""
@@ -161,14 +166,14 @@ class Process:
     async def begin(self, *, run: Iterable[str] | None = None) -> None:
         """Take the leases, list everything, start the controllers (all, or the named)."""
         world = self.world
-        store = Gate(world.store, self)
-        self.cache = Cache(store)  # type: ignore[arg-type]
+        store: Any = Gate(world.store, self)
+        self.cache = Cache(store)
         assembly.prepare(self.cache)
-        self.services = ServiceContext(Objects(store), self.cache, world.clock, world.ids)  # type: ignore[arg-type]
+        self.services = services_over(store, self.cache, world.clock, world.ids)
         feed = Feed(PatientStore(world.store, self), self.cache, world.clock, relist=self.relist)  # type: ignore[arg-type]
         self._spawn(feed.run())
         await self.cache.ready()
-        maker = assembly.Assembly(world.rng, self.services, self)
+        maker = assembly.Assembly(world.rng, self.services, store, self)
         for role in assembly.ROLES:
             context = self.contexts[role] = await self._context(role, store)
             if role == "scheduler":
@@ -269,7 +274,7 @@ class World:
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
         assembly.prepare(self.cache)
-        self.services = ServiceContext(Objects(store), self.cache, clock, ids)
+        self.services = services_over(store, self.cache, clock, ids)
         self.crashed = asyncio.Event()
         self.strike: Strike | None = None
         self.strikes = 0

@@ -111,7 +111,12 @@ async def world() -> AsyncIterator[World]:
     store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
     cache = Cache(store)
     assembly.prepare(cache)
-    made = World(ServiceContext(Objects(store), cache, clock, ids), store, clock, ids)
+    made = World(
+        ServiceContext(Objects(store), cache, clock, ids, log=store, replies=store, series=store),
+        store,
+        clock,
+        ids,
+    )
     made.follow(cache)
     await cache.ready()
     try:

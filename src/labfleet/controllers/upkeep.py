@@ -13,6 +13,7 @@ import msgspec
 from labfleet.controllers import webhooks
 from labfleet.controllers.context import Context
 from labfleet.engine.controller import Again, Done
+from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.meta import Key
@@ -37,8 +38,11 @@ ACTOR = "upkeep"
 class Upkeep:
     """Runs all upkeep under one key."""
 
-    def __init__(self, context: Context, services: ServiceContext) -> None:
+    def __init__(
+        self, context: Context, services: ServiceContext, store: stores.UpkeepStore
+    ) -> None:
         self.context = context
+        self._store = store
         self._services = services
         self._retire_at = 0.0
 
@@ -50,7 +54,7 @@ class Upkeep:
         if now >= self._retire_at and not await self._retire():
             self._retire_at = now + RETIRE_EVERY
         before = self.context.clock.now() - AUDIT_AGE
-        await self.context.objects.store.compact(before, keep=await self._kept())
+        await self._store.compact(before, keep=await self._kept())
         return Again(EVERY)
 
     async def _kept(self) -> int:
@@ -60,7 +64,7 @@ class Upkeep:
         )
         if oldest is None:
             return EVENTS_KEPT
-        head = await self.context.objects.store.head()
+        head = await self._services.log.head()
         return max(EVENTS_KEPT, min(head.revision - oldest.revision, EVENTS_HELD))
 
     async def _retire(self) -> bool:

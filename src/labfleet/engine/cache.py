@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -21,10 +21,14 @@ Handler = Callable[[Resource | None, Resource | None], None]
 IndexOf = Callable[[Resource], Iterable[str]]
 
 
+class ObjectsAndLog(stores.ObjectReader, stores.EventLog, Protocol):
+    """What a cache reads: lists of objects, and the log from there on."""
+
+
 class Cache:
     """A `feed.Listener` that keeps the objects of the named kinds."""
 
-    def __init__(self, store: stores.Store, names: Sequence[str] | None = None) -> None:
+    def __init__(self, store: ObjectsAndLog, names: Sequence[str] | None = None) -> None:
         self._store = store
         self._names = tuple(names or kinds.KINDS)
         self._objects: dict[str, dict[Key, Resource]] = {name: {} for name in self._names}

@@ -159,7 +159,7 @@ class Client(OpenStream):
         if place.revision <= self._stream.ring.head.revision:
             return True
         try:
-            head = await self._services.objects.store.head()
+            head = await self._services.log.head()
         except errors.Temporary:
             return False
         return place.revision <= head.revision

@@ -14,6 +14,7 @@ from labfleet.controllers.worker.launch import ACTOR, Launcher
 from labfleet.controllers.worker.observer import WorkerObserver
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.engine.controller import Again, Done
+from labfleet.interfaces.store import SeriesStore
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.machine import Machine
@@ -24,8 +25,9 @@ from labfleet.resources.worker import Worker, WorkerPhase
 class WorkerController:
     """Reconciles workers; `inventory` is shared with the garbage controller."""
 
-    def __init__(self, context: Context, inventory: Inventory) -> None:
+    def __init__(self, context: Context, inventory: Inventory, series: SeriesStore) -> None:
         self.context = context
+        self._series = series
         self._launcher = Launcher(context)
         self._look = WorkerObserver(context, inventory)
         self._actions = Actions(context, inventory)
@@ -37,7 +39,7 @@ class WorkerController:
         if worker is None:
             await self.context.hosts.forget(key.label)
             self.context.samples.forget(key)
-            await self.context.objects.store.drop_series([key.path])
+            await self._series.drop_series([key.path])
             return Done()
         machine = worker.spec.machine
         effect = worker.status.effect

@@ -13,7 +13,7 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -54,10 +54,14 @@ class NewToken:
     text: str = field(repr=False)
 
 
+class TokensAndLeases(stores.TokenStore, stores.LeaseStore, Protocol):
+    """Where tokens are kept; a lease lets one process alone make the first of them."""
+
+
 class Tokens:
     """All tokens of an installation."""
 
-    def __init__(self, store: stores.Store, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, store: TokensAndLeases, clock: Clock, ids: IdSource) -> None:
         self._store = store
         self._clock = clock
         self._ids = ids

@@ -202,7 +202,7 @@ async def events(
     if access.only_owner(caller.principal, row.name) is not None:
         await _seen(services, caller, row, name, namespace)
     bounded = max(1, min(limit, stores.PAGE_LIMIT))
-    found = await services.objects.store.events_of(
+    found = await services.log.events_of(
         Key(row.name, namespace, name), before=before, limit=bounded
     )
     if not found and before is None:
