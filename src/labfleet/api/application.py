@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Litestar, Response
+from litestar import Litestar, Response, Router
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
@@ -69,30 +71,34 @@ def build(
     request, `on_defect` for each exception without a row in the table of errors, with the
     request id. Call `shutdown()` of the result before the server ends.
     """
-    described: list[bytes] = []
+    # Only when somebody asks: it takes as long as all the rest of the application, so every start
+    # would take twice as long; in a thread, so that nothing else waits for it.
+    described = functools.cache(lambda: msgspec.json.encode(openapi.document(inner)))
 
     async def document(request: Ask) -> Response[bytes]:
         del request
-        return Response(content=described[0], media_type=JSON)
+        return Response(content=await asyncio.to_thread(described), media_type=JSON)
 
     public = RouteDoc(public=True)
+    routes = [
+        *_objects_and_verbs(services),
+        *system_routes.routes(services, tokens, System(readiness, metrics)),
+        *_compatible(services),
+        *_streams(),
+        endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
+                 summary="This document", shape=public),
+    ]  # fmt: skip
     inner = Litestar(
-        [
-            *_objects_and_verbs(services),
-            *system_routes.routes(services, tokens, System(readiness, metrics)),
-            *_compatible(services),
-            *_streams(),
-            endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
-                     summary="This document", shape=public),
-        ],
+        # An application prepares all methods of a path again for each route that is added to it.
+        # A router only collects them.
+        [Router("/", route_handlers=routes)],
         openapi_config=OpenAPIConfig(
             title="Labfleet", version="1", path="/api/v1/openapi", render_plugins=()
         ),
         exception_handlers={Exception: _exceptions(on_defect)},
         logging_config=None,
         request_max_body_size=None,
-    )  # fmt: skip
-    described.append(msgspec.json.encode(openapi.document(inner)))
+    )
     events = Stream(services, ring, clients=stream_clients)
     return Front(
         inner,
