@@ -355,7 +355,7 @@ BREAKS: dict[str, Break] = {
     "sweep_everything": Break("stranger", sweep_everything),
     "act_while_paused": Break("paused", act_while_paused, first=5),
     "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),
-    "stop_without_looking_again": Break("idle", stop_without_looking_again),
+    "stop_without_looking_again": Break("idle", stop_without_looking_again, first=7),
     "drop_the_token": Break(
         "one-instance", drop_the_token, Options(hours=2, sessions=200), first=9
     ),

@@ -77,7 +77,8 @@ def build(
 
     async def document(request: Ask) -> Response[bytes]:
         del request
-        return Response(content=await asyncio.to_thread(described), media_type=JSON)
+        content = await asyncio.get_running_loop().run_in_executor(None, described)
+        return Response(content=content, media_type=JSON)
 
     public = RouteDoc(public=True)
     routes = [
