@@ -374,7 +374,9 @@ BREAKS: dict[str, Break] = {
     "say_nothing": Break("reason", say_nothing, TIGHT),
     "hammer": Break("budget", hammer, Options(hours=2, sessions=200), first=3),
     "lose_events": Break("replay", lose_events, Options(hours=1, sessions=8)),
-    "never_finish": Break("liveness", never_finish, Options(hours=2, sessions=100)),
+    "never_finish": Break(
+        "liveness", never_finish, Options(hours=1, workers=2, sessions=16, replicas=1)
+    ),
     "skip_a_phase": Break("edge", skip_a_phase),
     "crash": Break("bug", crash),
 }

@@ -171,6 +171,7 @@ def test_tasks_live_in_task_groups() -> None:
 
 
 LOOPS_ALLOWED: dict[str, str] = {
+    "labfleet.api.application:run_in_executor": "the API describes itself, 0.3 s of pure work",
     "labfleet.stores.runners:run_in_executor": "the runner is how threads come to the stores",
     "labfleet.adapters.aws.runner:run_in_executor": "the runner is how threads come to boto3",
 }
