@@ -234,7 +234,7 @@ def test_29_traffic_is_bytes_a_second_and_nothing_else(each_way: float, busy: bo
             await up(w)
             [found] = w.cloud.instances("w1")
             w.cloud.hand("load", found["id"], network_in=each_way, network_out=each_way)
-            await w.let_pass(3600)
+            await w.let_pass(2 * 3600)
             assert (w.cloud.calls("StopInstances") == 0) is busy
             if busy:
                 assert kept_by(w, "network")()

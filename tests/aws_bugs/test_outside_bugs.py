@@ -182,7 +182,7 @@ def test_31_an_end_that_is_not_allowed_is_never_called_an_end() -> None:
             found = ours(w, kept, worker="nobody", uid="forgotten")
             w.cloud.rule("unauthorized", action="TerminateInstances")
             await w.desire("w1", "Terminated")
-            await w.let_pass(3600)
+            await w.let_pass(2 * 3600)
             assert alive(w, kept)
             assert alive(w, found)
             assert w.phase("w1") == "TERMINATING_EC2"
@@ -268,7 +268,7 @@ def test_33_a_machine_that_was_ended_is_gone_within_a_round(slow: bool) -> None:
             await w.let_pass(60)
             assert w.phase("w1") == "FAILED"
             assert not conditions.is_true(w.get_worker().status.conditions, "AcceptingLabs")
-            await w.let_pass(3600)
+            await w.let_pass(2 * 3600)
             assert w.phase("w1") == "FAILED"
             assert w.phases["w1"][-1] == "FAILED"
             assert w.cloud.calls("RunInstances") == 1
@@ -353,7 +353,7 @@ def test_35_a_tool_that_ends_the_fleet_each_day_does_not_get_a_new_one_each_time
                 await w.until(lambda: serving(w) == 10, hours=6)
                 launched = w.cloud.calls("RunInstances")
                 w.cloud.hand("terminate", *(each["id"] for each in w.cloud.instances()))
-                await w.let_pass(3600)
+                await w.let_pass(2 * 3600)
                 pool = w.cache.get(Pool, "p1", "default")
                 assert pool is not None
                 assert pool.spec.paused

@@ -50,7 +50,7 @@ def test_7_a_pool_launches_nothing_for_the_worker_that_it_stopped() -> None:
             less = {"spec": {"scaling": {**scaling, "minWorkers": 1}}}
             await objects.patch(w.services, ADMIN, KINDS["Pool"], "p1", less, namespace="default")
             await w.until(lambda: phases(w) == ["READY", "STOPPED"])
-            await w.let_pass(3600)
+            await w.let_pass(2 * 3600)
             assert phases(w) == ["READY", "STOPPED"]
             assert w.cloud.calls("RunInstances") == 2
             assert w.cloud.calls("StopInstances") == 1
@@ -116,7 +116,7 @@ def test_15_an_idle_stop_that_ec2_takes_late_is_checked_again() -> None:
             await w.let_pass(60)
             node = FakeNode("x", "x", (), up_at=w.hosts.now)
             w.hosts.of("w1").labs["theirs"] = FakeLab("theirs", "theirs", "", [node], wiped=False)
-            await w.let_pass(4500)
+            await w.let_pass(7200)
             assert w.cloud.instances("w1")[0]["state"] == "running"
             assert "nodes run again" in w.get_worker().status.message
             del w.hosts.of("w1").labs["theirs"]
@@ -138,7 +138,7 @@ def test_23_a_running_lab_keeps_its_worker_though_nobody_is_there() -> None:
             node = FakeNode("x", "x", (), up_at=w.hosts.now)
             w.hosts.of("w1").labs["theirs"] = FakeLab("theirs", "theirs", "", [node], wiped=False)
             w.hosts.cpu = 1.0
-            await w.let_pass(3600)
+            await w.let_pass(2 * 3600)
             assert w.phase("w1") == "READY"
             assert "nodes" in w.get_worker().status.idle.signals
             assert w.cloud.calls("StopInstances") == 0
