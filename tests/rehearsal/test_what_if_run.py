@@ -82,11 +82,11 @@ def test_too_few_workers_leave_people_unserved_and_say_why(tmp_path: Path) -> No
 def test_telemetry_every_ten_minutes_moves_the_answer_by_less_than_two_percent(
     tmp_path: Path,
 ) -> None:
-    """Half a day looked at every ten minutes answers as one looked at all the time.
+    """A day of a small fleet looked at every ten minutes answers as one looked at all the time.
 
     With so many people that a percentile is not the wait of one of them.
     """
-    case = _case(tmp_path, 12.0, people=160, slots=80)
+    case = _case(tmp_path, 24.0, people=80, slots=40)
     coarse = _quiet(case)
     full = _quiet(replace(case, fidelity=plan.Fidelity(telemetry_minutes=0)))
     assert full.steps > 2 * coarse.steps
