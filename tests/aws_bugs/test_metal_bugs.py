@@ -35,23 +35,22 @@ async def up(w: BugWorld, **spec: Any) -> str:
     return str(w.get_worker().status.machine.id)
 
 
-@pytest.mark.parametrize("takes", [10, 25])
-def test_37_metal_takes_its_time_to_stop_and_to_start_again(takes: int) -> None:
-    """Number 37: ten minutes, or twenty-five for each way, are no failure of any kind."""
+def test_37_metal_takes_its_time_to_stop_and_to_start_again() -> None:
+    """Number 37: up to twenty-five minutes for each way are no failure of any kind."""
 
     async def story() -> None:
         async with bugs() as w:
-            slow = {"pending": takes * MINUTE, "stopping": takes * MINUTE}
+            slow = {"pending": 25 * MINUTE, "stopping": 25 * MINUTE}
             w.cloud.config(times={"metal": slow})
             await up(w)
             await w.desire("w1", "Stopped")
             begun = w.clock.now()
             await w.until(w.in_phase("w1", "STOPPED"))
-            assert minutes(w, begun) >= takes
+            assert minutes(w, begun) >= 25
             await w.desire("w1", "Ready")
             begun = w.clock.now()
             await w.until(w.in_phase("w1", "READY"))
-            assert minutes(w, begun) >= takes
+            assert minutes(w, begun) >= 25
             assert "FAILED" not in w.phases["w1"]
             assert w.cloud.calls("StopInstances") == w.cloud.calls("StartInstances") == 1
             assert w.cloud.calls("RunInstances") == 1

@@ -120,7 +120,7 @@ def test_28_a_list_that_fails_ends_nothing_and_one_that_works_does(fault: str) -
             kept = await up(w)
             w.cloud.rule(fault, action="DescribeInstances")
             found = ours(w, kept, worker="nobody", uid="forgotten")
-            await w.let_pass(2 * 3600)
+            await w.let_pass(3600)
             assert alive(w, found)
             assert alive(w, kept)
             assert w.phase("w1") == "READY"
