@@ -17,6 +17,7 @@ from bug_world import BugWorld
 from fake_lab_host import FakeProbe
 from world import CHANGES, Gate, HostGate, PatientStore, Process
 
+from labfleet.adapters.aws.paced import PacedEc2
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
@@ -91,7 +92,7 @@ class Replica(Process):
             ids=world.ids,
             effects=Effects(world.clock, world.ids, election.leadership),
             leadership=election.leadership,
-            compute=compute,
+            compute=PacedEc2(compute, world.clock),
             hosts=hosts,
             secrets=world.secrets,
             probe=FakeProbe(world.hosts),

@@ -233,8 +233,9 @@ class _Reader:
 def _tagged(options: list[inspect.Type], value: Any) -> inspect.Type | None:
     """Return the record of a union that the value's tag names; None when it names none."""
     for each in options:
-        tagged = isinstance(each, inspect.StructType) and each.tag_field
-        if tagged and isinstance(value, dict) and value.get(tagged) == each.tag:
+        if not isinstance(each, inspect.StructType) or each.tag_field is None:
+            continue
+        if isinstance(value, dict) and value.get(each.tag_field) == each.tag:
             return each
     return None
 
