@@ -55,6 +55,7 @@ async def create(
         message = f"{row.plural} are made by a verb, not by hand"
         raise Refused(message, reason="NotCreatable")
     raw = intake.shaped(row, body)
+    access.demand_fields(caller.principal, "create", row.name, raw.get("spec"))
     found = idempotency.memo(caller, key, "create", row.name, namespace, raw)
     if found is not None:
         before = await idempotency.replayed(services, found, row.name)
@@ -124,6 +125,7 @@ async def replace(
     """Replace a whole object; immutable fields that the body leaves out keep their value."""
     access.demand(caller.principal, "update", row.name)
     raw = intake.shaped(row, body)
+    access.demand_fields(caller.principal, "update", row.name, raw.get("spec"))
     return await _change(services, caller, row, Key(row.name, namespace, name), raw, whole=True)
 
 
@@ -133,6 +135,7 @@ async def patch(
     """Apply a JSON merge patch (RFC 7396) to labels, annotations and spec."""
     access.demand(caller.principal, "update", row.name)
     raw = intake.shaped(row, body)
+    access.demand_fields(caller.principal, "update", row.name, raw.get("spec"))
     if row.name in _MADE_BY_PATCH and _version(raw) is None:
         kind: type[Resource] = row.type
         named = not (intake.name_problem(name) or intake.name_problem(namespace))
