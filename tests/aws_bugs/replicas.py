@@ -27,6 +27,7 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 
 LEASE = 30.0
 
@@ -54,7 +55,7 @@ class Replica(Process):
         self.awake.set()
         store: Any = Gate(world.store, self)
         self.cache = Cache(store)
-        assembly.prepare(self.cache)
+        self.cache.declare(*indices.ALL)
         self.services = ServiceContext(Objects(store), self.cache, world.clock, world.ids)
         watched: Any = PatientStore(world.store, self)
         self._spawn(Feed(watched, self.cache, world.clock, relist=self.relist).run())

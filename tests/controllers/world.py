@@ -40,6 +40,7 @@ from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
@@ -147,7 +148,7 @@ class Process:
         world = self.world
         store = Gate(world.store, self)
         self.cache = Cache(store)  # type: ignore[arg-type]
-        assembly.prepare(self.cache)
+        self.cache.declare(*indices.ALL)
         self.services = ServiceContext(Objects(store), self.cache, world.clock, world.ids)  # type: ignore[arg-type]
         feed = Feed(PatientStore(world.store, self), self.cache, world.clock, relist=self.relist)  # type: ignore[arg-type]
         self._spawn(feed.run())
@@ -252,7 +253,7 @@ class World:
         self.hosts = FakeLabHosts(self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
-        assembly.prepare(self.cache)
+        self.cache.declare(*indices.ALL)
         self.services = ServiceContext(Objects(store), self.cache, clock, ids)
         self.crashed = asyncio.Event()
         self.strike: Strike | None = None

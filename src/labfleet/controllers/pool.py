@@ -37,6 +37,7 @@ from labfleet.resources.template import Template
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.fleet_settings import PAUSED_MARK
+from labfleet.service.kinds import indices
 
 EVERY = 20.0
 KEPT_LIMIT = 5000
@@ -63,8 +64,6 @@ class PoolController:
         self._requests = Requests(context)
         self._kept: dict[Key, _Kept] = {}
         self._guards: dict[Key, tuple[stores.Precondition, ...]] = {}
-        self._keys: tuple[Key, ...] = ()
-        self._names: dict[str, frozenset[str]] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the pool of this key."""
@@ -93,7 +92,7 @@ class PoolController:
 
     async def _broke(self, pool: Pool, now: datetime) -> bool:
         """Record lost workers; pause the pool when there are many. Return True when written."""
-        workers = list(self.context.cache.by(Worker, "pool", pool.key.path))
+        workers = list(self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path))
         losses = breaker.noted(pool.status.losses, workers, now)
         asked = pool.deleting or pool.spec.desired != "Ready" or pool.spec.paused
         up = max(
@@ -135,35 +134,22 @@ class PoolController:
             workers=self._workers(pool),
             waiting=tuple(
                 request
-                for session in self._requests.due(now)
-                if session.namespace == pool.namespace
-                and (request := self._requests.of(session, now)) is not None
-                and self._requests.pool_of(request, pool.namespace, now) == pool.name
+                for session in self._requests.due_in(pool, now)
+                if (request := self._requests.of(session, now)) is not None
             ),
             shape=shape_of(pool, template),
             deleting=pool.deleting,
-            taken=self._taken(pool.namespace),
+            taken=self.context.cache.names(Worker, pool.namespace),
             created_workers=pool.status.created_workers,
             last_scale_up=pool.status.last_scale_up,
             last_scale_down=pool.status.last_scale_down,
         )
 
-    def _taken(self, namespace: str) -> frozenset[str]:
-        """Return the names of a namespace's workers; cached until one is added or removed."""
-        keys = self.context.cache.keys(Worker)
-        if self._keys is not keys:
-            self._keys, self._names = keys, {}
-        found = self._names.get(namespace)
-        if found is None:
-            names = [each.name for each in keys if each.namespace == namespace]
-            found = self._names[namespace] = frozenset(names)
-        return found
-
     def _workers(self, pool: Pool) -> tuple[scaling.PoolWorker, ...]:
         """Return the pool's workers; those unchanged since the last call come from a cache."""
         found, cache = [], self.context.cache
-        for worker in cache.by(Worker, "pool", pool.key.path):
-            here = cache.by(Session, "here", worker.key.path)
+        for worker in cache.by(indices.WORKERS_OF_POOL, pool.key.path):
+            here = cache.by(indices.SESSIONS_HERE, worker.key.path)
             kept = self._kept.get(worker.key)
             if kept is None or kept.worker is not worker or kept.here is not here:
                 view = _of(worker, requests.reserved(here))
@@ -184,7 +170,7 @@ class PoolController:
         """Write the pool's status and its new workers in one commit."""
         template = self.context.cache.find(refs.template_of(pool))
         made = [self._made(pool, template, name, now) for name in decision.create if template]
-        workers = self.context.cache.by(Worker, "pool", pool.key.path)
+        workers = self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
         decision = replace(decision, message=decision.message + _without_machine(workers))
         status = _paused(_status(pool.status, decision, waiting, now), paused, now)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
@@ -277,7 +263,7 @@ class PoolController:
         """Uncordon workers that the pool itself cordoned, once they shall be Ready again."""
         if decision.phase in {PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED}:
             return
-        for worker in self.context.cache.by(Worker, "pool", pool.key.path):
+        for worker in self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path):
             if (
                 worker.spec.cordoned
                 and worker.metadata.annotations.get(CORDONED_BY) == pool.metadata.name

@@ -31,6 +31,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core import ledger_rows
+from labfleet.service.kinds import indices
 
 KEY = Key("Session", "", "scheduler")
 ACTOR = "scheduler"
@@ -109,9 +110,13 @@ class Scheduler:
     async def _snapshot(self) -> _Board:
         cache = self.context.cache
         revision, now = cache.revision, self.context.clock.now()
-        hosting = [each for each in cache.all(Worker) if each.status.phase in worker_phases.HOSTING]
+        hosting = [
+            each
+            for each in cache.by(indices.WORKERS_LIVING, True)
+            if each.status.phase in worker_phases.HOSTING
+        ]
         # Read before the ports, so that all of it is valid at `revision`.
-        here = {each.key: cache.by(Session, "here", each.key.path) for each in hosting}
+        here = {each.key: cache.by(indices.SESSIONS_HERE, each.key.path) for each in hosting}
         taken: dict[Key, set[tuple[str, int]]] = {}
         for worker in hosting:
             taken[worker.key] = {
@@ -251,7 +256,7 @@ class Scheduler:
             shape = shape_of(pool, self.context.cache.find(refs.template_of(pool)))
             if shape is not None:
                 shapes.setdefault(pool.namespace, []).append(shape)
-        for worker in self.context.cache.all(Worker):
+        for worker in self.context.cache.by(indices.WORKERS_LIVING, True):
             live = worker.status.phase in worker_phases.HOSTING | worker_phases.BOOTING
             if (live or parking.auto_stopped(worker)) and worker.status.capacity is not None:
                 shapes.setdefault(worker.namespace, []).append(

@@ -35,6 +35,7 @@ class Kind(Record, frozen=True, kw_only=True):
 
     `frozen` lists spec fields (snake_case) that may not change after creation. `amounts`
     lists (path, is_supply) of Amounts blocks where friendly quantities are accepted.
+    `filters` lists (name, path) by which a list can be filtered; an index is kept of each.
     `creatable` False means: objects appear through a verb, never by POST.
     """
 
@@ -44,6 +45,7 @@ class Kind(Record, frozen=True, kw_only=True):
     summary: str
     short: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+    filters: tuple[tuple[str, str], ...] = ()
     frozen: tuple[str, ...] = ()
     amounts: tuple[tuple[str, bool], ...] = ()
     creatable: bool = True
@@ -55,6 +57,10 @@ def _columns(*rows: str) -> tuple[Column, ...]:
         title, path = row.removesuffix("*").split("=")
         made.append(Column(title=title, path=path, wide=row.endswith("*")))
     return tuple(made)
+
+
+def _filters(*rows: str) -> tuple[tuple[str, str], ...]:
+    return tuple([(name, path) for name, _, path in (row.partition("=") for row in rows)])
 
 
 _ROWS = (
@@ -72,6 +78,7 @@ _ROWS = (
             "ZONE=status.ec2.availabilityZone*", "VERSION=status.cml.version*",
             "MESSAGE=status.message*",
         ),
+        filters=_filters("phase=status.phase", "pool=spec.pool"),
         frozen=("track", "pool", "template", "machine", "origin"),
         amounts=(("machine.capacity", True),),
     ),
@@ -87,6 +94,7 @@ _ROWS = (
             "WAITING=status.waitingSessions", "PAUSED=spec.paused*", "TEMPLATE=spec.template*",
             "MESSAGE=status.message*",
         ),
+        filters=_filters("phase=status.phase"),
         frozen=("track", "name_prefix"),
     ),
     Kind(
@@ -112,6 +120,7 @@ _ROWS = (
             "CPU(m)=status.demand.cpuMilli", "MEMORY(MiB)=status.demand.memoryMib",
             "PORTS=status.demand.ports", "TITLE=spec.title*",
         ),
+        filters=_filters("phase=status.phase"),
         frozen=(
             "topology", "version", "track", "resources", "port_template", "licence_affinity",
         ),
@@ -127,6 +136,9 @@ _ROWS = (
             "PHASE=status.phase", "DEFINITION=spec.definition", "OWNER=spec.owner",
             "WORKER=status.worker", "START=status.start", "END=status.end",
             "REASON=status.reason*", "MESSAGE=status.message*",
+        ),
+        filters=_filters(
+            "phase=status.phase", "owner=spec.owner", "worker=status.worker", "definition=spec.definition",
         ),
         frozen=("definition", "owner", "track", "reservation_id"),
     ),
@@ -151,6 +163,7 @@ _ROWS = (
             "PHASE=status.phase", "CLUSTER=spec.cluster", "CPU(m)=spec.cost.cpuMilli",
             "MEMORY(MiB)=spec.cost.memoryMib", "DECIDED=status.decidedAt",
         ),
+        filters=_filters("phase=status.phase", "owner=spec.owner", "cluster=spec.cluster"),
         frozen=("cluster", "params", "cost", "duration_seconds", "owner"),
         amounts=(("cost", False),),
         creatable=False,

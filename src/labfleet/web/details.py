@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from labfleet.decisions import wording
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.resources import paths
 from labfleet.resources.decision import Verdict
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
@@ -20,7 +21,7 @@ from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import explain, listing
+from labfleet.service.reads import explain
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
 from labfleet.web import overview, values, words
@@ -122,7 +123,7 @@ def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[st
     taken = {column.path for column in shown} | {"status.phase", "status.message"}
     for each in row.columns:
         if not taken & {each.path, f"status.endedAt|{each.path}"}:
-            getter = listing.getter(type(obj), each.path)
+            getter = paths.getter(type(obj), each.path)
             value = None if getter is None else getter(obj)
             if value in ("", ()):
                 continue

@@ -12,12 +12,13 @@ from datetime import datetime
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import kinds, refs
-from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
+from labfleet.resources.cluster import Cluster
 from labfleet.resources.meta import Resource
-from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.session import TERMINAL
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
 from labfleet.web.words import Section
@@ -100,7 +101,7 @@ def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
                 f"{each.namespace}/{each.status.worker or ''}",
                 None if each.status.reservation is None else each.status.reservation.amounts,
             )
-            for each in services.cache.all(Session)
+            for each in services.cache.by(indices.SESSIONS_OPEN, True)
             if each.status.phase not in TERMINAL
         )
     if kind == Cluster.__name__:
@@ -109,8 +110,8 @@ def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
                 refs.cluster_of(each).key.path,
                 None if each.status.reservation is None else each.status.reservation.amounts,
             )
-            for each in services.cache.all(Simulation)
-            if each.status.phase is SimulationPhase.APPROVED
+            for cluster in services.cache.values(indices.SIMULATIONS_HOLDING)
+            for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster)
         )
     return {}
 

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from labfleet.decisions import admission
 from labfleet.kernel import clock
+from labfleet.resources import paths
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.meta import Resource
 from labfleet.resources.worker import Worker
-from labfleet.service.reads import listing
 from labfleet.web import words
 from labfleet.web.words import Column
 
@@ -82,7 +82,7 @@ def cell(column: Column, obj: Resource, now: datetime, uses: Mapping[str, Use]) 
 def read(obj: Resource, path: str) -> Any:
     """Return the first value of the alternatives, or None."""
     for one in path.split("|"):
-        getter = listing.getter(type(obj), one)
+        getter = paths.getter(type(obj), one)
         value = None if getter is None else getter(obj)
         if value is not None and value != "":
             return value

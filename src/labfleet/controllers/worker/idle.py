@@ -28,6 +28,7 @@ from labfleet.resources.meta import Key
 from labfleet.resources.worker import Drain, IdleStatus, Worker, WorkerPhase
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.service_context import KeyedLocks
+from labfleet.service.kinds import indices
 from labfleet.service.reads import idle_facts
 
 ACTOR = "idle-controller"
@@ -274,11 +275,7 @@ class IdleController:
 
     def _wanted(self, namespace: str, now: datetime) -> tuple[str, ...]:
         """Return the namespace's parked workers without a pool that waiting sessions need."""
-        alone = [
-            each
-            for each in self.context.cache.all(Worker)
-            if each.spec.pool is None and each.namespace == namespace
-        ]
+        alone = self.context.cache.by(indices.WORKERS_SINGLE, namespace)
         coming = [
             _as_ready(each, self.context)
             for each in alone
@@ -291,12 +288,10 @@ class IdleController:
             if parking.auto_stopped(each) and idle_facts.ours(each)
         ]
         waiting = []
-        for session in self._requests.due(now) if parked else ():
-            if session.namespace != namespace:
-                continue
+        for session in self._requests.due_without_pool(namespace, now) if parked else ():
             looked = session.status.decision is not None
             request = self._requests.of(session, now) if looked else None
-            if request is not None and self._requests.pool_of(request, namespace, now) is None:
+            if request is not None:
                 waiting.append(request)
         left = parking.uncovered(coming, waiting, now=now)
         return parking.to_start(parked, left, now=now)
@@ -310,7 +305,9 @@ class IdleController:
         if worker.spec.drain is not None or worker.deleting:
             return False
         pool = refs.pool_of(worker)
-        others = () if pool is None else self.context.cache.by(Worker, "pool", pool.key.path)
+        others = (
+            () if pool is None else self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+        )
         if any(_aging(each) for each in others):
             return False
         limit = 14_400 if worker.spec.machine is None else worker.spec.machine.limits.drain

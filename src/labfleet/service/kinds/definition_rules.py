@@ -10,9 +10,9 @@ import msgspec
 from labfleet.decisions import demand, port_numbers
 from labfleet.resources import amounts, conditions, topology
 from labfleet.resources.definition import Definition, DefinitionSpec, DefinitionStatus
-from labfleet.resources.session import TERMINAL, Session
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import Admitted, with_status
 from labfleet.service.kinds.machine_rules import in_use
 
@@ -45,13 +45,7 @@ async def delete_definition(services: ServiceContext, caller: Caller, old: Defin
     """Refuse to delete a definition that sessions still use."""
     del caller
     revision = await services.fresh()
-    users = [
-        each.name
-        for each in services.cache.all(Session)
-        if each.metadata.namespace == old.metadata.namespace
-        and each.spec.definition == old.name
-        and each.status.phase not in TERMINAL
-    ]
+    users = [each.name for each in services.cache.by(indices.SESSIONS_USING, old.key.path)]
     in_use(old.name, "definition", "sessions", users)
     return Admitted(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
 

@@ -32,6 +32,7 @@ from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.reads import drain_blockers
 from labfleet.service.reads.drain_blockers import Blocker
 
@@ -115,8 +116,7 @@ async def _explained(services: ServiceContext, obj: Resource) -> Explanation:
         return of_session(obj, definition, services.clock.now())
     if isinstance(obj, Worker):
         await services.fresh()
-        here = [each for each in services.cache.all(Session) if _on(obj, each)]
-        return of_worker(obj, here)
+        return of_worker(obj, services.cache.by(indices.SESSIONS_HERE, obj.key.path))
     if isinstance(obj, Simulation):
         return of_simulation(obj)
     return _plain(obj)

@@ -15,6 +15,7 @@ from labfleet.resources.region import Deed, Region, Suspect
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 
 
 class RegionScan(Record, frozen=True, kw_only=True, rename=None):
@@ -107,9 +108,7 @@ def garbage(services: ServiceContext, caller: Caller) -> GarbageSummary:
         for each in _all(services)
         for suspect in each.status.suspects
     ]
-    found += [
-        _absent(each, now) for each in services.cache.all(Worker) if each.status.ec2.absent_since
-    ]
+    found += [_absent(each, now) for each in services.cache.by(indices.WORKERS_ABSENT, True)]
     deeds = sorted((deed for each in _all(services) for deed in each.status.deeds), key=_at)
     return GarbageSummary(
         enabled=wanted.enabled,
