@@ -32,9 +32,11 @@ from labfleet.resources.pool import (
     PoolPhase,
     PoolStatus,
 )
+from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.fleet_settings import PAUSED_MARK
 from labfleet.service.kinds import indices
@@ -350,7 +352,7 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
 def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
     """Return the pool with its automatic pause, and a sentence on why and how to resume."""
     words = ", ".join(sorted({each.why for each in losses}))
-    reason = "NeverUp" if words else "MassTermination"
+    reason = PoolReason.NEVER_UP if words else PoolReason.MASS_TERMINATION
     told = f"{len(losses)} machines were ended from outside within 30 min"
     if words:
         told = f"{len(losses)} workers in a row never came up ({words})"
@@ -365,7 +367,7 @@ def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
     )
     facts = conditions.put(
         pool.status.conditions,
-        "LosingMachines",
+        PoolCondition.LOSING_MACHINES,
         "True",
         reason,
         f"{told} ({', '.join(names[:5])}): nothing is replaced until labfleet resume",
@@ -381,16 +383,18 @@ def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
 
 def _paused(status: PoolStatus, paused: str | None, now: datetime) -> PoolStatus:
     """Return the status with the pause condition; a pool that never was paused has none."""
-    if paused is None and conditions.is_true(status.conditions, "LosingMachines"):
-        facts = conditions.put(status.conditions, "LosingMachines", "False", "Resumed", now=now)
+    if paused is None and conditions.is_true(status.conditions, PoolCondition.LOSING_MACHINES):
+        facts = conditions.put(
+            status.conditions, PoolCondition.LOSING_MACHINES, "False", PoolReason.RESUMED, now=now
+        )
         status = msgspec.structs.replace(status, conditions=facts)
-    if paused is None and conditions.find(status.conditions, "Paused") is None:
+    if paused is None and conditions.find(status.conditions, PoolCondition.PAUSED) is None:
         return status
     fact = conditions.put(
         status.conditions,
-        "Paused",
+        PoolCondition.PAUSED,
         "False" if paused is None else "True",
-        "Resumed" if paused is None else "PausedByPeople",
+        PoolReason.RESUMED if paused is None else PoolReason.PAUSED_BY_PEOPLE,
         paused or "",
         now=now,
     )
@@ -404,7 +408,8 @@ def _without_machine(workers: Iterable[Worker]) -> str:
         for each in workers
         if each.status.phase is WorkerPhase.PROVISIONING_EC2
         and each.status.ec2.instance_id is None
-        and (fact := conditions.find(each.status.conditions, "EC2Provisioned")) is not None
+        and (fact := conditions.find(each.status.conditions, WorkerCondition.EC2_PROVISIONED))
+        is not None
         and fact.status == "False"
     ]
     return f"; {len(told)} without a machine: {min(told)}"[:500] if told else ""
@@ -434,9 +439,9 @@ def _status(
         events=(*before.events, *decision.events)[-EVENTS_KEPT:],
         conditions=conditions.put(
             before.conditions,
-            "Ready",
+            PoolCondition.READY,
             "True" if ready else "False",
-            "Steady" if ready else decision.phase.title().replace("_", ""),
+            PoolReason.STEADY if ready else PoolReason[decision.phase.name],
             now=now,
         ),
     )

@@ -30,6 +30,7 @@ from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
 from labfleet.resources.worker import Worker
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import ledger_rows
 from labfleet.service.kinds import indices
 
@@ -330,7 +331,7 @@ def _candidate(
         pool=worker.spec.pool,
         cordoned=worker.spec.cordoned,
         draining=worker_phases.drain_wanted(worker),
-        overcommitted=conditions.is_true(worker.status.conditions, "OverCommitted"),
+        overcommitted=conditions.is_true(worker.status.conditions, WorkerCondition.OVER_COMMITTED),
         health=worker.status.health,
         closed=worker_phases.closed_word(worker.status.conditions),
         closes_at=worker_phases.closes_at(worker),

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from labfleet.resources import conditions as facts
-from labfleet.resources.conditions import Condition, Status
+from labfleet.resources.conditions import Condition, ConditionType, Status
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Record
 
 Severity = Literal["critical", "warning", "info"]
@@ -243,7 +243,7 @@ def gravity(each: Raised) -> tuple[int, datetime, str, str, str]:
     return _ORDER[each.severity], each.since, each.object, each.condition, each.namespace
 
 
-def of(conditions: Iterable[Condition], name: str) -> Condition | None:
+def of(conditions: Iterable[Condition], name: ConditionType) -> Condition | None:
     """Return the condition when it is raised."""
     found = facts.find(conditions, name)
     return found if found is not None and is_raised(found) else None

@@ -13,11 +13,30 @@ from typing import Annotated, Literal
 import msgspec
 
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.conditions import Condition
+from labfleet.resources.conditions import Condition, ConditionType, Reason
 from labfleet.resources.meta import Record, Resource
 
 TOPOLOGY_LIMIT = 4 * 2**20
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,96}$")]
+
+
+class DefinitionReason(Reason):
+    """Why a condition of a definition is as it is."""
+
+    UNKNOWN_NODE_DEFINITION = (
+        "UnknownNodeDefinition",
+        "A node definition is not in the table; its size is assumed.",
+    )
+
+
+class DefinitionCondition(ConditionType):
+    """The facts that are recorded of a definition."""
+
+    NODES_KNOWN = (
+        "NodesKnown",
+        "Every node definition of the topology is known, so its demand is.",
+        DefinitionReason.UNKNOWN_NODE_DEFINITION,
+    )
 
 
 class PortRequest(Record, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from labfleet.resources.conditions import Condition
+from labfleet.resources.conditions import ANY_ERROR, Condition, ConditionType, Reason
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 
 IMAGES_KEPT = 1000
@@ -19,6 +19,23 @@ SUSPECTS_KEPT = 200
 DEEDS_KEPT = 50
 
 LeftKind = Literal["instance", "volume", "address", "worker"]
+
+
+class RegionReason(Reason):
+    """Why a condition of a region is as it is."""
+
+    COMPLETE = "Complete", "Every machine that matches was looked at."
+
+
+class RegionCondition(ConditionType):
+    """The facts that are recorded of a region."""
+
+    SCANNED = (
+        "Scanned",
+        "Discovery's last scan of the region was complete.",
+        RegionReason.COMPLETE,
+        ANY_ERROR,
+    )
 
 
 class Suspect(Record, frozen=True, kw_only=True):

@@ -7,10 +7,34 @@ from typing import Annotated
 
 import msgspec
 
-from labfleet.resources.conditions import Condition
+from labfleet.resources.conditions import ANY_ERROR, Condition, ConditionType, Reason
 from labfleet.resources.meta import Record, Resource, SecretRef
 
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
+class WebhookReason(Reason):
+    """Why a condition of a webhook is as it is."""
+
+    DELIVERING = "Delivering", "The receiver takes what it is sent."
+    EVENTS_MISSED = (
+        "EventsMissed",
+        "The log no longer holds events that were due; it goes on from now.",
+    )
+    REFUSED = "Refused", "The receiver answered with an error; the message has its status."
+
+
+class WebhookCondition(ConditionType):
+    """The facts that are recorded of a webhook."""
+
+    DELIVERING = (
+        "Delivering",
+        "Events reach the receiver; False says why not, and when it is tried again.",
+        WebhookReason.DELIVERING,
+        WebhookReason.EVENTS_MISSED,
+        WebhookReason.REFUSED,
+        ANY_ERROR,
+    )
 
 
 class WebhookSpec(Record, frozen=True, kw_only=True):

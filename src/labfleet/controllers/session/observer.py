@@ -26,6 +26,7 @@ from labfleet.kernel import errors, ids
 from labfleet.resources import conditions, refs, topology
 from labfleet.resources.session import LabStatus, PortAllocation, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 from labfleet.service.kinds import indices
 
 S, P = SessionPhase, WorkerPhase
@@ -285,8 +286,8 @@ def _of_worker(
         name = session.status.worker
         return replace(seen, host_lost=True, host_dead=True, host_detail=f"{name} does not exist")
     phase, ec2 = worker.status.phase, worker.status.ec2
-    failed = conditions.find(worker.status.conditions, "Failed")
-    ended = failed is not None and failed.reason == "InstanceTerminated"
+    failed = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
+    ended = failed is not None and failed.reason == WorkerReason.INSTANCE_TERMINATED
     dead = phase is P.TERMINATED or ec2.state == "terminated" or (phase is P.FAILED and ended)
     drain = worker.spec.drain
     late = drain is not None and drain.force and context.clock.now() >= drain.deadline

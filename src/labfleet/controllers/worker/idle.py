@@ -26,6 +26,7 @@ from labfleet.resources import conditions, refs
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.meta import Key
 from labfleet.resources.worker import Drain, IdleStatus, Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.service_context import KeyedLocks
 from labfleet.service.kinds import indices
@@ -118,7 +119,12 @@ class IdleController:
                 status,
                 idle=msgspec.structs.replace(told, warned_at=now),
                 conditions=conditions.put(
-                    status.conditions, "IdleWarning", "True", "StopNear", reason[13:], now=now
+                    status.conditions,
+                    WorkerCondition.IDLE_WARNING,
+                    "True",
+                    WorkerReason.STOP_NEAR,
+                    reason[13:],
+                    now=now,
                 ),
             )
         await self.context.record(worker, status=status, actor=ACTOR, reason=reason)
@@ -128,7 +134,12 @@ class IdleController:
         told = msgspec.structs.replace(_told(worker.status.idle, verdict, now), warned_at=None)
         why = ", ".join(verdict.kept_by) or "the stop was put off"
         facts = conditions.put(
-            worker.status.conditions, "IdleWarning", "False", "Kept", f"kept by {why}", now=now
+            worker.status.conditions,
+            WorkerCondition.IDLE_WARNING,
+            "False",
+            WorkerReason.KEPT,
+            f"kept by {why}",
+            now=now,
         )
         status = msgspec.structs.replace(worker.status, idle=told, conditions=facts)
         new = msgspec.structs.replace(worker, status=status)
@@ -194,7 +205,12 @@ class IdleController:
         status = msgspec.structs.replace(
             new.status,
             conditions=conditions.put(
-                new.status.conditions, "IdleWarning", "False", "Stopped", reason, now=now
+                new.status.conditions,
+                WorkerCondition.IDLE_WARNING,
+                "False",
+                WorkerReason.STOPPED,
+                reason,
+                now=now,
             ),
         )
         new = msgspec.structs.replace(new, status=status)
@@ -243,8 +259,8 @@ class IdleController:
         terminated, like every failed one; one without a pool is left for people to look at. If
         its machine still exists, the worker controller stops that first.
         """
-        failed = conditions.find(worker.status.conditions, "Failed")
-        ended = failed is not None and failed.reason == "InstanceTerminated"
+        failed = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
+        ended = failed is not None and failed.reason == WorkerReason.INSTANCE_TERMINATED
         if worker.spec.pool is None or not (ended or worker.spec.drain is not None):
             if worker.spec.drain is not None:
                 whole = parking.undrained(worker)

@@ -22,6 +22,7 @@ from labfleet.resources import conditions, refs
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect
 from labfleet.resources.worker import Worker
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 DEADLINE = 15.0
 VISIBILITY = timedelta(seconds=60)
@@ -234,7 +235,12 @@ class Launcher:
         now = self.context.clock.now()
         told = f"{effect.parameters['type']}: {problem.message}"
         facts = conditions.put(
-            worker.status.conditions, "EC2Provisioned", "False", problem.reason, told, now=now
+            worker.status.conditions,
+            WorkerCondition.EC2_PROVISIONED,
+            "False",
+            conditions.of_error(problem),
+            told,
+            now=now,
         )
         status = msgspec.structs.replace(
             worker.status,
@@ -266,9 +272,9 @@ class Launcher:
         full = isinstance(problem, errors.OutOfCapacity)
         facts = conditions.put(
             fresh.status.conditions,
-            "EC2Started",
+            WorkerCondition.EC2_STARTED,
             "False",
-            "OutOfCapacity" if full else "QuotaExceeded",
+            WorkerReason.OUT_OF_CAPACITY if full else WorkerReason.QUOTA_EXCEEDED,
             told,
             now=now,
         )
@@ -279,11 +285,11 @@ class Launcher:
     def started(self, worker: Worker) -> Worker:
         """Return the worker after an accepted start: the boot's time limit counts from here."""
         self.offers.starts.worked(worker.metadata.uid)
-        if conditions.find(worker.status.conditions, "EC2Started") is None:
+        if conditions.find(worker.status.conditions, WorkerCondition.EC2_STARTED) is None:
             return worker
         status = msgspec.structs.replace(
             worker.status,
-            conditions=conditions.drop(worker.status.conditions, "EC2Started"),
+            conditions=conditions.drop(worker.status.conditions, WorkerCondition.EC2_STARTED),
             phase_since=self.context.clock.now(),
         )
         return msgspec.structs.replace(worker, status=status)
@@ -293,9 +299,9 @@ class Launcher:
         fresh = self._fresh(worker)
         facts = conditions.put(
             fresh.status.conditions,
-            "EC2Provisioned",
+            WorkerCondition.EC2_PROVISIONED,
             "False",
-            problem.reason,
+            conditions.of_error(problem),
             problem.message,
             now=self.context.clock.now(),
         )

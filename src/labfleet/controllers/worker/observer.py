@@ -27,6 +27,7 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine, TlsSettings
 from labfleet.resources.telemetry import Licensing, SystemStats
 from labfleet.resources.worker import CmlStatus, Ec2Status, LicenceStatus, Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.kinds import indices
 
 P = WorkerPhase
@@ -76,7 +77,7 @@ class WorkerObserver:
     ) -> WorkerObservation:
         instance_id = worker.status.ec2.instance_id
         if instance_id is None and worker.status.phase is P.PROVISIONING_EC2:
-            found = conditions.find(worker.status.conditions, "EC2Provisioned")
+            found = conditions.find(worker.status.conditions, WorkerCondition.EC2_PROVISIONED)
             return seen if found is None else replace(seen, trouble=found.message)
         if worker.status.phase in _NO_MACHINE or instance_id is None:
             return seen

@@ -17,6 +17,7 @@ from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition
 
 TYPES: dict[str, str] = {
     "worker.created": "a worker's record was made",
@@ -199,9 +200,9 @@ def _licence(old: Worker, new: Worker) -> Iterator[Change]:
         yield Change("worker.license.deregistered", {})
     if now.leak and not was.leak:
         yield Change("worker.license.leaked", {"reason": now.leak})
-    failed = _find(new, "Failed")
+    failed = _find(new, WorkerCondition.FAILED)
     told = failed is not None and failed.status == "True" and failed.reason.startswith("Licence")
-    if told and failed != _find(old, "Failed"):
+    if told and failed != _find(old, WorkerCondition.FAILED):
         message = "" if failed is None else failed.message
         yield Change("worker.license.registration.failed", {"error_message": message})
 

@@ -9,7 +9,13 @@ import msgspec
 
 from labfleet.decisions import demand, port_numbers
 from labfleet.resources import amounts, conditions, topology
-from labfleet.resources.definition import Definition, DefinitionSpec, DefinitionStatus
+from labfleet.resources.definition import (
+    Definition,
+    DefinitionCondition,
+    DefinitionReason,
+    DefinitionSpec,
+    DefinitionStatus,
+)
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
@@ -25,7 +31,12 @@ async def create_definition(services: ServiceContext, caller: Caller, new: Defin
     if status.unknown_definitions:
         what = "sizes are assumed for: " + ", ".join(status.unknown_definitions[:10])
         found = conditions.put(
-            (), "NodesKnown", "False", "UnknownNodeDefinition", what, now=services.clock.now()
+            (),
+            DefinitionCondition.NODES_KNOWN,
+            "False",
+            DefinitionReason.UNKNOWN_NODE_DEFINITION,
+            what,
+            now=services.clock.now(),
         )
         status = msgspec.structs.replace(status, conditions=found)
     return Admitted(msgspec.structs.replace(new, status=status))

@@ -30,6 +30,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
@@ -161,7 +162,7 @@ def _boots(status: WorkerStatus, limit: str, since: datetime) -> tuple[str, date
         return limit, since
     if status.ec2.state == "pending":
         return "launch", since
-    runs = facts.find(status.conditions, "EC2Provisioned")
+    runs = facts.find(status.conditions, WorkerCondition.EC2_PROVISIONED)
     up = runs is not None and runs.status == "True"
     return limit, max(since, runs.last_transition_time) if up and runs is not None else since
 
@@ -184,7 +185,7 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
         what = "what still runs is ended" if obj.spec.drain.force else "the drain is late"
         deadline = Deadline(at=obj.spec.drain.deadline, what=what)
         leaving = obj.spec.desired != "Ready" or obj.deleting
-        if facts.is_true(status.conditions, "Drained") and not leaving:
+        if facts.is_true(status.conditions, WorkerCondition.DRAINED) and not leaving:
             waits, deadline = ["somebody to undo the drain or to delete the worker"], None
     made = _made(
         obj,
@@ -286,7 +287,7 @@ def _made(
     lines += [
         f"{each.type} is {each.status}: {each.reason}. {each.message}".rstrip()
         for each in conditions
-        if facts.find(conditions, each.type) is each
+        if each is next(other for other in conditions if other.type == each.type)
     ]
     lines += coming
     return Explanation(

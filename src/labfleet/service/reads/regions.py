@@ -13,6 +13,7 @@ from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Record
 from labfleet.resources.region import Deed, Region, Suspect
 from labfleet.resources.worker import Worker
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
@@ -156,7 +157,7 @@ def _scan(region: Region) -> RegionScan:
 
 def _absent(worker: Worker, now: datetime) -> LeftBehind:
     machine, since = worker.spec.machine, worker.status.ec2.absent_since or now
-    told = conditions.find(worker.status.conditions, "CMLReady")
+    told = conditions.find(worker.status.conditions, WorkerCondition.CML_READY)
     answers = told is not None and told.status == "True" and worker.status.cml.ready is True
     suspect = Suspect(
         kind="worker",

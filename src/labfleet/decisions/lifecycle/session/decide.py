@@ -32,6 +32,7 @@ from labfleet.decisions.lifecycle.session.draft import (
 )
 from labfleet.resources import conditions
 from labfleet.resources.session import FINALIZER_LAB, LabStatus, Session, SessionPhase
+from labfleet.resources.session_conditions import SessionCondition, SessionReason
 
 __all__ = [
     "LOOK_AHEAD",
@@ -141,7 +142,7 @@ def _scheduled(draft: Draft) -> Step:
         return _wait_for_room(draft)
     if FINALIZER_LAB not in draft.finalizers:
         draft.finalizers = (*draft.finalizers, FINALIZER_LAB)
-    draft.set(conditions=conditions.drop(draft.status.conditions, "StartTurn"))
+    draft.set(conditions=conditions.drop(draft.status.conditions, SessionCondition.START_TURN))
     return draft.go(S.INSTANTIATING, "Importing", "importing the lab")
 
 
@@ -155,7 +156,12 @@ def _wait_for_room(draft: Draft) -> Step:
     if held is not None and draft.now >= held.start + session_start.ROOM_PATIENCE:
         draft.set(placements=max(0, draft.status.placements - 1))
         return _queue_again(draft, "RoomHeld", told)
-    draft.fact("StartTurn", "False", "RoomHeld", "the room on its worker is still held")
+    draft.fact(
+        SessionCondition.START_TURN,
+        "False",
+        SessionReason.ROOM_HELD,
+        "the room on its worker is still held",
+    )
     return draft.stay(f"waits for room: {told}")
 
 
@@ -231,18 +237,27 @@ def _booting(draft: Draft, lab: LabStatus) -> Step:
     if lab.state in {"DEFINED_ON_CORE", "STOPPED"}:
         return session_start.begin(draft, lab)
     up = _all_up(draft)
-    draft.fact("LabStarted", "True" if up else "False", "Booted" if up else "Booting")
+    draft.fact(
+        SessionCondition.LAB_STARTED,
+        "True" if up else "False",
+        SessionReason.BOOTED if up else SessionReason.BOOTING,
+    )
     if not up:
         return draft.stay(_progress(draft))
     if draft.seen.ports_open is False:
-        draft.fact("PortsOpen", "False", "NotAnswering", draft.seen.ports_detail)
+        draft.fact(
+            SessionCondition.PORTS_OPEN,
+            "False",
+            SessionReason.NOT_ANSWERING,
+            draft.seen.ports_detail,
+        )
         if _stuck(draft):
             told = f"ports do not answer: {draft.seen.ports_detail}"
             return draft.teardown(S.FAILED, "PortsSilent", told)
         return draft.stay(f"ports do not answer yet: {draft.seen.ports_detail}", again=2.0)
     if draft.seen.ports_open is None and draft.status.ports:
         return draft.stay("waiting for the ports", again=2.0)
-    draft.fact("PortsOpen", "True", "Answering")
+    draft.fact(SessionCondition.PORTS_OPEN, "True", SessionReason.ANSWERING)
     draft.set(ready_at=draft.now)
     return draft.go(S.READY, "Ready", f"{lab.booted} nodes booted")
 
@@ -313,11 +328,18 @@ def _running(draft: Draft) -> Step:
     if end is None or draft.now >= end:
         return _collect(draft, S.COMPLETED, "SlotEnded", "its time is over")
     if draft.seen.host_lost:
-        draft.fact("HostReachable", "False", "WorkerFailed", draft.seen.host_detail)
+        draft.fact(
+            SessionCondition.HOST_REACHABLE,
+            "False",
+            SessionReason.WORKER_FAILED,
+            draft.seen.host_detail,
+        )
     elif draft.seen.looked:
-        draft.fact("HostReachable", "True", "Answering")
+        draft.fact(SessionCondition.HOST_REACHABLE, "True", SessionReason.ANSWERING)
     elif draft.seen.trouble:
-        draft.fact("HostReachable", "Unknown", "NotSeen", draft.seen.trouble)
+        draft.fact(
+            SessionCondition.HOST_REACHABLE, "Unknown", SessionReason.NOT_SEEN, draft.seen.trouble
+        )
     if _observe_now(draft):
         return draft.stay("running", do="observe")
     return draft.stay("running", again=min((end - draft.now).total_seconds(), WATCH))
@@ -337,12 +359,17 @@ def _collect(draft: Draft, outcome: SessionPhase, reason: str, message: str) -> 
 
 def _collecting(draft: Draft) -> Step:
     """Observe once, best effort, and never hold the teardown up for it."""
-    tried = conditions.find(draft.status.conditions, "Collected") is not None
+    tried = conditions.find(draft.status.conditions, SessionCondition.COLLECTED) is not None
     over = draft.age > timedelta(seconds=COLLECT_SECONDS)
     blind = draft.seen.host_dead or _lab_vanished(draft)
     if tried or over or blind:
         if not tried:
-            draft.fact("Collected", "False", "NotSeen", draft.seen.trouble or "nothing to observe")
+            draft.fact(
+                SessionCondition.COLLECTED,
+                "False",
+                SessionReason.NOT_SEEN,
+                draft.seen.trouble or "nothing to observe",
+            )
         return draft.go(S.STOPPING, draft.status.reason, draft.status.message)
     return draft.stay(do="observe")
 

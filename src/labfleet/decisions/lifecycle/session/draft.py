@@ -21,6 +21,7 @@ from labfleet.resources.session import (
     SessionPhase,
     SessionStatus,
 )
+from labfleet.resources.session_conditions import SessionCondition, SessionReason
 
 S = SessionPhase
 Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
@@ -30,7 +31,12 @@ ON_DEMAND_PATIENCE = timedelta(hours=24)
 LOOK_AHEAD = timedelta(seconds=2100)
 # How many workers one session may lose before it is failed.
 PLACEMENTS = 5
-PRESENT = ("StartTurn", "LabStarted", "PortsOpen", "HostReachable")
+PRESENT = (
+    SessionCondition.START_TURN,
+    SessionCondition.LAB_STARTED,
+    SessionCondition.PORTS_OPEN,
+    SessionCondition.HOST_REACHABLE,
+)
 """Facts about a lab and its place; they mean nothing once the session has ended or moved."""
 SOON, POLL, WATCH = 1.0, 5.0, 20.0
 
@@ -102,7 +108,14 @@ class Draft:
     def set(self, **changes: object) -> None:
         self.status = msgspec.structs.replace(self.status, **changes)
 
-    def fact(self, name: str, status: conditions.Status, reason: str, message: str = "") -> None:
+    def fact(
+        self,
+        name: SessionCondition,
+        status: conditions.Status,
+        reason: SessionReason,
+        message: str = "",
+    ) -> None:
+        """Record a fact; unchanged when it is so already."""
         generation = self.session.metadata.generation
         before = self.status.conditions
         after = conditions.put(

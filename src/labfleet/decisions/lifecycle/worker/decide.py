@@ -39,6 +39,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     leak,
 )
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 __all__ = ["ABSENCE_PATIENCE", "TOLERATED_CHECKS", "Action", "Step", "WorkerObservation", "decide"]
 
@@ -67,11 +68,21 @@ def _note_machine(draft: Draft) -> None:
     if seen.ec2 is not None:
         draft.set(ec2=msgspec.structs.replace(seen.ec2, absent_since=None))
         running = seen.ec2.state == "running"
-        reason = "Running" if running else "NotRunning"
-        draft.fact("EC2Provisioned", "True" if running else "False", reason, seen.ec2.state or "")
+        reason = WorkerReason.RUNNING if running else WorkerReason.NOT_RUNNING
+        draft.fact(
+            WorkerCondition.EC2_PROVISIONED,
+            "True" if running else "False",
+            reason,
+            seen.ec2.state or "",
+        )
     elif seen.absent and ec2.absent_since is None:
         draft.set(ec2=msgspec.structs.replace(ec2, absent_since=draft.now))
-        draft.fact("EC2Provisioned", "Unknown", "NotListed", "EC2 does not show it: looking again")
+        draft.fact(
+            WorkerCondition.EC2_PROVISIONED,
+            "Unknown",
+            WorkerReason.NOT_LISTED,
+            "EC2 does not show it: looking again",
+        )
 
 
 _EXPECT_MACHINE = frozenset(P) - {P.PENDING, P.TERMINATING_EC2, P.TERMINATED, P.FAILED}
@@ -86,11 +97,15 @@ def _lost(draft: Draft) -> Step | None:
         why = draft.seen.state_reason or "not by Labfleet"
         outside.terminated(draft)
         leak(draft, "the instance ended before the licence was returned")
-        return draft.fail("InstanceTerminated", f"instance {ec2.instance_id} ended: {why}")
+        return draft.fail(
+            WorkerReason.INSTANCE_TERMINATED, f"instance {ec2.instance_id} ended: {why}"
+        )
     halted = ec2.state in {"stopping", "stopped"} and draft.seen.ec2 is not None
     if halted and phase in phases.HOSTING | {P.DRAINING, P.LICENSING, P.UNLICENSING}:
         outside.stopped(draft)
-        return draft.fail("StoppedOutside", f"instance {ec2.instance_id} was stopped from outside")
+        return draft.fail(
+            WorkerReason.STOPPED_OUTSIDE, f"instance {ec2.instance_id} was stopped from outside"
+        )
     return None
 
 
