@@ -29,6 +29,7 @@ from labfleet.resources.decision import Decision
 from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
+from labfleet.resources.session_conditions import PhaseReason
 from labfleet.resources.worker import Worker
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import ledger_rows
@@ -154,7 +155,9 @@ class Scheduler:
         definition = self.context.cache.find(refs.definition_of(session))
         request = self._requests.of(session, board.now)
         if definition is None or request is None:
-            return await self._refuse(session, board, "NoDefinition", "its definition is gone")
+            return await self._refuse(
+                session, board, PhaseReason.NO_DEFINITION, "its definition is gone"
+            )
         shapes = board.shapes.get(session.namespace, [])
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
@@ -173,7 +176,9 @@ class Scheduler:
         """Check a later slot once: what can never fit is refused now, not when it begins."""
         request = self._requests.of(session, board.now)
         if request is None:
-            return await self._refuse(session, board, "NoDefinition", "its definition is gone")
+            return await self._refuse(
+                session, board, PhaseReason.NO_DEFINITION, "its definition is gone"
+            )
         shapes = board.shapes.get(session.namespace, [])
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
@@ -213,7 +218,7 @@ class Scheduler:
             decision=decision,
             placements=session.status.placements + 1,
             scheduled_at=board.now,
-            reason="Scheduled",
+            reason=str(PhaseReason.SCHEDULED),
             message=f"placed on {worker}",
         )
         row = ledger_rows.of(key)
@@ -270,12 +275,14 @@ class Scheduler:
                 )
         return shapes
 
-    async def _refuse(self, session: Session, board: _Board, reason: str, message: str) -> int:
+    async def _refuse(
+        self, session: Session, board: _Board, reason: PhaseReason, message: str
+    ) -> int:
         return await self._end(
             session,
             Decision(
                 outcome="refused",
-                reason=reason,
+                reason=str(reason),
                 message=message,
                 at=board.now,
                 revision=board.revision,
@@ -302,7 +309,10 @@ class Scheduler:
         if before is not None and _same(before, decision):
             return 0
         status = msgspec.structs.replace(
-            session.status, decision=decision, reason="Waiting", message=decision.message
+            session.status,
+            decision=decision,
+            reason=str(PhaseReason.WAITING),
+            message=decision.message,
         )
         return await self._save(session, status, decision.message)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, ConditionType, Reason
+from labfleet.resources.declaration import Kind, columns, filters, runbook
 from labfleet.resources.meta import Record, Resource
 
 TOPOLOGY_LIMIT = 4 * 2**20
@@ -109,3 +110,45 @@ class DefinitionPin(Record, frozen=True, kw_only=True):
     version: str
     topology_digest: str
     pinned_at: datetime
+
+
+_RUNBOOK = runbook(
+    "Definition",
+    (
+        "NodesKnown",
+        "",
+        "False: a node definition is unknown, so its demand is too.",
+        "labfleet explain definition/NAME",
+        "Give `resources` in the definition.",
+    ),
+)
+KIND = Kind(
+    name="Definition",
+    plural="definitions",
+    short=("def",),
+    type=Definition,
+    summary="A versioned lab: topology, requested resources, port template.",
+    columns=columns(
+        "VERSION=spec.version",
+        "PHASE=status.phase",
+        "NODES=status.nodeCount",
+        "CPU(m)=status.demand.cpuMilli",
+        "MEMORY(MiB)=status.demand.memoryMib",
+        "PORTS=status.demand.ports",
+        "TITLE=spec.title*",
+    ),
+    filters=filters("phase=status.phase"),
+    frozen=(
+        "topology",
+        "version",
+        "track",
+        "resources",
+        "port_template",
+        "licence_affinity",
+    ),
+    amounts=(("resources", False),),
+    conditions=DefinitionCondition,
+    reasons=DefinitionReason,
+    news=((DefinitionCondition.NODES_KNOWN, "False"),),
+    runbook=_RUNBOOK,
+)

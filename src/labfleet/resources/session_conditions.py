@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from labfleet.resources.conditions import ConditionType, Reason
+from typing import NewType
+
+from labfleet.resources.conditions import ConditionType, Reason, Word
 
 
 class SessionReason(Reason):
@@ -60,3 +62,32 @@ class SessionCondition(ConditionType):
         R.NOT_SEEN,
         R.OBSERVED,
     )
+
+
+StoredReason = NewType("StoredReason", str)
+"""The reason that a session has already, as it is stored."""
+
+
+class PhaseReason(Word):
+    """Why a session is in its phase: its `status.reason`."""
+
+    BOOT_TIMEOUT = "BootTimeout", "Its lab was not up within its budget."
+    CANCELLED = "Cancelled", "Somebody cancelled it."
+    DRAINED = "Drained", "Its worker was drained by force."
+    IMPORTING = "Importing", "Its lab is being imported."
+    LAB_DELETED_OUTSIDE = "LabDeletedOutside", "Its lab was deleted by somebody else."
+    NEVER_FITS = "NeverFits", "It asks for more than any worker that can exist has."
+    NEVER_STARTED = "NeverStarted", "It had not started when its time was over."
+    NO_DEFINITION = "NoDefinition", "Its definition is gone."
+    PORTS_SILENT = "PortsSilent", "Its lab is up, and its ports do not answer."
+    READY = "Ready", "Its lab is up."
+    REFUSED = "Refused", "CML refused its lab."
+    ROOM_HELD = (
+        "RoomHeld",
+        "Labs that should have ended held its worker's room; another worker is looked for.",
+    )
+    RUNNING = "Running", "Its slot has begun and its lab is up."
+    SCHEDULED = "Scheduled", "A worker was found for it."
+    SLOT_ENDED = "SlotEnded", "Its time is over."
+    WAITING = "Waiting", "No worker has room for it yet; its decision says why."
+    WORKER_LOST = "WorkerLost", "Its worker is gone."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labfleet.resources.conditions import Condition
+from labfleet.resources.declaration import Kind, columns
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Record, Resource
 
@@ -28,3 +29,19 @@ class Template(Resource, frozen=True, kw_only=True):
     spec: TemplateSpec
     status: TemplateStatus = TemplateStatus()
     kind: str = "Template"
+
+
+KIND = Kind(
+    name="Template",
+    plural="templates",
+    short=("t",),
+    type=Template,
+    summary="What a new worker is made of.",
+    columns=columns(
+        "ENABLED=spec.enabled",
+        "TYPES=spec.machine.aws.instanceTypes",
+        "REGION=spec.machine.aws.region",
+        "USD/H=spec.machine.hourlyPriceUsd",
+    ),
+    amounts=(("machine.capacity", True),),
+)

@@ -114,7 +114,7 @@ def _state(row: Kind, found: Explanation | None) -> Cell | None:
 def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ...]:
     """Return the columns of the tables, and those that the CLI shows in wide output."""
     now, held = services.clock.now(), overview.uses(services, row.name)
-    section = words.BY_KIND.get(row.name)
+    section = words.section(row.name)
     shown = [] if section is None else [
         column for column in section.columns
         if column.show not in {"name", "state"} and column.title not in {"Why", "What it does"}
@@ -200,4 +200,6 @@ def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) ->
         and each.metadata.namespace == obj.metadata.namespace
         and each.status.phase not in TERMINAL
     ]
-    return overview.table(words.BY_KIND["Session"], here, services.clock.now(), {})
+    section = words.section("Session")
+    assert section is not None  # noqa: S101 - sessions have a table, for the type checker
+    return overview.table(section, here, services.clock.now(), {})

@@ -81,7 +81,7 @@ async def overview(services: ServiceContext, caller: Caller) -> Overview:
     now = services.clock.now()
     tables = tuple(
         table(section, seen(services, caller, section.kind), now, uses(services, section.kind))
-        for section in words.SECTIONS
+        for section in words.sections()
         if access.may(caller.principal, "read", section.kind)
     )
     return Overview(tables, await events(services, caller, now), at)
@@ -121,7 +121,7 @@ def table(
 ) -> Table:
     """Return a table of the objects: live ones first, then what is over, newest first."""
     ordered = sorted(objects, key=lambda obj: order(section, obj))
-    counts: dict[str, int] = dict.fromkeys(words.GROUPS.get(section.kind, ()), 0)
+    counts: dict[str, int] = dict.fromkeys(words.groups(section.kind), 0)
     for obj in objects:
         group = words.state(section.kind, phase_of(obj)).group
         if group in counts:
@@ -146,7 +146,9 @@ def row(section: Section, obj: Resource, now: datetime, held: dict[str, Use]) ->
 
 def order(section: Section, obj: Resource) -> tuple[int, int, str, str]:
     """Return a row's sort key; the script sorts by the same four values."""
-    place = words.state(section.kind, phase_of(obj)).order if section.kind in words.STATES else 0
+    place = (
+        words.state(section.kind, phase_of(obj)).order if kinds.KINDS[section.kind].states else 0
+    )
     at = values.read(obj, section.since if _over(obj) else "metadata.creationTimestamp")
     millis = 0 if at is None else int(at.timestamp() * 1000)
     if place >= words.OVER:
@@ -170,8 +172,9 @@ async def events(
         page = await services.objects.store.events(behind)
     except errors.TooOld:
         return ()
-    followed = (event for event in reversed(page.events) if event.key.kind in words.FOLLOWED)
-    return tuple(recent_events(followed, caller, now))
+    kinds_told = words.followed()
+    told = (event for event in reversed(page.events) if event.key.kind in kinds_told)
+    return tuple(recent_events(told, caller, now))
 
 
 def recent_events(

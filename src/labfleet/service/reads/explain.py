@@ -20,6 +20,7 @@ from labfleet.resources.alerts import Raised
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
+from labfleet.resources.declaration import Entry
 from labfleet.resources.definition import Definition
 from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.kinds import Kind
@@ -96,7 +97,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     held_by: tuple[str, ...] = ()
     paused: str | None = None
     blockers: tuple[Blocker, ...] = ()
-    runbook: runbooks.Entry | None = None
+    runbook: Entry | None = None
     alerts: tuple[Raised, ...] = ()
     lines: tuple[str, ...] = ()
 

@@ -161,7 +161,7 @@ def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raise
     access.demand(caller.principal, "read", "Worker")
     found = [
         row
-        for kind in fleet_alerts.KINDS
+        for kind in fleet_alerts.kinds()
         if access.may(caller.principal, "read", kind)
         for each in services.cache.all(kinds.KINDS[kind].type)
         for row in fleet_alerts.raised(each)
