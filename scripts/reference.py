@@ -348,7 +348,7 @@ def page_metrics() -> str:
 def page_events() -> str:
     """Return the page of named events."""
     rows = [("type", "what happened")]
-    rows += [(f"`{name}`", text) for name, text in event_types.TYPES.items()]
+    rows += [(f"`{name}`", text) for name, text in event_types.types().items()]
     return (
         "# Events\n\nWhat changes of objects are called: the `type` of a webhook's CloudEvents and "
         "the event names of `/api/events/stream`, which puts `lablet.` before those of sessions "
@@ -370,13 +370,15 @@ def page_runbook() -> str:
         ),
         f"## Alerts of workers\n\n{table(*alert)}",
     ]
-    for kind in ("Worker", "Session", "Pool"):
+    for kind in kinds.KINDS.values():
         rows = [("phase", "until", "why it lasts", "see", "fix")]
         rows += [
             (f"`{each.subject}`", each.limit, each.cause, _shell(each.command), each.fix)
-            for each in runbook.phases(kinds.KINDS[kind])
+            for each in runbook.phases(kind)
         ]
-        parts.append(f"## A {kind.lower()} that stays in a phase\n\n{table(*rows)}")
+        if len(rows) > 1:
+            name = kind.name.lower()
+            parts.append(f"## A {name} that stays in a phase\n\n{table(*rows)}")
     rows = [("kind", "condition", "what it says", "see", "fix")]
     rows += [
         (each.kind, f"`{each.subject}`", each.cause, _shell(each.command), each.fix)

@@ -55,7 +55,7 @@ class Replica(Process):
         self.awake.set()
         store: Any = Gate(world.store, self)
         self.cache = Cache(store)
-        self.cache.declare(*indices.ALL)
+        self.cache.declare(*indices.declared())
         self.services = ServiceContext(Objects(store), self.cache, world.clock, world.ids)
         watched: Any = PatientStore(world.store, self)
         self._spawn(Feed(watched, self.cache, world.clock, relist=self.relist).run())

@@ -148,7 +148,7 @@ class Process:
         world = self.world
         store = Gate(world.store, self)
         self.cache = Cache(store)  # type: ignore[arg-type]
-        self.cache.declare(*indices.ALL)
+        self.cache.declare(*indices.declared())
         self.services = ServiceContext(Objects(store), self.cache, world.clock, world.ids)  # type: ignore[arg-type]
         feed = Feed(PatientStore(world.store, self), self.cache, world.clock, relist=self.relist)  # type: ignore[arg-type]
         self._spawn(feed.run())
@@ -253,7 +253,7 @@ class World:
         self.hosts = FakeLabHosts(self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
-        self.cache.declare(*indices.ALL)
+        self.cache.declare(*indices.declared())
         self.services = ServiceContext(Objects(store), self.cache, clock, ids)
         self.crashed = asyncio.Event()
         self.strike: Strike | None = None

@@ -110,7 +110,7 @@ async def world(kind_of_cache: type[Cache] = Cache) -> AsyncIterator[World]:
     clock, ids = HandClock(sleep_moves=True), CountingIds()
     store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
     cache = kind_of_cache(store)
-    cache.declare(*indices.ALL)
+    cache.declare(*indices.declared())
     made = World(ServiceContext(Objects(store), cache, clock, ids), store, clock, ids)
     made.follow(cache)
     await cache.ready()

@@ -159,7 +159,7 @@ def lock_role(settings: Settings, role: str) -> IO[str] | None:
 def build(outside: Outside, settings: Settings, installation: str, *, holder: str) -> System:
     """Wire the parts of one process."""
     cache = Cache(outside.store)
-    cache.declare(*indices.ALL)
+    cache.declare(*indices.declared())
     metrics = Metrics()
     system = System(
         outside=outside,

@@ -28,7 +28,7 @@ from labfleet.resources.conditions import ErrorReason, Reason
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.webhook import Webhook, WebhookCondition, WebhookReason, WebhookStatus
 from labfleet.service.core import event_types
-from labfleet.service.core.event_types import Change
+from labfleet.service.core.kind_table import Change
 
 ACTOR = "webhooks"
 POLL = 30.0

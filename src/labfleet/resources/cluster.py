@@ -96,6 +96,13 @@ _CLUSTER_PAGE = Page(
         PageColumn("Memory GiB of target", "load", "memoryMib", wide=3),
         PageColumn("About", "text", "spec.description", "", wide=5),
     ),
+    none="No clusters",
+    hints=(
+        (
+            "A cluster is what simulations run on. Describe one:",
+            "labfleet apply -f cluster.yaml",
+        ),
+    ),
 )
 CLUSTER = Kind(
     name="Cluster",
@@ -132,6 +139,16 @@ _SIMULATION_PAGE = Page(
     ),
     since="status.decidedAt",
     groups=("running", "denied", "ended"),
+    none="No simulations have asked yet",
+    hints=(
+        (
+            "A runner asks before it starts:",
+            (
+                "curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json'"
+                ' -d \'{"cost": {"cpu": 4, "memory": "8Gi"}}\' BASE/request_run'
+            ),
+        ),
+    ),
 )
 SIMULATION = Kind(
     name="Simulation",

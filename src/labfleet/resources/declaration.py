@@ -72,7 +72,8 @@ class Page:
     """The table of a kind on the first page; `place` is where among the tables it stands.
 
     `since` is the instant by which objects that are over are sorted, `groups` what the summary
-    counts, in its order.
+    counts, in its order. An empty table says `none`, and each hint: a sentence and a command, in
+    which BASE stands for the server's address.
     """
 
     place: int
@@ -80,6 +81,8 @@ class Page:
     columns: tuple[PageColumn, ...]
     since: str = "metadata.creationTimestamp"
     groups: tuple[str, ...] = ()
+    none: str = "None"
+    hints: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,14 @@ _PAGE = Page(
     ),
     since="status.phaseSince",
     groups=("waiting", "starting", "running", "ending", "failed", "ended"),
+    none="No sessions",
+    hints=(
+        (
+            "A session runs one lab definition for one person. Ask for one:",
+            "labfleet apply -f session.yaml",
+        ),
+        ("or see which definitions there are:", "labfleet get definitions"),
+    ),
 )
 KIND = Kind(
     name="Session",

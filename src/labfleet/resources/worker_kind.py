@@ -245,6 +245,21 @@ _PAGE = Page(
         PageColumn("What it does", "text", "status.message", "", wide=3),
     ),
     groups=("waiting", "starting", "running", "ending", "stopped", "failed"),
+    none="No workers",
+    hints=(
+        (
+            (
+                "A worker is one CML server. A pool starts one as soon as a session waits; give the "
+                "pool and its template:"
+            ),
+            "labfleet apply -f template.yaml -f pool.yaml",
+        ),
+        (
+            "or try everything on this machine, without AWS and without a CML licence:",
+            "labfleet demo",
+        ),
+        ("What a pool decided, and why:", "labfleet describe pools"),
+    ),
 )
 KIND = Kind(
     name="Worker",

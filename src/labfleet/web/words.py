@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from labfleet.resources.declaration import OVER, PageColumn, State
+from labfleet.resources.declaration import OVER, Page, PageColumn, State
 from labfleet.resources.kinds import KINDS
 
 __all__ = ["OVER", "PageColumn", "State"]
@@ -52,6 +52,11 @@ def sections() -> tuple[Section, ...]:
 def section(kind: str) -> Section | None:
     """Return the table of a kind, None for one without."""
     return next((each for each in sections() if each.kind == kind), None)
+
+
+def page(kind: str) -> Page | None:
+    """Return what a kind declares of its table, None for one without."""
+    return KINDS[kind].page
 
 
 def groups(kind: str) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -43,6 +44,9 @@ Sort = Annotated[
 ]
 Before = Annotated[int | None, QueryParameter(name="before", description="Only older revisions.")]
 Filter = Annotated[str | None, QueryParameter(description="Only these; several with commas.")]
+Handler = Callable[..., Awaitable[Response[bytes]]]
+ANY_KIND = ("phase", "owner", "worker", "pool", "definition", "cluster")
+"""Filters that the list of every kind takes; one that the kind does not declare is refused."""
 Version = Annotated[
     str | None, QueryParameter(name="resourceVersion", description="Only if still at this version.")
 ]
@@ -97,17 +101,8 @@ def _list(services: ServiceContext, row: Kind) -> HTTPRouteHandler:
         limit: Limit = listing.DEFAULT_LIMIT,
         cursor: Cursor = "",
         sort: Sort = "",
-        phase: Filter = None,
-        owner: Filter = None,
-        worker: Filter = None,
-        pool: Filter = None,
-        definition: Filter = None,
-        cluster: Filter = None,
+        **given: str | None,
     ) -> Response[bytes]:
-        given = {
-            "phase": phase, "owner": owner, "worker": worker, "pool": pool,
-            "definition": definition, "cluster": cluster,
-        }  # fmt: skip
         query = listing.Query(
             namespace=namespace,
             selector=label_selector,
@@ -122,12 +117,27 @@ def _list(services: ServiceContext, row: Kind) -> HTTPRouteHandler:
     return endpoint(
         "GET",
         f"/api/v1/{row.plural}",
-        list_,
+        _with_filters(list_, row),
         name=f"list{row.name}s",
         tag=row.plural,
         summary=f"List {row.plural}",
         shape=RouteDoc(reply=list_type(row)),
     )
+
+
+def _with_filters(handler: Handler, row: Kind) -> Handler:
+    """Return the handler with a parameter for each filter, as the framework reads signatures."""
+    names = [*ANY_KIND, *(name for name, _ in row.filters if name not in ANY_KIND)]
+    signature = inspect.signature(handler)
+    fixed = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Filter)
+        for name in names
+    ]
+    typed = {key: each for key, each in handler.__annotations__.items() if key != "given"}
+    handler.__annotations__ = {**typed, **dict.fromkeys(names, Filter)}
+    handler.__signature__ = signature.replace(parameters=[*fixed, *more])  # type: ignore[attr-defined]
+    return handler
 
 
 def _create(services: ServiceContext, row: Kind) -> HTTPRouteHandler:

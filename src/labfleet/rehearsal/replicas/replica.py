@@ -93,7 +93,7 @@ class Replica:
     def __post_init__(self) -> None:
         around = self.around
         self.cache = LossyCache(around.store, around.injector)
-        self.cache.declare(*indices.ALL)
+        self.cache.declare(*indices.declared())
         self.services = ServiceContext(
             objects=Objects(around.store), cache=self.cache, clock=around.clock, ids=around.ids
         )

@@ -7,6 +7,7 @@ would not be unique. Each field that a list can be filtered by has an index too.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from datetime import date, datetime
 from functools import partial
@@ -16,12 +17,13 @@ from urllib.parse import urlsplit
 from labfleet.engine.index import Index
 from labfleet.resources import refs
 from labfleet.resources.cluster import Simulation, SimulationPhase
-from labfleet.resources.kinds import KINDS
+from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.paths import Getter, getter
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.core.kind_table import TABLE
 
 # --- sessions ------------------------------------------------------------------------------
 
@@ -224,31 +226,23 @@ def _text_at(read: Getter, obj: Resource) -> Iterable[str]:
     return () if value is None else (value,)
 
 
-def _filters() -> dict[tuple[str, str], Index[Any, str]]:
+@functools.cache
+def _filters(row: Kind) -> dict[str, Index[Any, str]]:
     made = {}
-    for row in KINDS.values():
-        for name, path in row.filters:
-            read = getter(row.type, path)
-            if read is None:
-                raise ValueError(f"{row.plural} have no {path} to be filtered by")
-            values = partial(_text_at, read)
-            made[row.name, name] = Index(row.type, f"filter {name}", values)
+    for name, path in row.filters:
+        read = getter(row.type, path)
+        if read is None:
+            raise ValueError(f"{row.plural} have no {path} to be filtered by")
+        made[name] = Index(row.type, f"filter {name}", partial(_text_at, read))
     return made
-
-
-_FILTERS = _filters()
-ALL: tuple[Index[Any, Any], ...] = (
-    SESSIONS_UP, SESSIONS_HERE, SESSIONS_OPEN, SESSIONS_PENDING, SESSIONS_WAITING,
-    SESSIONS_USING, SESSIONS_OBSERVED, SESSIONS_ENDED,
-    WORKERS_OF_POOL, WORKERS_OF_PRODUCT, WORKERS_OF_INSTANCE, WORKERS_OF_SERVER, WORKERS_LIVING,
-    WORKERS_SINGLE, WORKERS_OF_REGION, WORKERS_ABSENT, WORKERS_ENDED,
-    POOLS_GROWING, POOLS_OF_TEMPLATE, POOLS_IN,
-    SIMULATIONS_HOLDING, SIMULATIONS_ENDED,
-    *_FILTERS.values(),
-)  # fmt: skip
-"""Every index; composition roots declare them before the cache starts."""
 
 
 def filter_of(kind: str, name: str) -> Index[Any, str]:
     """Return the index of a kind's filter."""
-    return _FILTERS[kind, name]
+    return _filters(KINDS[kind])[name]
+
+
+def declared() -> tuple[Index[Any, Any], ...]:
+    """Return every kind's indices; composition roots declare them before the cache starts."""
+    own = [index for rules in TABLE.values() for index in rules.indices]
+    return (*own, *(index for row in KINDS.values() for index in _filters(row).values()))
