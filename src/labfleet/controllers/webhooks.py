@@ -139,7 +139,7 @@ class WebhookController:
 
     async def _changes(self, event: stores.Event) -> tuple[Change, ...]:
         """Return the named changes of an event, compared with the object's event before it."""
-        if event.key.kind == "Webhook" or event.key.kind not in kinds.KINDS:
+        if event.key.kind == Webhook.__name__ or event.key.kind not in kinds.KINDS:
             return ()
         try:
             return await self._read(event)
