@@ -32,12 +32,13 @@ from labfleet.app.settings import Settings
 from labfleet.engine.supervisor import Supervisor
 from labfleet.interfaces import store as stores
 from labfleet.resources.fleet_settings import Settings as FleetSettings, SettingsSpec
-from labfleet.resources.machine import AwsSettings, CmlSettings, LicenceSettings, Machine
+from labfleet.resources.machine import CmlSettings, LicenceSettings, Machine
+from labfleet.resources.providers.aws import AwsSettings
 from labfleet.resources.meta import Metadata, SecretRef
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.worker import (
-    FINALIZER_INSTANCE,
+    FINALIZER_MACHINE,
     FINALIZER_LICENCE,
-    Ec2Status,
     Health,
     LicenceStatus,
     Worker,
@@ -105,7 +106,7 @@ def worker(number: int, instance: dict[str, Any], port: int, image: str) -> Work
     """A licensed worker that is READY on its instance."""
     now = datetime.now(UTC)
     machine = Machine(
-        aws=AwsSettings(ami_id=image, instance_types=(instance["type"],)),
+        provider=AwsSettings(ami_id=image, instance_types=(instance["type"],)),
         cml=CmlSettings(
             admin_password=SecretRef(env="BENCH_CML_PASSWORD"),
             api_base_url=f"https://{ip(number)}:{port}",
@@ -117,13 +118,13 @@ def worker(number: int, instance: dict[str, Any], port: int, image: str) -> Work
             name=instance["worker"],
             uid=instance["uid"],
             generation=1,
-            finalizers=(FINALIZER_INSTANCE, FINALIZER_LICENCE),
+            finalizers=(FINALIZER_MACHINE, FINALIZER_LICENCE),
             creation_timestamp=now,
         ),
         spec=WorkerSpec(machine=machine, template="bench", idle_detection=False),
         status=WorkerStatus(
             phase=WorkerPhase.READY, phase_since=now, summary="ready", health=Health.HEALTHY,
-            ec2=Ec2Status(instance_id=instance["id"], state="running"), attempt=1,
+            machine=MachineStatus(id=instance["id"], state="running"), attempt=1,
             licence=LicenceStatus(registration="COMPLETED", authorization="IN_COMPLIANCE",
                                   registered=True, licensed=True, node_capacity=200),
             ready_since=now, capacity=machine.capacity, observed_generation=1,

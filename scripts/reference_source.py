@@ -74,6 +74,8 @@ def assigned(name: str, place: ast.AST) -> Iterator[ast.expr]:
 def said_by(node: ast.Call, scopes: list[ast.AST]) -> str:
     """Return the message of a raise; a name is looked up in the innermost function."""
     told = node.args[0] if node.args else None
+    if isinstance(told, ast.Tuple):
+        told = told.elts[-1]  # the place, and what is wrong there
     if isinstance(told, ast.Name):
         inside = [each for each in scopes if node in set(ast.walk(each))]
         values = [value for each in inside[-1:] for value in assigned(told.id, each)]
@@ -114,12 +116,14 @@ def error_reasons() -> dict[str, tuple[set[str], set[str]]]:
     for tree in modules().values():
         scopes = [each for each in ast.walk(tree) if isinstance(each, functions)]
         for node in calls(tree):
-            if called(node) not in types:
+            # `intake.invalid((where, what), ...)` makes an Invalid of its problems.
+            kind_name = "Invalid" if called(node) == "invalid" else called(node)
+            if kind_name not in types:
                 continue
             reason = next((each.value for each in node.keywords if each.arg == "reason"), None)
             for word in [] if reason is None else texts(reason):
                 if WORD.fullmatch(word):
-                    found[word][0].add(called(node))
+                    found[word][0].add(kind_name)
                     found[word][1].add(said_by(node, scopes))
     return dict(found)
 

@@ -13,7 +13,7 @@ from labfleet.adapters.aws.clients import Clients, Credentials, Deadlines
 from labfleet.adapters.aws.compute import Ec2
 from labfleet.adapters.aws.runner import ThreadRunner
 from labfleet.interfaces.compute import LaunchRequest
-from labfleet.resources.machine import AwsSettings
+from labfleet.resources.providers.aws import AwsSettings
 
 OWNER = "3f0e7f5e-0000-4000-8000-000000000001"
 REGION = "us-east-1"
@@ -64,7 +64,7 @@ class Cloud:
             image_id=self.ready["ami_id"],
             instance_type="m5zn.metal",
             subnet_id=self.ready["subnets"][0]["id"],
-            aws=AwsSettings(**(aws or {})),
+            settings=AwsSettings(**(aws or {})),
             pool="pool-a",
         )
         return dataclasses.replace(request, **changes)

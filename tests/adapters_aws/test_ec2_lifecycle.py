@@ -13,7 +13,7 @@ async def test_a_launch_is_tagged_and_found_in_every_way(cloud, ec2):
     request = cloud.request(aws={"tags": {"team": "a/b"}})
     started = await ec2.launch(request)
     seen = await ec2.describe(REGION, started.id)
-    assert (seen.state, seen.instance_type, seen.zone) == ("pending", "m5zn.metal", "us-east-1a")
+    assert (seen.state, seen.instance_type, seen.zone) == ("booting", "m5zn.metal", "us-east-1a")
     assert seen.tags["labfleet:worker-uid"] == "uid-w-1"
     assert seen.tags["team"] == "a/b"
     assert seen.client_token == request.token
@@ -32,7 +32,7 @@ async def test_the_volume_has_its_iops_and_ends_with_the_machine(cloud, ec2):
     await ec2.terminate(REGION, started.id)
     cloud.advance(301)
     assert cloud.summary()["volumes_left"] == 0
-    assert (await ec2.describe(REGION, started.id)).state == "terminated"
+    assert (await ec2.describe(REGION, started.id)).state == "gone"
     assert cloud.ask("GET", "invariants") == []
 
 
@@ -126,10 +126,10 @@ async def test_the_newest_matching_image_of_the_owner_wins(cloud, ec2):
     newest = cloud.ask("POST", "images", name)["ami_id"]
     foreign = {**name, "owner": "999999999999", "created": "2041-01-01T00:00:00"}
     cloud.ask("POST", "images", foreign)
-    settings = cloud.request(aws={"ami_name_pattern": "cisco-cml2*"}).aws
+    settings = cloud.request(aws={"ami_name_pattern": "cisco-cml2*"}).settings
     found = await ec2.find_image(REGION, settings)
     assert (found.id, found.name) == (newest, "cisco-cml2.9.2-lab")
-    by_id = cloud.request(aws={"ami_id": cloud.ready["ami_id"]}).aws
+    by_id = cloud.request(aws={"ami_id": cloud.ready["ami_id"]}).settings
     assert (await ec2.find_image(REGION, by_id)).id == cloud.ready["ami_id"]
 
 
@@ -141,7 +141,7 @@ async def test_the_newest_matching_image_of_the_owner_wins(cloud, ec2):
 async def test_no_image_is_invalid(cloud, ec2, aws):
     """A pattern or id that matches nothing, or neither of them, is a fault of the template."""
     with pytest.raises(errors.Invalid):
-        await ec2.find_image(REGION, cloud.request(aws=aws).aws)
+        await ec2.find_image(REGION, cloud.request(aws=aws).settings)
 
 
 @pytest.mark.asyncio

@@ -15,7 +15,7 @@ from labfleet.adapters.aws.clients import RETRIES, Clients, Credentials
 from labfleet.adapters.aws.runner import InlineRunner, ThreadRunner
 from labfleet.interfaces.compute import LaunchRequest
 from labfleet.kernel import errors
-from labfleet.resources.machine import AwsSettings
+from labfleet.resources.providers.aws import AwsSettings
 
 
 def request(aws=None, **changes):
@@ -29,7 +29,7 @@ def request(aws=None, **changes):
         "image_id": "ami-1",
         "instance_type": "m5zn.metal",
         "subnet_id": "subnet-1",
-        "aws": AwsSettings(**(aws or {})),
+        "settings": AwsSettings(**(aws or {})),
     }
     return LaunchRequest(**{**fields, **changes})
 

@@ -66,7 +66,7 @@ async def test_missing_addresses_are_none_and_the_machine_is_there(cloud, ec2):
     cloud.ask("POST", "config", {"lags": {"addresses": 60}})
     started = await ec2.launch(cloud.request())
     seen = await ec2.describe(REGION, started.id)
-    assert (seen.public_ip, seen.private_ip, seen.state) == (None, None, "pending")
+    assert (seen.public_ip, seen.private_ip, seen.state) == (None, None, "booting")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_denied_ends_leave_the_machine_and_say_so(cloud, ec2):
     cloud.rule(fault="unauthorized", action="TerminateInstances")
     with pytest.raises(errors.Denied):
         await ec2.terminate(REGION, instance_id)
-    assert (await ec2.describe(REGION, instance_id)).state == "pending"
+    assert (await ec2.describe(REGION, instance_id)).state == "booting"
 
 
 @pytest.mark.asyncio

@@ -120,7 +120,7 @@ async def test_a_reported_status_does_not_move_a_worker(api: Api):
     assert (await api.call("POST", f"{INTERNAL}/w1/ec2-details", sent)).status == 200
     now = await api.world.services.objects.get(Worker, "w1", "default")
     assert now is not None
-    assert now.status.ec2.public_ip is None
+    assert now.status.machine.public_address is None
 
 
 @pytest.mark.asyncio

@@ -159,7 +159,7 @@ async def test_series_are_bounded_and_odd_questions_refused(api: Api) -> None:
         for n in range(tier.slots)
         for at in [series.bucket_start(now - timedelta(seconds=n * tier.step), tier.step)]
     ]
-    await api.world.services.objects.store.merge_series(rows)
+    await api.world.services.series.merge_series(rows)
     path = "/api/v1/workers/w/series"
     for since, step in (("6h", 60), ("3d", 600), ("35d", 3600), ("1w", 3600)):
         told = (await api.call("GET", f"{path}?metric=cpu&since={since}")).json

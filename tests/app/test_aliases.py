@@ -102,7 +102,7 @@ def test_of_two_variables_for_one_thing_the_nearer_wins() -> None:
     both = {"AWS_REGION": "eu-west-1", "WORKER_DISCOVERY_REGIONS": "us-west-2"}
     found = aliases.read(both)
     assert found.layer["discovery"]["regions"] == ("us-west-2",)
-    assert found.defaults["Template"]["machine"]["aws"]["region"] == "eu-west-1"
+    assert found.defaults["Template"]["machine"]["provider"]["region"] == "eu-west-1"
     alone = aliases.read({"AWS_REGION": "eu-west-1"})
     assert alone.layer["discovery"]["regions"] == ("eu-west-1",)
 

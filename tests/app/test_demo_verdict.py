@@ -7,15 +7,9 @@ from datetime import UTC, datetime
 from labfleet.app.demo import command, verdict
 from labfleet.interfaces.store import Event, EventType
 from labfleet.resources import kinds
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
-from labfleet.resources.worker import (
-    Ec2Status,
-    Origin,
-    Worker,
-    WorkerPhase,
-    WorkerSpec,
-    WorkerStatus,
-)
+from labfleet.resources.worker import Origin, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 
 AT = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 GOOD = {
@@ -46,7 +40,7 @@ def test_a_worker_that_a_person_deletes_has_ended() -> None:
     worker = Worker(
         metadata=Metadata(name="w", uid="u"),
         spec=WorkerSpec(),
-        status=WorkerStatus(phase=WorkerPhase.TERMINATING_EC2, ec2=Ec2Status(instance_id="i-1")),
+        status=WorkerStatus(phase=WorkerPhase.TERMINATING_EC2, machine=MachineStatus(id="i-1")),
     )
     replay = verdict.Replay()
     replay.take(_event(1, "ADDED", worker))

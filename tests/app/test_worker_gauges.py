@@ -9,9 +9,10 @@ from labfleet.app.metrics import Metrics
 from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.engine.samples import SampleRing
 from labfleet.resources import conditions
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.telemetry import ProviderPoint
-from labfleet.resources.worker import Ec2Status, Worker, WorkerPhase, WorkerStatus
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 
 NOW = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 
@@ -28,14 +29,14 @@ class Kept:
 
     def all(self, _kind: Any) -> list[Worker]:
         facts = conditions.put((), "CpuHigh", "True", "OverThreshold", now=NOW)
-        ec2 = Ec2Status(system_check="ok", instance_check="impaired")
-        new = Ec2Status(system_check="initializing")
+        ec2 = MachineStatus(host_check="ok", machine_check="impaired")
+        new = MachineStatus(host_check="initializing")
         return [
             Worker(metadata=Metadata(name="w1"),
-                   status=WorkerStatus(phase=WorkerPhase.READY, conditions=facts, ec2=ec2)),
-            Worker(metadata=Metadata(name="w2"), status=WorkerStatus(ec2=new)),
+                   status=WorkerStatus(phase=WorkerPhase.READY, conditions=facts, machine=ec2)),
+            Worker(metadata=Metadata(name="w2"), status=WorkerStatus(machine=new)),
             Worker(metadata=Metadata(name="w3"),
-                   status=WorkerStatus(phase=WorkerPhase.TERMINATED, conditions=facts, ec2=ec2)),
+                   status=WorkerStatus(phase=WorkerPhase.TERMINATED, conditions=facts, machine=ec2)),
         ]  # fmt: skip
 
     def by(self, index: Any, value: Any) -> list[Worker]:

@@ -45,7 +45,7 @@ def launched(w: BugWorld, name: str = "w1") -> Callable[[], bool]:
 
     def holds() -> bool:
         found = w.cache.get(Worker, name, "default")
-        return found is not None and found.status.ec2.instance_id is not None
+        return found is not None and found.status.machine.id is not None
 
     return holds
 
@@ -53,7 +53,7 @@ def launched(w: BugWorld, name: str = "w1") -> Callable[[], bool]:
 def one_machine(w: BugWorld, name: str = "w1") -> None:
     """Hold that a worker has one machine, ever, and that the record knows it."""
     [found] = w.cloud.instances(name)
-    assert w.get_worker(name).status.ec2.instance_id == found["id"]
+    assert w.get_worker(name).status.machine.id == found["id"]
     assert w.cloud.ask("GET", "summary")["instances_total"] == 1
     w.check()
 

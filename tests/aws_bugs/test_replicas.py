@@ -39,7 +39,7 @@ def test_46_two_installations_with_equal_names_leave_each_other_alone() -> None:
                 await w.worker("w1")
             await a.until(lambda: ready(a) == ready(b) == 3)
             assert len(owned(a)) == len(owned(b)) == 3
-            ours = a.get_worker("w1").status.ec2.instance_id
+            ours = a.get_worker("w1").status.machine.id
             [first] = [each for each in a.cloud.instances("w1") if each["id"] == ours]
             lost = a.cloud.stray({**first["tags"], "labfleet:worker-uid": "lost"})
             assert b.process is not None

@@ -14,7 +14,7 @@ def fleet(stub):
     """Two workers and a session."""
     stub.put("Worker", "w-1", spec={"pool": "eu"}, status={
         "phase": "READY", "health": "Healthy", "licence": {"licensed": True},
-        "ec2": {"publicIp": "127.1.2.3", "instanceId": "i-1"}})  # fmt: skip
+        "machine": {"publicAddress": "127.1.2.3", "id": "i-1"}})  # fmt: skip
     stub.put("Worker", "w-2", status={"phase": "FAILED", "message": "no, \x1b[31mreally"})
     stub.put("Session", "s-1", spec={"owner": "ada"}, status={"phase": "RUNNING", "worker": "w-1"})
     return stub
@@ -34,7 +34,9 @@ def test_the_table_has_columns_of_the_kind(run, fleet):
 
 def test_a_worker_without_a_public_address_shows_what_it_has(run, stub):
     """Inside a network it is the private one, and of a server of others its URL."""
-    stub.put("Worker", "w-1", status={"ec2": {"publicIp": None, "privateIp": "10.0.0.7"}})
+    stub.put(
+        "Worker", "w-1", status={"machine": {"publicAddress": None, "privateAddress": "10.0.0.7"}}
+    )
     stub.put("Worker", "w-2", spec={"origin": {"kind": "external", "url": "https://cml.example"}})
     _, first, second = run("get", "workers").out.splitlines()
     assert "10.0.0.7" in first.split()

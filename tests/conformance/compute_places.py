@@ -22,8 +22,8 @@ from labfleet.rehearsal.time import loop as loops
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.rehearsal.worlds import cml, ec2, ec2_client, ec2_wire
 from labfleet.rehearsal.worlds.wire import Wire
-from labfleet.resources.machine import AwsSettings
-from labfleet.resources.worker import ScheduledEvent
+from labfleet.resources.machine import ScheduledEvent
+from labfleet.resources.providers.aws import AwsSettings
 
 REGION = "us-east-1"
 OWNER = "conformance"
@@ -87,7 +87,7 @@ def request(place: Place, worker: str = "w-1", **changes: Any) -> LaunchRequest:
         image_id=place.image,
         instance_type="m5zn.metal",
         subnet_id=place.subnets[0],
-        aws=AwsSettings(),
+        settings=AwsSettings(),
         pool="pool-a",
     )
     return replace(made, **changes)

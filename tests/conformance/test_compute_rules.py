@@ -73,7 +73,7 @@ def test_a_token_gives_one_machine(play: Play) -> None:
     async def story(place: Place) -> None:
         wanted = request(place)
         first = await place.compute.launch(wanted)
-        assert (first.state, first.client_token) == ("pending", wanted.token)
+        assert (first.state, first.client_token) == ("booting", wanted.token)
         assert (await place.compute.launch(wanted)).id == first.id
         await place.pass_by(SETTLED)
         assert (await place.compute.launch(wanted)).id == first.id
@@ -134,8 +134,8 @@ def test_states_come_in_their_order(play: Play) -> None:
             await place.pass_by(SETTLED)
             seen.append(await state(place, instance_id))
         assert seen == [
-            "pending", "running", "stopping", "stopped", "pending", "running",
-            "shutting-down", "terminated",
+            "booting", "running", "stopping", "stopped", "booting", "running",
+            "ending", "gone",
         ]  # fmt: skip
 
     play(story)
@@ -198,7 +198,7 @@ def test_repeated_verbs_are_fine(play: Play) -> None:
             await verb(REGION, instance_id)
             await place.pass_by(SETTLED)
             await verb(REGION, instance_id)
-        assert await state(place, instance_id) == "terminated"
+        assert await state(place, instance_id) == "gone"
 
     play(story)
 
@@ -241,7 +241,7 @@ def test_the_terminated_leave_the_list_before_they_leave_sight(play: Play) -> No
         await place.pass_by(SETTLED)
         assert await place.compute.list_owned(REGION) == ()
         assert await place.compute.find_launched(request(place)) == ()
-        assert await state(place, instance_id) == "terminated"
+        assert await state(place, instance_id) == "gone"
         await place.pass_by(3600)
         assert await state(place, instance_id) is None
 

@@ -20,7 +20,7 @@ from labfleet.controllers.worker.inventory import Inventory
 from labfleet.engine import effects, election
 from labfleet.interfaces.compute import Checks
 from labfleet.kernel import errors
-from labfleet.resources.worker import ScheduledEvent
+from labfleet.resources.machine import ScheduledEvent
 
 
 def test_every_call_fits_into_the_lease_that_is_sure() -> None:
@@ -115,7 +115,7 @@ def test_what_has_ended_is_asked_for_once() -> None:
             for _ in range(20):
                 found = await inventory.find("us-east-1", machine.id)
                 assert found is not None
-                assert found.state == "terminated"
+                assert found.state == "gone"
                 await asyncio.sleep(30)
             assert asked == [machine.id]
 
@@ -142,9 +142,9 @@ def test_what_ec2_took_is_not_unseen_by_a_list_that_lags() -> None:
             assert await shown() == "stopping"
             await asyncio.sleep(30)
             assert await shown() == "running"
-            inventory.took("us-east-1", machine.id, "shutting-down")
+            inventory.took("us-east-1", machine.id, "ending")
             w.compute.end(machine)
-            assert await shown() == "terminated"
+            assert await shown() == "gone"
 
     play(story)
 
@@ -210,14 +210,14 @@ def test_checks_and_plans_come_into_the_workers_status() -> None:
             await w.start()
             await w.worker()
             await w.until(w.in_phase("w1", "READY"))
-            assert w.get_worker().status.ec2.system_check == "ok"
-            name = w.get_worker().status.ec2.instance_id or ""
+            assert w.get_worker().status.machine.host_check == "ok"
+            name = w.get_worker().status.machine.id or ""
             plan = ScheduledEvent(code="instance-retirement")
             machine = w.cloud.vms[name]
             machine.instance_check, machine.events = "impaired", (plan,)
             await w.let_pass(120)
-            assert w.get_worker().status.ec2.instance_check == "impaired"
-            assert [each.code for each in w.get_worker().status.ec2.events] == [
+            assert w.get_worker().status.machine.machine_check == "impaired"
+            assert [each.code for each in w.get_worker().status.machine.events] == [
                 "instance-retirement"
             ]
 

@@ -17,7 +17,7 @@ from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.region import Region
-from labfleet.resources.worker import FINALIZER_INSTANCE, Worker
+from labfleet.resources.worker import FINALIZER_MACHINE, Worker
 from labfleet.service.verbs import adoption, objects
 
 REGION = "us-east-1"
@@ -165,13 +165,13 @@ def test_adopting_claims_once_and_then_it_is_ours(strike: str | None) -> None:
             await w.until(lambda: w.phase("lab-1") == "READY")
             assert fact(w, "lab-1", "Adopted") == ("True", "Claimed")
             assert made.tags["labfleet:owner"] == "inst"
-            assert FINALIZER_INSTANCE in get(w, "lab-1").metadata.finalizers
+            assert FINALIZER_MACHINE in get(w, "lab-1").metadata.finalizers
             await w.definition()
             await w.session()
             await w.until(w.ended)
             await w.desire("lab-1", "Terminated")
             await w.until(lambda: w.phase("lab-1") == "TERMINATED")
-            assert made.state == "terminated"
+            assert made.state == "gone"
 
     play(story)
 
@@ -215,6 +215,7 @@ def test_an_observed_instance_that_vanishes_needs_two_looks() -> None:
             made = await by_hand(w, Name="lab-1")
             await w.until(lambda: w.phase("lab-1") == "READY_UNLICENSED")
             del w.compute.machines[made.id]
+            w.cloud.cml_servers.destroy(made.server_id)
             gone_at = w.compute.now
             await w.until(lambda: w.phase("lab-1") == "TERMINATED")
             assert w.compute.now - gone_at >= 60
@@ -236,7 +237,7 @@ def test_an_external_server_hosts_drains_and_is_let_go() -> None:
             made = await adoption.adopt_server(
                 w.services, ADMIN, url, template="metal", name="lab-9", namespace="default"
             )
-            assert made.status.ec2.instance_id is None
+            assert made.status.machine.id is None
             await w.until(lambda: w.phase("lab-9") == "READY")
             await w.definition()
             await w.session()

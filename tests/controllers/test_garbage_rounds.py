@@ -42,7 +42,7 @@ async def settings(w: World, **sections: Any) -> None:
 
 
 def alive(w: World, machine: FakeInstance) -> bool:
-    return machine.state in {"pending", "running"}
+    return machine.state in {"booting", "running"}
 
 
 def seen(w: World) -> Region | None:
@@ -267,7 +267,7 @@ def test_an_absent_instance_is_not_believed_while_its_cml_answers() -> None:
             assert w.phase("w1") == "READY"
             worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
-            assert worker.status.ec2.absent_since is not None
+            assert worker.status.machine.absent_since is not None
             [shown] = regions.garbage(w.services, ADMIN).suspects
             assert shown.suspect.kind == "worker"
             assert "CML answers" in shown.suspect.next
@@ -275,7 +275,7 @@ def test_an_absent_instance_is_not_believed_while_its_cml_answers() -> None:
             await w.let_pass(120)
             worker = w.cache.get(Worker, "w1", "default")
             assert worker is not None
-            assert worker.status.ec2.absent_since is None
+            assert worker.status.machine.absent_since is None
             assert regions.garbage(w.services, ADMIN).suspects == ()
 
     play(story)

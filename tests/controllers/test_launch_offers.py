@@ -8,8 +8,9 @@ import pytest
 
 from labfleet.controllers.worker.offers import CAPACITY, Offers, options
 from labfleet.kernel import errors
-from labfleet.resources.machine import AwsSettings, CmlSettings, Machine
+from labfleet.resources.machine import CmlSettings, Machine
 from labfleet.resources.meta import SecretRef
+from labfleet.resources.providers.aws import AwsSettings
 
 NOW = datetime(2026, 11, 28, 3, 0, tzinfo=UTC)
 NO = errors.OutOfCapacity("none left", reason="InsufficientInstanceCapacity")
@@ -20,7 +21,7 @@ def machine(**aws: object) -> Machine:
     """Return a machine with two types and two subnets."""
     fields = {"instance_types": ("m1", "m2"), "subnet_ids": ("sub-a", "sub-b"), **aws}
     cml = CmlSettings(admin_password=SecretRef(env="P"))
-    return Machine(aws=AwsSettings(**fields), cml=cml)  # type: ignore[arg-type]
+    return Machine(provider=AwsSettings(**fields), cml=cml)  # type: ignore[arg-type]
 
 
 def after(minutes: float) -> datetime:

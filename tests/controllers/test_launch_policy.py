@@ -8,11 +8,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from scripted_ec2 import MACHINE_CPUS, NO_ROOM
-from virtual_time import START, play
+from virtual_time import play
 from world import World, world
 
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources import conditions
 from labfleet.resources.pool import Pool
 
@@ -38,7 +39,7 @@ def test_a_full_fleet_of_workers_asks_each_place_once_in_a_while() -> None:
             assert len(launches) <= 4 * 2
             for number in range(8):
                 found = conditions.find(
-                    w.get_worker(f"w{number}").status.conditions, "EC2Provisioned"
+                    w.get_worker(f"w{number}").status.conditions, "MachineProvisioned"
                 )
                 assert found is not None
                 assert found.reason == "OutOfCapacity"
@@ -60,7 +61,7 @@ def test_a_limit_stops_all_workers_of_a_template_with_one_question() -> None:
             launches = [each for each in w.compute.calls if each.startswith("launch")]
             assert len(launches) <= 4
             told = [
-                conditions.find(w.get_worker(f"w{number}").status.conditions, "EC2Provisioned")
+                conditions.find(w.get_worker(f"w{number}").status.conditions, "MachineProvisioned")
                 for number in range(8)
             ]
             assert all(each is not None and each.reason == "VcpuLimitExceeded" for each in told)
@@ -82,7 +83,7 @@ def test_a_start_without_room_waits_for_its_own_machine() -> None:
             await w.let_pass(1700)
             starts = [each for each in w.compute.calls if each.startswith("start")]
             assert 3 <= len(starts) <= 7
-            found = conditions.find(w.get_worker().status.conditions, "EC2Started")
+            found = conditions.find(w.get_worker().status.conditions, "MachineStarted")
             assert found is not None
             assert (found.status, found.reason) == ("False", "OutOfCapacity")
             assert "asked again at" in found.message
@@ -92,8 +93,8 @@ def test_a_start_without_room_waits_for_its_own_machine() -> None:
             w.cloud.refusals.clear()
             await w.until(w.in_phase("w1", "READY"), hours=1.0)
             assert list(w.compute.machines)[: len(before)] == before
-            assert w.get_worker().status.ec2.instance_id == before[0]
-            assert conditions.find(w.get_worker().status.conditions, "EC2Started") is None
+            assert w.get_worker().status.machine.id == before[0]
+            assert conditions.find(w.get_worker().status.conditions, "MachineStarted") is None
             w.check()
 
     play(story)
@@ -108,15 +109,15 @@ def test_every_start_gives_a_new_address_and_a_new_trust() -> None:
             before = w.get_worker().status
             await w.desire("w1", "Stopped")
             await w.until(w.in_phase("w1", "STOPPED"))
-            assert w.get_worker().status.ec2.public_ip is None
+            assert w.get_worker().status.machine.public_address is None
             await w.desire("w1", "Ready")
             await w.until(w.in_phase("w1", "READY"))
             after = w.get_worker().status
-            assert after.ec2.instance_id == before.ec2.instance_id
-            assert after.ec2.public_ip not in {None, before.ec2.public_ip}
-            assert after.cml.url == f"https://{after.ec2.public_ip}:443"
+            assert after.machine.id == before.machine.id
+            assert after.machine.public_address not in {None, before.machine.public_address}
+            assert after.cml.url == f"https://{after.machine.public_address}:443"
             assert after.cml.boot not in {None, before.cml.boot}
-            assert str(after.ec2.launch_time) in str(after.cml.boot)
+            assert str(after.machine.launched) in str(after.cml.boot)
             w.check()
 
     play(story)
@@ -127,7 +128,7 @@ def test_a_virtual_machine_without_nesting_takes_no_labs_and_says_why() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.hosts.kvm = False
+            w.hosts.set(kvm=False)
             await up(w)
             found = conditions.find(w.get_worker().status.conditions, "AcceptingLabs")
             assert found is not None
@@ -181,8 +182,8 @@ def test_a_token_bound_to_another_request_is_looked_up_and_then_left() -> None:
             assert len(bound) == 1
             assert len(w.compute.machines) == 1
             machine = next(iter(w.compute.machines.values()))
-            made = timedelta(seconds=machine.launched) - timedelta(seconds=1000)
-            assert START + made - bound[0] >= timedelta(minutes=10)
+            made = timedelta(seconds=machine.launched)
+            assert EPOCH + made - bound[0] >= timedelta(minutes=10)
             w.check()
 
     play(story)

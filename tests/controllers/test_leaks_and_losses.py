@@ -8,6 +8,7 @@ from __future__ import annotations
 from virtual_time import play
 from world import ADMIN, World, world
 
+from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
 from labfleet.resources.pool import Pool
@@ -43,7 +44,7 @@ def test_a_leak_outlives_its_worker() -> None:
             [leak] = w.cache.all(Leak)
             assert leak.spec.worker == "w1"
             assert leak.spec.worker_uid == worker.metadata.uid
-            assert leak.spec.instance_id == worker.status.ec2.instance_id
+            assert leak.spec.instance_id == worker.status.machine.id
             assert leak.spec.product_uuid == worker.status.cml.product_uuid
             assert leak.spec.certain
             assert "instance ended" in leak.spec.why
@@ -62,7 +63,7 @@ def test_each_machine_that_a_worker_loses_is_a_leak_of_its_own() -> None:
             for _ in range(2):
                 await w.until(w.in_phase("w1", "READY"))
                 assert not w.get_worker().status.licence.leak
-                lost.append(w.get_worker().status.ec2.instance_id)
+                lost.append(w.get_worker().status.machine.id)
                 w.compute.end(w.compute.alive("w1")[0])
                 await w.until(w.in_phase("w1", "FAILED"))
                 await w.desire("w1", "Ready")
@@ -171,7 +172,7 @@ def test_a_template_whose_workers_never_come_up_pauses_the_pool() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.secrets.values["TOKEN"] = "bad"
+            w.hosts.refusals["register"] = errors.Invalid("the token is invalid")
             await w.start()
             await w.pool(scaling={"minWorkers": 1, "maxWorkers": 2, "cooldownUpSeconds": 0})
 
@@ -190,7 +191,7 @@ def test_a_template_whose_workers_never_come_up_pauses_the_pool() -> None:
             assert launched == 5
             await w.let_pass(7200)
             assert len(w.compute.machines) == launched
-            w.secrets.values["TOKEN"] = "good"
+            w.hosts.refusals.clear()
             await settings_verbs.pause_pool(w.services, ADMIN, "p1", "default", paused=False)
             await w.until(lambda: len(alive(w)) == 1, hours=4)
 

@@ -192,7 +192,7 @@ def test_a_worker_licensing_for_long_is_not_idle() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.hosts.register_seconds = 2400.0
+            w.hosts.set(registration_seconds=2400.0)
             await w.start()
             limits = {**MACHINE, "limits": {"licence": 3600}}
             await w.make("Template", "slow", {"machine": limits})
@@ -289,7 +289,7 @@ def test_an_orphan_is_ended_only_at_the_second_look(keep: bool) -> None:
             await w.let_pass(240)
             assert made.state == "running"
             await w.let_pass(600)
-            assert made.state == ("running" if keep else "terminated")
+            assert made.state == ("running" if keep else "gone")
             assert w.phase("w1") == "READY"
             w.check()
 
@@ -313,7 +313,7 @@ def test_an_orphan_that_cannot_be_ended_does_not_save_the_next() -> None:
 
             w.compute.terminate = terminate  # type: ignore[method-assign]
             await w.let_pass(900)
-            assert second.state == "terminated"
+            assert second.state == "gone"
             assert stuck.state == "running"
 
     play(story)

@@ -39,7 +39,7 @@ def reason(w: World, name: str) -> str:
 
 async def f26(w: World) -> None:
     """A CML that was never installed ends in a named failure with the console as evidence."""
-    w.hosts.boot = LONG
+    w.hosts.boot(LONG)
     w.compute.console = "cloud-init[1]: s3: 403 Forbidden, cml2.deb not fetched"
     await w.start()
     await w.worker()
@@ -79,10 +79,10 @@ async def f28(w: World) -> None:
     await w.desire("w1", "Ready")
     await w.until(w.in_phase("w1", "READY"))
     after = w.get_worker().status
-    assert after.ec2.public_ip != before.ec2.public_ip
-    assert after.ec2.public_ip is not None
-    assert after.ec2.public_ip in (after.cml.url or "")
-    assert after.ec2.ami_id == "ami-1"
+    assert after.machine.public_address != before.machine.public_address
+    assert after.machine.public_address is not None
+    assert after.machine.public_address in (after.cml.url or "")
+    assert after.machine.image == "ami-1"
 
 
 async def f30(w: World) -> None:
@@ -107,7 +107,7 @@ async def f43(w: World) -> None:
         each.condition
         for each in alerts.raised(Key("Worker", "default", "w1"), w.get_worker().status.conditions)
     ]
-    assert "EC2Started" in raised
+    assert "MachineStarted" in raised
     w.cloud.refusals.clear()
     await w.until(w.in_phase("w1", "READY"))
     assert len(w.compute.machines) == 1
@@ -132,18 +132,18 @@ def off27(patch: Patch) -> None:
 
 def off28(patch: Patch) -> None:
     """Keep the first address for good."""
-    real, first = observer.ec2_status, {}
+    real, first = observer.machine_status, {}
 
     def remembered(found: Any) -> Any:
         made = real(found)
-        if made.public_ip is not None:
-            first.setdefault(found.id, made.public_ip)
+        if made.public_address is not None:
+            first.setdefault(found.id, made.public_address)
         return type(made)(
-            instance_id=made.instance_id, state=made.state, ami_id=made.ami_id,
-            public_ip=first.get(found.id), launch_time=made.launch_time,
+            id=made.id, state=made.state, image=made.image,
+            public_address=first.get(found.id), launched=made.launched,
         )  # fmt: skip
 
-    patch.setattr(observer, "ec2_status", remembered)
+    patch.setattr(observer, "machine_status", remembered)
 
 
 def off30(patch: Patch) -> None:

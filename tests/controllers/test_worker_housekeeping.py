@@ -41,7 +41,7 @@ def test_what_a_person_tags_is_on_the_instance_and_what_they_drop_is_not() -> No
             await w.until(
                 lambda: conditions.is_true(w.get_worker().status.conditions, "TagsApplied")
             )
-            assert w.get_worker().status.ec2.tags == ("cost", "team")
+            assert w.get_worker().status.machine.tags == ("cost", "team")
             before = len(w.compute.calls)
             await w.let_pass(300)
             assert len(w.compute.calls) == before, "nothing to do, nothing done"
@@ -53,7 +53,7 @@ def test_what_a_person_tags_is_on_the_instance_and_what_they_drop_is_not() -> No
             await w.until(lambda: "team" not in on_instance(w))
             await w.let_pass(60)
             assert on_instance(w)["theirs"] == "yes"
-            assert w.get_worker().status.ec2.tags == ()
+            assert w.get_worker().status.machine.tags == ()
             assert conditions.find(w.get_worker().status.conditions, "TagsApplied") is None
             w.check()
 
@@ -71,7 +71,7 @@ def test_keys_are_written_down_before_they_are_set() -> None:
             real, known = w.compute.set_tags, []
 
             async def lost(region: str, instance_id: str, tags: Any) -> None:
-                known.append(w.get_worker().status.ec2.tags)
+                known.append(w.get_worker().status.machine.tags)
                 await real(region, instance_id, tags)
                 raise errors.Ambiguous("no answer")
 
@@ -132,13 +132,13 @@ def test_a_boot_that_fails_keeps_its_console_once() -> None:
     async def story() -> None:
         async with world() as w:
             w.compute.console = "\x1b[31mpanic\x1b[0m: no disk\r\npassword: hunter22\n"
-            w.hosts.boot = 10_000.0
+            w.hosts.boot(10_000.0)
             await w.start()
             await w.worker()
             await w.until(w.in_phase("w1", "FAILED"))
             await w.until(lambda: bool(w.get_worker().status.console))
             head, _, text = w.get_worker().status.console.partition("\n")
-            assert head.startswith(f"[{w.get_worker().status.ec2.instance_id}@")
+            assert head.startswith(f"[{w.get_worker().status.machine.id}@")
             assert text == "panic: no disk\npassword: ***"
             await w.let_pass(600)
             assert w.compute.calls.count("console_output") == 1

@@ -13,8 +13,9 @@ from labfleet.interfaces.compute import MetricPoint
 from labfleet.interfaces.store import SeriesRow
 from labfleet.kernel import errors
 from labfleet.resources import conditions, series
+from labfleet.resources.machine import ScheduledEvent
 from labfleet.resources.meta import Key
-from labfleet.resources.worker import ScheduledEvent, Worker
+from labfleet.resources.worker import Worker
 from labfleet.service.reads import series as reading
 from labfleet.service.reads import telemetry
 
@@ -49,7 +50,7 @@ def test_an_impaired_instance_degrades_and_recovers_without_harm() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            machine = w.get_worker().status.ec2.instance_id or ""
+            machine = w.get_worker().status.machine.id or ""
             await w.until(lambda: fact(w, "InstanceChecksPassed") == "True Passed")
             w.cloud.vms[machine].system_check = "impaired"
             await w.until(lambda: w.get_worker().status.health == "Degraded")
@@ -68,7 +69,7 @@ def test_a_session_that_would_overlap_a_retirement_stays_away() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            machine = w.get_worker().status.ec2.instance_id or ""
+            machine = w.get_worker().status.machine.id or ""
             at = w.clock.now() + timedelta(hours=1)
             event = ScheduledEvent(code="instance-retirement", not_before=at)
             w.cloud.vms[machine].events = (event,)
@@ -108,7 +109,7 @@ def test_cloudwatch_is_asked_only_when_switched_on_and_stands_in_for_a_dead_serv
             await up(w)
             await w.let_pass(400)
             assert samples(w).points(W1) == ()
-            machine = w.get_worker().status.ec2.instance_id or ""
+            machine = w.get_worker().status.machine.id or ""
             end = series.bucket_start(w.clock.now(), 300) + timedelta(hours=1)
             w.cloud.points[machine] = tuple(
                 MetricPoint(end - timedelta(seconds=300 * n), 97.0, 3e6, 6e6)
@@ -133,13 +134,13 @@ def test_a_threshold_changed_at_run_time_acts_at_the_next_sample() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            w.hosts.cpu = 50.0
+            w.hosts.set(cpu_percent=50.0)
             await w.let_pass(120)
             assert fact(w, "CpuHigh") == "False BelowThreshold"
             await set_(w, "thresholds", cpuPercent=40, cpuEasedPercent=30)
             await w.let_pass(45)
             assert fact(w, "CpuHigh") == "True OverThreshold"
-            w.hosts.cpu = 10.0
+            w.hosts.set(cpu_percent=10.0)
             await w.until(lambda: fact(w, "CpuHigh") == "False BelowThreshold")
 
     play(story)
@@ -150,6 +151,7 @@ def test_numbers_are_kept_by_the_minute_without_an_event_and_survive_a_restart()
 
     async def story() -> None:
         async with world() as w:
+            w.hosts.set(cpu_percent=1.0)
             await up(w)
             await w.let_pass(120)
             before = await w.events("Worker", "w1")
@@ -227,7 +229,7 @@ def test_moved_numbers_are_a_bounded_feed() -> None:
             start = feed.last_change
             await w.let_pass(600)
             assert feed.changes(start) == ()
-            w.hosts.cpu = 60.0
+            w.hosts.set(cpu_percent=60.0)
             await w.let_pass(60)
             (change,) = feed.changes(start)
             assert (change.worker, change.moved, change.values["cpu"]) == ("w1", ("cpu",), 60.0)

@@ -10,17 +10,13 @@ from lifecycle_worlds import START, worker
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.resources import conditions
 from labfleet.resources.fleet_settings import Thresholds
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.telemetry import (
     Room,
     Sample,
     SystemStats,
 )
-from labfleet.resources.worker import (
-    Ec2Status,
-    Worker,
-    WorkerPhase,
-    WorkerStatus,
-)
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 
 P = WorkerPhase
 LOAD = ("CpuHigh", "MemoryHigh")
@@ -41,10 +37,8 @@ class Line:
     """One worker that is looked at every 30 seconds."""
 
     def __init__(self, phase: WorkerPhase = P.READY, **spec: Any) -> None:
-        self.ec2 = Ec2Status(
-            instance_id="i-1", state="running", system_check="ok", instance_check="ok"
-        )
-        status = WorkerStatus(phase=phase, phase_since=START, ec2=self.ec2)
+        self.machine = MachineStatus(id="i-1", state="running", host_check="ok", machine_check="ok")
+        status = WorkerStatus(phase=phase, phase_since=START, machine=self.machine)
         self.worker: Worker = worker(status, **spec)
         self.spec = spec
         self.samples: list[Sample] = []
@@ -59,7 +53,7 @@ class Line:
         if sample is not None:
             self.samples.append(sample)
             told = {"stage": "ready", "samples": tuple(self.samples[-20:])}
-        given_ = {"ec2": self.ec2, "thresholds": self.limits, **told, **seen}
+        given_ = {"machine": self.machine, "thresholds": self.limits, **told, **seen}
         step = lifecycle.decide(self.worker, lifecycle.WorkerObservation(**given_), self.now)
         for name in LOAD:
             before, after = self._status(self.worker.status, name), self._status(step.status, name)

@@ -15,13 +15,12 @@ from labfleet.decisions.lifecycle.session import decide as sessions
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import decide as workers
 from labfleet.decisions.lifecycle.worker import phases
-from labfleet.resources.machine import CmlSettings, LicenceSettings, Machine
+from labfleet.resources.machine import CmlSettings, LicenceSettings, Machine, MachineStatus
 from labfleet.resources.meta import Metadata, SecretRef
 from labfleet.resources.session import TERMINAL, LabStatus, Session, SessionPhase, SessionSpec
 from labfleet.resources.worker import (
-    FINALIZER_INSTANCE,
     FINALIZER_LICENCE,
-    Ec2Status,
+    FINALIZER_MACHINE,
     LicenceStatus,
     Worker,
     WorkerPhase,
@@ -61,9 +60,9 @@ def check_worker(
         limit = limits.stop if step.action == "stop" else limits.terminate
         assert waited > timedelta(seconds=limit)
     if new.phase is P.TERMINATED and old.phase not in {P.TERMINATED, P.PENDING}:
-        assert new.ec2.instance_id is None or surely_gone(seen, new, now)
+        assert new.machine.id is None or surely_gone(seen, new, now)
     dropped = set(before.metadata.finalizers) - set(step.finalizers)
-    if FINALIZER_INSTANCE in dropped:
+    if FINALIZER_MACHINE in dropped:
         assert new.phase is P.TERMINATED
     if FINALIZER_LICENCE in dropped and old.phase is not P.TERMINATED:
         returned = seen.licence is not None and seen.licence.registered is False
@@ -72,9 +71,9 @@ def check_worker(
 
 
 def surely_gone(seen: workers.WorkerObservation, status: WorkerStatus, now: datetime) -> bool:
-    if seen.ec2 is not None:
-        return seen.ec2.state == "terminated"
-    since = status.ec2.absent_since
+    if seen.machine is not None:
+        return seen.machine.state == "gone"
+    since = status.machine.absent_since
     return seen.absent and since is not None and now - since >= workers.ABSENCE_PATIENCE
 
 
@@ -101,11 +100,11 @@ class Cloud:
         return self.state == "running" and booted and not self.broken
 
     def see(self) -> workers.WorkerObservation:
-        ec2 = None
-        if self.state is not None and self.worker.status.ec2.instance_id is not None:
+        machine = None
+        if self.state is not None and self.worker.status.machine.id is not None:
             known = self.state in {"running", "stopping"}
-            ec2 = Ec2Status(
-                instance_id="i-1", state=self.state, public_ip="127.0.0.2" if known else None
+            machine = MachineStatus(
+                id="i-1", state=self.state, public_address="127.0.0.2" if known else None
             )
         stage = None
         if self.state == "running":
@@ -116,7 +115,7 @@ class Cloud:
             licence = LicenceStatus(registration=self.registration, registered=done, licensed=done)
         token = self.worker.spec.machine is not None and self.worker.spec.machine.licence.token
         return workers.WorkerObservation(
-            ec2=ec2,
+            machine=machine,
             stage=stage,
             licence=licence,
             sessions=self.sessions,
@@ -142,7 +141,7 @@ class Cloud:
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
         moved = self.now - self.since >= timedelta(seconds=30)
-        after = {"pending": "running", "stopping": "stopped", "shutting-down": "terminated"}
+        after = {"booting": "running", "stopping": "stopped", "ending": "gone"}
         if moved and self.state in after:
             self.become(after[self.state])
         if self.registration == "IN_PROGRESS" and self.up:
@@ -150,7 +149,7 @@ class Cloud:
         phase = self.worker.status.phase
         reachable = phase in phases.HOSTING | {P.DRAINING, P.UNLICENSING} and self.up
         leaving = phases.drain_wanted(self.worker)
-        if self.sessions and (self.state == "terminated" or (leaving and reachable)):
+        if self.sessions and (self.state == "gone" or (leaving and reachable)):
             self.sessions -= 1
 
     def become(self, state: str) -> None:
@@ -158,22 +157,22 @@ class Cloud:
 
     def do_launch(self) -> None:
         self.launches += 1
-        self.become("pending")
-        ec2 = Ec2Status(instance_id="i-1", state="pending")
-        status = msgspec.structs.replace(self.worker.status, ec2=ec2)
+        self.become("booting")
+        machine = MachineStatus(id="i-1", state="booting")
+        status = msgspec.structs.replace(self.worker.status, machine=machine)
         self.worker = msgspec.structs.replace(self.worker, status=status)
 
     def do_start(self) -> None:
         if self.state == "stopped":
-            self.become("pending")
+            self.become("booting")
 
     def do_stop(self) -> None:
         if self.state == "running":
             self.become("stopping")
 
     def do_terminate(self) -> None:
-        if self.state not in {"terminated", "shutting-down"}:
-            self.become("shutting-down")
+        if self.state not in {"gone", "ending"}:
+            self.become("ending")
 
     def do_register(self) -> None:
         if self.up and self.registration == "NOT_REGISTERED":

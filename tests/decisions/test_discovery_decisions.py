@@ -16,7 +16,7 @@ INSTANCES = st.lists(
     st.builds(
         Instance,
         st.sampled_from(IDS),
-        st.sampled_from(["pending", "running", "stopped", "shutting-down", "terminated"]),
+        st.sampled_from(["booting", "running", "stopped", "ending", "gone"]),
         tags=st.dictionaries(
             st.sampled_from(["labfleet:owner", "Name"]), st.sampled_from(["me", "them"])
         ),
@@ -37,7 +37,7 @@ def test_each_candidate_is_in_one_group(
     for each in made.fresh:
         assert "labfleet:owner" not in each.tags
         assert each.id not in known | ignored
-        assert each.state not in {"shutting-down", "terminated"}
+        assert each.state not in {"ending", "gone"}
     assert all(each.tags["labfleet:owner"] == "me" for each in made.ours)
     assert all(each.tags["labfleet:owner"] != "me" for each in made.foreign)
 

@@ -13,8 +13,9 @@ from lifecycle_worlds import START, worker
 
 from labfleet.decisions import garbage
 from labfleet.interfaces.compute import Instance, Leftover
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Effect
-from labfleet.resources.worker import Ec2Status, Origin, WorkerPhase, WorkerStatus
+from labfleet.resources.worker import Origin, WorkerPhase, WorkerStatus
 
 RULES = garbage.Rules(grace=300.0, round_limit=3)
 PLACES = [
@@ -89,7 +90,7 @@ def test_all_judged_empty_at_once_go_a_few_at_a_time() -> None:
 
 def test_a_machine_is_owned_by_its_id_whatever_its_fields_say() -> None:
     """Case 10: a record owns its instance by id; a missing address means nothing."""
-    mine = worker(WorkerStatus(phase=WorkerPhase.READY, ec2=Ec2Status(instance_id="i-1")))
+    mine = worker(WorkerStatus(phase=WorkerPhase.READY, machine=MachineStatus(id="i-1")))
     known = garbage.owners([mine])
     assert garbage.instance("us", machine({"labfleet:owner": "me"}), known, "keep").word == "owned"
 
@@ -106,7 +107,7 @@ def test_an_open_launch_owns_what_carries_its_uid() -> None:
 
 def test_an_ended_record_owns_nothing_and_an_imported_one_its_instance() -> None:
     """A worker that is TERMINATED does not protect a machine; one that was only found does."""
-    ended = worker(WorkerStatus(phase=WorkerPhase.TERMINATED, ec2=Ec2Status(instance_id="i-1")))
+    ended = worker(WorkerStatus(phase=WorkerPhase.TERMINATED, machine=MachineStatus(id="i-1")))
     assert garbage.owners([ended]) == garbage.Owners()
     observed = worker(origin=Origin(kind="imported", instance_id="i-1", region="us"))
     assert garbage.owners([observed]).instances == {"i-1"}

@@ -20,10 +20,10 @@ from labfleet.decisions.placement import Candidate, PlacementRequest
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.idle import Activity, ActivityEvent
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.worker import (
     CmlStatus,
-    Ec2Status,
     Health,
     IdleStatus,
     Worker,
@@ -223,7 +223,7 @@ def test_the_warning_comes_before_the_stop_and_only_when_nothing_else_keeps_it()
 
 def test_too_old_is_an_option_and_counts_from_the_start() -> None:
     """Off by default; the worker's own switch turns it off too."""
-    old = worker(ec2=Ec2Status(launch_time=NOW - timedelta(hours=30)))
+    old = worker(machine=MachineStatus(launched=NOW - timedelta(hours=30)))
     assert idle.too_old(old, ON, NOW) is None
     limit = Idle(max_age_hours=24)
     assert idle.too_old(old, limit, NOW) == "runs for more than 24 hours"

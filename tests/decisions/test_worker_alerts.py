@@ -14,17 +14,12 @@ from lifecycle_worlds import START, worker
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import alerts, conditions
 from labfleet.resources.fleet_settings import Thresholds
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Key
 from labfleet.resources.telemetry import (
     ProviderPoint,
 )
-from labfleet.resources.worker import (
-    Drain,
-    Ec2Status,
-    Health,
-    WorkerPhase,
-    WorkerStatus,
-)
+from labfleet.resources.worker import Drain, Health, WorkerPhase, WorkerStatus
 
 P = WorkerPhase
 LOAD = ("CpuHigh", "MemoryHigh")
@@ -144,11 +139,11 @@ def test_load_alerts_end_with_the_machine() -> None:
     line.worker = worker(
         WorkerStatus(
             phase=P.STOPPED, phase_since=START, conditions=line.worker.status.conditions,
-            ec2=Ec2Status(instance_id="i-1", state="stopped"), health=Health.HEALTHY,
+            machine=MachineStatus(id="i-1", state="stopped"), health=Health.HEALTHY,
         ),
         desired="Stopped",
     )  # fmt: skip
-    line.ec2 = Ec2Status(instance_id="i-1", state="stopped")
+    line.machine = MachineStatus(id="i-1", state="stopped")
     line.spec = {"desired": "Stopped"}
     line.look(None)
     assert line.fact("CpuHigh") == line.fact("InstanceChecksPassed") == ("", "")
@@ -168,7 +163,7 @@ def test_what_ended_asks_for_nobody(phase: WorkerPhase, left: set[str]) -> None:
     line.worker = worker(
         WorkerStatus(phase=phase, phase_since=START, conditions=facts), desired="Stopped"
     )
-    line.look(None, ec2=None)
+    line.look(None, machine=None)
     raised = {
         each.condition
         for each in alerts.raised(Key("Worker", "default", "w1"), line.worker.status.conditions)
@@ -244,7 +239,7 @@ def test_a_phase_that_ends_is_stuck_no_more() -> None:
     line = Line(P.STOPPING, desired="Stopped")
     line.look(None, seconds=1900, sessions=1)
     assert line.fact("PhaseStuck")[0] == "True"
-    line.ec2 = Ec2Status(instance_id="i-1", state="stopped")
+    line.machine = MachineStatus(id="i-1", state="stopped")
     line.look(None)
     assert line.worker.status.phase is P.STOPPED
     assert line.fact("PhaseStuck") == ("", "")

@@ -17,6 +17,7 @@ from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.telemetry import (
     ComputeHealth,
     ComputeStats,
@@ -30,7 +31,6 @@ from labfleet.resources.telemetry import (
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
     CmlStatus,
-    Ec2Status,
     LicenceStatus,
     Worker,
     WorkerPhase,
@@ -76,7 +76,7 @@ class Line:
         status = WorkerStatus(
             phase=P.READY,
             phase_since=START,
-            ec2=Ec2Status(instance_id="i-1", state="running"),
+            machine=MachineStatus(id="i-1", state="running"),
         )
         self.worker: Worker = worker(status)
         self.finalizers = finalizers

@@ -17,11 +17,11 @@ from worker_starts import born, brought_to
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.worker import (
-    FINALIZER_INSTANCE,
     FINALIZER_LICENCE,
+    FINALIZER_MACHINE,
     Drain,
-    Ec2Status,
     LicenceStatus,
     Worker,
     WorkerPhase,
@@ -29,7 +29,7 @@ from labfleet.resources.worker import (
 )
 
 P = WorkerPhase
-EC2_STATES = ["pending", "running", "stopping", "stopped", "shutting-down", "terminated", None]
+STATES = ["booting", "running", "stopping", "stopped", "ending", "gone", None]
 STAGES = ["unreachable", "refused", "bad_gateway", "not_ready", "ready", None]
 REASONS = ["BootTimeout", "StoppedOutside", "InstanceTerminated", "LaunchTimeout", None]
 LIVE = [phase for phase in P if phase is not P.TERMINATED]
@@ -38,12 +38,12 @@ maybe = st.sampled_from([True, False, None])
 
 
 @st.composite
-def ec2s(draw: st.DrawFn) -> Ec2Status:
+def machines(draw: st.DrawFn) -> MachineStatus:
     """Any instance."""
-    return Ec2Status(
-        instance_id=draw(st.sampled_from(["i-1", None])),
-        state=draw(st.sampled_from(EC2_STATES)),
-        public_ip=draw(st.sampled_from(["127.0.0.2", None])),
+    return MachineStatus(
+        id=draw(st.sampled_from(["i-1", None])),
+        state=draw(st.sampled_from(STATES)),
+        public_address=draw(st.sampled_from(["127.0.0.2", None])),
         absent_since=draw(st.none() | instants),
     )
 
@@ -69,7 +69,7 @@ def workers(draw: st.DrawFn) -> Worker:
     status = WorkerStatus(
         phase=phase,
         phase_since=draw(st.none() | instants),
-        ec2=Ec2Status() if phase is P.PENDING else draw(ec2s()),
+        machine=MachineStatus() if phase is P.PENDING else draw(machines()),
         licence=draw(licences()),
         conditions=known,
         failed_checks=draw(st.integers(0, 5)),
@@ -84,7 +84,7 @@ def workers(draw: st.DrawFn) -> Worker:
         drain=drain,
         machine=machine(licensed=licensed, on_stop=on_stop),
     )
-    promises = draw(st.sets(st.sampled_from([FINALIZER_INSTANCE, FINALIZER_LICENCE])))
+    promises = draw(st.sets(st.sampled_from([FINALIZER_MACHINE, FINALIZER_LICENCE])))
     ended = START if draw(st.booleans()) else None
     meta = msgspec.structs.replace(
         made.metadata, finalizers=tuple(sorted(promises)), deletion_timestamp=ended
@@ -96,7 +96,7 @@ def workers(draw: st.DrawFn) -> Worker:
 def sights(draw: st.DrawFn) -> lifecycle.WorkerObservation:
     """Any observation."""
     return lifecycle.WorkerObservation(
-        ec2=draw(st.none() | ec2s()),
+        machine=draw(st.none() | machines()),
         absent=draw(st.booleans()),
         stage=draw(st.sampled_from(STAGES)),
         login_refused=draw(st.sampled_from([None, "denied"])),
@@ -107,7 +107,7 @@ def sights(draw: st.DrawFn) -> lifecycle.WorkerObservation:
         sessions=draw(st.integers(0, 3)),
         has_token=draw(st.booleans()),
         wanted_nodes=draw(st.sampled_from([None, 200])),
-        trouble=draw(st.sampled_from(["", "EC2: throttled"])),
+        trouble=draw(st.sampled_from(["", "provider: throttled"])),
     )
 
 
@@ -150,7 +150,7 @@ def test_termination_is_honoured_from_every_live_phase(phase: WorkerPhase, licen
     cloud = brought_to(phase, licensed=licensed)
     cloud.want(desired="Terminated")
     cloud.until(P.TERMINATED)
-    assert cloud.state in {None, "terminated"}
+    assert cloud.state in {None, "gone"}
     assert cloud.worker.metadata.finalizers == ()
     assert cloud.registration == "NOT_REGISTERED"
     assert cloud.worker.status.licence.leak is None
@@ -162,7 +162,7 @@ def test_stopping_is_honoured_from_every_live_phase(phase: WorkerPhase) -> None:
     cloud = brought_to(phase)
     cloud.want(desired="Stopped")
     cloud.until(P.STOPPED, P.TERMINATED)
-    assert cloud.state in {"stopped", "terminated", None}
+    assert cloud.state in {"stopped", "gone", None}
 
 
 @pytest.mark.parametrize("phase", [P.STOPPED, P.FAILED, P.DRAINING, P.STOPPING, P.ACTIVE])
@@ -194,7 +194,7 @@ def test_any_change_of_mind_still_ends(
             cloud.sessions = sessions
     cloud.want(desired="Terminated")
     cloud.until(P.TERMINATED)
-    assert cloud.state in {None, "terminated"}
+    assert cloud.state in {None, "gone"}
     assert cloud.worker.metadata.finalizers == ()
 
 
@@ -223,8 +223,10 @@ def test_a_registration_under_way_is_not_taken_for_none() -> None:
 def registering() -> lifecycle.WorkerObservation:
     """What is seen of a server whose registration is under way."""
     found = LicenceStatus(registration="IN_PROGRESS", registered=False, licensed=False)
-    ec2 = Ec2Status(instance_id="i-1", state="running", public_ip="127.0.0.2")
-    return lifecycle.WorkerObservation(ec2=ec2, stage="ready", licence=found, has_token=True)
+    machine = MachineStatus(id="i-1", state="running", public_address="127.0.0.2")
+    return lifecycle.WorkerObservation(
+        machine=machine, stage="ready", licence=found, has_token=True
+    )
 
 
 def test_running_nodes_are_stopped_before_the_licence_goes() -> None:

@@ -17,11 +17,11 @@ from labfleet.decisions.lifecycle.worker import decide as workers
 from labfleet.decisions.lifecycle.worker import outside as worker_outside
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.worker import (
-    FINALIZER_INSTANCE,
     FINALIZER_LICENCE,
+    FINALIZER_MACHINE,
     FINALIZER_SERVER,
-    Ec2Status,
     LicenceStatus,
     Origin,
     Worker,
@@ -30,9 +30,12 @@ from labfleet.resources.worker import (
 )
 
 P = WorkerPhase
-STATES = ["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]
-EC2 = st.none() | st.builds(
-    Ec2Status, instance_id=st.just("i-1"), state=st.sampled_from(STATES), public_ip=st.just("1.1")
+STATES = ["booting", "running", "stopping", "stopped", "ending", "gone"]
+MACHINES = st.none() | st.builds(
+    MachineStatus,
+    id=st.just("i-1"),
+    state=st.sampled_from(STATES),
+    public_address=st.just("1.1"),
 )
 LICENCES = st.none() | st.builds(
     LicenceStatus,
@@ -42,7 +45,7 @@ LICENCES = st.none() | st.builds(
 )
 SEEN = st.builds(
     workers.WorkerObservation,
-    ec2=EC2,
+    machine=MACHINES,
     absent=st.booleans(),
     stage=st.sampled_from([None, "ready", "not_ready", "unreachable"]),
     licence=LICENCES,
@@ -54,9 +57,9 @@ SEEN = st.builds(
     trouble=st.sampled_from(["", "late"]),
     claimed=st.booleans(),
 )
-FINALIZERS = st.sets(
-    st.sampled_from([FINALIZER_INSTANCE, FINALIZER_LICENCE, FINALIZER_SERVER])
-).map(lambda some: tuple(sorted(some)))
+FINALIZERS = st.sets(st.sampled_from([FINALIZER_MACHINE, FINALIZER_LICENCE, FINALIZER_SERVER])).map(
+    lambda some: tuple(sorted(some))
+)
 SPECS = st.fixed_dictionaries(
     {"desired": st.sampled_from(["Ready", "Stopped", "Terminated"]), "cordoned": st.booleans()}
 )
@@ -64,7 +67,7 @@ SPECS = st.fixed_dictionaries(
 
 def made(origin: Origin, phase: WorkerPhase, spec: dict[str, Any], held: tuple[str, ...]) -> Worker:
     status = WorkerStatus(
-        phase=phase, phase_since=START, ec2=Ec2Status(instance_id=origin.instance_id)
+        phase=phase, phase_since=START, machine=MachineStatus(id=origin.instance_id)
     )
     found = worker(status, machine=machine(), origin=origin, **spec)
     metadata = msgspec.structs.replace(found.metadata, finalizers=held)
@@ -94,7 +97,7 @@ def test_an_observed_worker_is_only_ever_claimed(
     assert step.action in {None, "claim"}
     if step.action == "claim":
         assert managed
-        assert FINALIZER_INSTANCE in step.finalizers
+        assert FINALIZER_MACHINE in step.finalizers
     if not seen.claimed and phase is not P.TERMINATED:
         after = msgspec.structs.replace(before, status=step.status)
         assert not phases.accepting(after)
@@ -138,13 +141,15 @@ def test_a_licence_that_was_there_is_not_ours_to_return() -> None:
 
 def test_what_others_did_is_told_with_its_reason_and_a_hint() -> None:
     """Cases 33 to 35: stopped or ended from outside is a condition that says whom to ask."""
-    ready = worker(WorkerStatus(phase=P.READY, phase_since=START, ec2=Ec2Status(instance_id="i-1")))
+    ready = worker(WorkerStatus(phase=P.READY, phase_since=START, machine=MachineStatus(id="i-1")))
     for state, reason, word in (
-        ("terminated", "Client.UserInitiatedShutdown", "Terminated"),
+        ("gone", "Client.UserInitiatedShutdown", "Terminated"),
         ("stopping", "Server.ScheduledStop", "Stopped"),
     ):
-        ec2 = Ec2Status(instance_id="i-1", state=state)
-        step = workers.decide(ready, workers.WorkerObservation(ec2=ec2, state_reason=reason), START)
+        machine = MachineStatus(id="i-1", state=state)
+        step = workers.decide(
+            ready, workers.WorkerObservation(machine=machine, state_reason=reason), START
+        )
         told = conditions.find(step.status.conditions, "ExternalChange")
         assert step.status.phase is P.FAILED
         assert told is not None
@@ -157,12 +162,12 @@ def test_an_id_that_was_never_seen_is_told_as_such() -> None:
     """Nobody ended what never was: a mistyped id raises no alert about strangers."""
     origin = Origin(kind="imported", instance_id="i-0bad", region="us-east-1", managed=True)
     early = START - timedelta(minutes=5)
-    ec2 = Ec2Status(instance_id="i-0bad", absent_since=early)
-    status = WorkerStatus(phase=P.PROVISIONING_EC2, phase_since=early, ec2=ec2)
+    machine = MachineStatus(id="i-0bad", absent_since=early)
+    status = WorkerStatus(phase=P.PROVISIONING_EC2, phase_since=early, machine=machine)
     subject = worker(status, origin=origin)
     step = workers.decide(subject, workers.WorkerObservation(absent=True), START)
     assert step.status.phase is P.TERMINATED
-    assert "EC2 knows no instance i-0bad" in step.status.message
+    assert "the provider knows no instance i-0bad" in step.status.message
     assert conditions.find(step.status.conditions, "ExternalChange") is None
     adopted = conditions.find(step.status.conditions, "Adopted")
     assert adopted is not None
@@ -174,9 +179,9 @@ def test_an_adopted_machine_that_ended_is_not_launched_anew() -> None:
     origin = Origin(kind="imported", instance_id="i-1", region="eu", managed=True)
     facts = conditions.put((), "Adopted", "True", "Claimed", now=START)
     facts = conditions.put(facts, "Failed", "True", "InstanceTerminated", now=START)
-    found = made(origin, P.FAILED, {}, (FINALIZER_INSTANCE,))
+    found = made(origin, P.FAILED, {}, (FINALIZER_MACHINE,))
     status = msgspec.structs.replace(found.status, conditions=facts)
     found = msgspec.structs.replace(found, status=status)
-    ended = workers.WorkerObservation(ec2=Ec2Status(instance_id="i-1", state="terminated"))
+    ended = workers.WorkerObservation(machine=MachineStatus(id="i-1", state="gone"))
     step = workers.decide(found, ended, START)
     assert (step.status.phase, step.action) == (P.FAILED, None)

@@ -12,6 +12,7 @@ from labfleet.decisions import placement, vitals
 from labfleet.decisions.lifecycle.worker import alerts as worker_alerts
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import alerts, conditions
+from labfleet.resources.machine import MachineStatus, ScheduledEvent
 from labfleet.resources.meta import Key
 from labfleet.resources.telemetry import (
     ComputeHealth,
@@ -23,12 +24,7 @@ from labfleet.resources.telemetry import (
     SystemHealth,
     SystemStats,
 )
-from labfleet.resources.worker import (
-    Ec2Status,
-    Health,
-    ScheduledEvent,
-    WorkerPhase,
-)
+from labfleet.resources.worker import Health, WorkerPhase
 
 P = WorkerPhase
 LOAD = ("CpuHigh", "MemoryHigh")
@@ -38,10 +34,10 @@ LOAD = ("CpuHigh", "MemoryHigh")
 
 
 def impaired(line: Line, **checks: str) -> None:
-    line.ec2 = Ec2Status(
-        instance_id="i-1",
+    line.machine = MachineStatus(
+        id="i-1",
         state="running",
-        **{"system_check": "ok", "instance_check": "ok", **checks},  # type: ignore[arg-type]
+        **{"host_check": "ok", "machine_check": "ok", **checks},  # type: ignore[arg-type]
     )
 
 
@@ -50,7 +46,7 @@ def test_an_impaired_check_degrades_after_two_minutes_with_its_name() -> None:
     line = Line()
     line.look(measured())
     assert line.fact("InstanceChecksPassed") == ("True", "Passed")
-    impaired(line, system_check="impaired")
+    impaired(line, host_check="impaired")
     line.look(measured())
     assert line.fact("InstanceChecksPassed") == ("Unknown", "Suspected")
     assert line.worker.status.health is Health.HEALTHY
@@ -67,13 +63,13 @@ def test_an_impaired_check_degrades_after_two_minutes_with_its_name() -> None:
 def test_checks_that_begin_or_are_not_told_prove_nothing() -> None:
     """Initializing is Unknown; None changes nothing."""
     line = Line()
-    impaired(line, system_check="initializing", instance_check="initializing")
+    impaired(line, host_check="initializing", machine_check="initializing")
     line.look(measured())
     assert line.fact("InstanceChecksPassed") == ("Unknown", "Initializing")
-    impaired(line, instance_check="impaired")
+    impaired(line, machine_check="impaired")
     line.look(measured(), seconds=500)
     assert line.fact("InstanceChecksPassed") == ("Unknown", "Suspected")
-    line.ec2 = Ec2Status(instance_id="i-1", state="running")
+    line.machine = MachineStatus(id="i-1", state="running")
     line.look(measured())
     assert line.fact("InstanceChecksPassed") == ("Unknown", "Suspected")
 
@@ -82,8 +78,8 @@ def test_checks_that_begin_or_are_not_told_prove_nothing() -> None:
 
 
 def planned(line: Line, *events: ScheduledEvent) -> None:
-    line.ec2 = Ec2Status(
-        instance_id="i-1", state="running", system_check="ok", instance_check="ok", events=events
+    line.machine = MachineStatus(
+        id="i-1", state="running", host_check="ok", machine_check="ok", events=events
     )
 
 
@@ -127,7 +123,7 @@ def test_a_spot_interruption_drains_at_once(how: str) -> None:
     reason = "Server.SpotInstanceTermination" if how == "reason" else None
     line.look(measured(), sessions=2, state_reason=reason)
     assert line.worker.status.phase is P.DRAINING
-    assert "EC2 takes the machine back" in line.worker.status.message
+    assert "the provider takes the machine back" in line.worker.status.message
     assert line.fact("ScheduledEvent") == ("True", "SpotInterruption")
     assert not worker_phases.accepting(line.worker)
     line.look(measured(), sessions=2, state_reason=reason)

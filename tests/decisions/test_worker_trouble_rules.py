@@ -14,16 +14,11 @@ from worker_starts import born, brought_to
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.worker import (
-    Drain,
-    Ec2Status,
-    Health,
-    WorkerPhase,
-    WorkerStatus,
-)
+from labfleet.resources.machine import MachineStatus
+from labfleet.resources.worker import Drain, Health, WorkerPhase, WorkerStatus
 
 P = WorkerPhase
-EC2_STATES = ["pending", "running", "stopping", "stopped", "shutting-down", "terminated", None]
+STATES = ["booting", "running", "stopping", "stopped", "ending", "gone", None]
 STAGES = ["unreachable", "refused", "bad_gateway", "not_ready", "ready", None]
 REASONS = ["BootTimeout", "StoppedOutside", "InstanceTerminated", "LaunchTimeout", None]
 LIVE = [phase for phase in P if phase is not P.TERMINATED]
@@ -35,7 +30,7 @@ maybe = st.sampled_from([True, False, None])
 def test_a_machine_ended_from_outside_fails_the_worker(phase: WorkerPhase) -> None:
     """An instance terminated behind our back is FAILED with its leak, and ends when asked."""
     cloud = brought_to(phase)
-    cloud.become("terminated")
+    cloud.become("gone")
     cloud.until(P.FAILED, P.TERMINATED)
     cloud.want(desired="Terminated")
     cloud.until(P.TERMINATED)
@@ -61,7 +56,7 @@ def test_errors_are_not_absence() -> None:
     cloud = brought_to(P.TERMINATING_EC2)
     late = cloud.now + timedelta(days=2)
     step = lifecycle.decide(
-        cloud.worker, lifecycle.WorkerObservation(trouble="EC2: throttled"), late
+        cloud.worker, lifecycle.WorkerObservation(trouble="provider: throttled"), late
     )
     assert step.status.phase is P.TERMINATING_EC2
     assert step.action is None
@@ -72,8 +67,10 @@ def test_errors_are_not_absence() -> None:
 def test_failed_checks_never_change_the_phase(checks: int, stage: str | None) -> None:
     """A worker that hosts labs stays where it is, however often its check fails."""
     cloud = brought_to(P.ACTIVE)
-    ec2 = Ec2Status(instance_id="i-1", state="running", public_ip="127.0.0.2")
-    seen = lifecycle.WorkerObservation(ec2=ec2, stage=stage, sessions=2, trouble="timed out")
+    machine = MachineStatus(id="i-1", state="running", public_address="127.0.0.2")
+    seen = lifecycle.WorkerObservation(
+        machine=machine, stage=stage, sessions=2, trouble="timed out"
+    )
     for _ in range(checks):
         step = lifecycle.decide(cloud.worker, seen, cloud.now)
         cloud.worker = msgspec.structs.replace(cloud.worker, status=step.status)
@@ -113,16 +110,16 @@ def test_late_is_said_and_taken_back() -> None:
 @pytest.mark.parametrize(
     ("phase", "state", "limit"),
     [
-        (P.PROVISIONING_EC2, "pending", 1800),
-        (P.STARTING, "pending", 1800),
+        (P.PROVISIONING_EC2, "booting", 1800),
+        (P.STARTING, "booting", 1800),
         (P.STARTING, "running", 1500),
     ],
 )
 def test_the_way_up_has_deadlines(phase: WorkerPhase, state: str, limit: int) -> None:
     """A machine or a boot that takes longer than its limit ends in FAILED, not in waiting."""
     cloud = brought_to(phase)
-    ec2 = Ec2Status(instance_id="i-1", state=state)
-    seen = lifecycle.WorkerObservation(ec2=ec2)
+    machine = MachineStatus(id="i-1", state=state)
+    seen = lifecycle.WorkerObservation(machine=machine)
     since = cloud.worker.status.phase_since
     assert since is not None
     inside = lifecycle.decide(cloud.worker, seen, since + timedelta(seconds=limit))
@@ -136,8 +133,8 @@ def test_a_boot_counts_from_the_moment_that_the_machine_runs() -> None:
     began = cloud.worker.status.phase_since
     assert began is not None
     pending, running = (
-        lifecycle.WorkerObservation(ec2=Ec2Status(instance_id="i-1", state=each))
-        for each in ("pending", "running")
+        lifecycle.WorkerObservation(machine=MachineStatus(id="i-1", state=each))
+        for each in ("booting", "running")
     )
     at = began
     for seen, minutes in ((pending, 1), (pending, 25), (running, 26), (running, 50)):
@@ -153,7 +150,7 @@ def test_a_boot_counts_from_the_moment_that_the_machine_runs() -> None:
 def test_a_failed_worker_is_tried_again_after_a_new_spec_only() -> None:
     """Waiting does not retry; a new generation does, with a fresh launch when nothing is left."""
     cloud = brought_to(P.READY)
-    cloud.become("terminated")
+    cloud.become("gone")
     cloud.until(P.FAILED)
     for _ in range(5):
         cloud.step()

@@ -13,7 +13,7 @@ from labfleet.resources.worker import (
 )
 
 P = WorkerPhase
-EC2_STATES = ["pending", "running", "stopping", "stopped", "shutting-down", "terminated", None]
+STATES = ["booting", "running", "stopping", "stopped", "ending", "gone", None]
 STAGES = ["unreachable", "refused", "bad_gateway", "not_ready", "ready", None]
 REASONS = ["BootTimeout", "StoppedOutside", "InstanceTerminated", "LaunchTimeout", None]
 LIVE = [phase for phase in P if phase is not P.TERMINATED]

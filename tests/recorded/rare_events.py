@@ -52,7 +52,7 @@ class RareEvents:
                 self._lose_tags(session)
 
     def _server(self, worker: Worker) -> Server | None:
-        thing = self.stage.cloud.vms.get(worker.status.ec2.instance_id or "")
+        thing = self.stage.cloud.vms.get(worker.status.machine.id or "")
         if thing is None or thing.state != "running" or worker.spec.origin is not None:
             return None
         return self.stage.cml_servers.fleet.servers[thing.server_id]
@@ -94,7 +94,7 @@ class RareEvents:
 
 
 def _machine(worker: Worker) -> str:
-    return worker.status.ec2.instance_id or ""
+    return worker.status.machine.id or ""
 
 
 async def rush_hours(stage: Stage, operators: Operators, usual: float) -> None:

@@ -24,8 +24,9 @@ from cml_simulator.core.server import ADMIN_ID, Server
 from labfleet.interfaces.compute import LaunchRequest, Leftover
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.worlds.ec2 import FakeInstance
-from labfleet.resources.machine import AwsSettings
-from labfleet.resources.worker import ScheduledEvent
+from labfleet.resources import spellings
+from labfleet.resources.machine import ScheduledEvent
+from labfleet.resources.providers.aws import AwsSettings
 
 REST_SECONDS = 45.0
 """How long a change of a machine goes on that was under way when it was recorded."""
@@ -94,7 +95,7 @@ def _request(request: LaunchRequest) -> dict[str, Any]:
         "type": request.instance_type,
         "subnet": request.subnet_id,
         "pool": request.pool,
-        "aws": msgspec.to_builtins(request.aws),
+        "aws": msgspec.to_builtins(request.settings),
     }
 
 
@@ -109,7 +110,7 @@ def _asked(row: dict[str, Any]) -> LaunchRequest:
         instance_type=row["type"],
         subnet_id=row["subnet"],
         pool=row["pool"],
-        aws=msgspec.convert(row["aws"], AwsSettings),
+        settings=msgspec.convert(row["aws"], AwsSettings),
     )
 
 
@@ -138,7 +139,7 @@ def _instance(thing: FakeInstance) -> dict[str, Any]:
 def _thing(row: dict[str, Any]) -> FakeInstance:
     return FakeInstance(
         id=row["id"],
-        state=row["state"],
+        state=spellings.STATES.get(row["state"], row["state"]),
         before=row["before"],
         since=row["since"],
         tags=row["tags"],

@@ -28,8 +28,9 @@ from labfleet.decisions.lifecycle.worker import draft as worker_draft
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.interfaces import store as stores
 from labfleet.rehearsal.seeds.run import Options
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import SessionPhase
-from labfleet.resources.worker import FINALIZER_INSTANCE, Ec2Status, WorkerPhase
+from labfleet.resources.worker import FINALIZER_MACHINE, WorkerPhase
 from labfleet.service.verbs import adoption
 from labfleet.stores import sqlite
 
@@ -311,8 +312,8 @@ def forget_the_machine(patch: Patch) -> None:
 
     def terminating(draft: Any) -> Any:
         worker_draft.leak(draft, "the instance ended before the licence was returned")
-        draft.set(ec2=Ec2Status())
-        draft.drop(FINALIZER_INSTANCE)
+        draft.set(machine=MachineStatus())
+        draft.drop(FINALIZER_MACHINE)
         return draft.go(WorkerPhase.TERMINATED, "terminated")
 
     patch.setitem(worker._RULES, WorkerPhase.TERMINATING_EC2, terminating)
@@ -355,7 +356,7 @@ BREAKS: dict[str, Break] = {
     "sweep_everything": Break("stranger", sweep_everything),
     "act_while_paused": Break("paused", act_while_paused, first=5),
     "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),
-    "stop_without_looking_again": Break("idle", stop_without_looking_again),
+    "stop_without_looking_again": Break("idle", stop_without_looking_again, first=7),
     "drop_the_token": Break(
         "one-instance", drop_the_token, Options(hours=2, sessions=200), first=9
     ),
@@ -374,7 +375,9 @@ BREAKS: dict[str, Break] = {
     "say_nothing": Break("reason", say_nothing, TIGHT),
     "hammer": Break("budget", hammer, Options(hours=2, sessions=200), first=3),
     "lose_events": Break("replay", lose_events, Options(hours=1, sessions=8)),
-    "never_finish": Break("liveness", never_finish, Options(hours=2, sessions=100)),
+    "never_finish": Break(
+        "liveness", never_finish, Options(hours=1, workers=2, sessions=16, replicas=1)
+    ),
     "skip_a_phase": Break("edge", skip_a_phase),
     "crash": Break("bug", crash),
 }

@@ -27,7 +27,7 @@ from labfleet.service.kinds import indices
 
 SPACES = ("exam", "default")
 MACHINE = {
-    "aws": {"amiId": "ami-1", "subnetIds": ["subnet-a"], "volumeSizeGib": 500},
+    "provider": {"kind": "aws", "amiId": "ami-1", "subnetIds": ["subnet-a"], "volumeSizeGib": 500},
     "cml": {"adminPassword": {"env": "CML_PASSWORD"}, "tls": {"mode": "off"}},
     "licence": {"product": "CML_Enterprise", "token": {"env": "CML_TOKEN"}},
 }
@@ -129,7 +129,7 @@ def test_the_main_job_runs_in_both_namespaces() -> None:
             rows = await store.ports(f"{each.space}/{HOST}")
             assert {row.owner for row in rows} == {session.metadata.uid}
             assert len(rows) == len(session.status.ports) == 3
-            vm = each.stage.cloud.vms[worker.status.ec2.instance_id]
+            vm = each.stage.cloud.vms[worker.status.machine.id]
             servers[each.space] = (vm.id, vm.tags[WORKER])
         assert servers["exam"][0] != servers["default"][0]
         assert [tag for _, tag in servers.values()] == [f"exam:{HOST}", HOST]

@@ -14,7 +14,7 @@ from labfleet.rehearsal.time import loop as loops
 from labfleet.rehearsal.time.virtual_host import SeededRng
 from labfleet.rehearsal.worlds import cml, ec2, ec2_client
 from labfleet.rehearsal.worlds.wire import Wire
-from labfleet.resources.machine import AwsSettings
+from labfleet.resources.providers.aws import AwsSettings
 
 REQUEST = LaunchRequest(
     region="us-east-1",
@@ -25,7 +25,7 @@ REQUEST = LaunchRequest(
     image_id="ami-1",
     instance_type="m5zn.metal",
     subnet_id="subnet-a",
-    aws=AwsSettings(),
+    settings=AwsSettings(),
 )
 
 
@@ -100,7 +100,7 @@ def test_an_instance_boots_and_gets_a_new_address_each_time() -> None:
 
     async def story(loop: loops.Loop, account: Account) -> None:
         made = await account.ec2.launch(REQUEST)
-        assert made.state == "pending"
+        assert made.state == "booting"
         await rest(loop, 120)
         up = await account.ec2.describe("", made.id)
         assert up is not None
@@ -145,7 +145,7 @@ def test_terminated_ones_leave_the_list_at_once_and_the_world_in_an_hour() -> No
         assert await account.ec2.list_owned("") == ()
         seen = await account.ec2.describe("", made.id)
         assert seen is not None
-        assert seen.state == "terminated"
+        assert seen.state == "gone"
         await rest(loop, 4000)
         assert await account.ec2.describe("", made.id) is None
 

@@ -19,8 +19,9 @@ from labfleet.rehearsal.time.virtual_host import SeededRng
 from labfleet.rehearsal.worlds import cml, ec2
 from labfleet.resources import topology
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.machine import AwsSettings, CmlSettings, Machine
+from labfleet.resources.machine import CmlSettings, Machine, MachineStatus
 from labfleet.resources.meta import Metadata, SecretRef
+from labfleet.resources.providers.aws import AwsSettings
 from labfleet.resources.session import (
     PortAllocation,
     Session,
@@ -28,14 +29,7 @@ from labfleet.resources.session import (
     SessionSpec,
     SessionStatus,
 )
-from labfleet.resources.worker import (
-    Ec2Status,
-    LicenceStatus,
-    Worker,
-    WorkerPhase,
-    WorkerSpec,
-    WorkerStatus,
-)
+from labfleet.resources.worker import LicenceStatus, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 
 NOW = 1_800_000_000.0
 
@@ -57,7 +51,7 @@ class Site:
         """Launch a machine for w1 that runs and is up at once."""
         request = LaunchRequest(
             region="us-east-1", token=token, worker="w1", worker_uid="uid-w1", attempt=1,
-            image_id="ami-1", instance_type="m5zn.metal", subnet_id="subnet-a", aws=AwsSettings(),
+            image_id="ami-1", instance_type="m5zn.metal", subnet_id="subnet-a", settings=AwsSettings(),
         )  # fmt: skip
         vm = self.cloud.launch(request, "us")
         vm.state = "running"
@@ -111,7 +105,7 @@ def worker(phase: str = "READY", instance: str | None = None, **status: object) 
         status=WorkerStatus(
             phase=WorkerPhase(phase),
             phase_since=since,
-            ec2=Ec2Status(instance_id=instance),
+            machine=MachineStatus(id=instance),
             **status,  # type: ignore[arg-type]
         ),
     )
@@ -157,6 +151,22 @@ def test_a_tag_that_somebody_put_there_is_no_port_of_a_session(site: Site) -> No
     assert not site.found
 
 
+def test_a_port_of_an_earlier_placement_is_not_the_sessions_any_more(site: Site) -> None:
+    """Seed 158: put into its lab by hand, it was given to nobody there, so it is given once."""
+    site.lab("a", ["alpine"], 2000)
+    again = PortAllocation(name="p2001", node="N0", kind="serial", number=2001)
+    site.truth.session(
+        Session(
+            metadata=Metadata(name="a", uid="a"),
+            spec=SessionSpec(definition="d"),
+            status=SessionStatus(phase=SessionPhase.RUNNING, ports=(again,)),
+        )
+    )
+    site.lab("b", ["alpine"], 2000)
+    site.truth.patrol()
+    assert not site.found
+
+
 def test_a_machine_whose_id_was_forgotten_is_still_the_workers(site: Site) -> None:
     """TERMINATED is judged by every machine that was launched for the worker."""
     site.truth.machine_gone(worker("TERMINATED"), "it is TERMINATED")
@@ -166,12 +176,12 @@ def test_a_machine_whose_id_was_forgotten_is_still_the_workers(site: Site) -> No
 def test_the_end_of_an_earlier_machine_need_only_have_begun(site: Site) -> None:
     """It cannot be called off; the last one has to be gone."""
     last = site.launch("t2")
-    site.vm.state, last.state = "shutting-down", "terminated"
+    site.vm.state, last.state = "ending", "gone"
     ended = worker("TERMINATED", last.id)
     site.truth.worker(ended)
     site.truth.machine_gone(ended, "it is TERMINATED")
     assert not site.found
-    last.state = "shutting-down"
+    last.state = "ending"
     site.truth.machine_gone(ended, "it is TERMINATED")
     assert site.rules() == {"terminated"}
 

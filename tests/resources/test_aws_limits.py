@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from labfleet.resources import aws_limits
-from labfleet.resources.machine import AwsSettings
+from labfleet.resources.providers import aws_limits
+from labfleet.resources.providers.aws import AwsSettings
 
 
 def fields(**aws: object) -> list[str]:

@@ -32,7 +32,7 @@ nodes:
 links: []
 """
 MACHINE: dict[str, Any] = {
-    "aws": {"amiId": "ami-1"},
+    "provider": {"kind": "aws", "amiId": "ami-1"},
     "cml": {"adminPassword": {"env": "CML_PASSWORD"}},
 }
 
@@ -111,7 +111,12 @@ async def world(kind_of_cache: type[Cache] = Cache) -> AsyncIterator[World]:
     store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
     cache = kind_of_cache(store)
     cache.declare(*indices.declared())
-    made = World(ServiceContext(Objects(store), cache, clock, ids), store, clock, ids)
+    made = World(
+        ServiceContext(Objects(store), cache, clock, ids, log=store, replies=store, series=store),
+        store,
+        clock,
+        ids,
+    )
     made.follow(cache)
     await cache.ready()
     try:

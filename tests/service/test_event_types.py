@@ -13,11 +13,11 @@ from labfleet.resources import conditions
 from labfleet.resources.alerts import ALERTS, Alert
 from labfleet.resources.conditions import Status
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
 from labfleet.resources.worker import (
     CmlStatus,
-    Ec2Status,
     Health,
     IdleStatus,
     LicenceStatus,
@@ -55,7 +55,7 @@ def spec(**fields: object) -> Worker:
         (worker(health=Health.DEGRADED), "worker.health.changed"),
         (worker(cml=CmlStatus(url="https://a")), "worker.endpoint.updated"),
         (worker(cml=CmlStatus(labs=3)), "worker.labs.updated"),
-        (worker(ec2=Ec2Status(public_ip="1.2.3.4")), "worker.ec2_details.updated"),
+        (worker(machine=MachineStatus(public_address="1.2.3.4")), "worker.ec2_details.updated"),
         (worker(licence=LicenceStatus(registered=True)), "worker.license.registration.completed"),
         (worker(licence=LicenceStatus(leak="x")), "worker.license.leaked"),
         (worker(idle=IdleStatus(auto_pauses=1)), "worker.paused"),

@@ -52,7 +52,7 @@ async def test_what_was_found_becomes_observed_workers_once() -> None:
         assert worker is not None
         assert worker.spec.origin is not None
         assert worker.spec.origin.managed is False
-        assert worker.status.ec2.instance_id == "i-00000000000000001"
+        assert worker.status.machine.id == "i-00000000000000001"
         assert worker.metadata.finalizers == ()
 
 
@@ -62,7 +62,7 @@ async def test_imports_that_race_make_each_worker_once() -> None:
     async with world() as w:
         await ready(w)
         await asyncio.gather(*(take(w, found(150)) for _ in range(8)))
-        ids = [each.status.ec2.instance_id for each in w.services.cache.all(Worker)]
+        ids = [each.status.machine.id for each in w.services.cache.all(Worker)]
         assert len(ids) == len(set(ids)) == 150
 
 
@@ -282,7 +282,7 @@ async def test_two_manifests_cannot_name_one_instance() -> None:
         await w.template()
         origin = {"kind": "imported", "instanceId": "i-0000000a", "region": "eu-west-1"}
         made = await w.make("Worker", "a", {"template": "metal", "origin": origin})
-        assert made.spec.machine.aws.region == "eu-west-1"
+        assert made.spec.machine.provider.region == "eu-west-1"
         with pytest.raises(Refused, match="'a' is i-0000000a already"):
             await w.make("Worker", "b", {"template": "metal", "origin": origin})
 

@@ -15,7 +15,7 @@ from labfleet.service.verbs import objects
 
 def made_of(**aws: Any) -> dict[str, Any]:
     """Return a machine with other AWS settings."""
-    return {**MACHINE, "aws": {**MACHINE["aws"], **aws}}
+    return {**MACHINE, "provider": {**MACHINE["provider"], **aws}}
 
 
 @pytest.mark.asyncio
@@ -40,7 +40,7 @@ async def test_a_wrong_machine_names_its_field(
         with pytest.raises(errors.Invalid) as caught:
             await world.make(kind, "m", {"machine": made_of(**aws)})
         ((where, what),) = caught.value.problems
-        assert where == f"spec.machine.aws.{field}"
+        assert where == f"spec.machine.provider.{field}"
         assert what
 
 
@@ -49,8 +49,10 @@ async def test_images_are_never_looked_for_among_everybodys(world: World) -> Non
     """A name pattern without owners is refused."""
     aws = {"amiNamePattern": "cml*", "amiOwners": []}
     with pytest.raises(errors.Invalid) as caught:
-        await world.make("Template", "m", {"machine": {**MACHINE, "aws": aws}})
-    assert caught.value.problems[0][0] == "spec.machine.aws.amiOwners"
+        await world.make(
+            "Template", "m", {"machine": {**MACHINE, "provider": {"kind": "aws", **aws}}}
+        )
+    assert caught.value.problems[0][0] == "spec.machine.provider.amiOwners"
 
 
 @pytest.mark.asyncio

@@ -49,10 +49,10 @@ async def test_unknown_keys_are_refused_with_a_hint(world: World):
     with pytest.raises(errors.Invalid) as caught:
         await world.make("Definition", "d", {"topologie": "x", "topology": TOPOLOGY})
     assert caught.value.problems == (("spec.topologie", "unknown key; did you mean topology?"),)
-    machine = {**MACHINE, "aws": {**MACHINE["aws"], "instanceType": "m5"}}
+    machine = {**MACHINE, "provider": {**MACHINE["provider"], "instanceType": "m5"}}
     with pytest.raises(errors.Invalid) as caught:
         await world.make("Template", "t", {"machine": machine})
-    assert caught.value.problems[0][0] == "spec.machine.aws.instanceType"
+    assert caught.value.problems[0][0] == "spec.machine.provider.instanceType"
     assert "instanceTypes" in caught.value.problems[0][1]
 
 
@@ -294,11 +294,11 @@ async def test_delete_waits_for_finalizers_and_can_be_asked_again(world: World):
     """A worker with an instance stays, marked, until its controller lets go."""
     await world.template()
     made = await world.make("Worker", "w", {"template": "metal"})
-    metadata = msgspec.structs.replace(made.metadata, finalizers=("labfleet/ec2-instance",))
+    metadata = msgspec.structs.replace(made.metadata, finalizers=("labfleet/machine",))
     held = msgspec.structs.replace(made, metadata=metadata)
     await world.services.objects.save(held, cause=world.services.cause(ADMIN, "Launched"))
     row = KINDS["Worker"]
     ended = await objects.delete(world.services, ADMIN, row, "w", "default")
     assert ended.deleting
-    assert ended.metadata.finalizers == ("labfleet/ec2-instance",)
+    assert ended.metadata.finalizers == ("labfleet/machine",)
     assert await objects.delete(world.services, ADMIN, row, "w", "default") == ended

@@ -84,7 +84,10 @@ async def test_a_region_that_is_none_cannot_hold_garbage_collection() -> None:
             )
         with pytest.raises(errors.Invalid, match="region"):
             await adoption.bulk_import(w.services, ADMIN, (), region="moon", source="x")
-        machine = {"aws": {"amiId": "ami-1", "region": "moon"}, "cml": MACHINE["cml"]}
+        machine = {
+            "provider": {"kind": "aws", "amiId": "ami-1", "region": "moon"},
+            "cml": MACHINE["cml"],
+        }
         with pytest.raises(errors.Invalid, match="region"):
             await w.make("Template", "far", {"machine": machine})
 

@@ -21,7 +21,7 @@ async def held(w: World) -> dict[str, Any]:
     made = await w.make("Worker", "w", {"template": "metal"})
     metadata = msgspec.structs.replace(
         made.metadata,
-        finalizers=("labfleet/ec2-instance", "labfleet/cml-licence"),
+        finalizers=("labfleet/machine", "labfleet/cml-licence"),
         owner_references=(OwnerReference(kind="Pool", name="exam", uid="u-1"),),
     )
     made = msgspec.structs.replace(made, metadata=metadata)
@@ -41,12 +41,12 @@ async def test_an_object_with_finalizers_can_be_sent_back_changed() -> None:
             w.services, ADMIN, KINDS["Worker"], "w", shown, namespace="default"
         )
         assert changed.spec.tags == {"team": "blue"}
-        assert changed.metadata.finalizers == ("labfleet/ec2-instance", "labfleet/cml-licence")
+        assert changed.metadata.finalizers == ("labfleet/machine", "labfleet/cml-licence")
         assert [each.name for each in changed.metadata.owner_references] == ["exam"]
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("finalizers", [["labfleet/ec2-instance"], ["x"], "labfleet/ec2-instance"])
+@pytest.mark.parametrize("finalizers", [["labfleet/machine"], ["x"], "labfleet/machine"])
 async def test_other_finalizers_are_still_refused(finalizers: Any) -> None:
     """People never take away what holds a machine."""
     async with world() as w:

@@ -229,16 +229,22 @@ async def test_sections_that_were_read_can_be_sent_back(world: World) -> None:
 async def test_new_objects_get_what_the_environment_says(world: World) -> None:
     """A template without an image gets the environment's, one with a pattern keeps its own."""
     world.services.defaults.update(  # type: ignore[attr-defined]  # a dict in every process
-        {"Template": {"machine": {"aws": {"amiId": "ami-env", "instanceTypes": ["m5.metal"]}}}}
+        {
+            "Template": {
+                "machine": {
+                    "provider": {"kind": "aws", "amiId": "ami-env", "instanceTypes": ["m5.metal"]}
+                }
+            }
+        }
     )
     cml = {"adminPassword": {"env": "P"}}
     bare = await world.make("Template", "t1", {"machine": {"cml": cml}})
     named = await world.make(
         "Template", "t2", {"machine": {"cml": cml, "aws": {"amiNamePattern": "CML-*"}}}
     )
-    assert bare.spec.machine.aws.ami_id == "ami-env"
-    assert bare.spec.machine.aws.instance_types == ("m5.metal",)
-    assert (named.spec.machine.aws.ami_id, named.spec.machine.aws.instance_types) == (
+    assert bare.spec.machine.provider.ami_id == "ami-env"
+    assert bare.spec.machine.provider.instance_types == ("m5.metal",)
+    assert (named.spec.machine.provider.ami_id, named.spec.machine.provider.instance_types) == (
         None,
         ("m5.metal",),
     )

@@ -51,6 +51,10 @@ class Environment:
     ignored: tuple[str, ...] = ()
 
 
+_OF_AWS = "machine.provider."
+"""Settings of machines that upstream knows: all of them are EC2's."""
+
+
 def read(env: Mapping[str, str]) -> Environment:
     """Return what the environment says; Invalid names the variable with a wrong value.
 
@@ -75,7 +79,10 @@ def read(env: Mapping[str, str]) -> Environment:
         elif row.place == "webhooks":
             hooks = value
         elif row.place != "fixed":
-            _put(made.defaults.setdefault(row.place, {}), row.path.split("."), value)
+            defaults = made.defaults.setdefault(row.place, {})
+            _put(defaults, row.path.split("."), value)
+            if row.path.startswith(_OF_AWS):
+                _put(defaults, [*_OF_AWS.split(".")[:2], "kind"], "aws")
     return Environment(made.layer, made.variables, made.server, made.defaults, hooks, made.ignored)
 
 
@@ -172,7 +179,7 @@ TABLE: tuple[Alias, ...] = (
     _setting("WORKER_DISCOVERY_REGIONS", "us-east-1,us-west-2", "discovery.regions"),
     _setting("AWS_REGION", "us-east-1; us-west-2 in upstream 001", "discovery.regions",
              "when WORKER_DISCOVERY_REGIONS is not set"),
-    _template("AWS_REGION", "us-east-1; us-west-2 in upstream 001", "aws.region", _region),
+    _template("AWS_REGION", "us-east-1; us-west-2 in upstream 001", "provider.region", _region),
     _setting("METRICS_POLL_INTERVAL", "60", "monitoring.pollIntervalSeconds"),
     _setting("WORKER_METRICS_POLL_INTERVAL", "300", "monitoring.pollIntervalSeconds",
              "when METRICS_POLL_INTERVAL is not set"),
@@ -188,14 +195,14 @@ TABLE: tuple[Alias, ...] = (
     Alias("LEADER_LEASE_TTL", "15", "server", "lease_seconds", _lease,
           "fewer than 30 are read as 30"),
     Alias("APP_PORT", "8083", "server", "port", _number(0, 65535)),
-    _template("EC2_AMI_ID", "ami-xxxxxxxxx", "aws.amiId"),
-    _template("EC2_INSTANCE_TYPE", "m5zn.metal", "aws.instanceTypes", _words,
+    _template("EC2_AMI_ID", "ami-xxxxxxxxx", "provider.amiId"),
+    _template("EC2_INSTANCE_TYPE", "m5zn.metal", "provider.instanceTypes", _words,
               "several with commas, in order of preference"),
-    _template("EC2_VPC_ID", "vpc-xxxxxxxxx", "aws.vpcId"),
-    _template("EC2_SUBNET_ID", "subnet-xxxxxxxxx", "aws.subnetIds", _words,
+    _template("EC2_VPC_ID", "vpc-xxxxxxxxx", "provider.vpcId"),
+    _template("EC2_SUBNET_ID", "subnet-xxxxxxxxx", "provider.subnetIds", _words,
               "several with commas, in order of preference"),
-    _template("EC2_SECURITY_GROUP_IDS", "sg-xxxxxxxxx", "aws.securityGroupIds", _words),
-    _template("EC2_IAM_INSTANCE_PROFILE", "<profile-name>", "aws.iamInstanceProfile"),
+    _template("EC2_SECURITY_GROUP_IDS", "sg-xxxxxxxxx", "provider.securityGroupIds", _words),
+    _template("EC2_IAM_INSTANCE_PROFILE", "<profile-name>", "provider.iamInstanceProfile"),
     _template("CML_ADMIN_USERNAME", "admin", "cml.adminUsername"),
     _template("CML_WORKER_API_USERNAME", "admin", "cml.adminUsername", str,
               "when CML_ADMIN_USERNAME is not set"),

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from labfleet.adapters.aws import clients, compute
-from labfleet.adapters.cml import http_transport
 from labfleet.adapters.cml.hosts import CmlHosts
-from labfleet.adapters.cml.transport import Connect
+from labfleet.adapters.cml.transport import connect
 from labfleet.adapters.probe import TcpProbe
 from labfleet.adapters.webhooks import HttpDeliveries
 from labfleet.app.aliases import Environment
@@ -109,22 +108,13 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
             credentials=_credentials(settings, os.environ),
             endpoint_url=settings.aws_endpoint_url or None,
         ),
-        hosts=CmlHosts(_network(settings)),
+        hosts=CmlHosts(connect),
         secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
         probe=TcpProbe(),
         environment=surroundings(),
         deliveries=HttpDeliveries(),
     )
     return outside, installation
-
-
-def _network(settings: Settings) -> Connect:
-    """Return the transport to CML servers; aiohttp is imported only if the settings ask for it."""
-    if settings.cml_http == "own":
-        return http_transport.connect
-    from labfleet.adapters.cml import aiohttp_transport
-
-    return aiohttp_transport.connect
 
 
 def _credentials(settings: Settings, env: Mapping[str, str]) -> clients.Credentials | None:
@@ -166,6 +156,9 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         cache=cache,
         services=ServiceContext(
             objects=Objects(outside.store),
+            log=outside.store,
+            replies=outside.store,
+            series=outside.store,
             cache=cache,
             clock=outside.clock,
             ids=outside.ids,
@@ -223,7 +216,7 @@ def _add_role(
         samples=system.services.samples,
         environment=outside.environment.layer,
     )
-    maker = assembly.Assembly(outside.rng, system.services, system.watcher)
+    maker = assembly.Assembly(outside.rng, system.services, outside.store, system.watcher)
     if role == "scheduler":
         made = maker.scheduler(context)
     elif role == "worker-controller":

@@ -157,8 +157,8 @@ def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
 
     def checks() -> Iterable[Sample]:
         for each in living():
-            ec2 = each.status.ec2
-            for name, word in (("system", ec2.system_check), ("instance", ec2.instance_check)):
+            shown = each.status.machine
+            for name, word in (("system", shown.host_check), ("instance", shown.machine_check)):
                 if word in CHECKED:
                     yield (each.namespace, each.name, name), CHECKED[word or ""]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from labfleet.controllers import pacing
 from labfleet.controllers.context import Context
@@ -30,6 +31,7 @@ from labfleet.controllers.worker.reconcile import WorkerController
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
 from labfleet.engine.queue import EVENT, USER, KeyQueue
+from labfleet.interfaces import store as stores
 from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
 from labfleet.resources.fleet_settings import Settings
@@ -50,6 +52,12 @@ CONCURRENCY = 32
 ROLES = ("scheduler", "worker-controller", "lab-controller")
 
 
+class ControllerStore(
+    stores.EventLog, stores.PortStore, stores.SeriesStore, stores.UpkeepStore, Protocol
+):
+    """What controllers use of the store beside objects; each gets the part that it uses."""
+
+
 @dataclass(frozen=True, slots=True)
 class Assembly:
     """Builds one role's controllers.
@@ -60,14 +68,18 @@ class Assembly:
 
     rng: Rng
     services: ServiceContext
+    store: ControllerStore
     observer: ReconcileObserver | None = None
     pace: float | None = None
 
     def scheduler(self, context: Context) -> list[Controller]:
         """Return the controllers that place sessions, size pools and do upkeep."""
-        scheduler = self._controller(context, "scheduler", Scheduler(context).reconcile, 1)
+        scheduler = self._controller(
+            context, "scheduler", Scheduler(context, self.store).reconcile, 1
+        )
         pools = self._controller(context, "pool", PoolController(context).reconcile, 4)
-        upkeep = self._controller(context, "upkeep", Upkeep(context, self.services).reconcile, 1)
+        care = Upkeep(context, self.services, self.store).reconcile
+        upkeep = self._controller(context, "upkeep", care, 1)
         cache = context.cache
         scheduler.resync(RESYNC_SECONDS, lambda: (SCHEDULER,))
         upkeep.resync(RESYNC_SECONDS, lambda: (UPKEEP,))
@@ -105,7 +117,7 @@ class Assembly:
         if context.deliveries is None:
             return []
         cache = context.cache
-        deliver = WebhookController(context, context.deliveries, self.rng).reconcile
+        deliver = WebhookController(context, context.deliveries, self.rng, self.store).reconcile
         hooks = self._controller(context, "webhook", deliver, 8)
         hooks.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Webhook)])
 
@@ -124,7 +136,10 @@ class Assembly:
         A what-if run (`pace`) stores no series: nobody reads them.
         """
         reconcile = pacing.slower(
-            WorkerController(context, inventory).reconcile, context, self.pace, pacing.worker_rest
+            WorkerController(context, inventory, self.store).reconcile,
+            context,
+            self.pace,
+            pacing.worker_rest,
         )
         workers = self._controller(context, "worker", reconcile, CONCURRENCY)
         cache = context.cache
@@ -139,7 +154,8 @@ class Assembly:
         rounds = [self._idle(context), *self._rounds(context, inventory)]
         if self.pace is not None:
             return [workers, *rounds]
-        numbers = self._controller(context, "series", SeriesController(context).reconcile, 1)
+        fold = SeriesController(context, self.store).reconcile
+        numbers = self._controller(context, "series", fold, 1)
         numbers.resync(RESYNC_SECONDS, lambda: (SERIES,))
         return [workers, *rounds, numbers]
 
@@ -157,7 +173,8 @@ class Assembly:
 
     def _idle(self, context: Context) -> Controller:
         """Return the controller that stops idle workers."""
-        made = self._controller(context, "idle", IdleController(context).reconcile, CONCURRENCY)
+        judge = IdleController(context, self.store).reconcile
+        made = self._controller(context, "idle", judge, CONCURRENCY)
         cache = context.cache
         made.resync(self._resync, lambda: [each.key for each in cache.all(Worker)])
 

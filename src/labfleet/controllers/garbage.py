@@ -121,7 +121,7 @@ class GarbageController:
     def _regions(self) -> list[str]:
         cache = self.context.cache
         found = set(cache.values(indices.WORKERS_OF_REGION))
-        found |= {each.spec.machine.aws.region for each in cache.all(Template)}
+        found |= {each.spec.machine.provider.region for each in cache.all(Template)}
         discovery = self.context.settings.now().discovery
         found |= set(discovery.regions) if discovery.enabled else set()
         return sorted(found)

@@ -407,8 +407,8 @@ def _without_machine(workers: Iterable[Worker]) -> str:
         fact.message
         for each in workers
         if each.status.phase is WorkerPhase.PROVISIONING_EC2
-        and each.status.ec2.instance_id is None
-        and (fact := conditions.find(each.status.conditions, WorkerCondition.EC2_PROVISIONED))
+        and each.status.machine.id is None
+        and (fact := conditions.find(each.status.conditions, WorkerCondition.MACHINE_PROVISIONED))
         is not None
         and fact.status == "False"
     ]

@@ -72,8 +72,9 @@ class _Kept:
 class Scheduler:
     """Places PENDING sessions; runs under one key, so never twice at once."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, ports: stores.PortStore) -> None:
         self.context = context
+        self._ports = ports
         self._requests = Requests(context)
         self._next = 0
         self._kept: dict[Key, _Kept] = {}
@@ -126,7 +127,7 @@ class Scheduler:
                 for each in worker.status.foreign_ports
             }
         of_path = {key.path: used for key, used in taken.items()}
-        for row in await self.context.objects.store.ports():
+        for row in await self._ports.ports():
             if row.worker in of_path:
                 of_path[row.worker].add((row.transport, row.number))
         candidates: dict[str, dict[str, placement.Candidate]] = {}

@@ -42,8 +42,9 @@ Buckets = dict[tuple[int, datetime], dict[str, series.Spread]]
 class SeriesController:
     """Does this under one key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, kept: stores.SeriesStore) -> None:
         self.context = context
+        self._kept = kept
         self._taken: dict[Key, datetime] = {}
         self._metered: dict[Key, datetime] = {}
         self._ask_at = 0.0
@@ -88,9 +89,9 @@ class SeriesController:
         """Return region -> instance -> worker's key, for the machines that run."""
         found: dict[str, dict[str, Key]] = {}
         for worker in self.context.cache.by(indices.WORKERS_LIVING, True):
-            machine, ec2 = worker.spec.machine, worker.status.ec2
-            if machine is not None and ec2.instance_id is not None and ec2.state == "running":
-                found.setdefault(machine.aws.region, {})[ec2.instance_id] = worker.key
+            machine, shown = worker.spec.machine, worker.status.machine
+            if machine is not None and shown.id is not None and shown.state == "running":
+                found.setdefault(machine.provider.region, {})[shown.id] = worker.key
         return found
 
     # --- folding -------------------------------------------------------------------------
@@ -115,7 +116,7 @@ class SeriesController:
             ]
         for first in range(0, len(rows), CHUNK):
             chunk = rows[first : first + CHUNK]
-            await self.context.objects.store.merge_series(chunk)
+            await self._kept.merge_series(chunk)
         self._taken |= taken
         self._metered |= metered
 
@@ -146,10 +147,10 @@ class SeriesController:
         """Drop series of removed workers, even those removed while there was no leader."""
         there = frozenset(self.context.cache.keys(Worker))
         paths = {each.path for each in there}
-        kept = await self.context.objects.store.series_workers()
+        kept = await self._kept.series_workers()
         gone = [path for path in kept if path not in paths]
         if gone:
-            await self.context.objects.store.drop_series(gone)
+            await self._kept.drop_series(gone)
         for worker in [each for each in self._taken if each not in there]:
             del self._taken[worker]
         for worker in [each for each in self._metered if each not in there]:

@@ -15,6 +15,7 @@ from labfleet.controllers import webhooks
 from labfleet.controllers.context import Context
 from labfleet.engine.controller import Again, Done
 from labfleet.engine.index import Index
+from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.cluster import Simulation
 from labfleet.resources.meta import Key
@@ -41,8 +42,11 @@ R = TypeVar("R", Session, Simulation, Worker)
 class Upkeep:
     """Runs all upkeep under one key."""
 
-    def __init__(self, context: Context, services: ServiceContext) -> None:
+    def __init__(
+        self, context: Context, services: ServiceContext, store: stores.UpkeepStore
+    ) -> None:
         self.context = context
+        self._store = store
         self._services = services
         self._retire_at = 0.0
 
@@ -54,7 +58,7 @@ class Upkeep:
         if now >= self._retire_at and not await self._retire():
             self._retire_at = now + RETIRE_EVERY
         before = self.context.clock.now() - AUDIT_AGE
-        await self.context.objects.store.compact(before, keep=await self._kept())
+        await self._store.compact(before, keep=await self._kept())
         return Again(EVERY)
 
     async def _kept(self) -> int:
@@ -64,7 +68,7 @@ class Upkeep:
         )
         if oldest is None:
             return EVENTS_KEPT
-        head = await self.context.objects.store.head()
+        head = await self._services.log.head()
         return max(EVENTS_KEPT, min(head.revision - oldest.revision, EVENTS_HELD))
 
     async def _retire(self) -> bool:

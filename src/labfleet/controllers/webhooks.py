@@ -73,8 +73,11 @@ class _Failed(Exception):
 class WebhookController:
     """Reconciles webhooks: each round delivers a bounded number of events of one of them."""
 
-    def __init__(self, context: Context, deliveries: Deliveries, rng: Rng) -> None:
+    def __init__(
+        self, context: Context, deliveries: Deliveries, rng: Rng, log: stores.EventLog
+    ) -> None:
         self.context = context
+        self._log = log
         self._deliveries = deliveries
         self._rng = rng.stream("webhooks")
         self._places: dict[Key, _Place] = {}
@@ -94,7 +97,7 @@ class WebhookController:
         if retry is not None and retry > now and not asked:
             return Again((retry - now).total_seconds())
         try:
-            page = await self.context.objects.store.events(place.cursor, limit=PAGE)
+            page = await self._log.events(place.cursor, limit=PAGE)
         except errors.TooOld:
             return await self._behind(hook, place)
         try:
@@ -110,7 +113,7 @@ class WebhookController:
         known = self._places.get(hook.key)
         if known is not None and known.of == of:
             return known
-        head = await self.context.objects.store.head()
+        head = await self._log.head()
         try:
             cursor = stores.Cursor.parse(hook.status.cursor)
         except ValueError:
@@ -152,9 +155,7 @@ class WebhookController:
             return event_types.changes(new, None)
         old: Resource | None = None
         if event.type == "MODIFIED":
-            before = await self.context.objects.store.events_of(
-                event.key, before=event.revision, limit=1
-            )
+            before = await self._log.events_of(event.key, before=event.revision, limit=1)
             same = [each for each in before if each.uid == event.uid]
             if not same:
                 return ()  # the earlier state is no longer known, so no change can be named
@@ -262,7 +263,7 @@ class WebhookController:
 
     async def _behind(self, hook: Webhook, place: _Place) -> Again:
         """Continue from the log's end, and report that events were missed."""
-        place.cursor, place.done = await self.context.objects.store.head(), 0
+        place.cursor, place.done = await self._log.head(), 0
         told = "the log no longer holds what was due; it goes on from now"
         await self._record(
             hook,
@@ -328,7 +329,7 @@ def _cloud_event(installation: str, identity: str, event: stores.Event, change: 
                     "reason": event.reason,
                     "requestId": event.request_id,
                 },
-                "object": msgspec.Raw(event.doc),
+                "object": msgspec.Raw(kinds.present(event.key.kind, event.doc)),
             },
         }
     )

@@ -18,7 +18,7 @@ OWNER_TAG = "labfleet:owner"
 WORKER_TAG = "labfleet:worker"
 UID_TAG = "labfleet:worker-uid"
 GROUPS = ("fresh", "known", "ours", "foreign", "ignored", "ending")
-_ENDING = frozenset({"shutting-down", "terminated"})
+_ENDING = frozenset({"ending", "gone"})
 NAME_LIMIT = 40
 
 

@@ -96,7 +96,7 @@ def owners(workers: Iterable[Worker]) -> Owners:
         if worker.status.phase is WorkerPhase.TERMINATED:
             continue
         origin = worker.spec.origin
-        for found in (worker.status.ec2.instance_id, origin and origin.instance_id):
+        for found in (worker.status.machine.id, origin and origin.instance_id):
             if found:
                 instances.add(found)
         effect = worker.status.effect
@@ -113,7 +113,7 @@ def instance(region: str, machine: Machine, known: Owners, keep_tag: str) -> Swe
         return SweepCandidate(place, "owned", name)
     if keep_tag in machine.tags:
         return SweepCandidate(place, "kept", name, f"no worker has it; tag {keep_tag} protects it")
-    if machine.state in {"shutting-down", "terminated"}:
+    if machine.state in {"ending", "gone"}:
         return SweepCandidate(place, "ending", name)
     return SweepCandidate(place, "suspect", name, "it carries our owner tag and no worker has it")
 

@@ -451,7 +451,7 @@ def _ago(age: timedelta) -> str:
 
 def too_old(worker: Worker, settings: Idle, now: datetime) -> str | None:
     """Return why a worker has run for too long since its start, or None (an option)."""
-    begun = worker.status.ec2.launch_time or worker.status.ready_since
+    begun = worker.status.machine.launched or worker.status.ready_since
     if settings.max_age_hours is None or begun is None or not worker.spec.idle_detection:
         return None
     if now - begun < timedelta(hours=settings.max_age_hours):

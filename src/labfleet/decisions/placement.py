@@ -391,7 +391,7 @@ _SAYS = {
     "MaintenanceMode": "it is in maintenance mode",
     "DiskAlmostFull": "its disk is almost full",
     "NotAdopted": "it is only observed until somebody adopts it",
-    "ScheduledEvent": "EC2 takes its machine before the session would end",
+    "ScheduledEvent": "the provider takes its machine before the session would end",
     "TrackMismatch": "it serves another track",
     "LicenceMismatch": "its licence is of another class",
     "CapacityUnknown": "its capacity is not known yet",

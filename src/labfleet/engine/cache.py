@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from labfleet.engine.index import Index, SortedKeys, Table
 from labfleet.interfaces import store as stores
@@ -35,10 +35,14 @@ class Names:
         return self.cache.get(self.kind, str(name), self.namespace) is not None
 
 
+class ObjectsAndLog(stores.ObjectReader, stores.EventLog, Protocol):
+    """What a cache reads: lists of objects, and the log from there on."""
+
+
 class Cache:
     """A `feed.Listener` that keeps the objects of the named kinds."""
 
-    def __init__(self, store: stores.Store, names: Sequence[str] | None = None) -> None:
+    def __init__(self, store: ObjectsAndLog, names: Sequence[str] | None = None) -> None:
         self._store = store
         self._names = tuple(names or kinds.KINDS)
         self._objects: dict[str, dict[Key, Resource]] = {name: {} for name in self._names}

@@ -13,12 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from labfleet.resources.machine import AwsSettings
-from labfleet.resources.worker import ScheduledEvent
-
-InstanceState = Literal[
-    "pending", "running", "stopping", "stopped", "shutting-down", "terminated"
-]  # fmt: skip
+from labfleet.resources.machine import MachineState, ScheduledEvent
+from labfleet.resources.providers import ProviderSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +22,7 @@ class Instance:
     """One machine as the provider describes it; None means that the field was not there."""
 
     id: str
-    state: InstanceState
+    state: MachineState
     instance_type: str | None = None
     image_id: str | None = None
     zone: str | None = None
@@ -57,7 +53,7 @@ class LaunchRequest:
     image_id: str
     instance_type: str
     subnet_id: str | None
-    aws: AwsSettings
+    settings: ProviderSettings
     pool: str | None = None
 
 
@@ -111,7 +107,7 @@ class MetricPoint:
 class Compute(Protocol):
     """The provider, as one installation uses it: it changes only resources with its tag."""
 
-    async def find_image(self, region: str, aws: AwsSettings) -> Image:
+    async def find_image(self, region: str, settings: ProviderSettings) -> Image:
         """Return the newest image that the settings name; Invalid when none matches."""
         ...
 

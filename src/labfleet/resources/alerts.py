@@ -94,7 +94,7 @@ _ROWS = (
         "instance check is the operating system: read its console, then restart it.",
     ),
     Alert(
-        condition=WorkerCondition.EC2_STARTED,
+        condition=WorkerCondition.MACHINE_STARTED,
         when="False",
         cause="EC2 will not start the stopped instance: no room for its type in its zone, or a "
         "quota.",

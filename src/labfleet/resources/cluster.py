@@ -12,8 +12,7 @@ from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.declaration import OVER, Kind, Page, PageColumn, State, columns, filters
-from labfleet.resources.machine import Text
-from labfleet.resources.meta import Record, Resource
+from labfleet.resources.meta import Record, Resource, Text
 
 Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
 

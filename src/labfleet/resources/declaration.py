@@ -103,7 +103,7 @@ class Kind:
     of which it may leave out parts. `amounts` lists (path, is_supply) of Amounts blocks where
     friendly quantities are accepted. `filters` lists (name, path) by which a list can be filtered;
     an index is kept of each. `creatable` False means: objects appear through a verb, never by POST.
-    `named_by` is the spec field after which an object without a name is named by us. `single`
+    `text_limit` is how long (bytes) the one long text of a spec may be. `named_by` is the spec field after which an object without a name is named by us. `single`
     means: the one object is made by its first PATCH. `news` lists conditions that need a person,
     with the status that does; `resting` phases may last for ever, the others have a row in
     `runbook`. `words` are further lists of words that pages show as states.
@@ -121,6 +121,7 @@ class Kind:
     partial: tuple[str, ...] = ()
     amounts: tuple[tuple[str, bool], ...] = ()
     creatable: bool = True
+    text_limit: int = 0
     named_by: str = ""
     single: bool = False
     conditions: type[ConditionType] | None = None

@@ -137,6 +137,7 @@ KIND = Kind(
         "PORTS=status.demand.ports",
         "TITLE=spec.title*",
     ),
+    text_limit=TOPOLOGY_LIMIT,
     filters=filters("phase=status.phase"),
     frozen=(
         "topology",

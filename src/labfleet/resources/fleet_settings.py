@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from labfleet.kernel import ids
-from labfleet.resources import aws_limits, patterns
+from labfleet.resources import patterns, providers
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 
@@ -56,7 +56,7 @@ class Discovery(Record, frozen=True, kw_only=True):
         if not self.regions:
             raise ValueError("regions: name at least one, or unset it")
         for each in self.regions:
-            if not aws_limits.REGION.fullmatch(each):
+            if not providers.serves(each):
                 raise ValueError(f"regions: {each!r} is no region, for example us-east-1")
         pattern = self.ami_name_pattern
         if not _AMI_NAME.fullmatch(pattern) or not re.search("[A-Za-z0-9]", pattern):
@@ -150,8 +150,8 @@ class Garbage(Record, frozen=True, kw_only=True):
     retention_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 30
 
     def __post_init__(self) -> None:
-        if self.keep_tag.lower().startswith(aws_limits.RESERVED):
-            shown = " or ".join(aws_limits.RESERVED)
+        if providers.reserved(self.keep_tag):
+            shown = " or ".join(providers.RESERVED)
             raise ValueError(f"keepTag: must not begin with {shown}: all that is ours has those")
         if not self.keep_tag.isprintable() or self.keep_tag != self.keep_tag.strip():
             raise ValueError("keepTag: no tag of EC2 is spelled like that")

@@ -19,6 +19,7 @@ from labfleet.resources import (
     region,
     session_kind,
     settings_kind,
+    spellings,
     template,
     webhook,
     worker_kind,
@@ -26,7 +27,7 @@ from labfleet.resources import (
 from labfleet.resources.declaration import Column, Kind
 from labfleet.resources.meta import Resource
 
-__all__ = ["KINDS", "Column", "Kind", "by_word", "decode", "encode"]
+__all__ = ["KINDS", "Column", "Kind", "by_word", "decode", "encode", "present"]
 
 KINDS: dict[str, Kind] = {
     row.name: row
@@ -68,11 +69,24 @@ def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
+def present(kind: str, doc: bytes) -> bytes:
+    """Return a stored form in today's spelling, for readers who get it as it is."""
+    if not spellings.earlier(kind, doc):
+        return doc
+    return msgspec.json.encode(spellings.present(kind, msgspec.json.decode(doc)))
+
+
 def decode(kind: str, doc: bytes, revision: int) -> Any:
     """Return the typed object of a stored form, at this revision.
 
     Any, because the caller names the kind; `engine.objects` gives the typed faces.
     """
-    obj = _decoder(KINDS[kind].type).decode(doc)
+    decoder = _decoder(KINDS[kind].type)
+    try:
+        obj = decoder.decode(doc)
+    except msgspec.ValidationError:
+        if not spellings.earlier(kind, doc):
+            raise
+        obj = decoder.decode(present(kind, doc))
     metadata = msgspec.structs.replace(obj.metadata, resource_version=str(revision))
     return msgspec.structs.replace(obj, metadata=metadata)

@@ -1,4 +1,4 @@
-"""What a worker is made of: the block that templates and workers share.
+"""What a worker is made of: the block that templates and workers share, and what is seen of it.
 
 A worker carries its own copy, taken from the template when it was made, so that editing a
 template never changes a machine that already runs. Field names and defaults follow
@@ -8,47 +8,19 @@ are the defaults of facts/aws.md#metal-times.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
 
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.meta import Record, SecretRef
+from labfleet.resources.meta import Record, SecretRef, Text
+from labfleet.resources.providers import ProviderSettings
+from labfleet.resources.providers.aws import AwsSettings
 
 Positive = Annotated[int, msgspec.Meta(gt=0)]
-Text = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-
-
-class AwsSettings(Record, frozen=True, kw_only=True):
-    """How the EC2 instance is launched.
-
-    `instance_types` in order of preference. Either `ami_id` or `ami_name_pattern` with
-    `ami_owners`. `subnet_ids` in order of preference, one per zone; empty means EC2 chooses.
-    `volume_throughput_mibps` is for gp3. `nested_virtualization` lets virtual types that can
-    run KVM. `user_data` is given to the instance as it is; never put a secret there. Ranges
-    that depend on each other are in `aws_limits`.
-    """
-
-    region: Text = "us-east-1"
-    instance_types: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1, max_length=10)] = (
-        "m5zn.metal",
-    )
-    ami_id: str | None = None
-    ami_name_pattern: str | None = None
-    ami_owners: tuple[str, ...] = ("self",)
-    vpc_id: Text | None = None
-    subnet_ids: Annotated[tuple[Text, ...], msgspec.Meta(max_length=16)] = ()
-    security_group_ids: Annotated[tuple[Text, ...], msgspec.Meta(max_length=16)] = ()
-    key_name: Text | None = None
-    assign_public_ip: bool = True
-    volume_size_gib: Annotated[int, msgspec.Meta(ge=8, le=65536)] = 500
-    volume_type: Literal["io1", "io2", "gp3"] = "io1"
-    volume_iops: Annotated[int, msgspec.Meta(ge=100, le=256000)] = 10000
-    volume_throughput_mibps: Annotated[int, msgspec.Meta(ge=125, le=2000)] | None = None
-    iam_instance_profile: Annotated[str, msgspec.Meta(min_length=1, max_length=2048)] | None = None
-    nested_virtualization: bool = False
-    user_data: str | None = None
-    tags: Annotated[dict[str, str], msgspec.Meta(max_length=30)] = {}
+MachineState = Literal["booting", "running", "stopping", "stopped", "ending", "gone"]
+"""A machine's life as every provider tells it; `ending` and `gone` have no way back."""
 
 
 class TlsSettings(Record, frozen=True, kw_only=True):
@@ -64,7 +36,7 @@ class TlsSettings(Record, frozen=True, kw_only=True):
 
 
 class CmlSettings(Record, frozen=True, kw_only=True):
-    """How the CML server on the instance is reached and used.
+    """How the CML server on the machine is reached and used.
 
     `starts_at_once` labs boot at a time; the rest wait their turn (facts/cml-issues.md#f36).
     `enable_telemetry` opts in to CML's own product telemetry, once per boot.
@@ -106,9 +78,9 @@ class TimeLimits(Record, frozen=True, kw_only=True):
 
 
 class Machine(Record, frozen=True, kw_only=True):
-    """Everything needed to make one worker."""
+    """Everything needed to make one worker; `provider` says where the machine comes from, and how."""
 
-    aws: AwsSettings = AwsSettings()
+    provider: ProviderSettings = AwsSettings()
     cml: CmlSettings
     licence: LicenceSettings = LicenceSettings()
     auto_license: bool = True
@@ -117,3 +89,36 @@ class Machine(Record, frozen=True, kw_only=True):
     )
     limits: TimeLimits = TimeLimits()
     hourly_price_usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
+class ScheduledEvent(Record, frozen=True, kw_only=True):
+    """Something that the provider will do to the machine, such as instance-retirement."""
+
+    code: str
+    not_before: datetime | None = None
+    description: str = ""
+
+
+class MachineStatus(Record, frozen=True, kw_only=True):
+    """The machine as last seen; None means not seen, never a guess.
+
+    `id` is the provider's name for it. `host_check` and `machine_check` are the provider's own
+    checks. `absent_since` holds the patience of facts/aws.md#absence: a machine is gone only after
+    two complete looks a minute apart say so. `tags` are the keys of `spec.tags` that we set.
+    """
+
+    id: str | None = None
+    state: MachineState | None = None
+    type: str | None = None
+    image: str | None = None
+    zone: str | None = None
+    public_address: str | None = None
+    private_address: str | None = None
+    launched: datetime | None = None
+    volume: str | None = None
+    absent_since: datetime | None = None
+    host_check: str | None = None
+    machine_check: str | None = None
+    events: tuple[ScheduledEvent, ...] = ()
+    state_reason: str | None = None
+    tags: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import inspect
 
 from labfleet.kernel import errors, ids
-from labfleet.resources import amounts, documents
+from labfleet.resources import amounts, documents, spellings
 from labfleet.resources.documents import Document, Path
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION, Resource
@@ -120,6 +120,7 @@ class _Reader:
             raw = self._with_topology(raw)
         for dotted, supply in kind.amounts:
             raw = self._expanded(raw, ("spec", *dotted.split(".")), supply=supply)
+        raw = dict(spellings.present(kind.name, raw))
         friendly = frozenset(("spec", *dotted.split(".")) for dotted, _ in kind.amounts)
         self._unknown(raw, inspect.type_info(kind.type), (), friendly)
         if self.problems:
@@ -201,22 +202,42 @@ class _Reader:
             info = info.type
         if isinstance(info, inspect.UnionType):
             inner = [each for each in info.types if not isinstance(each, inspect.NoneType)]
-            if len(inner) == 1:
-                self._unknown(value, inner[0], path, friendly)
+            chosen = inner[0] if len(inner) == 1 else _tagged(inner, value)
+            if chosen is not None:
+                self._unknown(value, chosen, path, friendly)
         elif isinstance(info, inspect.StructType) and isinstance(value, dict):
-            fields = {each.encode_name: each.type for each in info.fields}
-            for key, each in value.items():
-                if key in fields:
-                    self._unknown(each, fields[key], (*path, key), friendly)
-                else:
-                    known = [*fields, *(_FRIENDLY if path in friendly else ())]
-                    self.wrong((*path, key), _unknown_key(key, path, known))
+            self._unknown_of(value, info, path, friendly)
         elif isinstance(info, inspect.VarTupleType | inspect.ListType) and isinstance(value, list):
             for number, each in enumerate(value):
                 self._unknown(each, info.item_type, (*path, number), friendly)
         elif isinstance(info, inspect.DictType) and isinstance(value, dict):
             for key, each in value.items():
                 self._unknown(each, info.value_type, (*path, key), friendly)
+
+    def _unknown_of(
+        self,
+        value: dict[str, Any],
+        record: inspect.StructType,
+        path: Path,
+        friendly: frozenset[Path],
+    ) -> None:
+        fields = {each.encode_name: each.type for each in record.fields}
+        for key, each in value.items():
+            if key in fields:
+                self._unknown(each, fields[key], (*path, key), friendly)
+            elif key != record.tag_field:  # the tag's word is judged by msgspec
+                known = [*fields, *(_FRIENDLY if path in friendly else ())]
+                self.wrong((*path, key), _unknown_key(key, path, known))
+
+
+def _tagged(options: list[inspect.Type], value: Any) -> inspect.Type | None:
+    """Return the record of a union that the value's tag names; None when it names none."""
+    for each in options:
+        if not isinstance(each, inspect.StructType) or not isinstance(value, dict):
+            continue
+        if each.tag_field and value.get(each.tag_field) == each.tag:
+            return each
+    return None
 
 
 def _kind(value: Mapping[str, Any]) -> Kind:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 API_VERSION = "labfleet.dev/v1"
 DEFAULT_NAMESPACE = "default"
 """Where the edges put what names no namespace; nothing below them assumes it."""
+
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+"""A short text that must not be empty."""
 
 
 class Key(NamedTuple):

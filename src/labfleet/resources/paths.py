@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from labfleet.resources import spellings
 from labfleet.resources.meta import Resource
 
 ALTERNATIVES = 4
@@ -25,15 +26,17 @@ def getter(kind: type, path: str) -> Getter | None:
         ways = path.split("|")
         known = [r for r in (getter(kind, one) for one in ways[:ALTERNATIVES]) if r is not None]
         return _first_of(known) if len(known) == len(ways) else None
+    path = spellings.path(path)
     steps: list[tuple[str, bool]] = []
     shape: Any = msgspec.inspect.type_info(kind)
     rest = path.split(".")
     while rest:
         options = shape.types if isinstance(shape, msgspec.inspect.UnionType) else (shape,)
-        struct = next((o for o in options if isinstance(o, msgspec.inspect.StructType)), None)
-        if struct is not None:
+        structs = [o for o in options if isinstance(o, msgspec.inspect.StructType)]
+        if structs:
             step = rest.pop(0)
-            field = next((f for f in struct.fields if f.encode_name == step), None)
+            fields = (f for struct in structs for f in struct.fields)
+            field = next((f for f in fields if f.encode_name == step), None)
             if field is None:
                 return None
             steps.append((field.name, False))
@@ -48,7 +51,7 @@ def getter(kind: type, path: str) -> Getter | None:
         for step, keyed in steps:
             if obj is None:
                 return None
-            obj = obj.get(step) if keyed else getattr(obj, step)
+            obj = obj.get(step) if keyed else getattr(obj, step, None)
         return obj
 
     return read

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from labfleet.resources.conditions import Condition
-from labfleet.resources.machine import Text
-from labfleet.resources.meta import Record, Resource
+from labfleet.resources.meta import Record, Resource, Text
 
 FINALIZER_WORKERS = "labfleet/pool-workers"
 EVENTS_KEPT = 50

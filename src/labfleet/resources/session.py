@@ -12,8 +12,7 @@ from labfleet.resources.amounts import Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin
-from labfleet.resources.machine import Text
-from labfleet.resources.meta import Effect, Record, Resource
+from labfleet.resources.meta import Effect, Record, Resource, Text
 
 FINALIZER_LAB = "labfleet/cml-lab"
 

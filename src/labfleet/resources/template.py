@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labfleet.resources import providers
 from labfleet.resources.conditions import Condition
 from labfleet.resources.declaration import Kind, columns
 from labfleet.resources.machine import Machine
@@ -31,6 +32,7 @@ class Template(Resource, frozen=True, kw_only=True):
     kind: str = "Template"
 
 
+_SETTINGS = "spec.machine.provider"
 KIND = Kind(
     name="Template",
     plural="templates",
@@ -39,8 +41,8 @@ KIND = Kind(
     summary="What a new worker is made of.",
     columns=columns(
         "ENABLED=spec.enabled",
-        "TYPES=spec.machine.aws.instanceTypes",
-        "REGION=spec.machine.aws.region",
+        f"TYPES={providers.paths(_SETTINGS, 'types')}",
+        f"REGION={providers.paths(_SETTINGS, 'place')}",
         "USD/H=spec.machine.hourlyPriceUsd",
     ),
     amounts=(("machine.capacity", True),),

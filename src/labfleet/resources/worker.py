@@ -1,4 +1,4 @@
-"""Worker: one CML server on one EC2 instance.
+"""Worker: one CML server on one machine.
 
 The phases are those of docs/explanation/lifecycles.md; which may follow which is
 `decisions/lifecycle/worker`.
@@ -15,16 +15,19 @@ import msgspec
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition
 from labfleet.resources.idle import ActivityEvent, IdleSignal
-from labfleet.resources.machine import Machine
+from labfleet.resources.machine import Machine, MachineStatus
 from labfleet.resources.meta import Effect, Record, Resource
 
-FINALIZER_INSTANCE = "labfleet/ec2-instance"
+FINALIZER_MACHINE = "labfleet/machine"
 FINALIZER_LICENCE = "labfleet/cml-licence"
 FINALIZER_SERVER = "labfleet/cml-server"
 
 
 class WorkerPhase(StrEnum):
-    """Where a worker stands; a summary of its conditions."""
+    """Where a worker stands; a summary of its conditions.
+
+    Two phases keep the spelling of upstream, `EC2` and all, whatever the provider is.
+    """
 
     PENDING = "PENDING"
     PROVISIONING_EC2 = "PROVISIONING_EC2"
@@ -101,38 +104,6 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     retries: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class Ec2Status(Record, frozen=True, kw_only=True):
-    """The instance as last seen; None means not seen, never a guess.
-
-    `absent_since` holds the patience of facts/aws.md#absence: an instance is gone only after two
-    complete looks a minute apart say so. `tags` are the keys of `spec.tags` that we set.
-    """
-
-    instance_id: str | None = None
-    state: str | None = None
-    instance_type: str | None = None
-    ami_id: str | None = None
-    availability_zone: str | None = None
-    public_ip: str | None = None
-    private_ip: str | None = None
-    launch_time: datetime | None = None
-    root_volume_id: str | None = None
-    absent_since: datetime | None = None
-    system_check: str | None = None
-    instance_check: str | None = None
-    events: tuple[ScheduledEvent, ...] = ()
-    state_reason: str | None = None
-    tags: tuple[str, ...] = ()
-
-
-class ScheduledEvent(Record, frozen=True, kw_only=True):
-    """Something that the provider will do to the machine, such as instance-retirement."""
-
-    code: str
-    not_before: datetime | None = None
-    description: str = ""
-
-
 class IdleStatus(Record, frozen=True, kw_only=True):
     """The last verdict on idleness and what came of verdicts (facts/upstream.md#idle).
 
@@ -205,7 +176,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     `summary` is upstream 002's coarse word. `capacity` is the real one once seen (None before).
     `attempt` counts launches; it is part of the client token. `foreign_ports` are those seen
     on the server and not allocated by us (`tcp/5041`), quarantined until they are gone.
-    `console` is the end of the instance's console text, fetched once after a failed boot.
+    `console` is the end of the machine's console text, fetched once after a failed boot.
     """
 
     phase: WorkerPhase = WorkerPhase.PENDING
@@ -214,7 +185,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     health: Health = Health.UNKNOWN
     failed_checks: int = 0
     conditions: tuple[Condition, ...] = ()
-    ec2: Ec2Status = Ec2Status()
+    machine: MachineStatus = MachineStatus()
     cml: CmlStatus = CmlStatus()
     licence: LicenceStatus = LicenceStatus()
     idle: IdleStatus = IdleStatus()
@@ -231,7 +202,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
 
 
 class Worker(Resource, frozen=True, kw_only=True):
-    """One CML server, usually one EC2 instance.
+    """One CML server on one machine.
 
     From upstream 001 and 002; its phases: facts/upstream.md#worker-phases.
     """

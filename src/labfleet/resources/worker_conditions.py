@@ -120,8 +120,8 @@ R = WorkerReason
 class WorkerCondition(ConditionType):
     """The facts that are recorded of a worker."""
 
-    EC2_PROVISIONED = (
-        "EC2Provisioned",
+    MACHINE_PROVISIONED = (
+        "MachineProvisioned",
         "The instance runs, as EC2 says.",
         R.NOT_LISTED,
         R.NOT_RUNNING,
@@ -129,8 +129,8 @@ class WorkerCondition(ConditionType):
         R.TERMINATED,
         ANY_ERROR,
     )
-    EC2_STARTED = (
-        "EC2Started",
+    MACHINE_STARTED = (
+        "MachineStarted",
         "False while EC2 has no room to start the worker's own machine again.",
         R.OUT_OF_CAPACITY,
         R.QUOTA_EXCEEDED,

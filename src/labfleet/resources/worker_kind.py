@@ -30,7 +30,7 @@ _RUNBOOK = runbook(
         "PROVISIONING_EC2",
         "limits.launch (30 min)",
         (
-            "EC2 has no room (EC2Provisioned says OutOfCapacity and what was tried), a quota is "
+            "EC2 has no room (MachineProvisioned says OutOfCapacity and what was tried), a quota is "
             "reached, credentials fail, or the instance is pending: metal takes 5 to 20 minutes."
         ),
         _EXPLAIN,
@@ -128,7 +128,7 @@ _RUNBOOK = runbook(
         ),
     ),
     (
-        "EC2Provisioned",
+        "MachineProvisioned",
         "",
         "False: there is no instance yet; the reason is EC2's.",
         _EXPLAIN,
@@ -266,16 +266,16 @@ KIND = Kind(
     plural="workers",
     short=("w",),
     type=Worker,
-    summary="One CML server, usually one EC2 instance.",
+    summary="One CML server on one machine.",
     columns=columns(
         "PHASE=status.phase",
         "HEALTH=status.health",
         "POOL=spec.pool",
         "LICENSED=status.licence.licensed",
-        "ADDRESS=status.ec2.publicIp|status.ec2.privateIp|spec.origin.url",
-        "INSTANCE=status.ec2.instanceId*",
-        "TYPE=status.ec2.instanceType*",
-        "ZONE=status.ec2.availabilityZone*",
+        "ADDRESS=status.machine.publicAddress|status.machine.privateAddress|spec.origin.url",
+        "MACHINE=status.machine.id*",
+        "TYPE=status.machine.type*",
+        "ZONE=status.machine.zone*",
         "VERSION=status.cml.version*",
         "MESSAGE=status.message*",
     ),

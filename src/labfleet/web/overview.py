@@ -166,10 +166,10 @@ async def events(
     services: ServiceContext, caller: Caller, now: datetime
 ) -> tuple[RecentEvent, ...]:
     """Return the newest events that the caller may see, of the log's last page."""
-    head = await services.objects.store.head()
+    head = await services.log.head()
     behind = stores.Cursor(head.epoch, max(0, head.revision - stores.PAGE_LIMIT))
     try:
-        page = await services.objects.store.events(behind)
+        page = await services.log.events(behind)
     except errors.TooOld:
         return ()
     kinds_told = words.followed()

@@ -33,7 +33,7 @@ from labfleet.interfaces.compute import (
     MetricPoint,
 )
 from labfleet.kernel import errors
-from labfleet.resources.machine import AwsSettings
+from labfleet.resources.providers.aws import AwsSettings
 
 CONSOLE_LIMIT = 16 * 1024
 NOT_TERMINATED = ("pending", "running", "shutting-down", "stopping", "stopped")
@@ -80,21 +80,24 @@ class Ec2(Compute):
         self._root_devices: dict[tuple[str, str], str] = {}
         self._nests: dict[tuple[str, str], str] = {}
 
-    async def find_image(self, region: str, aws: AwsSettings) -> Image:
+    async def find_image(self, region: str, settings: AwsSettings) -> Image:
         """Return the image by id, or the newest by creation date whose name matches."""
         wanted: dict[str, Any]
-        if aws.ami_id is not None:
-            wanted = {"ImageIds": [aws.ami_id]}
-        elif aws.ami_name_pattern is not None and aws.ami_owners:
+        if settings.ami_id is not None:
+            wanted = {"ImageIds": [settings.ami_id]}
+        elif settings.ami_name_pattern is not None and settings.ami_owners:
             wanted = {
-                "Owners": list(aws.ami_owners),
-                "Filters": filters(name=[aws.ami_name_pattern], state=["available"]),
+                "Owners": list(settings.ami_owners),
+                "Filters": filters(name=[settings.ami_name_pattern], state=["available"]),
             }
         else:
             raise errors.Invalid("a template names amiId, or amiNamePattern with amiOwners")
         found = await self._images(region, wanted)
         if not found:
-            named = aws.ami_id or f"{aws.ami_name_pattern} of {', '.join(aws.ami_owners)}"
+            named = (
+                settings.ami_id
+                or f"{settings.ami_name_pattern} of {', '.join(settings.ami_owners)}"
+            )
             raise errors.Invalid(f"no image {named} in {region}", reason="NoImage")
         return max(found, key=_newest)
 
@@ -106,7 +109,7 @@ class Ec2(Compute):
         root = self._root_devices.get(key)
         if root is None:
             raise errors.Invalid(f"no image {request.image_id} in {request.region}")
-        if request.aws.nested_virtualization:
+        if request.settings.nested_virtualization:
             await self._refuse_flat(request.region, request.instance_type)
         wanted = launches.parameters(request, owner=self._owner, root_device=root)
         reply = await self._calls.ask(request.region, "change", "run_instances", wanted)
@@ -142,7 +145,7 @@ class Ec2(Compute):
     async def start(self, region: str, instance_id: str) -> None:
         """Start a stopped machine; nothing is sent when it already starts or runs."""
         item = await self._ours(region, instance_id)
-        if item.state in ("pending", "running"):
+        if item.state in ("booting", "running"):
             return
         _refuse_ended(item)
         await self._calls.ask(region, "change", "start_instances", {"InstanceIds": [instance_id]})
@@ -159,7 +162,7 @@ class Ec2(Compute):
         """End a machine; nothing is sent when it already ended, ends or is not there."""
         try:
             item = await self._ours(region, instance_id)
-            if item.state in ("shutting-down", "terminated"):
+            if item.state in ("ending", "gone"):
                 return
             await self._calls.ask(
                 region, "change", "terminate_instances", {"InstanceIds": [instance_id]}
@@ -299,7 +302,7 @@ class Ec2(Compute):
         item = await self.describe(region, instance_id)
         if item is None:
             raise errors.Gone(f"EC2 knows no instance {instance_id}")
-        if launches.OWNER not in item.tags and item.state != "terminated":
+        if launches.OWNER not in item.tags and item.state != "gone":
             message = f"{instance_id} shows no owner tag (not visible yet, or taken away)"
             raise errors.Temporary(message, reason="OwnerUnknown")
         self._refuse_others(item)
@@ -362,7 +365,7 @@ def _tagging(instance_id: str, tags: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _refuse_ended(item: Instance) -> None:
-    if item.state in ("shutting-down", "terminated"):
+    if item.state in ("ending", "gone"):
         raise errors.Gone(f"{item.id} is {item.state}", reason="Terminated")
 
 

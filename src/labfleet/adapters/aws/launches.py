@@ -12,7 +12,7 @@ from typing import Any
 
 from labfleet.interfaces.compute import LaunchRequest
 from labfleet.kernel.errors import Invalid
-from labfleet.resources import aws_limits
+from labfleet.resources.providers import aws_limits
 
 PREFIX = "labfleet:"
 OWNER = "labfleet:owner"
@@ -31,7 +31,7 @@ _SAFE_VALUE = re.compile(r"[A-Za-z0-9+=,.@:_ -]{0,256}")
 def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[str, Any]:
     """Return what RunInstances is called with; Invalid when EC2 would refuse it anyway."""
     _check(request, owner)
-    aws = request.aws
+    aws = request.settings
     interface: dict[str, Any] = {
         "DeviceIndex": 0,
         "AssociatePublicIpAddress": aws.assign_public_ip,
@@ -83,7 +83,7 @@ def tags_of(request: LaunchRequest, owner: str) -> dict[str, str]:
     }
     if request.pool is not None:
         ours[POOL] = named(request.pool)
-    return {**request.aws.tags, **ours}
+    return {**request.settings.tags, **ours}
 
 
 def claim_tags(owner: str, worker: str, worker_uid: str) -> dict[str, str]:
@@ -98,7 +98,7 @@ def named(label: str) -> str:
 
 def _volume(request: LaunchRequest) -> dict[str, Any]:
     """Return the root volume; it ends with its instance (facts/aws-bugs.md#case-45)."""
-    aws = request.aws
+    aws = request.settings
     volume: dict[str, Any] = {
         "VolumeSize": aws.volume_size_gib,
         "VolumeType": aws.volume_type,
@@ -111,7 +111,7 @@ def _volume(request: LaunchRequest) -> dict[str, Any]:
 
 
 def _check(request: LaunchRequest, owner: str) -> None:
-    aws = request.aws
+    aws = request.settings
     problems: list[tuple[str, str]] = []
     if not 1 <= len(request.token) <= TOKEN_LIMIT or not request.token.isascii():
         problems.append(("token", f"1 to {TOKEN_LIMIT} ASCII characters"))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any
 
-from labfleet.interfaces.compute import Checks, Image, Instance, InstanceState, Leftover
+from labfleet.interfaces.compute import Checks, Image, Instance, Leftover
 from labfleet.kernel.errors import Protocol
-from labfleet.resources.worker import ScheduledEvent
+from labfleet.resources.machine import MachineState, ScheduledEvent
 
-STATES: tuple[InstanceState, ...] = get_args(InstanceState)
+STATES: Mapping[str, MachineState] = {
+    "pending": "booting",
+    "running": "running",
+    "stopping": "stopping",
+    "stopped": "stopped",
+    "shutting-down": "ending",
+    "terminated": "gone",
+}
+"""EC2's words for an instance's state -> ours."""
 Data = Mapping[str, Any]
 
 
@@ -39,7 +47,7 @@ def instance(item: Data) -> Instance:
     launched = item.get("LaunchTime")
     return Instance(
         id=item["InstanceId"],
-        state=state,
+        state=STATES[state],
         instance_type=item.get("InstanceType"),
         image_id=item.get("ImageId"),
         zone=item.get("Placement", {}).get("AvailabilityZone"),

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from labfleet.api.compatible.cml_data import payload
+from labfleet.resources import spellings
 from labfleet.resources.definition import Definition
 from labfleet.resources.session import Session
 from labfleet.resources.telemetry import Room, Sample
@@ -28,6 +29,8 @@ _SERVICE = {
     WorkerPhase.UNLICENSING: "available",
     WorkerPhase.FAILED: "error",
 }
+STATES: dict[str | None, str] = {ours: word for word, ours in spellings.STATES.items()}
+"""Our words for a machine's state -> upstream's, which are EC2's, where they differ."""
 _DESIRED = {"Ready": "running", "Stopped": "stopped", "Terminated": "terminated"}
 
 
@@ -74,17 +77,17 @@ def _identity(obj: Worker) -> dict[str, Any]:
 
 
 def _machine(obj: Worker) -> dict[str, Any]:
-    ec2, machine = obj.status.ec2, obj.spec.machine
+    shown, machine = obj.status.machine, obj.spec.machine
     return {
-        "aws_region": None if machine is None else machine.aws.region,
-        "aws_instance_id": ec2.instance_id,
-        "instance_type": ec2.instance_type,
-        "ami_id": ec2.ami_id,
-        "public_ip": ec2.public_ip,
-        "private_ip": ec2.private_ip,
-        "ec2_instance_state": ec2.state,
-        "ec2_system_status_check": ec2.system_check,
-        "ec2_instance_status_check": ec2.instance_check,
+        "aws_region": None if machine is None else machine.provider.region,
+        "aws_instance_id": shown.id,
+        "instance_type": shown.type,
+        "ami_id": shown.image,
+        "public_ip": shown.public_address,
+        "private_ip": shown.private_address,
+        "ec2_instance_state": STATES.get(shown.state) or shown.state,
+        "ec2_system_status_check": shown.host_check,
+        "ec2_instance_status_check": shown.machine_check,
     }
 
 

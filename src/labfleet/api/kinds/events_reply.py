@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from labfleet.interfaces import store as stores
+from labfleet.resources import kinds
 from labfleet.resources.meta import Record
 
 SMALL = 64 * 1024
@@ -60,7 +61,8 @@ def events_reply(found: Sequence[stores.Event], limit: int) -> EventsReply:
 
 
 def _item(event: stores.Event) -> EventReply:
-    status = _decode(event.doc).status
+    doc = kinds.present(event.key.kind, event.doc)
+    status = _decode(doc).status
     return EventReply(
         revision=event.revision,
         type=event.type,
@@ -73,5 +75,5 @@ def _item(event: stores.Event) -> EventReply:
         request_id=event.request_id,
         phase=status.phase,
         message=status.message,
-        object=msgspec.Raw(event.doc) if len(event.doc) <= SMALL else None,
+        object=msgspec.Raw(doc) if len(doc) <= SMALL else None,
     )

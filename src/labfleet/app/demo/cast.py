@@ -42,7 +42,8 @@ def template(*, cml_port: int, region: str, subnets: list[str]) -> dict[str, Any
         {
             "description": "m5zn.metal with a 200-node enterprise licence",
             "machine": {
-                "aws": {
+                "provider": {
+                    "kind": "aws",
                     "region": region,
                     "instanceTypes": ["m5zn.metal"],
                     "amiNamePattern": "cisco-cml2.9*",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from labfleet.decisions import ledger
 from labfleet.decisions.lifecycle.session import phases as session_phases
@@ -56,14 +56,14 @@ class Replay:
             # A server of others may skip phases: its owner has started it already.
             before = old.status.phase
             self._edge(old, new, {before: worker_phases.edges(old, before)})
-        if new.status.ec2.instance_id is not None:
+        if new.status.machine.id is not None:
             self.provisioned.add(new.metadata.uid)
         if new.status.phase is WorkerPhase.TERMINATED:
             self.terminated.add(new.metadata.uid)
-            ec2 = new.status.ec2
-            seen = ec2.instance_id is None or ec2.state == "terminated" or ec2.absent_since
+            shown = new.status.machine
+            seen = shown.id is None or shown.state == "gone" or shown.absent_since
             if not seen:
-                self._say(f"{new.name} is TERMINATED but EC2 said {ec2.state}")
+                self._say(f"{new.name} is TERMINATED but EC2 said {shown.state}")
             if new.metadata.finalizers:
                 self._say(f"{new.name} is TERMINATED and still holds {new.metadata.finalizers}")
 
@@ -120,7 +120,11 @@ class Replay:
             self.violations.append(violation)
 
 
-async def replay(store: stores.Store) -> Replay:
+class Replayable(stores.ObjectReader, stores.EventLog, stores.PortStore, Protocol):
+    """What a replay reads of a store."""
+
+
+async def replay(store: Replayable) -> Replay:
     """Replay the whole log and compare what it gives with what is stored."""
     seen = Replay()
     head = await store.head()
@@ -139,7 +143,7 @@ async def replay(store: stores.Store) -> Replay:
     return seen
 
 
-async def _compare(store: stores.Store, kind: str, seen: Replay) -> None:
+async def _compare(store: stores.ObjectReader, kind: str, seen: Replay) -> None:
     stored: dict[Key, int] = {}
     after: tuple[str, str] | None = None
     while True:
@@ -159,17 +163,17 @@ async def _compare(store: stores.Store, kind: str, seen: Replay) -> None:
 
 def books(read: Callable[[str], Any], aws: str, cml: str) -> tuple[dict[str, int], list[str]]:
     """Return what the simulators hold at the end, and what went wrong by their records."""
-    ec2, labs = read(f"{aws}/_fake/summary"), read(f"{cml}/_control/summary")
+    shown, labs = read(f"{aws}/_fake/summary"), read(f"{cml}/_control/summary")
     wrong = [f"AWS simulator: {each}" for each in _sentences(read(f"{aws}/_fake/invariants"))]
     if labs.get("licences_leaked"):
         wrong.append(f"{labs['licences_leaked']} licences were leaked")
     if labs.get("labs_destroyed"):
         wrong.append(f"{labs['labs_destroyed']} labs were lost with their server")
-    if ec2.get("double_launches"):
-        wrong.append(f"{ec2['double_launches']} workers had two instances")
+    if shown.get("double_launches"):
+        wrong.append(f"{shown['double_launches']} workers had two instances")
     left = {
-        "instances_left": int(ec2["instances_left"]),
-        "volumes_left": int(ec2.get("volumes_left", 0)),
+        "instances_left": int(shown["instances_left"]),
+        "volumes_left": int(shown.get("volumes_left", 0)),
         "licences_left": int(labs["licences_held"]),
         "labs_left": int(labs["labs_left"]),
         "ports_open": int(labs["ports_open"]),

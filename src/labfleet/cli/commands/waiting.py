@@ -16,6 +16,7 @@ from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, exits, human_units, paths, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import backoff
+from labfleet.resources import spellings
 
 _LINE = ("PENDING", "SCHEDULED", "INSTANTIATING", "READY", "RUNNING")
 _ENDS = {
@@ -62,7 +63,7 @@ def parse(text: str) -> WaitTarget:
             (value or "true").lower()
         )
         if name and status:
-            return WaitTarget("condition", name, status)
+            return WaitTarget("condition", spellings.condition(name), status)
     hint = "Write phase=READY, condition=Ready[=True|False|Unknown] or delete."
     raise exits.usage(f"cannot wait for {text!r}", hint)
 
@@ -209,8 +210,8 @@ def detached(target: object) -> None:
 def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int:
     """Wait until objects have a phase or condition, or are gone.
 
-    Exit 0 met, 3 cannot be met any more, 4 not found, 8 timed out. Ctrl-C stops the waiting
-    and nothing else (exit 130).
+    Exit 0 met, 3 cannot be met any more, 4 not found, 7 refused or denied, 8 timed out,
+    9 no answer from the server. Ctrl-C stops the waiting and nothing else (exit 130).
     """
     wish = parse(wanted)
     seconds = calls.seconds(timeout, "--timeout")

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from labfleet.resources import spellings
+
 _STEP = re.compile(
     r"""\.?\[\s*\?\(\s*@\.(?P<field>[\w.]+)\s*(?P<op>==|!=)\s*
         (?P<quote>["'])(?P<wanted>.*?)(?P=quote)\s*\)\s*\]
@@ -25,7 +27,7 @@ _PIECE = re.compile(r"\{([^{}]*)\}")
 
 
 def simple(root: Any, dotted: str) -> Any:
-    """Return the value at `status.ec2.publicIp`, or None when any part is absent.
+    """Return the value at `status.machine.publicAddress`, or None when any part is absent.
 
     `a.b|c.d` gives the first that is there.
     """
@@ -37,15 +39,15 @@ def simple(root: Any, dotted: str) -> Any:
 def _plain(root: Any, dotted: str) -> Any:
     value = root
     for step in dotted.split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(step)
+        value = value.get(step) if isinstance(value, dict) else None
+    if value is None and (present := spellings.path(dotted)) != dotted:
+        return _plain(root, present)
     return value
 
 
 def select(root: Any, path: str) -> list[Any]:
     """Return every value that the path leads to; ValueError when it is not understood."""
-    plain = path.strip().removeprefix("$").removeprefix("@")
+    plain = spellings.path(path.strip().removeprefix("$").removeprefix("@"))
     values, at = [root], 0
     while at < len(plain) and plain != ".":
         step = _STEP.match(plain, at)

@@ -135,7 +135,7 @@ class SessionObserver:
         reachable = worker.status.phase in HOSTING | {P.DRAINING, P.UNLICENSING}
         if machine is None or not reachable or not worker.status.cml.ready:
             return None
-        where = address_of(self.context, worker, machine, worker.status.ec2)
+        where = address_of(self.context, worker, machine, worker.status.machine)
         return None if where is None else self.context.hosts.at(where)
 
     async def _lab(
@@ -244,9 +244,9 @@ class SessionObserver:
 
 def _address(worker: Worker) -> str:
     """Return the address of a worker's ports for users: its machine's or the server's."""
-    ec2, machine = worker.status.ec2, worker.spec.machine
+    shown, machine = worker.status.machine, worker.spec.machine
     url = None if machine is None else machine.cml.api_base_url
-    return ec2.public_ip or ec2.private_ip or urlsplit(url or "").hostname or ""
+    return shown.public_address or shown.private_address or urlsplit(url or "").hostname or ""
 
 
 def _at_once(worker: Worker) -> int:
@@ -285,10 +285,10 @@ def _of_worker(
     if worker is None:
         name = session.status.worker
         return replace(seen, host_lost=True, host_dead=True, host_detail=f"{name} does not exist")
-    phase, ec2 = worker.status.phase, worker.status.ec2
+    phase, shown = worker.status.phase, worker.status.machine
     failed = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
     ended = failed is not None and failed.reason == WorkerReason.INSTANCE_TERMINATED
-    dead = phase is P.TERMINATED or ec2.state == "terminated" or (phase is P.FAILED and ended)
+    dead = phase is P.TERMINATED or shown.state == "gone" or (phase is P.FAILED and ended)
     drain = worker.spec.drain
     late = drain is not None and drain.force and context.clock.now() >= drain.deadline
     # A pause suspends actions triggered by a deadline; whatever runs continues.

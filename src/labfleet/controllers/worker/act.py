@@ -77,8 +77,8 @@ class Actions:
             raise
 
     async def _start(self, worker: Worker, machine: Machine) -> ActionResult:
-        await self.context.compute.start(machine.aws.region, _instance(worker))
-        self.inventory.took(machine.aws.region, _instance(worker), "pending")
+        await self.context.compute.start(machine.provider.region, _instance(worker))
+        self.inventory.took(machine.provider.region, _instance(worker), "booting")
         return ActionResult()
 
     async def _stop(self, worker: Worker, machine: Machine) -> ActionResult:
@@ -87,8 +87,8 @@ class Actions:
             await self._refuse_used(worker, machine)
         else:
             seen = await self._glance(worker, machine)
-        await self.context.compute.stop(machine.aws.region, _instance(worker))
-        self.inventory.took(machine.aws.region, _instance(worker), "stopping")
+        await self.context.compute.stop(machine.provider.region, _instance(worker))
+        self.inventory.took(machine.provider.region, _instance(worker), "stopping")
         return ActionResult(note=seen)
 
     async def _refuse_used(self, worker: Worker, machine: Machine) -> None:
@@ -124,13 +124,13 @@ class Actions:
         return f"{nodes} nodes ran that are no session's" if nodes else ""
 
     async def _terminate(self, worker: Worker, machine: Machine) -> ActionResult:
-        await self.context.compute.terminate(machine.aws.region, _instance(worker))
-        self.inventory.took(machine.aws.region, _instance(worker), "shutting-down")
+        await self.context.compute.terminate(machine.provider.region, _instance(worker))
+        self.inventory.took(machine.provider.region, _instance(worker), "ending")
         return ActionResult()
 
     async def _claim(self, worker: Worker, machine: Machine) -> ActionResult:
         """Put our owner tags on the instance; from then on we may stop and terminate it."""
-        region = machine.aws.region
+        region = machine.provider.region
         try:
             await self.context.compute.claim(
                 region, _instance(worker), worker.key.label, worker.metadata.uid
@@ -190,13 +190,13 @@ class Actions:
         return ActionResult()
 
     def _host(self, worker: Worker, machine: Machine) -> LabHost:
-        where = address_of(self.context, worker, machine, worker.status.ec2)
+        where = address_of(self.context, worker, machine, worker.status.machine)
         if where is None:
             raise errors.Unreachable("the worker has no address")
         return self.context.hosts.at(where)
 
 
 def _instance(worker: Worker) -> str:
-    if worker.status.ec2.instance_id is None:
+    if worker.status.machine.id is None:
         raise errors.Gone("the worker has no instance")
-    return worker.status.ec2.instance_id
+    return worker.status.machine.id

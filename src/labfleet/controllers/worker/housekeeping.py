@@ -27,7 +27,7 @@ FAILED_BOOT = frozenset(
 REFUSED_SECONDS = 900.0
 """How long to wait before trying again tags that EC2 refused permanently (fleet seconds)."""
 REFUSED_KEPT = 10_000
-TAGGABLE = frozenset({"pending", "running", "stopping", "stopped"})
+TAGGABLE = frozenset({"booting", "running", "stopping", "stopped"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Housekeeping:
 
     async def do(self, worker: Worker, machine: Machine) -> Worker:
         """Do what is due and return the stored worker; raises only Fenced or Conflict."""
-        if worker.status.ec2.instance_id is None or phases.observed(worker):
+        if worker.status.machine.id is None or phases.observed(worker):
             return worker
         for chore in (self._evidence, self._tags):
             try:
@@ -53,13 +53,13 @@ class Housekeeping:
 
     async def _evidence(self, worker: Worker, machine: Machine) -> Worker:
         """Keep the console text of a boot that failed, once for each boot."""
-        ec2 = worker.status.ec2
-        boot = f"[{ec2.instance_id}@{ec2.launch_time} "
+        shown = worker.status.machine
+        boot = f"[{shown.id}@{shown.launched} "
         if worker.status.console.startswith(boot) or not _failed(worker):
             return worker
         try:
             text = await self.context.compute.console_output(
-                machine.aws.region, ec2.instance_id or ""
+                machine.provider.region, shown.id or ""
             )
         except (errors.Gone, errors.Invalid, errors.Denied) as problem:
             text = f"(not readable: {problem.message[:200]})"
@@ -86,15 +86,15 @@ class Housekeeping:
         The keys that we may remove later are stored before they are set. A key that is removed
         from the spec but is in the template gets the template's value again.
         """
-        ec2, wanted = worker.status.ec2, worker.spec.tags
-        if not (wanted or ec2.tags) or ec2.state not in TAGGABLE:
+        shown, wanted = worker.status.machine, worker.spec.tags
+        if not (wanted or shown.tags) or shown.state not in TAGGABLE:
             return worker
-        region, name = machine.aws.region, ec2.instance_id or ""
+        region, name = machine.provider.region, shown.id or ""
         found = await self.inventory.find(region, name)
         if found is None or found.state not in TAGGABLE:
             return worker
-        dropped = [key for key in ec2.tags if key not in wanted]
-        given = machine.aws.tags
+        dropped = [key for key in shown.tags if key not in wanted]
+        given = machine.provider.tags
         back = {key: given[key] for key in dropped if key in given}
         put = {
             key: value for key, value in {**back, **wanted}.items() if found.tags.get(key) != value
@@ -105,7 +105,7 @@ class Housekeeping:
             asked = (put, gone)
             if self._refused_lately(name, asked):
                 return worker
-            worker = await self._noted(worker, tuple(sorted({*ec2.tags, *wanted})))
+            worker = await self._noted(worker, tuple(sorted({*shown.tags, *wanted})))
             try:
                 await self._changed(region, name, put, gone)
             except errors.Permanent as problem:
@@ -140,8 +140,8 @@ class Housekeeping:
         self.inventory.forget(region, name)
 
     async def _noted(self, worker: Worker, keys: tuple[str, ...]) -> Worker:
-        ec2 = msgspec.structs.replace(worker.status.ec2, tags=keys)
-        status = msgspec.structs.replace(worker.status, ec2=ec2)
+        shown = msgspec.structs.replace(worker.status.machine, tags=keys)
+        status = msgspec.structs.replace(worker.status, machine=shown)
         return await self.context.record(worker, status=status, actor=ACTOR, reason="tags")
 
     async def _told(self, worker: Worker, trouble: str) -> Worker:
@@ -163,8 +163,8 @@ class Housekeeping:
 
 def _failed(worker: Worker) -> bool:
     """Tell whether the console text may help: after a failed boot or while a check fails."""
-    ec2 = worker.status.ec2
-    if "impaired" in {ec2.system_check, ec2.instance_check} and ec2.state == "running":
+    shown = worker.status.machine
+    if "impaired" in {shown.host_check, shown.machine_check} and shown.state == "running":
         return True
     found = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
     if worker.status.phase is not WorkerPhase.FAILED or found is None:

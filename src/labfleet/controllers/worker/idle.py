@@ -47,8 +47,9 @@ KEPT = frozenset({"nodes", "console", "telemetry", "cpu", "network", "health"})
 class IdleController:
     """Reconciles workers; `look` reads their servers."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, log: stores.EventLog) -> None:
         self.context = context
+        self._log = log
         self._look = IdleObserver(context)
         self._requests = Requests(context)
         self._locks_by_key = KeyedLocks()
@@ -221,7 +222,7 @@ class IdleController:
 
     async def _caught_up(self) -> None:
         """Wait until the cache has everything committed so far; raise Temporary if it lags."""
-        head = await self.context.objects.store.head()
+        head = await self._log.head()
         try:
             async with asyncio.timeout(BEHIND_SECONDS):
                 await self.context.cache.reached(head.revision)

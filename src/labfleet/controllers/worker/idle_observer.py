@@ -87,7 +87,7 @@ class IdleObserver:
             where = (
                 None
                 if machine is None
-                else observer.address_of(self.context, worker, machine, worker.status.ec2)
+                else observer.address_of(self.context, worker, machine, worker.status.machine)
             )
         except errors.LabfleetError as problem:
             gaps.append(("telemetry", f"{problem.reason}: {problem.message}"[:200]))

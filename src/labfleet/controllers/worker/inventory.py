@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from labfleet.decisions.discovery import OWNER_TAG
-from labfleet.interfaces.compute import Checks, Compute, Instance, InstanceState
+from labfleet.interfaces.compute import Checks, Compute, Instance
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
+from labfleet.resources.machine import MachineState
 
 MAX_AGE = 8.0
 FAILURE_AGE = 4.0
@@ -27,10 +28,10 @@ STALE_STATE = 120.0
 
 Source: facts/aws-bugs.md#case-13, #case-15.
 """
-BEFORE: Mapping[InstanceState, frozenset[InstanceState]] = {
-    "pending": frozenset({"stopped"}),
+BEFORE: Mapping[MachineState, frozenset[MachineState]] = {
+    "booting": frozenset({"stopped"}),
     "stopping": frozenset({"running"}),
-    "shutting-down": frozenset({"pending", "running", "stopping", "stopped"}),
+    "ending": frozenset({"booting", "running", "stopping", "stopped"}),
 }
 WATCHED_LIMIT = 5000
 ENDED_LIMIT = 5000
@@ -41,7 +42,7 @@ class _Region:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     read_at: float | None = None
     changed: dict[str, float] = field(default_factory=dict)
-    taken: dict[str, tuple[InstanceState, float]] = field(default_factory=dict)
+    taken: dict[str, tuple[MachineState, float]] = field(default_factory=dict)
     failed_at: float | None = None
     failure: str = ""
     instances: dict[str, Instance] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class Inventory:
 
     async def _by_id(self, region: str, kept: _Region, instance_id: str) -> Instance | None:
         found = await self._compute.describe(region, instance_id)
-        if found is not None and found.state == "terminated":
+        if found is not None and found.state == "gone":
             kept.ended[instance_id] = found
             while len(kept.ended) > ENDED_LIMIT:
                 del kept.ended[next(iter(kept.ended))]
@@ -167,7 +168,7 @@ class Inventory:
         # Changes made while we listed may not be in the list.
         kept.changed = {name: at for name, at in kept.changed.items() if at >= begun}
 
-    def took(self, region: str, instance_id: str, state: InstanceState) -> None:
+    def took(self, region: str, instance_id: str, state: MachineState) -> None:
         """Record that EC2 accepted a call leading to this state, even if it shows it later."""
         self.forget(region, instance_id)
         kept = self._regions[region]

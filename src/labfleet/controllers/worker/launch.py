@@ -14,7 +14,7 @@ from datetime import timedelta
 import msgspec
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.worker.observer import ec2_status
+from labfleet.controllers.worker.observer import machine_status
 from labfleet.controllers.worker.offers import Offers, Option
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
@@ -132,7 +132,7 @@ class Launcher:
                     return before
                 return effects.reopen(before, deadline=DEADLINE)
             attempt = max(attempt, int(before.parameters["attempt"])) + 1
-        image = await self.context.compute.find_image(machine.aws.region, machine.aws)
+        image = await self.context.compute.find_image(machine.provider.region, machine.provider)
         instance_type, subnet = self.offers.choose(machine, self.context.clock.now())
         token = ids.digest(self.context.installation, worker.metadata.uid, str(attempt))
         parameters = {
@@ -149,7 +149,7 @@ class Launcher:
         """Return the request that the intent stands for; always the same one."""
         pool = refs.pool_of(worker)
         return LaunchRequest(
-            region=machine.aws.region,
+            region=machine.provider.region,
             token=effect.parameters["token"],
             worker=worker.key.label,
             worker_uid=worker.metadata.uid,
@@ -157,7 +157,7 @@ class Launcher:
             image_id=effect.parameters["image"],
             instance_type=effect.parameters["type"],
             subnet_id=effect.parameters.get("subnet"),
-            aws=machine.aws,
+            settings=machine.provider,
             pool=None if pool is None else pool.key.label,
         )
 
@@ -222,7 +222,7 @@ class Launcher:
         if effect is not None:
             attempt = max(attempt, int(effect.parameters["attempt"]))
         status = msgspec.structs.replace(
-            worker.status, ec2=ec2_status(found), effect=None, attempt=attempt
+            worker.status, machine=machine_status(found), effect=None, attempt=attempt
         )
         return await self.context.record(
             worker, status=status, actor=ACTOR, reason=f"instance {found.id} launched"
@@ -236,7 +236,7 @@ class Launcher:
         told = f"{effect.parameters['type']}: {problem.message}"
         facts = conditions.put(
             worker.status.conditions,
-            WorkerCondition.EC2_PROVISIONED,
+            WorkerCondition.MACHINE_PROVISIONED,
             "False",
             conditions.of_error(problem),
             told,
@@ -272,7 +272,7 @@ class Launcher:
         full = isinstance(problem, errors.OutOfCapacity)
         facts = conditions.put(
             fresh.status.conditions,
-            WorkerCondition.EC2_STARTED,
+            WorkerCondition.MACHINE_STARTED,
             "False",
             WorkerReason.OUT_OF_CAPACITY if full else WorkerReason.QUOTA_EXCEEDED,
             told,
@@ -285,11 +285,11 @@ class Launcher:
     def started(self, worker: Worker) -> Worker:
         """Return the worker after an accepted start: the boot's time limit counts from here."""
         self.offers.starts.worked(worker.metadata.uid)
-        if conditions.find(worker.status.conditions, WorkerCondition.EC2_STARTED) is None:
+        if conditions.find(worker.status.conditions, WorkerCondition.MACHINE_STARTED) is None:
             return worker
         status = msgspec.structs.replace(
             worker.status,
-            conditions=conditions.drop(worker.status.conditions, WorkerCondition.EC2_STARTED),
+            conditions=conditions.drop(worker.status.conditions, WorkerCondition.MACHINE_STARTED),
             phase_since=self.context.clock.now(),
         )
         return msgspec.structs.replace(worker, status=status)
@@ -299,7 +299,7 @@ class Launcher:
         fresh = self._fresh(worker)
         facts = conditions.put(
             fresh.status.conditions,
-            WorkerCondition.EC2_PROVISIONED,
+            WorkerCondition.MACHINE_PROVISIONED,
             "False",
             conditions.of_error(problem),
             problem.message,

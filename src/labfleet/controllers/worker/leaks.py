@@ -38,7 +38,7 @@ def writes(context: Context, before: Worker, after: WorkerStatus) -> tuple[store
 
 def leak_name(worker: Worker) -> str:
     """Return the name for the leak of a worker's present machine, always the same."""
-    machine = (worker.status.ec2.instance_id or "")[-8:]
+    machine = (worker.status.machine.id or "")[-8:]
     return ids.slug(f"{worker.name[:40]}-{worker.metadata.uid[:8]}-{machine}".rstrip("-"))
 
 
@@ -63,8 +63,8 @@ def _leak(
         spec=LeakSpec(
             worker=worker.name,
             worker_uid=worker.metadata.uid,
-            instance_id=status.ec2.instance_id,
-            region=None if machine is None else machine.aws.region,
+            instance_id=status.machine.id,
+            region=None if machine is None else machine.provider.region,
             product_uuid=status.cml.product_uuid,
             hostname=status.cml.hostname,
             product=status.licence.product,

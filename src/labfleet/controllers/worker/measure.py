@@ -40,7 +40,7 @@ class Survey:
 
     def sample(self, worker: Worker, cml: CmlStatus, at: datetime) -> Sample:
         """Return the sample to be stored."""
-        launched = worker.status.ec2.launch_time
+        launched = worker.status.machine.launched
         gaps = {**self.gaps}
         if launched is None:
             gaps["uptime_seconds"] = "the instance's launch time was not seen"

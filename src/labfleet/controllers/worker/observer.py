@@ -24,9 +24,9 @@ from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.resources import conditions, refs
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.machine import Machine, TlsSettings
+from labfleet.resources.machine import Machine, MachineStatus, TlsSettings
 from labfleet.resources.telemetry import Licensing, SystemStats
-from labfleet.resources.worker import CmlStatus, Ec2Status, LicenceStatus, Worker, WorkerPhase
+from labfleet.resources.worker import CmlStatus, LicenceStatus, Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.kinds import indices
 
@@ -66,42 +66,42 @@ class WorkerObserver:
         if machine is None:
             return seen
         seen = await self._machine(worker, machine, seen)
-        ec2 = _reached(worker, seen)
-        if worker.status.phase in SERVED and ec2 is not None:
+        shown = _reached(worker, seen)
+        if worker.status.phase in SERVED and shown is not None:
             # An error of the provider says nothing of the server, which is asked separately.
-            seen = await self._server(worker, machine, ec2, replace(seen, trouble=""))
+            seen = await self._server(worker, machine, shown, replace(seen, trouble=""))
         return seen
 
     async def _machine(
         self, worker: Worker, machine: Machine, seen: WorkerObservation
     ) -> WorkerObservation:
-        instance_id = worker.status.ec2.instance_id
+        instance_id = worker.status.machine.id
         if instance_id is None and worker.status.phase is P.PROVISIONING_EC2:
-            found = conditions.find(worker.status.conditions, WorkerCondition.EC2_PROVISIONED)
+            found = conditions.find(worker.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
             return seen if found is None else replace(seen, trouble=found.message)
         if worker.status.phase in _NO_MACHINE or instance_id is None:
             return seen
         try:
-            described = await self.inventory.find(machine.aws.region, instance_id)
+            described = await self.inventory.find(machine.provider.region, instance_id)
         except errors.LabfleetError as problem:
-            return replace(seen, trouble=f"EC2: {problem.message}")
+            return replace(seen, trouble=f"provider: {problem.message}")
         if described is None:
             return replace(seen, absent=True)
         checks = None
         asked = self.context.settings.now().monitoring.instance_checks
         if described.state == "running" and asked:
-            checks = await self.inventory.checks(machine.aws.region)
-        ec2 = checked(ec2_status(described), checks)
+            checks = await self.inventory.checks(machine.provider.region)
+        shown = checked(machine_status(described), checks)
         if checks is None and asked:  # no answer: keep the scheduled events known so far
-            ec2 = msgspec.structs.replace(ec2, events=worker.status.ec2.events)
-        ec2 = msgspec.structs.replace(ec2, tags=worker.status.ec2.tags)
-        return replace(seen, ec2=ec2, state_reason=described.state_reason)
+            shown = msgspec.structs.replace(shown, events=worker.status.machine.events)
+        shown = msgspec.structs.replace(shown, tags=worker.status.machine.tags)
+        return replace(seen, machine=shown, state_reason=described.state_reason)
 
     async def _server(
-        self, worker: Worker, machine: Machine, ec2: Ec2Status, seen: WorkerObservation
+        self, worker: Worker, machine: Machine, shown: MachineStatus, seen: WorkerObservation
     ) -> WorkerObservation:
         try:
-            where = address_of(self.context, worker, machine, ec2)
+            where = address_of(self.context, worker, machine, shown)
         except errors.Denied as problem:
             return replace(seen, login_refused=problem.message, trouble=problem.message)
         if where is None:
@@ -173,19 +173,19 @@ class WorkerObserver:
         ]
 
 
-def _reached(worker: Worker, seen: WorkerObservation) -> Ec2Status | None:
+def _reached(worker: Worker, seen: WorkerObservation) -> MachineStatus | None:
     """Return the machine whose server can be asked, None when there is none.
 
     A machine that EC2 does not list is asked at its last address: while its CML answers,
     it does not count as absent (facts/aws.md#absence). An external server has no machine.
     """
-    origin, last = worker.spec.origin, worker.status.ec2
+    origin, last = worker.spec.origin, worker.status.machine
     if origin is not None and origin.kind == "external":
-        return Ec2Status()
-    if seen.ec2 is None and last.state == "running":
+        return MachineStatus()
+    if seen.machine is None and last.state == "running":
         # If the provider cannot be asked, its servers do not count as silent.
         return last
-    return seen.ec2 if seen.ec2 is not None and seen.ec2.state == "running" else None
+    return seen.machine if seen.machine is not None and seen.machine.state == "running" else None
 
 
 def _has_token(worker: Worker) -> bool:
@@ -219,31 +219,31 @@ def live_sessions(context: Context, worker: Worker) -> int:
     )
 
 
-def ec2_status(found: Instance) -> Ec2Status:
+def machine_status(found: Instance) -> MachineStatus:
     """Return the status record of a described machine."""
-    return Ec2Status(
-        instance_id=found.id,
+    return MachineStatus(
+        id=found.id,
         state=found.state,
-        instance_type=found.instance_type,
-        ami_id=found.image_id,
-        availability_zone=found.zone,
-        public_ip=found.public_ip,
-        private_ip=found.private_ip,
-        launch_time=found.launch_time,
-        root_volume_id=found.root_volume_id,
+        type=found.instance_type,
+        image=found.image_id,
+        zone=found.zone,
+        public_address=found.public_ip,
+        private_address=found.private_ip,
+        launched=found.launch_time,
+        volume=found.root_volume_id,
         state_reason=found.state_reason,
     )
 
 
-def checked(ec2: Ec2Status, checks: Mapping[str, Checks] | None) -> Ec2Status:
+def checked(shown: MachineStatus, checks: Mapping[str, Checks] | None) -> MachineStatus:
     """Return the machine with the provider's checks: ok if not listed, None when not known."""
     if checks is None:
-        return ec2
-    told = checks.get(ec2.instance_id or "")
+        return shown
+    told = checks.get(shown.id or "")
     if told is None:
-        return msgspec.structs.replace(ec2, system_check="ok", instance_check="ok")
+        return msgspec.structs.replace(shown, host_check="ok", machine_check="ok")
     return msgspec.structs.replace(
-        ec2, system_check=told.system, instance_check=told.instance, events=told.events
+        shown, host_check=told.system, machine_check=told.instance, events=told.events
     )
 
 
@@ -261,16 +261,16 @@ def licence_status(found: Licensing) -> LicenceStatus:
 
 
 def address_of(
-    context: Context, worker: Worker, machine: Machine, ec2: Ec2Status
+    context: Context, worker: Worker, machine: Machine, shown: MachineStatus
 ) -> HostAddress | None:
     """Return the address of the worker's CML in this boot, or None without one.
 
     Addresses, logins and first-seen certificates belong to one boot (facts/aws.md#boot-facts).
     """
-    host = ec2.public_ip or ec2.private_ip
+    host = shown.public_address or shown.private_address
     if host is None and machine.cml.api_base_url is None:
         return None
-    boot = "external" if ec2.instance_id is None else f"{ec2.instance_id}@{ec2.launch_time}"
+    boot = "external" if shown.id is None else f"{shown.id}@{shown.launched}"
     known = worker.status.cml.tls_fingerprint if worker.status.cml.boot == boot else None
     tls = machine.cml.tls
     return HostAddress(
@@ -288,7 +288,7 @@ def _older_twin(context: Context, worker: Worker, product_uuid: str | None) -> s
     if product_uuid is None:
         return None
     for other in context.cache.by(indices.WORKERS_OF_PRODUCT, product_uuid):
-        gone = other.status.phase is P.TERMINATED or other.status.ec2.state == "terminated"
+        gone = other.status.phase is P.TERMINATED or other.status.machine.state == "gone"
         if other.key == worker.key or gone:
             continue
         if _age(other) < _age(worker):

@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.kernel import errors, ids
-from labfleet.resources.machine import AwsSettings, Machine
+from labfleet.resources.machine import Machine
+from labfleet.resources.providers.aws import AwsSettings
 
 CAPACITY = (timedelta(minutes=3), timedelta(minutes=30))
 QUOTA = (timedelta(minutes=5), timedelta(minutes=30))
@@ -104,7 +105,7 @@ class Offers:
 
         Raises QuotaExceeded or OutOfCapacity (`retry_after` in fleet seconds) if there is none.
         """
-        limit = quota_key(machine.aws)
+        limit = quota_key(machine.provider)
         at = self.quota.opens(limit, now)
         if at is not None:
             raise self._limited(machine, limit, at, now)
@@ -117,12 +118,12 @@ class Offers:
 
     def may(self, machine: Machine, option: Option, now: datetime) -> bool:
         """Tell whether an option is not blocked now."""
-        limited = self.quota.opens(quota_key(machine.aws), now)
+        limited = self.quota.opens(quota_key(machine.provider), now)
         return limited is None and self.capacity.opens(_place(machine, option), now) is None
 
     def held(self, machine: Machine, now: datetime) -> errors.Temporary | None:
         """Return why every option is blocked; None when one is not."""
-        limit = quota_key(machine.aws)
+        limit = quota_key(machine.provider)
         at = self.quota.opens(limit, now)
         if at is not None:
             return self._limited(machine, limit, at, now)
@@ -135,13 +136,13 @@ class Offers:
     ) -> None:
         """Remember a definite refusal of a launch."""
         if isinstance(problem, errors.QuotaExceeded):
-            self.quota.refused(quota_key(machine.aws), problem, now)
+            self.quota.refused(quota_key(machine.provider), problem, now)
         elif isinstance(problem, errors.OutOfCapacity):
             self.capacity.refused(_place(machine, option), problem, now)
 
     def worked(self, machine: Machine, option: Option) -> None:
         """Remember a success: there is capacity, and the account's limit is not reached."""
-        self.quota.worked(quota_key(machine.aws))
+        self.quota.worked(quota_key(machine.provider))
         self.capacity.worked(_place(machine, option))
 
     def _limited(
@@ -150,7 +151,7 @@ class Offers:
         block = self.quota.get(limit, now)
         told, reason = ("", "") if block is None else (block.message, block.reason)
         message = (
-            f"an account limit in {machine.aws.region} stops every worker with these settings: "
+            f"an account limit in {machine.provider.region} stops every worker with these settings: "
             f"{told}; asked again at {_clock(at)}, or at once for a changed template"
         )
         return errors.QuotaExceeded(
@@ -178,8 +179,8 @@ class Offers:
 
 def options(machine: Machine) -> Sequence[Option]:
     """Return every type and subnet that may be asked for, in order of preference."""
-    subnets = machine.aws.subnet_ids or (None,)
-    return [(kind, subnet) for kind in machine.aws.instance_types for subnet in subnets]
+    subnets = machine.provider.subnet_ids or (None,)
+    return [(kind, subnet) for kind in machine.provider.instance_types for subnet in subnets]
 
 
 def quota_key(aws: AwsSettings) -> str:
@@ -188,7 +189,7 @@ def quota_key(aws: AwsSettings) -> str:
 
 
 def _place(machine: Machine, option: Option) -> Hashable:
-    return (machine.aws.region, *option)
+    return (machine.provider.region, *option)
 
 
 def _clock(at: datetime) -> str:

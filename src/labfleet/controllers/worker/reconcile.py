@@ -14,6 +14,7 @@ from labfleet.controllers.worker.launch import ACTOR, Launcher
 from labfleet.controllers.worker.observer import WorkerObserver
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.engine.controller import Again, Done
+from labfleet.interfaces.store import SeriesStore
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.machine import Machine
@@ -25,8 +26,9 @@ from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 class WorkerController:
     """Reconciles workers; `inventory` is shared with the garbage controller."""
 
-    def __init__(self, context: Context, inventory: Inventory) -> None:
+    def __init__(self, context: Context, inventory: Inventory, series: SeriesStore) -> None:
         self.context = context
+        self._series = series
         self._launcher = Launcher(context)
         self._look = WorkerObserver(context, inventory)
         self._actions = Actions(context, inventory)
@@ -38,7 +40,7 @@ class WorkerController:
         if worker is None:
             await self.context.hosts.forget(key.label)
             self.context.samples.forget(key)
-            await self.context.objects.store.drop_series([key.path])
+            await self._series.drop_series([key.path])
             return Done()
         machine = worker.spec.machine
         effect = worker.status.effect
@@ -118,7 +120,7 @@ class WorkerController:
             return
         facts = conditions.put(
             fresh.status.conditions,
-            WorkerCondition.EC2_PROVISIONED,
+            WorkerCondition.MACHINE_PROVISIONED,
             "False",
             conditions.of_error(problem),
             problem.message[:500],

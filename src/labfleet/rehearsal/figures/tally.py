@@ -23,7 +23,7 @@ from labfleet.rehearsal.figures.run_records import (
     WorkerRecord,
     quantile,
 )
-from labfleet.resources import prices
+from labfleet.resources import prices, providers
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.meta import Key
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
@@ -100,7 +100,7 @@ class Tally:
         size = worker.status.capacity or (None if machine is None else machine.capacity)
         post.capacity = size or post.capacity
         running = worker.status.phase in COSTING or (
-            worker.status.phase is P.FAILED and worker.status.ec2.state == "running"
+            worker.status.phase is P.FAILED and worker.status.machine.state == "running"
         )
         if running and post.since is None:
             post.since = at
@@ -110,9 +110,9 @@ class Tally:
 
     def _post(self, worker: Worker) -> WorkerRecord:
         machine, pool = worker.spec.machine, worker.spec.pool or ""
-        first = None if machine is None else machine.aws.instance_types[0]
+        first = None if machine is None else providers.first_type(machine.provider)
         stated = 0.0 if machine is None else machine.hourly_price_usd
-        kind = worker.status.ec2.instance_type or first
+        kind = worker.status.machine.type or first
         return WorkerRecord(prices.hourly_usd(kind, stated=stated), pool)
 
     def worker_gone(self, uid: str, at: float) -> None:

@@ -124,7 +124,7 @@ class Operators:
                 return
             chosen = found[rng.below(len(found))]
             if act == "adopt":
-                self.adopted.add(chosen.status.ec2.instance_id or "")
+                self.adopted.add(chosen.status.machine.id or "")
                 await self.send(self.client.adopt(chosen.name))
             else:
                 await self.send(self.client.delete("Worker", chosen.name))

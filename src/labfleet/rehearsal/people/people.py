@@ -156,7 +156,8 @@ class People:
         if rng.chance(0.1):
             del licence["token"]
         machine = {
-            "aws": {
+            "provider": {
+                "kind": "aws",
                 "amiId": "ami-1",
                 "subnetIds": ["subnet-a", "subnet-b", "subnet-c"],
                 "volumeSizeGib": 500,

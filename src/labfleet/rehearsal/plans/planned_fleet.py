@@ -172,7 +172,8 @@ def _machine(shape: TemplatePlan, number: int) -> dict[str, Any]:
         price = prices.hourly_usd(shape.instance_type) or 0.0
     size = _capacity(shape, number)
     return {
-        "aws": {
+        "provider": {
+            "kind": "aws",
             "amiId": "ami-1",
             "instanceTypes": [shape.instance_type],
             "subnetIds": ["subnet-a", "subnet-b", "subnet-c"],

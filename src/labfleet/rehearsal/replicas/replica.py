@@ -39,7 +39,7 @@ INSTALLATION = "rehearsal"
 class LossyCache(caches.Cache):
     """A cache whose listeners miss events and hear some twice; its content stays true."""
 
-    def __init__(self, store: Store, injector: FaultInjector) -> None:
+    def __init__(self, store: caches.ObjectsAndLog, injector: FaultInjector) -> None:
         super().__init__(store)
         self._injector = injector
 
@@ -95,7 +95,13 @@ class Replica:
         self.cache = LossyCache(around.store, around.injector)
         self.cache.declare(*indices.declared())
         self.services = ServiceContext(
-            objects=Objects(around.store), cache=self.cache, clock=around.clock, ids=around.ids
+            Objects(around.store),
+            self.cache,
+            around.clock,
+            around.ids,
+            log=around.store,
+            replies=around.store,
+            series=around.store,
         )
         feed = Feed(around.store, self.cache, around.clock, relist=RELIST_SECONDS)
         ground = [
@@ -123,7 +129,7 @@ class Replica:
             deliveries=around.deliveries,
         )
         maker = assembly.Assembly(
-            around.rng.stream(role), self.services, around.observer, around.pace
+            around.rng.stream(role), self.services, around.store, around.observer, around.pace
         )
         if role == "scheduler":
             made = maker.scheduler(context)

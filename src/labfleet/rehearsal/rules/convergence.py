@@ -103,13 +103,13 @@ def _machines(seen: Invariants) -> list[str]:
     found = []
     for vm in seen.cloud.vms.values():
         if not vm.live:
-            if vm.state != "terminated":
+            if vm.state != "gone":
                 found.append(f"{vm.id} is {vm.state}")
             continue
         if vm.id in seen.strangers:
             continue
         worker = seen.workers.get(vm.request.worker)
-        if worker is None or worker.status.ec2.instance_id != vm.id:
+        if worker is None or worker.status.machine.id != vm.id:
             found.append(f"{vm.id} of {vm.request.worker} belongs to nobody")
         elif vm.state not in {"running", "stopped"}:
             found.append(f"{vm.id} of {vm.request.worker} is {vm.state}")

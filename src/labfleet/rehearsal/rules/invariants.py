@@ -37,8 +37,8 @@ from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation
 from labfleet.resources.meta import Key
 from labfleet.resources.session import FINALIZER_LAB, TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import (
-    FINALIZER_INSTANCE,
     FINALIZER_LICENCE,
+    FINALIZER_MACHINE,
     Worker,
     WorkerPhase,
 )  # fmt: skip
@@ -197,7 +197,7 @@ class Invariants:
     def _look(self, name: str) -> None:
         """Judge the labs on a worker's server at the moment in which one more lab is up."""
         worker = self.workers.get(name)
-        known = None if worker is None else worker.status.ec2.instance_id
+        known = None if worker is None else worker.status.machine.id
         if known in self.cloud.vms:
             self.truth.look(self.cloud.vms[known])
 
@@ -312,7 +312,7 @@ class Invariants:
         after = new.metadata.finalizers
         if now is WorkerPhase.TERMINATED and was is not WorkerPhase.TERMINATED:
             self.truth.machine_gone(new, "it is TERMINATED")
-        elif FINALIZER_INSTANCE in before and FINALIZER_INSTANCE not in after:
+        elif FINALIZER_MACHINE in before and FINALIZER_MACHINE not in after:
             self.truth.machine_gone(new, "its instance finalizer is gone")
         if FINALIZER_LICENCE in before and FINALIZER_LICENCE not in after:
             self.truth.licence_gone(new)
@@ -328,7 +328,7 @@ class Invariants:
         since, begun = worker.status.phase_since, self.cloud.loop.time()
         if since is not None and worker.status.phase not in worker_phases.HOSTING:
             begun = (since - EPOCH).total_seconds()
-        vm = self.cloud.vms.get(worker.status.ec2.instance_id or "")
+        vm = self.cloud.vms.get(worker.status.machine.id or "")
         if self.fault_record.of(vm, begun) is None:
             self.broken("leak", f"{worker.key} in {worker.status.phase}: {why}")
 
@@ -345,7 +345,7 @@ class Invariants:
             return
         for session in self.held.get(new.key.label, {}).values():
             self.broken("idle", f"{new.key} is stopped as idle under {session.key}")
-        vm = self.cloud.vms.get(new.status.ec2.instance_id or "")
+        vm = self.cloud.vms.get(new.status.machine.id or "")
         server = None if vm is None else self.cml_servers.fleet.servers[vm.server_id]
         for name, lab_id in sorted(self.theirs):
             lab = server.labs.get(lab_id) if server is not None and name == new.key.label else None
@@ -355,7 +355,7 @@ class Invariants:
     def _note_leak(self, worker: Worker) -> None:
         """Remember which licence a leak record names; the record itself may be removed later."""
         told = conditions.find(worker.status.conditions, WorkerCondition.LICENCE_LEAKED)
-        vm = self.cloud.vms.get(worker.status.ec2.instance_id or "")
+        vm = self.cloud.vms.get(worker.status.machine.id or "")
         if vm is not None and (worker.status.licence.leak or told is not None):
             server = self.cml_servers.fleet.servers[vm.server_id]
             self.leaks.add(server.config.identity.product_uuid)
@@ -414,7 +414,7 @@ class Invariants:
 
     def _used(self, worker: Worker) -> bool:
         """Tell whether anything is booked on a worker, or any lab runs there."""
-        vm = self.cloud.vms.get(worker.status.ec2.instance_id or "")
+        vm = self.cloud.vms.get(worker.status.machine.id or "")
         server = None if vm is None else self.cml_servers.fleet.servers[vm.server_id]
         return bool(self.held.get(worker.key.label)) or (server is not None and bool(server.active))
 
@@ -425,7 +425,7 @@ class Invariants:
         worker = self.workers.get(vm.request.worker)
         if worker is None or worker.metadata.uid != vm.request.worker_uid:
             return False
-        if worker.status.ec2.instance_id == vm.id:
+        if worker.status.machine.id == vm.id:
             return True
         effect = worker.status.effect
         return effect is not None and effect.kind == "launch"
@@ -433,7 +433,7 @@ class Invariants:
     def owner(self, vm: FakeInstance) -> Worker | None:
         """Return the worker that has a machine that others launched."""
         return next(
-            (each for each in self.workers.values() if each.status.ec2.instance_id == vm.id),
+            (each for each in self.workers.values() if each.status.machine.id == vm.id),
             None,
         )
 

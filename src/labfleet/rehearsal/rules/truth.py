@@ -66,8 +66,8 @@ class Truth:
 
     def worker(self, new: Worker) -> None:
         """Remember the last machine that a worker is known to have had."""
-        if new.status.ec2.instance_id is not None:
-            self._last[new.metadata.uid] = new.status.ec2.instance_id
+        if new.status.machine.id is not None:
+            self._last[new.metadata.uid] = new.status.machine.id
 
     # --- servers -------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class Truth:
             return
         last = self._last.get(worker.metadata.uid)
         for vm in self.machines(worker):
-            if vm.live or (vm.id == last and vm.state != "terminated"):
+            if vm.live or (vm.id == last and vm.state != "gone"):
                 text = f"{worker.key}: {why}, but {vm.id} is {vm.state}"
                 self.broken("terminated", text)
         self.licence_gone(worker)
@@ -212,7 +212,7 @@ class Truth:
             return
         if conditions.find(worker.status.conditions, WorkerCondition.LICENCE_LEAKED) is not None:
             return
-        now = worker.status.ec2.instance_id
+        now = worker.status.machine.id
         for vm in self.machines(worker):
             uuid = self.server(vm).config.identity.product_uuid
             # The leak of an earlier machine is not the worker's any more, and its record may be

@@ -23,7 +23,7 @@ from labfleet.rehearsal.stage import fault_targets
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.ec2 import ZONES
-from labfleet.resources.worker import ScheduledEvent
+from labfleet.resources.machine import ScheduledEvent
 
 T = TypeVar("T")
 LAUNCH_SECONDS = 7200.0
@@ -110,7 +110,7 @@ async def _cache_stale(stage: Stage, fault: ScheduledFault) -> bool:
 
 
 async def _instance_death(stage: Stage, fault: ScheduledFault) -> bool:
-    vm = await fault_targets.machine(stage, fault, "pending", "running")
+    vm = await fault_targets.machine(stage, fault, "booting", "running")
     if vm is None:
         return False
     stage.invariants.fault_record.ever(fault.word, vm.id)
@@ -120,7 +120,7 @@ async def _instance_death(stage: Stage, fault: ScheduledFault) -> bool:
 
 async def _boot_hangs(stage: Stage, fault: ScheduledFault) -> bool:
     """Let a machine's next boot hang; counted when it does."""
-    vm = await fault_targets.machine(stage, fault, "pending", "stopped")
+    vm = await fault_targets.machine(stage, fault, "booting", "stopped")
     if vm is None:
         return False
     stage.invariants.fault_record.ever(fault.word, vm.id)
@@ -309,7 +309,7 @@ async def _port_added(stage: Stage, fault: ScheduledFault) -> bool:
 
 
 async def _licence_unreachable(stage: Stage, fault: ScheduledFault) -> bool:
-    vm = await fault_targets.machine(stage, fault, "pending", "running", "stopped")
+    vm = await fault_targets.machine(stage, fault, "booting", "running", "stopped")
     if vm is None:
         return False
     licence = stage.cml_servers.server(vm.server_id).licence

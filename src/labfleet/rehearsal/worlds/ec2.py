@@ -19,7 +19,6 @@ from labfleet.interfaces.compute import (
     Checks,
     Image,
     Instance,
-    InstanceState,
     LaunchRequest,
     Leftover,
     MetricPoint,
@@ -30,8 +29,8 @@ from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.rehearsal.worlds.cml import CmlServers
 from labfleet.rehearsal.worlds.wire import CallProfile
-from labfleet.resources.machine import AwsSettings
-from labfleet.resources.worker import ScheduledEvent
+from labfleet.resources.machine import MachineState, ScheduledEvent
+from labfleet.resources.providers.aws import AwsSettings
 
 ZONES = ("a", "b", "c")
 SHOWN_SECONDS = 3600.0
@@ -72,9 +71,9 @@ class FakeInstance:
     server_id: str
     launched: float
     visible: float
-    state: InstanceState = "pending"
+    state: MachineState = "booting"
     since: float = 0.0
-    before: InstanceState = "pending"
+    before: MachineState = "booting"
     public_ip: str | None = None
     reason: str | None = None
     hangs: bool = False
@@ -88,7 +87,7 @@ class FakeInstance:
     @property
     def live(self) -> bool:
         """Tell whether it costs money and can have labs."""
-        return self.state not in {"shutting-down", "terminated"}
+        return self.state not in {"ending", "gone"}
 
 
 @dataclass(slots=True)
@@ -188,7 +187,7 @@ class Cloud:
         """Start a stopped instance; nothing when it starts or runs."""
         self.spend("StartInstances")
         vm = self._thing(instance_id)
-        if vm.state in {"pending", "running"}:
+        if vm.state in {"booting", "running"}:
             return
         if vm.state != "stopped":
             raise errors.Temporary("IncorrectInstanceState", reason="IncorrectInstanceState")
@@ -243,7 +242,7 @@ class Cloud:
         request = LaunchRequest(
             region="", token=f"console-{self.rng.getrandbits(32):08x}", worker="", worker_uid="",
             attempt=0, image_id=image_id, instance_type="m5zn.metal", subnet_id=None,
-            aws=AwsSettings(),
+            settings=AwsSettings(),
         )  # fmt: skip
         vm = self._made(request, "any", "")
         vm.tags = {"Name": "by hand", **(tags or {})}
@@ -259,7 +258,7 @@ class Cloud:
         used = sum(
             VCPUS.get(each.request.instance_type, 48)
             for each in self.vms.values()
-            if each.state in {"pending", "running"}
+            if each.state in {"booting", "running"}
         )
         if self.injector.holds("quota_full", None) or used + VCPUS.get(kind, 48) > self.quota:
             raise errors.QuotaExceeded("VcpuLimitExceeded", reason="VcpuLimitExceeded")
@@ -297,12 +296,12 @@ class Cloud:
     def put_back(self, vm: FakeInstance, seconds: float) -> None:
         """Restore a machine in a former state; a transition under way ends in `seconds`."""
         self.vms[vm.id] = vm
-        if vm.state == "pending":
+        if vm.state == "booting":
             self._later(seconds, vm, self._runs)
         elif vm.state == "stopping":
             self._later(seconds, vm, lambda each: self._set(each, "stopped"))
-        elif vm.state == "shutting-down":
-            self._later(seconds, vm, lambda each: self._set(each, "terminated"))
+        elif vm.state == "ending":
+            self._later(seconds, vm, lambda each: self._set(each, "gone"))
 
     def _later(self, delay: float, vm: FakeInstance, then: Callable[[FakeInstance], None]) -> None:
         vm.turn += 1
@@ -314,7 +313,7 @@ class Cloud:
 
         self.loop.call_later(delay, due, context=self._world)
 
-    def _set(self, vm: FakeInstance, state: InstanceState) -> None:
+    def _set(self, vm: FakeInstance, state: MachineState) -> None:
         vm.before, vm.state, vm.since = vm.state, state, self.loop.time()
 
     def _runs(self, vm: FakeInstance) -> None:
@@ -325,7 +324,7 @@ class Cloud:
     def begin_start(self, vm: FakeInstance) -> None:
         """Begin to start a stopped instance."""
         self._within_quota(vm.request.instance_type)
-        self._set(vm, "pending")
+        self._set(vm, "booting")
         vm.launched = self.loop.time()
         self._later(self._slow(*self.start_range), vm, self._runs)
 
@@ -340,11 +339,11 @@ class Cloud:
     def begin_end(self, vm: FakeInstance, who: str, reason: str | None = None) -> None:
         """Begin the end of an instance; its server and disk are gone at once."""
         self._tell("ending", vm, who)
-        self._set(vm, "shutting-down")
+        self._set(vm, "ending")
         vm.reason = reason
         vm.public_ip = None
         self.cml_servers.destroy(vm.server_id)
-        self._later(self._slow(*self.stop_range), vm, lambda each: self._set(each, "terminated"))
+        self._later(self._slow(*self.stop_range), vm, lambda each: self._set(each, "gone"))
 
     def _tell(self, what: str, vm: FakeInstance, who: str) -> None:
         for listener in self.listeners:
@@ -361,7 +360,7 @@ class Cloud:
         now = self.loop.time()
         if now < vm.visible:
             return None
-        if vm.state == "terminated" and now - vm.since > SHOWN_SECONDS:
+        if vm.state == "gone" and now - vm.since > SHOWN_SECONDS:
             return None
         state = vm.state
         fresh = now - vm.since < 8.0 and vm.before != state

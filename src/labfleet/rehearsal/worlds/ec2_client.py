@@ -22,7 +22,7 @@ from labfleet.interfaces.compute import (
 from labfleet.kernel import errors
 from labfleet.rehearsal.worlds.ec2 import CML_IMAGE, Cloud, FakeInstance
 from labfleet.rehearsal.worlds.wire import Wire
-from labfleet.resources.machine import AwsSettings
+from labfleet.resources.providers.aws import AwsSettings
 
 
 class Ec2:
@@ -102,10 +102,10 @@ class Ec2:
             self._cloud.spend("DescribeInstances")
             found = []
             for vm in self._cloud.vms.values():
-                if vm.state == "terminated" or not wanted(vm):
+                if vm.state == "gone" or not wanted(vm):
                     continue
                 seen = self._cloud.shown(vm)
-                if seen is not None and seen.state != "terminated":
+                if seen is not None and seen.state != "gone":
                     found.append(seen)
             # A list of one has no other page.
             short = whole and len(found) > 1 and cloud.injector.strikes("page_partial")
@@ -117,7 +117,7 @@ class Ec2:
         seen = await self.describe("", instance_id)
         if seen is None:
             raise errors.Gone(f"EC2 knows no instance {instance_id}")
-        if launches.OWNER not in seen.tags and seen.state != "terminated":
+        if launches.OWNER not in seen.tags and seen.state != "gone":
             raise errors.Temporary(f"{instance_id} shows no owner tag", reason="OwnerUnknown")
         self._refuse_others(seen)
         return seen
@@ -129,7 +129,7 @@ class Ec2:
     async def start(self, region: str, instance_id: str) -> None:
         del region
         seen = await self._ours(instance_id)
-        if seen.state in {"pending", "running"}:
+        if seen.state in {"booting", "running"}:
             return
         _refuse_ended(seen)
 
@@ -156,7 +156,7 @@ class Ec2:
             seen = await self._ours(instance_id)
         except errors.Gone:
             return
-        if seen.state in {"shutting-down", "terminated"}:
+        if seen.state in {"ending", "gone"}:
             return
 
         def effect() -> None:
@@ -293,7 +293,7 @@ class Ec2:
 
 
 def _refuse_ended(seen: Instance) -> None:
-    if seen.state in {"shutting-down", "terminated"}:
+    if seen.state in {"ending", "gone"}:
         raise errors.Gone(f"{seen.id} is {seen.state}", reason="Terminated")
 
 

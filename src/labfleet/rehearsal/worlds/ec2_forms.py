@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from xml.sax.saxutils import escape
 
-from labfleet.adapters.aws import inline
+from labfleet.adapters.aws import inline, reading
 from labfleet.adapters.aws.launches import ATTEMPT, OWNER, POOL, PREFIX, WORKER, WORKER_UID
 from labfleet.interfaces.compute import Checks, Image, Instance, LaunchRequest, Leftover
 from labfleet.kernel import errors
-from labfleet.resources.machine import AwsSettings
+from labfleet.resources.providers.aws import AwsSettings
 
 Form = dict[str, str]
+WORDS = {ours: word for word, ours in reading.STATES.items()}
 CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64,
          "stopped": 80}  # fmt: skip
 ROOT = "/dev/sda1"
@@ -86,7 +87,7 @@ def launch_of(form: Form) -> tuple[LaunchRequest, str]:
         image_id=form["ImageId"],
         instance_type=form["InstanceType"],
         subnet_id=form.get("NetworkInterface.1.SubnetId"),
-        aws=settings,
+        settings=settings,
         pool=tags.get(POOL),
     )
     return request, tags[OWNER]
@@ -105,8 +106,8 @@ def instance(shown: Instance) -> str:
         )
     reason = shown.state_reason
     return (
-        f"<item><instanceId>{shown.id}</instanceId><instanceState><code>{CODES[shown.state]}</code>"
-        f"<name>{shown.state}</name></instanceState>"
+        f"<item><instanceId>{shown.id}</instanceId><instanceState><code>{CODES[WORDS[shown.state]]}</code>"
+        f"<name>{WORDS[shown.state]}</name></instanceState>"
         + _given("imageId", shown.image_id)
         + _given("instanceType", shown.instance_type)
         + _given("ipAddress", shown.public_ip)
@@ -187,5 +188,5 @@ def _value(shown: Instance, name: str) -> str | None:
     return {
         "client-token": shown.client_token,
         "image-id": shown.image_id,
-        "instance-state-name": shown.state,
+        "instance-state-name": WORDS[shown.state],
     }[name]

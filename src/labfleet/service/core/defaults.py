@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Two fields exclude each other: if the body has one, the other gets no default.
-_INSTEAD = {"amiId": "amiNamePattern", "amiNamePattern": "amiId"}
+from labfleet.resources import providers
+
+_INSTEAD = {one: other for each in providers.PROVIDERS.values() for one, other in each.instead}
+"""If the body has one of two fields that exclude each other, the other gets no default."""
 
 
 def filled(default: Mapping[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
@@ -19,9 +21,16 @@ def filled(default: Mapping[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
         if key not in made:
             if _INSTEAD.get(key) not in made:
                 made[key] = value
-        elif isinstance(value, Mapping) and isinstance(made[key], dict) and not _secret(value):
+        elif (
+            isinstance(value, Mapping) and isinstance(made[key], dict) and _alike(value, made[key])
+        ):
             made[key] = filled(value, made[key])
     return made
+
+
+def _alike(value: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
+    """Tell whether fields are filled in one by one: not in secrets, nor in another kind's block."""
+    return not _secret(value) and block.get("kind", value.get("kind")) == value.get("kind")
 
 
 def _secret(value: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from labfleet.kernel import errors, ids
-from labfleet.resources import amounts
+from labfleet.resources import amounts, spellings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import API_VERSION, Metadata, Resource
 
@@ -77,7 +77,8 @@ def shaped(row: Kind, body: object) -> dict[str, Any]:
 
 def typed(row: Kind, raw: Mapping[str, Any]) -> Resource:
     """Return the typed object of a shaped body; Invalid names every unknown key."""
-    obj: Resource = record(row.type, {"metadata": {}, "spec": {}, **raw})
+    present = spellings.present(row.name, raw)
+    obj: Resource = record(row.type, {"metadata": {}, "spec": {}, **present})
     problems = list(_metadata(obj.metadata))
     if problems:
         raise invalid(*problems)
@@ -108,6 +109,21 @@ def record(kind: type[T], raw: object) -> T:
     if far:
         raise invalid(*far)
     return made
+
+
+def lenient(kind: type[T], raw: object) -> T:
+    """Return a record of a raw value; unknown keys are ignored, wrong values are Invalid.
+
+    For programs that are not ours: their next version may send more.
+    """
+    if not isinstance(raw, Mapping):
+        raise invalid(("body", "a JSON object is expected"))
+    if too_deep(raw):
+        raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
+    try:
+        return msgspec.convert(raw, kind, strict=True)
+    except msgspec.ValidationError as problem:
+        raise invalid(_place(str(problem))) from None
 
 
 def too_deep(value: object) -> bool:
@@ -199,14 +215,15 @@ def _unknown(value: Any, shape: msgspec.inspect.Type, path: str) -> Iterator[tup
     match shape:
         case msgspec.inspect.StructType(fields=fields) if isinstance(value, dict):
             types = {field.encode_name: field.type for field in fields}
+            known = {*types, shape.tag_field}  # msgspec judges the tag's word
             for key, inner in value.items():
                 where = f"{path}.{key}" if path else str(key)
                 if key in types:
                     yield from _unknown(inner, types[key], where)
-                else:
+                elif key not in known:
                     yield where[:200], f"unknown key{hint(str(key)[:64], list(types))}"
         case msgspec.inspect.UnionType(types=options):
-            for option in options:
+            for option in filter(functools.partial(_may_be, value), options):
                 yield from _unknown(value, option, path)
         case msgspec.inspect.DictType(value_type=inner_type) if isinstance(value, dict):
             for key, inner in value.items():
@@ -218,6 +235,13 @@ def _unknown(value: Any, shape: msgspec.inspect.Type, path: str) -> Iterator[tup
                 yield from _unknown(inner, item, f"{path}[{index}]")
         case _:
             return
+
+
+def _may_be(value: Any, option: msgspec.inspect.Type) -> bool:
+    """Tell whether a value is judged by this record of a union: by its tag, if that has one."""
+    if not isinstance(option, msgspec.inspect.StructType) or option.tag_field is None:
+        return True
+    return isinstance(value, dict) and value.get(option.tag_field) == option.tag
 
 
 def _instants(value: object, path: str) -> Iterator[tuple[str, datetime]]:

@@ -13,7 +13,7 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -30,6 +30,23 @@ FIRST = "first-token"
 
 
 @dataclass(frozen=True, slots=True)
+class HeldToken:
+    """The token of an open stream, which is judged as long as the stream lives."""
+
+    tokens: Tokens
+    text: str = field(repr=False)
+    principal: Principal
+
+    def ended(self) -> bool:
+        """Tell whether it is known here that the token is no longer valid; reads nothing."""
+        return self.tokens.ended(self.principal)
+
+    async def check(self) -> None:
+        """Ask the store; raise Denied when the token is no longer valid."""
+        await self.tokens.authenticate(self.text)
+
+
+@dataclass(frozen=True, slots=True)
 class NewToken:
     """A new token with its text, which is never shown again."""
 
@@ -37,10 +54,14 @@ class NewToken:
     text: str = field(repr=False)
 
 
+class TokensAndLeases(stores.TokenStore, stores.LeaseStore, Protocol):
+    """Where tokens are kept; a lease lets one process alone make the first of them."""
+
+
 class Tokens:
     """All tokens of an installation."""
 
-    def __init__(self, store: stores.Store, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, store: TokensAndLeases, clock: Clock, ids: IdSource) -> None:
         self._store = store
         self._clock = clock
         self._ids = ids
@@ -63,6 +84,16 @@ class Tokens:
         if row.expires is not None and row.expires <= self._clock.now():
             raise errors.Denied("the token has expired", reason="Unauthenticated")
         return Principal(id=row.id, role=Role(row.role), owner=row.owner)
+
+    def ended(self, principal: Principal) -> bool:
+        """Tell whether this process knows that a principal's token was revoked or has expired.
+
+        Reads nothing: a stream asks before each frame.
+        """
+        row = self._rows.get(principal.id)
+        if row is None or row.revoked is not None:
+            return True
+        return row.expires is not None and row.expires <= self._clock.now()
 
     async def create(
         self, caller: Principal, *, role: str, owner: str, expires: datetime | None = None

@@ -112,7 +112,7 @@ def _uuid_of(worker: Worker) -> Iterable[str]:
 
 def _instances_of(worker: Worker) -> Iterable[str]:
     origin = worker.spec.origin
-    known = {worker.status.ec2.instance_id, None if origin is None else origin.instance_id}
+    known = {worker.status.machine.id, None if origin is None else origin.instance_id}
     return [each for each in known if each]
 
 
@@ -146,11 +146,11 @@ def _single(worker: Worker) -> Iterable[str]:
 def _region_of(worker: Worker) -> Iterable[str]:
     origin, machine = worker.spec.origin, worker.spec.machine
     external = origin is not None and origin.kind != "imported"
-    return () if external or machine is None else (machine.aws.region,)
+    return () if external or machine is None else (machine.provider.region,)
 
 
 def _absent(worker: Worker) -> Iterable[bool]:
-    return () if worker.status.ec2.absent_since is None else (True,)
+    return () if worker.status.machine.absent_since is None else (True,)
 
 
 def _worker_ended(worker: Worker) -> Iterable[date]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from labfleet.interfaces import store as stores
-from labfleet.resources import aws_limits, meta
+from labfleet.resources import meta, providers
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.resources.machine import Machine
 from labfleet.resources.pool import FINALIZER_WORKERS, Pool, PoolPhase, ScalingPolicy
@@ -61,7 +61,7 @@ async def create_worker(services: ServiceContext, caller: Caller, new: Worker) -
 async def update_worker(
     services: ServiceContext, caller: Caller, old: Worker, new: Worker
 ) -> Admitted:
-    """Require tags that EC2 accepts and that are not ours, and a state its origin allows."""
+    """Require tags that the provider accepts and that are not ours, and a state its origin allows."""
     del services, caller
     if new.spec.drain is not None and new.spec.drain != old.spec.drain:
         raise intake.invalid(("spec.drain", "a worker is drained by the verb drain"))
@@ -75,7 +75,9 @@ async def update_worker(
 
 
 def _tags(worker: Worker) -> None:
-    wrong = aws_limits.tags(worker.spec.tags, "spec.tags")
+    machine = worker.spec.machine
+    rules = providers.PROVIDERS["aws"] if machine is None else providers.of(machine.provider)
+    wrong = rules.tags(worker.spec.tags, "spec.tags")
     if wrong:
         raise intake.invalid(*wrong)
 
@@ -189,12 +191,13 @@ async def _open_template(services: ServiceContext, name: str, namespace: str) ->
 
 
 def _machine(machine: Machine, where: str, *, launched: bool = True) -> None:
-    aws, url = machine.aws, machine.cml.api_base_url
-    if launched and aws.ami_id is None and aws.ami_name_pattern is None:
-        raise intake.invalid((f"{where}.aws", "give amiId or amiNamePattern"))
-    wrong = aws_limits.problems(aws) if launched else ()
+    settings, url = machine.provider, machine.cml.api_base_url
+    wrong = providers.of(settings).problems(settings) if launched else ()
     if wrong:
-        raise intake.invalid(*((f"{where}.aws.{field}", what) for field, what in wrong))
+        inside = f"{where}.provider"
+        raise intake.invalid(
+            *((f"{inside}.{field}" if field else inside, what) for field, what in wrong)
+        )
     if url is not None:
         problem = url_problem(url)
         if problem is not None:

@@ -6,22 +6,19 @@ alone; discovery ignores the machine from then on. An external server is never s
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel import ids
-from labfleet.resources import aws_limits, region
+from labfleet.resources import providers, region
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.region import IGNORED_KEPT, RegionStatus
-from labfleet.resources.worker import Ec2Status, Origin, Worker, WorkerPhase
+from labfleet.resources.worker import Origin, Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import indices, region_rules
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
-
-INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
 
 def row_of(origin: Origin) -> str:
@@ -47,8 +44,8 @@ def filled(new: Worker, origin: Origin) -> Worker:
     if machine is None:
         return new
     if origin.kind == "imported" and origin.region:
-        aws = msgspec.structs.replace(machine.aws, region=origin.region)
-        machine = msgspec.structs.replace(machine, aws=aws)
+        settings = providers.moved(machine.provider, origin.region)
+        machine = msgspec.structs.replace(machine, provider=settings)
     if origin.url is not None:
         cml = msgspec.structs.replace(machine.cml, api_base_url=origin.url)
         machine = msgspec.structs.replace(machine, cml=cml)
@@ -72,7 +69,7 @@ async def create(services: ServiceContext, admitted: Admitted) -> Admitted:
     conditions = (*admitted.preconditions, ledger_rows.untouched(row, revision))
     writes = (*admitted.writes, ledger_rows.touch(row))
     if origin.kind == "imported":
-        new = with_status(new, ec2=Ec2Status(instance_id=origin.instance_id))
+        new = with_status(new, machine=MachineStatus(id=origin.instance_id))
         taken = await region_rules.changed(services, origin.region or "", _unignore(origin))
         conditions, writes = (*conditions, *taken[0]), (*writes, *taken[1])
     return Admitted(new, conditions, writes)
@@ -139,9 +136,9 @@ def _check(new: Worker, origin: Origin) -> None:
             what = "an external server has no instance; kind imported has"
             raise intake.invalid(("spec.origin.instanceId", what))
         return
-    if not INSTANCE.fullmatch(origin.instance_id or ""):
-        what = "give an instance id, for example i-0abc1234def567890"
+    if not providers.knows(origin.instance_id or ""):
+        what = f"give an instance id, for example {providers.examples('machine')}"
         raise intake.invalid(("spec.origin.instanceId", what))
-    if not aws_limits.REGION.fullmatch(origin.region or ""):
-        what = "give the instance's region, for example us-east-1"
+    if not providers.serves(origin.region or ""):
+        what = f"give the instance's region, for example {providers.examples('region')}"
         raise intake.invalid(("spec.origin.region", what))

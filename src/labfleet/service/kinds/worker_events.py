@@ -99,15 +99,15 @@ def _drain_reason(worker: Worker) -> str:
 
 
 def _machine(worker: Worker) -> dict[str, Any]:
-    ec2 = worker.status.ec2
+    shown = worker.status.machine
     return {
-        "instance_id": ec2.instance_id,
-        "instance_type": ec2.instance_type,
-        "ami_id": ec2.ami_id,
-        "public_ip": ec2.public_ip,
-        "private_ip": ec2.private_ip,
-        "system_check": ec2.system_check,
-        "instance_check": ec2.instance_check,
+        "instance_id": shown.id,
+        "instance_type": shown.type,
+        "ami_id": shown.image,
+        "public_ip": shown.public_address,
+        "private_ip": shown.private_address,
+        "system_check": shown.host_check,
+        "instance_check": shown.machine_check,
     }
 
 

@@ -50,9 +50,9 @@ def _boots(status: WorkerStatus, limit: str, since: datetime) -> tuple[str, date
     """Return a phase's time limit and its begin: a start has the machine's limit, then CML's."""
     if status.phase is not WorkerPhase.STARTING:
         return limit, since
-    if status.ec2.state == "pending":
+    if status.machine.state == "booting":
         return "launch", since
-    runs = facts.find(status.conditions, WorkerCondition.EC2_PROVISIONED)
+    runs = facts.find(status.conditions, WorkerCondition.MACHINE_PROVISIONED)
     up = runs is not None and runs.status == "True"
     return limit, max(since, runs.last_transition_time) if up and runs is not None else since
 

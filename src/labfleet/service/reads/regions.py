@@ -156,16 +156,16 @@ def _scan(region: Region) -> RegionScan:
 
 
 def _absent(worker: Worker, now: datetime) -> LeftBehind:
-    machine, since = worker.spec.machine, worker.status.ec2.absent_since or now
+    machine, since = worker.spec.machine, worker.status.machine.absent_since or now
     told = conditions.find(worker.status.conditions, WorkerCondition.CML_READY)
     answers = told is not None and told.status == "True" and worker.status.cml.ready is True
     suspect = Suspect(
         kind="worker",
         id=ids.slug(worker.name),
-        name=worker.status.ec2.instance_id or "",
+        name=worker.status.machine.id or "",
         since=since,
         why="EC2 does not show its instance",
         next="nothing while its CML answers" if answers else "ended when EC2 says so again",
     )
-    region = "" if machine is None else machine.aws.region
+    region = "" if machine is None else machine.provider.region
     return LeftBehind(region=region, suspect=suspect, age_seconds=_age(suspect, now))

@@ -11,9 +11,10 @@ from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.resources import alerts, fleet_alerts, kinds
 from labfleet.resources.leak import Leak
+from labfleet.resources.machine import ScheduledEvent
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.telemetry import ProviderPoint, Sample
-from labfleet.resources.worker import Health, ScheduledEvent, Worker, WorkerPhase
+from labfleet.resources.worker import Health, Worker, WorkerPhase
 from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
@@ -87,13 +88,13 @@ async def newest(services: ServiceContext, caller: Caller, name: str, namespace:
 
 def of(services: ServiceContext, worker: Worker) -> Reading:
     """Return the newest numbers of a worker as this process has them."""
-    sample, ec2 = services.samples.newest(worker.key), worker.status.ec2
+    sample, shown = services.samples.newest(worker.key), worker.status.machine
     numbers = numbers_of(services, worker)
     provider = ProviderReading(
-        state=ec2.state,
-        system_check=ec2.system_check,
-        instance_check=ec2.instance_check,
-        events=ec2.events,
+        state=shown.state,
+        system_check=shown.host_check,
+        instance_check=shown.machine_check,
+        events=shown.events,
         points=tuple(services.samples.points(worker.key)),
     )
     if sample is None:

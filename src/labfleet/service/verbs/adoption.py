@@ -17,19 +17,12 @@ from labfleet.decisions.lifecycle.worker import phases
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Instance
 from labfleet.kernel import ids
-from labfleet.resources import aws_limits
+from labfleet.resources import providers
 from labfleet.resources import region as regions
-from labfleet.resources.machine import CmlSettings, Machine, TlsSettings
+from labfleet.resources.machine import CmlSettings, Machine, MachineStatus, TlsSettings
 from labfleet.resources.meta import Metadata, SecretRef
 from labfleet.resources.template import Template
-from labfleet.resources.worker import (
-    Ec2Status,
-    Origin,
-    Worker,
-    WorkerPhase,
-    WorkerSpec,
-    WorkerStatus,
-)
+from labfleet.resources.worker import Origin, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.core import access, intake, ledger_rows, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import indices, machine_rules, origin_rules
@@ -69,7 +62,7 @@ async def bulk_import(
     access.demand(caller.principal, "create", "Worker")
     if len(found) > FOUND_LIMIT:
         raise intake.invalid(("discovered_instances", f"at most {FOUND_LIMIT}"))
-    if not aws_limits.REGION.fullmatch(region):
+    if not providers.serves(region):
         raise intake.invalid(("aws_region", "is not a region's name"))
     names: list[str] = []
 
@@ -124,7 +117,7 @@ async def adopt(
     """Make an observed worker a managed one; one that is managed stays as it is.
 
     A given template or login replaces the worker's. Refused when we launched the machine
-    ourselves. After EC2 refused our owner tags, calling it again makes another try.
+    ourselves. After the provider refused our owner tags, calling it again makes another try.
     """
     _person(caller)
 
@@ -180,7 +173,7 @@ async def adopt_instance(
     await services.fresh()
     known = origin_rules.twin(services, origin)
     if known is not None:
-        there = None if known.spec.machine is None else known.spec.machine.aws.region
+        there = None if known.spec.machine is None else known.spec.machine.provider.region
         if there not in {None, region}:
             raise Refused(f"worker {known.name!r} has it, in {there}", reason="AlreadyExists")
         return await adopt(
@@ -301,7 +294,7 @@ def _workers(
                 creation_timestamp=now,
             ),
             spec=WorkerSpec(template=template.name, machine=template.spec.machine, origin=origin),
-            status=WorkerStatus(phase_since=now, ec2=Ec2Status(instance_id=each.id)),
+            status=WorkerStatus(phase_since=now, machine=MachineStatus(id=each.id)),
         )
         made.append(origin_rules.filled(worker, origin))
     return made

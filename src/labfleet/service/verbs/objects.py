@@ -14,6 +14,7 @@ import msgspec
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, ids
+from labfleet.resources import spellings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Metadata, Resource
 from labfleet.service.core import access, defaults, idempotency, intake
@@ -198,7 +199,7 @@ async def events(
     if access.only_owner(caller.principal, row.name) is not None:
         await _seen(services, caller, row, name, namespace)
     bounded = max(1, min(limit, stores.PAGE_LIMIT))
-    found = await services.objects.store.events_of(
+    found = await services.log.events_of(
         Key(row.name, namespace, name), before=before, limit=bounded
     )
     if not found and before is None:
@@ -216,6 +217,7 @@ async def _change(
     whole: bool,
 ) -> Resource:
     version = _version(raw)
+    raw = dict(spellings.present(row.name, raw))
 
     async def attempt() -> Resource:
         old = await _seen(services, caller, row, key.name, key.namespace)
@@ -299,6 +301,7 @@ def _new_body(
     if "name" not in metadata and row.named_by:
         base = str((raw.get("spec") or {}).get(row.named_by) or row.name.lower())
         metadata["name"] = f"{ids.slug(base, limit=40)}-{services.ids.uid().replace('-', '')[:12]}"
+    raw = dict(spellings.present(row.name, raw))
     filled = defaults.filled(services.defaults.get(row.name, {}), raw.get("spec") or {})
     return {**raw, "metadata": metadata, "spec": filled}
 

@@ -8,7 +8,7 @@ come from programs of several versions (facts/upstream.md#worker-reports).
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 
@@ -27,7 +27,6 @@ from labfleet.service.kinds.admitted import referred
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 
-T = TypeVar("T")
 REPORTED = "reported"
 """The boot id of reported samples, so that they are never compared with our own."""
 PERIOD_SECONDS = 300
@@ -78,16 +77,6 @@ class CmlDataReport(msgspec.Struct, frozen=True, kw_only=True):
     uptime_seconds: Count = None
     labs_count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
     collected_at: datetime | None = None
-
-
-def taken(kind: type[T], raw: object) -> T:
-    """Return a report of a body; unknown keys are ignored, wrong values are Invalid."""
-    if intake.too_deep(raw):
-        raise intake.invalid(("body", "nested too deep"))
-    try:
-        return msgspec.convert(raw, kind, strict=True)
-    except msgspec.ValidationError as problem:
-        raise intake.invalid(("body", str(problem)[:200])) from None
 
 
 async def metrics(
@@ -274,8 +263,8 @@ def instance(services: ServiceContext, caller: Caller, region: str, instance_id:
     access.demand(caller.principal, "read", "Worker")
     for each in services.cache.by(indices.WORKERS_OF_INSTANCE, instance_id):
         machine = each.spec.machine
-        there = machine is not None and machine.aws.region == region
-        if there and each.status.ec2.instance_id == instance_id:
+        there = machine is not None and machine.provider.region == region
+        if there and each.status.machine.id == instance_id:
             return each
     raise errors.Gone(f"no worker has instance {instance_id[:80]!r} in {region[:80]!r}")
 
@@ -286,7 +275,7 @@ def of_region(services: ServiceContext, caller: Caller, region: str) -> list[Wor
     return [
         each
         for each in sorted(services.cache.by(indices.WORKERS_LIVING, True), key=_name)
-        if each.spec.machine is not None and each.spec.machine.aws.region == region
+        if each.spec.machine is not None and each.spec.machine.provider.region == region
     ]
 
 
@@ -296,7 +285,7 @@ async def there(
     """Return a worker of a region; Gone when it is in another one."""
     access.demand(caller.principal, "read", "Worker")
     found = await lookup.found(services, caller, Worker, name, namespace)
-    if found.spec.machine is None or found.spec.machine.aws.region != region:
+    if found.spec.machine is None or found.spec.machine.provider.region != region:
         raise errors.Gone(f"worker {name[:80]!r} does not exist in {region[:80]!r}")
     return found
 
@@ -304,8 +293,8 @@ async def there(
 async def in_region(services: ServiceContext, template: str, namespace: str, region: str) -> None:
     """Raise Invalid when a template makes its workers in another region."""
     made = await referred(services, Template, template, namespace, "template")
-    if made.spec.machine.aws.region != region:
-        what = f"template {template[:64]!r} makes workers in {made.spec.machine.aws.region}"
+    if made.spec.machine.provider.region != region:
+        what = f"template {template[:64]!r} makes workers in {made.spec.machine.provider.region}"
         raise intake.invalid(("template", what))
 
 

@@ -92,7 +92,7 @@ def phase_limit(draft: Draft) -> tuple[str, float] | None:
     name = LIMITS.get(draft.status.phase)
     if name is None:
         return None
-    if draft.status.phase is P.STARTING and draft.status.ec2.state == "pending":
+    if draft.status.phase is P.STARTING and draft.status.machine.state == "booting":
         name = "launch"
     drain, since = draft.worker.spec.drain, draft.status.phase_since
     if draft.status.phase is P.DRAINING and drain is not None and since is not None:
@@ -127,16 +127,16 @@ def _stuck(draft: Draft) -> None:
 
 
 def _checks(draft: Draft) -> None:
-    """Judge EC2's checks: they count when impaired for two minutes on the running machine."""
-    ec2 = draft.status.ec2
-    told = {"system": ec2.system_check, "instance": ec2.instance_check}
-    if ec2.state != "running":
+    """Judge the provider's checks: they count when impaired for two minutes on the running machine."""
+    machine = draft.status.machine
+    told = {"system": machine.host_check, "instance": machine.machine_check}
+    if machine.state != "running":
         _forget(draft, WorkerCondition.INSTANCE_CHECKS_PASSED)
         return
     bad = [name for name, word in told.items() if word == "impaired"]
     before = _before(draft, WorkerCondition.INSTANCE_CHECKS_PASSED)
     if bad:
-        what = f"EC2's {' and '.join(bad)} check fails"
+        what = f"the provider's {' and '.join(bad)} check fails"
         suspected = before is not None and before.reason == WorkerReason.SUSPECTED
         if before is not None and (before.status == "False" or _impaired_long(draft, before)):
             draft.fact(WorkerCondition.INSTANCE_CHECKS_PASSED, "False", WorkerReason.IMPAIRED, what)
@@ -153,12 +153,15 @@ def _checks(draft: Draft) -> None:
             WorkerCondition.INSTANCE_CHECKS_PASSED,
             "Unknown",
             WorkerReason.INITIALIZING,
-            "EC2 has not checked it yet",
+            "the provider has not checked it yet",
         )
     elif any(word == "insufficient-data" for word in told.values()) and before is None:
         reason = WorkerReason.NOT_TOLD
         draft.fact(
-            WorkerCondition.INSTANCE_CHECKS_PASSED, "Unknown", reason, "EC2 has too little data"
+            WorkerCondition.INSTANCE_CHECKS_PASSED,
+            "Unknown",
+            reason,
+            "the provider has too little data",
         )
 
 
@@ -169,7 +172,7 @@ def _impaired_long(draft: Draft, before: Condition) -> bool:
     )
 
 
-EVENTS: dict[str, tuple[WorkerReason, str]] = {
+EVENTS = {
     "instance-retirement": (
         WorkerReason.INSTANCE_RETIREMENT,
         "stop and start it before then, once drained",
@@ -189,7 +192,7 @@ EVENTS: dict[str, tuple[WorkerReason, str]] = {
     ),
     "spot-interruption": (
         WorkerReason.SPOT_INTERRUPTION,
-        "it drains at once; EC2 takes the machine back",
+        "it drains at once; the provider takes the machine back",
     ),
 }
 """Code -> reason and what to do."""
@@ -197,20 +200,20 @@ EVENTS: dict[str, tuple[WorkerReason, str]] = {
 
 def _planned(draft: Draft) -> None:
     """Name what the provider will do first; what takes the machine away closes it in time."""
-    ec2 = draft.status.ec2
+    machine = draft.status.machine
     if draft.status.phase is P.TERMINATED:
         _forget(draft, WorkerCondition.SCHEDULED_EVENT)
         return
-    reason = draft.seen.state_reason or ec2.state_reason or ""
+    reason = draft.seen.state_reason or machine.state_reason or ""
     if "SpotInstance" in reason or "spot-interruption" in reason:
         # Before everything else: there are two minutes (facts/aws-bugs.md#case-36).
-        told = f"EC2 takes the machine back: {reason}"
+        told = f"the provider takes the machine back: {reason}"
         draft.fact(WorkerCondition.SCHEDULED_EVENT, "True", WorkerReason.SPOT_INTERRUPTION, told)
         return
-    if not ec2.events or ec2.state not in {"running", "stopped", "stopping", "pending"}:
+    if not machine.events or machine.state not in {"running", "stopped", "stopping", "booting"}:
         _forget(draft, WorkerCondition.SCHEDULED_EVENT)
         return
-    first = min(ec2.events, key=lambda each: (_rank(each.code), each.not_before or draft.now))
+    first = min(machine.events, key=lambda each: (_rank(each.code), each.not_before or draft.now))
     word, advice = EVENTS.get(
         first.code, (WorkerReason.OTHER_EVENT, "read the AWS Health dashboard")
     )

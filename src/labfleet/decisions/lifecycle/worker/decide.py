@@ -64,24 +64,24 @@ def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
 
 def _note_machine(draft: Draft) -> None:
     """Take over what the provider said; a machine missing in its list is waited for a while."""
-    seen, ec2 = draft.seen, draft.status.ec2
-    if seen.ec2 is not None:
-        draft.set(ec2=msgspec.structs.replace(seen.ec2, absent_since=None))
-        running = seen.ec2.state == "running"
+    seen, machine = draft.seen, draft.status.machine
+    if seen.machine is not None:
+        draft.set(machine=msgspec.structs.replace(seen.machine, absent_since=None))
+        running = seen.machine.state == "running"
         reason = WorkerReason.RUNNING if running else WorkerReason.NOT_RUNNING
         draft.fact(
-            WorkerCondition.EC2_PROVISIONED,
+            WorkerCondition.MACHINE_PROVISIONED,
             "True" if running else "False",
             reason,
-            seen.ec2.state or "",
+            seen.machine.state or "",
         )
-    elif seen.absent and ec2.absent_since is None:
-        draft.set(ec2=msgspec.structs.replace(ec2, absent_since=draft.now))
+    elif seen.absent and machine.absent_since is None:
+        draft.set(machine=msgspec.structs.replace(machine, absent_since=draft.now))
         draft.fact(
-            WorkerCondition.EC2_PROVISIONED,
+            WorkerCondition.MACHINE_PROVISIONED,
             "Unknown",
             WorkerReason.NOT_LISTED,
-            "EC2 does not show it: looking again",
+            "the provider does not show it: looking again",
         )
 
 
@@ -90,21 +90,19 @@ _EXPECT_MACHINE = frozenset(P) - {P.PENDING, P.TERMINATING_EC2, P.TERMINATED, P.
 
 def _lost(draft: Draft) -> Step | None:
     """End in FAILED when the machine ended or stopped without our doing."""
-    phase, ec2 = draft.status.phase, draft.status.ec2
-    if phase not in _EXPECT_MACHINE or ec2.instance_id is None:
+    phase, machine = draft.status.phase, draft.status.machine
+    if phase not in _EXPECT_MACHINE or machine.id is None:
         return None
-    if gone(draft) or (draft.seen.ec2 is not None and ec2.state == "shutting-down"):
+    if gone(draft) or (draft.seen.machine is not None and machine.state == "ending"):
         why = draft.seen.state_reason or "not by Labfleet"
         outside.terminated(draft)
         leak(draft, "the instance ended before the licence was returned")
-        return draft.fail(
-            WorkerReason.INSTANCE_TERMINATED, f"instance {ec2.instance_id} ended: {why}"
-        )
-    halted = ec2.state in {"stopping", "stopped"} and draft.seen.ec2 is not None
+        return draft.fail(WorkerReason.INSTANCE_TERMINATED, f"instance {machine.id} ended: {why}")
+    halted = machine.state in {"stopping", "stopped"} and draft.seen.machine is not None
     if halted and phase in phases.HOSTING | {P.DRAINING, P.LICENSING, P.UNLICENSING}:
         outside.stopped(draft)
         return draft.fail(
-            WorkerReason.STOPPED_OUTSIDE, f"instance {ec2.instance_id} was stopped from outside"
+            WorkerReason.STOPPED_OUTSIDE, f"instance {machine.id} was stopped from outside"
         )
     return None
 

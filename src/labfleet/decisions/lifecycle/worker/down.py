@@ -16,11 +16,11 @@ from labfleet.decisions.lifecycle.worker.draft import (
     surely_unregistered,
 )
 from labfleet.resources import conditions
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.worker import (
-    FINALIZER_INSTANCE,
     FINALIZER_LICENCE,
+    FINALIZER_MACHINE,
     CmlStatus,
-    Ec2Status,
     Health,
     LicenceStatus,
 )
@@ -60,23 +60,26 @@ def _held(draft: Draft, limit: int) -> bool:
 
 def stopping(draft: Draft) -> Step:
     """Stop the machine and wait until it is; if it is to be terminated, go straight on."""
-    ec2 = draft.status.ec2
+    machine = draft.status.machine
     if _held(draft, draft.limits.stop):
         return draft.stay(f"{draft.seen.sessions} sessions are still being ended", again=5.0)
     # A licensed worker is stopped first and later started again to return its licence.
     if phases.desire(draft.worker) == "Terminated" and not draft.licence_held:
         return draft.go(P.TERMINATING_EC2, "terminating")
-    if draft.seen.ec2 is None:
+    if draft.seen.machine is None:
         return draft.stay(f"instance state unknown: {draft.seen.trouble}", again=10.0)
-    if ec2.state == "stopped":
+    if machine.state == "stopped":
         draft.fact(WorkerCondition.CML_READY, "False", WorkerReason.STOPPED)
         draft.set(health=Health.UNKNOWN, empty_since=None, ready_since=None)
         return draft.go(P.STOPPED, "stopped", again=CHECK)
     if draft.late(draft.limits.stop):
         draft.fact(
-            WorkerCondition.LATE, "True", WorkerReason.STOP_LATE, f"instance is still {ec2.state}"
+            WorkerCondition.LATE,
+            "True",
+            WorkerReason.STOP_LATE,
+            f"instance is still {machine.state}",
         )
-    return draft.stay("stopping", again=10.0, do="stop" if ec2.state == "running" else None)
+    return draft.stay("stopping", again=10.0, do="stop" if machine.state == "running" else None)
 
 
 def stopped(draft: Draft) -> Step:
@@ -87,7 +90,7 @@ def stopped(draft: Draft) -> Step:
         return draft.go(P.STARTING, message, do="start")
     if want == "Terminated":
         return draft.go(P.TERMINATING_EC2, "terminating")
-    if draft.seen.ec2 is not None and draft.status.ec2.state == "running":
+    if draft.seen.machine is not None and draft.status.machine.state == "running":
         worker_outside.started(draft)
         return draft.stay("started from outside: stopping again", again=10.0, do=_stop(draft))
     return draft.stay("stopped", again=CHECK * 2)
@@ -99,11 +102,11 @@ def _stop(draft: Draft) -> Action | None:
 
 def terminating(draft: Draft) -> Step:
     """Terminate the machine, and say so only when the provider does."""
-    ec2 = draft.status.ec2
-    if ec2.instance_id is None or gone(draft):
+    machine = draft.status.machine
+    if machine.id is None or gone(draft):
         leak(draft, "the instance ended before the licence was returned")
-        draft.drop(FINALIZER_INSTANCE)
-        draft.fact(WorkerCondition.EC2_PROVISIONED, "False", WorkerReason.TERMINATED)
+        draft.drop(FINALIZER_MACHINE)
+        draft.fact(WorkerCondition.MACHINE_PROVISIONED, "False", WorkerReason.TERMINATED)
         draft.set(empty_since=None)
         return draft.go(P.TERMINATED, "terminated", again=CHECK)
     if _held(draft, draft.limits.terminate):
@@ -113,19 +116,19 @@ def terminating(draft: Draft) -> Step:
             WorkerCondition.LATE,
             "True",
             WorkerReason.TERMINATE_LATE,
-            f"instance is still {ec2.state}",
+            f"instance is still {machine.state}",
         )
-    busy = ec2.state == "shutting-down" and draft.seen.ec2 is not None
-    ask = draft.seen.ec2 is not None and not busy
+    busy = machine.state == "ending" and draft.seen.machine is not None
+    ask = draft.seen.machine is not None and not busy
     return draft.stay("terminating", again=10.0, do="terminate" if ask else None)
 
 
 def failed(draft: Draft) -> Step:
     """Terminate if wanted, start again after a new spec or an outside stop, else wait."""
-    want, ec2 = phases.desire(draft.worker), draft.status.ec2
+    want, machine = phases.desire(draft.worker), draft.status.machine
     reason = conditions.find(draft.status.conditions, WorkerCondition.FAILED)
     ended = reason is not None and reason.reason == WorkerReason.INSTANCE_TERMINATED
-    alive = ec2.instance_id is not None and not ended and not gone(draft)
+    alive = machine.id is not None and not ended and not gone(draft)
     needed = draft.seen.sessions > 0 or (want == "Terminated" and draft.licence_held)
     if want != "Ready" and alive and needed and not _gave_up(draft):
         return draft.go(P.STARTING, "starting to end its sessions and return its licence")
@@ -137,9 +140,9 @@ def failed(draft: Draft) -> Step:
             return draft.go(P.STOPPING, "stopping a failed worker")
         return draft.stay(again=CHECK * 2)
     if reason is not None and reason.reason == WorkerReason.STOPPED_OUTSIDE and alive:
-        if draft.seen.ec2 is None or ec2.state not in {"stopped", "running"}:
+        if draft.seen.machine is None or machine.state not in {"stopped", "running"}:
             return draft.stay(again=10.0)
-        begin: Action | None = "start" if ec2.state == "stopped" else None
+        begin: Action | None = "start" if machine.state == "stopped" else None
         return draft.go(P.STARTING, "starting again after an outside stop", do=begin)
     if draft.worker.metadata.generation <= draft.worker.status.observed_generation:
         return draft.stay(again=CHECK * 2)
@@ -156,7 +159,7 @@ def _forget_machine(draft: Draft) -> None:
 
     A leak of the old machine has its own object, and its console text says why it is gone.
     """
-    draft.set(ec2=Ec2Status(), cml=CmlStatus(), licence=LicenceStatus(), conditions=())
+    draft.set(machine=MachineStatus(), cml=CmlStatus(), licence=LicenceStatus(), conditions=())
     draft.set(capacity=None, health=Health.UNKNOWN, failed_checks=0, foreign_ports=())
     draft.set(ready_since=None, empty_since=None)
 
@@ -169,6 +172,6 @@ def _gave_up(draft: Draft) -> bool:
 
 def terminated(draft: Draft) -> Step:
     """Hold nothing any more."""
-    draft.drop(FINALIZER_INSTANCE)
+    draft.drop(FINALIZER_MACHINE)
     draft.drop(FINALIZER_LICENCE)
     return draft.stay(again=3600.0)

@@ -15,12 +15,11 @@ from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.fleet_settings import Thresholds
-from labfleet.resources.machine import TimeLimits
+from labfleet.resources.machine import MachineStatus, TimeLimits
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
     CmlStatus,
-    Ec2Status,
     LicenceStatus,
     Worker,
     WorkerPhase,
@@ -46,7 +45,7 @@ SOON, POLL, CHECK = 1.0, 15.0, 30.0
 class WorkerObservation(msgspec.Struct, frozen=True):
     """What the controller just observed; None means not read, or unknown.
 
-    `ec2` is the instance as described; `absent` means that the provider said NotFound.
+    `machine` is the instance as described; `absent` means that the provider said NotFound.
     `stage` is how far CML answers; `licence` what it says of its licence. `refused` carries
     the text of a launch, registration or claim refused for good, `nodes_running` a deregistration
     refused because nodes run, `cloud_told` False one that only happened locally. `sessions`
@@ -57,7 +56,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     this moment; `paused`: nothing is done that nobody asked for. `trouble` says why something could not be looked at.
     """
 
-    ec2: Ec2Status | None = None
+    machine: MachineStatus | None = None
     absent: bool = False
     stage: str | None = None
     cml: CmlStatus | None = None
@@ -159,8 +158,8 @@ class Draft:
     def boot_since(self) -> datetime:
         """Return since when CML boots: a started machine of metal is not up for 20 minutes."""
         since = self.status.phase_since or self.now
-        before = conditions.find(self.worker.status.conditions, WorkerCondition.EC2_PROVISIONED)
-        if self.status.ec2.state != "running" or before is None:
+        before = conditions.find(self.worker.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
+        if self.status.machine.state != "running" or before is None:
             return since
         return max(since, before.last_transition_time if before.status == "True" else self.now)
 
@@ -190,7 +189,9 @@ class Draft:
 
     def _leave(self, phase: WorkerPhase) -> None:
         """Remove what was true only in the old phase."""
-        self.forget(WorkerCondition.LATE, WorkerCondition.PHASE_STUCK, WorkerCondition.EC2_STARTED)
+        self.forget(
+            WorkerCondition.LATE, WorkerCondition.PHASE_STUCK, WorkerCondition.MACHINE_STARTED
+        )
         if self.status.phase is P.FAILED:
             self.fact(WorkerCondition.FAILED, "False", WorkerReason.LEFT, f"went on to {phase}")
 
@@ -226,10 +227,12 @@ def _why_closed(worker: Worker, status: WorkerStatus) -> str:
 
 def gone(draft: Draft) -> bool:
     """Tell whether the provider certainly has no such machine (facts/aws.md#absence)."""
-    ec2 = draft.status.ec2
-    if draft.seen.ec2 is not None:
-        return draft.seen.ec2.state == "terminated"
-    patient = ec2.absent_since is not None and draft.now - ec2.absent_since >= ABSENCE_PATIENCE
+    machine = draft.status.machine
+    if draft.seen.machine is not None:
+        return draft.seen.machine.state == "gone"
+    patient = (
+        machine.absent_since is not None and draft.now - machine.absent_since >= ABSENCE_PATIENCE
+    )
     return draft.seen.absent and patient and draft.seen.stage not in {"ready", "not_ready"}
 
 

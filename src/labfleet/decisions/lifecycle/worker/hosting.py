@@ -68,7 +68,7 @@ def hosting(draft: Draft) -> Step:
     if seen.sessions > 0 and status.empty_since is not None:
         draft.set(empty_since=None)
     if phases.interrupted(draft.status.conditions):
-        return draft.go(P.DRAINING, "draining at once: EC2 takes the machine back")
+        return draft.go(P.DRAINING, "draining at once: the provider takes the machine back")
     if phases.drain_wanted(draft.worker):
         return draft.go(P.DRAINING, "draining")
     chore = _chore(draft)

@@ -1,6 +1,6 @@
 """The rules for a worker that is only observed: found or named, and not adopted.
 
-Its phase follows EC2 and CML. It is never started, stopped, terminated, licensed or configured,
+Its phase follows the machine and CML. It is never started, stopped, terminated, licensed or configured,
 and hosts no session; the only action is the claim that adopting it requests
 (facts/aws.md#ownership).
 """
@@ -12,42 +12,37 @@ from labfleet.decisions.lifecycle.worker import outside as worker_outside
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import CHECK, SOON, Draft, P, Step, gone, note_server
 from labfleet.resources import conditions
-from labfleet.resources.worker import (
-    FINALIZER_INSTANCE,
-    FINALIZER_LICENCE,
-    Ec2Status,
-    Health,
-    Origin,
-)
+from labfleet.resources.machine import MachineStatus
+from labfleet.resources.worker import FINALIZER_LICENCE, FINALIZER_MACHINE, Health, Origin
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
-_AS_EC2_SAYS = {
-    "pending": P.PROVISIONING_EC2,
+_AS_SEEN = {
+    "booting": P.PROVISIONING_EC2,
     "stopping": P.STOPPING,
     "stopped": P.STOPPED,
-    "shutting-down": P.TERMINATING_EC2,
-    "terminated": P.TERMINATED,
+    "ending": P.TERMINATING_EC2,
+    "gone": P.TERMINATED,
 }
 
 
 def decide(draft: Draft, origin: Origin) -> Step:
     """Follow the observed state; claim the machine when it was adopted."""
-    phase, ec2 = draft.status.phase, draft.status.ec2
+    phase, machine = draft.status.phase, draft.status.machine
     if phase is P.TERMINATED:
-        draft.drop(FINALIZER_INSTANCE)
+        draft.drop(FINALIZER_MACHINE)
         return draft.stay(again=3600.0)
-    if origin.kind == "imported" and (ec2.instance_id is None or phase is P.PENDING):
-        draft.set(ec2=Ec2Status(instance_id=origin.instance_id))
+    if origin.kind == "imported" and (machine.id is None or phase is P.PENDING):
+        draft.set(machine=MachineStatus(id=origin.instance_id))
         _closed(draft, "NotAdopted")
         return draft.go(P.PROVISIONING_EC2, "looking at the instance")
-    if gone(draft) and ec2.instance_type is None and draft.seen.ec2 is None:
-        told = f"EC2 knows no instance {ec2.instance_id}: look at the id and at the region"
+    if gone(draft) and machine.type is None and draft.seen.machine is None:
+        told = f"the provider knows no instance {machine.id}: look at the id and at the region"
         draft.fact(WorkerCondition.ADOPTED, "False", WorkerReason.NO_SUCH_INSTANCE, told)
-        draft.drop(FINALIZER_INSTANCE)
+        draft.drop(FINALIZER_MACHINE)
         return draft.go(P.TERMINATED, told, again=CHECK)
     if gone(draft):
         worker_outside.terminated(draft)
-        draft.drop(FINALIZER_INSTANCE)
+        draft.drop(FINALIZER_MACHINE)
         return draft.go(P.TERMINATED, "the instance ended; it was only observed", again=CHECK)
     if draft.seen.claimed:
         return _adopted(draft)
@@ -77,47 +72,50 @@ def _claim(draft: Draft) -> Step:
         draft.fact(
             WorkerCondition.ADOPTED, "False", WorkerReason.OWNED_BY_ANOTHER, draft.seen.refused
         )
-        draft.drop(FINALIZER_INSTANCE)
+        draft.drop(FINALIZER_MACHINE)
         return draft.stay("not adopted: it belongs to somebody else", again=CHECK)
     refused = before is not None and before.reason == WorkerReason.OWNED_BY_ANOTHER
     asked_anew = draft.worker.metadata.generation > draft.worker.status.observed_generation
     if (refused and not asked_anew) or phases.desire(draft.worker) == "Terminated":
-        draft.drop(FINALIZER_INSTANCE)
+        draft.drop(FINALIZER_MACHINE)
         return _follow(draft, draft.worker.spec.origin)
-    alive = draft.seen.ec2 is not None and draft.status.ec2.state != "shutting-down"
+    alive = draft.seen.machine is not None and draft.status.machine.state != "ending"
     _closed(draft, "Claiming")
     if not alive:
         return draft.stay(f"cannot claim it yet: {draft.seen.trouble or 'not seen'}", again=CHECK)
-    draft.hold(FINALIZER_INSTANCE)
+    draft.hold(FINALIZER_MACHINE)
     return draft.stay("claiming the instance", again=SOON, do="claim")
 
 
 def _adopted(draft: Draft) -> Step:
     """Continue as with our own machine: a running one is taken over as after a boot."""
-    draft.hold(FINALIZER_INSTANCE)
+    draft.hold(FINALIZER_MACHINE)
     draft.fact(WorkerCondition.ADOPTED, "True", WorkerReason.CLAIMED, "it carries our owner tag")
     if draft.status.licence.registered:
         draft.hold(FINALIZER_LICENCE)
-    if draft.status.ec2.state == "running":
+    if draft.status.machine.state == "running":
         return draft.go(P.STARTING, "adopted: taking the server over")
-    phase = _AS_EC2_SAYS.get(draft.status.ec2.state or "", draft.status.phase)
+    phase = _AS_SEEN.get(draft.status.machine.state or "", draft.status.phase)
     return draft.go(phase, "adopted")
 
 
 def _follow(draft: Draft, origin: Origin | None) -> Step:
-    """Enter the phase that matches EC2's and CML's state."""
-    ec2, seen = draft.status.ec2, draft.seen
+    """Enter the phase that matches the machine's and CML's state."""
+    machine, seen = draft.status.machine, draft.seen
     external = origin is not None and origin.kind == "external"
     if not external:
-        if seen.ec2 is None:
+        if seen.machine is None:
             return draft.stay(f"instance state unknown: {seen.trouble}", again=CHECK)
-        if ec2.state != "running":
+        if machine.state != "running":
             draft.set(health=Health.UNKNOWN, ready_since=None)
             draft.fact(
-                WorkerCondition.CML_READY, "False", WorkerReason.STOPPED, f"instance is {ec2.state}"
+                WorkerCondition.CML_READY,
+                "False",
+                WorkerReason.STOPPED,
+                f"instance is {machine.state}",
             )
-            phase = _AS_EC2_SAYS.get(ec2.state or "", draft.status.phase)
-            return draft.go(phase, f"observed: instance is {ec2.state}", again=CHECK)
+            phase = _AS_SEEN.get(machine.state or "", draft.status.phase)
+            return draft.go(phase, f"observed: instance is {machine.state}", again=CHECK)
     if draft.status.phase not in phases.HOSTING | {P.STARTING}:
         return draft.go(P.STARTING, "observed: the machine runs")
     return _server(draft)

@@ -58,5 +58,5 @@ def settled(draft: Draft) -> None:
 
 def _told(draft: Draft, what: str) -> str:
     reason = draft.seen.state_reason or "no reason told"
-    known = draft.status.ec2.instance_id
+    known = draft.status.machine.id
     return f"{known} was {what} from outside ({reason}): {hint(draft.seen.state_reason)}"

@@ -131,7 +131,7 @@ def closes_at(worker: Worker) -> datetime | None:
     None when nothing is planned. An event without a date counts as the beginning of time, so
     that nothing is placed.
     """
-    events = [each for each in worker.status.ec2.events if each.code in CLOSING_EVENTS]
+    events = [each for each in worker.status.machine.events if each.code in CLOSING_EVENTS]
     if not events:
         return None
     return min(each.not_before or datetime.min.replace(tzinfo=UTC) for each in events)

@@ -21,29 +21,29 @@ from labfleet.decisions.lifecycle.worker.draft import (
     wants_licence,
 )
 from labfleet.resources import conditions
-from labfleet.resources.worker import FINALIZER_INSTANCE, FINALIZER_LICENCE
+from labfleet.resources.worker import FINALIZER_LICENCE, FINALIZER_MACHINE
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 
 def pending(draft: Draft) -> Step:
     """Launch, or end before anything exists."""
     if phases.desire(draft.worker) != "Ready":
-        draft.drop(FINALIZER_INSTANCE)
+        draft.drop(FINALIZER_MACHINE)
         return draft.go(P.TERMINATED, "ended before anything was launched")
     if draft.worker.spec.machine is None:
         return draft.fail(
             WorkerReason.NO_MACHINE, "spec.machine is empty: name a template that exists"
         )
-    draft.hold(FINALIZER_INSTANCE)
+    draft.hold(FINALIZER_MACHINE)
     draft.set(attempt=draft.status.attempt + 1)
     return draft.go(P.PROVISIONING_EC2, "launching", do="launch")
 
 
 def provisioning(draft: Draft) -> Step:
     """Launch until there is an instance, then wait until it runs."""
-    ec2 = draft.status.ec2
+    machine = draft.status.machine
     want = phases.desire(draft.worker)
-    if ec2.instance_id is None:
+    if machine.id is None:
         if want != "Ready":
             return draft.go(P.TERMINATING_EC2, "ended while launching")
         if draft.seen.refused:
@@ -56,15 +56,15 @@ def provisioning(draft: Draft) -> Step:
         return draft.stay("launching", again=SOON, do="launch")
     if want == "Terminated":
         return draft.go(P.TERMINATING_EC2, "ended while the instance came up")
-    if want == "Stopped" and ec2.state == "running":
+    if want == "Stopped" and machine.state == "running":
         return draft.go(P.STOPPING, "stopped while the instance came up")
-    if draft.seen.ec2 is not None and ec2.state == "running":
+    if draft.seen.machine is not None and machine.state == "running":
         return draft.go(P.EC2_READY, "instance is running")
     if draft.late(draft.limits.launch):
         return draft.fail(
-            WorkerReason.LAUNCH_TIMEOUT, f"instance is {ec2.state}, not running, for too long"
+            WorkerReason.LAUNCH_TIMEOUT, f"instance is {machine.state}, not running, for too long"
         )
-    return draft.stay(f"instance is {ec2.state or 'not visible yet'}")
+    return draft.stay(f"instance is {machine.state or 'not visible yet'}")
 
 
 def ec2_ready(draft: Draft) -> Step:
@@ -74,7 +74,7 @@ def ec2_ready(draft: Draft) -> Step:
         return draft.go(P.TERMINATING_EC2, "ended before CML was up")
     if want == "Stopped" and not must_return_licence(draft):
         return draft.go(P.STOPPING, "stopped before CML was up")
-    if draft.status.ec2.public_ip is None and draft.status.ec2.private_ip is None:
+    if draft.status.machine.public_address is None and draft.status.machine.private_address is None:
         if draft.late(draft.limits.boot):
             return draft.fail(WorkerReason.NO_ADDRESS, "the instance got no address")
         return draft.stay("waiting for an address", again=5.0)
@@ -83,21 +83,23 @@ def ec2_ready(draft: Draft) -> Step:
 
 def starting(draft: Draft) -> Step:
     """Wait for CML by stages, or leave the phase early when the worker is no longer wanted."""
-    want, ec2, seen = phases.desire(draft.worker), draft.status.ec2, draft.seen
+    want, machine, seen = phases.desire(draft.worker), draft.status.machine, draft.seen
     # Sessions can be ended only on a server that answers: if any are bound, bring it up first.
     if want == "Terminated" and not draft.licence_held and not seen.sessions:
         return draft.go(P.TERMINATING_EC2, "ended while CML was starting")
-    settled = ec2.state in {"running", "stopped"} and not seen.sessions
+    settled = machine.state in {"running", "stopped"} and not seen.sessions
     if want == "Stopped" and settled and not must_return_licence(draft):
         return draft.go(P.STOPPING, "stopped while CML was starting")
     # A start that the provider has no capacity for does not count as a late boot.
-    held = conditions.find(draft.status.conditions, WorkerCondition.EC2_STARTED) is not None
-    late = _boot_late(draft) and not (held and ec2.state == "stopped")
-    if ec2.state == "stopped" and not late:
+    held = conditions.find(draft.status.conditions, WorkerCondition.MACHINE_STARTED) is not None
+    late = _boot_late(draft) and not (held and machine.state == "stopped")
+    if machine.state == "stopped" and not late:
         return draft.stay("starting the instance", again=5.0, do="start")
     if seen.stage == "ready" and seen.licence is not None:
         return _started(draft)
-    detail = seen.login_refused or seen.trouble or (seen.stage or "instance is " + str(ec2.state))
+    detail = (
+        seen.login_refused or seen.trouble or (seen.stage or "instance is " + str(machine.state))
+    )
     reason = (
         WorkerReason.LOGIN_REFUSED
         if seen.login_refused
@@ -117,7 +119,7 @@ def _boot_late(draft: Draft) -> bool:
 
     Source: facts/aws-bugs.md#case-37.
     """
-    pending = draft.status.ec2.state == "pending"
+    pending = draft.status.machine.state == "booting"
     limit = draft.limits.launch if pending else draft.limits.boot
     return draft.overdue(draft.boot_since, timedelta(seconds=limit))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from labfleet.resources.machine import AwsSettings
+from labfleet.resources.providers.aws import AwsSettings
 
 Problems = tuple[tuple[str, str], ...]
 # Volume type -> (least GiB, most GiB, least IOPS, most IOPS, most IOPS for each GiB).
@@ -39,8 +39,15 @@ Source: facts/aws.md#nested-virtualization.
 """
 
 
+def template_problems(aws: AwsSettings) -> Problems:
+    """Return what is wrong with settings that people wrote: an image must be named, too."""
+    if aws.ami_id is None and aws.ami_name_pattern is None:
+        return (("", "give amiId or amiNamePattern"),)
+    return problems(aws)
+
+
 def problems(aws: AwsSettings) -> Problems:
-    """Return (field, what is wrong) of a machine's AWS settings; empty when nothing is."""
+    """Return (field, what is wrong) of settings to launch with; empty when nothing is."""
     return (*_volume(aws), *_nesting(aws), *_places(aws), *_data(aws), *tags(aws.tags))
 
 
