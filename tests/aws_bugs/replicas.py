@@ -16,6 +16,7 @@ from typing import Any
 from bug_world import BugWorld
 from world import CHANGES, Gate, HostGate, PatientStore, Process, services_over
 
+from labfleet.adapters.aws.paced import PacedEc2
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
@@ -89,7 +90,7 @@ class Replica(Process):
             ids=world.ids,
             effects=Effects(world.clock, world.ids, election.leadership),
             leadership=election.leadership,
-            compute=compute,
+            compute=PacedEc2(compute, world.clock),
             hosts=hosts,
             secrets=world.secrets,
             probe=world.hosts.probe,

@@ -76,7 +76,14 @@ class Place(Protocol):
         ...
 
 
-def request(place: Place, worker: str = "w-1", **changes: Any) -> LaunchRequest:
+def request(
+    place: Place,
+    worker: str = "w-1",
+    *,
+    kind: str = "m5zn.metal",
+    subnet: str = "",
+    **changes: Any,
+) -> LaunchRequest:
     """Return a launch request that fits a place."""
     made = LaunchRequest(
         region=REGION,
@@ -84,9 +91,7 @@ def request(place: Place, worker: str = "w-1", **changes: Any) -> LaunchRequest:
         worker=worker,
         worker_uid=f"uid-{worker}",
         attempt=1,
-        image_id=place.image,
-        instance_type="m5zn.metal",
-        subnet_id=place.subnets[0],
+        choice={"image": place.image, "type": kind, "subnet": subnet or place.subnets[0]},
         settings=AwsSettings(),
         pool="pool-a",
     )

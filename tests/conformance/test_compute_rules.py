@@ -88,7 +88,7 @@ def test_a_token_with_other_parameters_is_refused(play: Play) -> None:
     async def story(place: Place) -> None:
         await place.compute.launch(request(place))
         with pytest.raises(errors.Conflict) as caught:
-            await place.compute.launch(request(place, instance_type="m5zn.12xlarge"))
+            await place.compute.launch(request(place, kind="m5zn.12xlarge"))
         assert caught.value.reason == "IdempotentParameterMismatch"
         assert len(await place.compute.list_owned(REGION)) == 1
 
@@ -100,7 +100,7 @@ def test_a_token_is_zonal(play: Play) -> None:
 
     async def story(place: Place) -> None:
         one = await place.compute.launch(request(place))
-        other = await place.compute.launch(request(place, subnet_id=place.subnets[1]))
+        other = await place.compute.launch(request(place, subnet=place.subnets[1]))
         assert one.id != other.id
 
     play(story)
@@ -275,7 +275,7 @@ def test_no_stock_is_of_one_zone(play: Play) -> None:
             await place.compute.launch(request(place))
         assert caught.value.reason == "InsufficientInstanceCapacity"
         assert await place.compute.list_owned(REGION) == ()
-        await place.compute.launch(request(place, token="next", subnet_id=place.subnets[1]))
+        await place.compute.launch(request(place, token="next", subnet=place.subnets[1]))
 
     play(story)
 

@@ -20,6 +20,7 @@ from scripted_cml import ScriptedCml
 from scripted_ec2 import ScriptedEc2
 from virtual_time import Ids
 
+from labfleet.adapters.aws.paced import PacedEc2
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
@@ -203,7 +204,7 @@ class Process:
             ids=world.ids,
             effects=Effects(world.clock, world.ids, leader),
             leadership=leader,
-            compute=Gate(world.compute, self),  # type: ignore[arg-type]
+            compute=PacedEc2(Gate(world.compute, self), world.clock),  # type: ignore[arg-type]
             hosts=HostGate(world.hosts, self),  # type: ignore[arg-type]
             secrets=world.secrets,
             probe=world.hosts.probe,

@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         settings = load(given, file=file)
         serving.check_tls(settings)
     except errors.Invalid as problem:
-        sys.stderr.write(f"Error: {problem.message}\n")
+        sys.stderr.write(f"Error: {problem}\n")
         return 2
     logs.configure(fmt=settings.log_format, level=settings.log_level)
     try:
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, token_file))
     except errors.LabfleetError as problem:
-        sys.stderr.write(f"Error: {problem.message}\n")
+        sys.stderr.write(f"Error: {problem}\n")
         return 1
     except OSError as problem:
         sys.stderr.write(f"Error: {problem}\n")

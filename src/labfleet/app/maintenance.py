@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         act = _restore if what == "restore" else _backup
         size = asyncio.run(act(settings, file))
     except errors.Invalid as problem:
-        sys.stderr.write(f"Error: {problem.message}\n")
+        sys.stderr.write(f"Error: {problem}\n")
         return 2
     except (errors.LabfleetError, OSError) as problem:
         sys.stderr.write(f"Error: {problem}\n")

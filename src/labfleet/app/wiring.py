@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from labfleet.adapters.aws import clients, compute
+from labfleet.adapters.aws import clients, compute, paced
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import connect
 from labfleet.adapters.probe import TcpProbe
+from labfleet.adapters.providers import Providers
 from labfleet.adapters.webhooks import HttpDeliveries
 from labfleet.app.aliases import Environment
 from labfleet.app.aws_requests import add_aws_requests
@@ -64,6 +65,7 @@ class Outside:
     probe: PortProbe
     environment: Environment = field(default_factory=Environment)
     deliveries: Deliveries | None = None
+    aws_requests: Callable[[], Mapping[tuple[str, str], int]] | None = None
 
 
 @dataclass(slots=True)
@@ -98,16 +100,18 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
     clock, ids = clock_of(settings), SystemIds()
     store = await open_store(settings.store_url, runner=Threads(), ids=ids, clock=clock)
     installation = await store.installation(ids.uid())
+    ec2 = compute.connect(
+        owner=installation,
+        credentials=_credentials(settings, os.environ),
+        endpoint_url=settings.aws_endpoint_url or None,
+    )
     outside = Outside(
         store=store,
         clock=clock,
         rng=SystemRng(),
         ids=ids,
-        compute=compute.connect(
-            owner=installation,
-            credentials=_credentials(settings, os.environ),
-            endpoint_url=settings.aws_endpoint_url or None,
-        ),
+        compute=Providers(aws=paced.PacedEc2(ec2, clock)),
+        aws_requests=ec2.sent,
         hosts=CmlHosts(connect),
         secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
         probe=TcpProbe(),
@@ -178,8 +182,8 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_pauses(metrics, system.services.settings)
     add_worker_gauges(metrics, system.services.samples, outside.clock, cache)
     add_region_gauges(metrics, cache, outside.clock)
-    if isinstance(outside.compute, compute.Ec2):
-        add_aws_requests(metrics, outside.compute.sent)
+    if outside.aws_requests is not None:
+        add_aws_requests(metrics, outside.aws_requests)
     return system
 
 

@@ -37,15 +37,15 @@ def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[
         "AssociatePublicIpAddress": aws.assign_public_ip,
         "DeleteOnTermination": True,
     }
-    if request.subnet_id is not None:
-        interface["SubnetId"] = request.subnet_id
+    if request.choice.get("subnet") is not None:
+        interface["SubnetId"] = request.choice.get("subnet")
     if aws.security_group_ids:
         interface["Groups"] = list(aws.security_group_ids)
     tags = [{"Key": key, "Value": value} for key, value in tags_of(request, owner).items()]
     wanted: dict[str, Any] = {
         "ClientToken": request.token,
-        "ImageId": request.image_id,
-        "InstanceType": request.instance_type,
+        "ImageId": request.choice["image"],
+        "InstanceType": request.choice["type"],
         "MinCount": 1,
         "MaxCount": 1,
         "NetworkInterfaces": [interface],

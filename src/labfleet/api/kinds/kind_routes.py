@@ -31,7 +31,10 @@ Cursor = Annotated[str, QueryParameter(name="cursor", description="`next` of the
 Sort = Annotated[
     str, QueryParameter(name="sort", description="A field, for example -status.end; - descends.")
 ]
-Before = Annotated[int | None, QueryParameter(name="before", description="Only older revisions.")]
+Before = Annotated[
+    int | None,
+    QueryParameter(name="before", ge=0, le=2**53 - 1, description="Only older revisions."),
+]
 Filter = Annotated[str | None, QueryParameter(description="Only these; several with commas.")]
 Handler = Callable[..., Awaitable[dict[str, Any]]]
 ANY_KIND = ("phase", "owner", "worker", "pool", "definition", "cluster")

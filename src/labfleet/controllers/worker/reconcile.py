@@ -75,8 +75,8 @@ class WorkerController:
     ) -> Done | Again:
         """Commit the intent, act, and record what came of it."""
         action = step.action or ""
-        held = self._launcher.start_held(worker) if action == "start" else 0.0
-        wait = held or self._launcher.turn(action)
+        region, name = machine.provider.region, worker.status.machine.id
+        wait = self.context.compute.turn(action, region, name)
         if wait:
             await self._record(worker, step)
             return Again(wait)
@@ -95,7 +95,8 @@ class WorkerController:
         if worker.status.phase is not WorkerPhase.PROVISIONING_EC2:
             await self._record(worker, step)
             return Again(0.0)
-        wait = await self._launcher.held(worker, machine) or self._launcher.turn("launch")
+        wait = await self._launcher.held(worker, machine)
+        wait = wait or self.context.compute.turn("launch", machine.provider.region)
         if wait:
             return Again(wait)
         try:
@@ -146,7 +147,6 @@ class WorkerController:
         except errors.Ambiguous:
             raise
         except errors.LabfleetError as problem:
-            self._launcher.answered(action, problem)
             status = msgspec.structs.replace(
                 worker.status, effect=None, message=f"{action}: {problem.message}"[:500]
             )
@@ -156,7 +156,6 @@ class WorkerController:
             if isinstance(problem, errors.Gone):
                 return ActionResult()  # the next observation shows the effect
             raise
-        self._launcher.answered(action)
         return outcome
 
     async def _after(

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from labfleet.adapters.aws.paced import Ec2Calls, PacedEc2
+from labfleet.adapters.providers import Providers
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
@@ -21,7 +23,6 @@ from labfleet.engine.election import Election
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor, SupervisorObserver
-from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries, PortProbe
 from labfleet.interfaces.store import Store
@@ -66,7 +67,7 @@ class Surroundings:
     clock: VirtualClock
     rng: SeededRng
     ids: SeededIds
-    compute: Compute
+    compute: Ec2Calls
     hosts: LabHosts
     probe: PortProbe
     injector: FaultInjector
@@ -122,7 +123,7 @@ class Replica:
             ids=around.ids,
             effects=Effects(around.clock, around.ids, election.leadership),
             leadership=election.leadership,
-            compute=around.compute,
+            compute=Providers(aws=PacedEc2(around.compute, around.clock)),
             hosts=around.hosts,
             secrets=FixedSecrets(),
             probe=around.probe,
@@ -134,7 +135,7 @@ class Replica:
         if role == "scheduler":
             made = maker.scheduler(context)
         elif role == "worker-controller":
-            made = maker.workers(context, Inventory(around.compute, around.clock))
+            made = maker.workers(context, Inventory(context.compute, around.clock))
         else:
             made = maker.labs(context)
         self.controllers += made

@@ -11,10 +11,10 @@ from typing import Any
 from cml_simulator.core import fleet
 from cml_simulator.core.profile import Machine as Hardware
 from labfleet.adapters.aws import launches
+from labfleet.adapters.aws.paced import Ec2Calls
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.engine.controller import Outcome
 from labfleet.engine.supervisor import State
-from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries
 from labfleet.kernel import errors
@@ -175,7 +175,7 @@ class Stage:
             counted["EC2 over HTTP"] = self.face.calls
         return counted
 
-    def _compute(self) -> Compute:
+    def _compute(self) -> Ec2Calls:
         if self.far is not None:
             return self.far.compute(INSTALLATION)
         return ec2_client.Ec2(self.cloud, self.wires["EC2"], INSTALLATION)

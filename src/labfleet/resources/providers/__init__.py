@@ -82,9 +82,15 @@ def moved(settings: ProviderSettings, region: str) -> ProviderSettings:
     return msgspec.structs.replace(settings, region=region)
 
 
+def serving(region: str) -> str | None:
+    """Return the word of the provider that has regions of this name; None when none has."""
+    named = (word for word, each in PROVIDERS.items() if each.region.fullmatch(region))
+    return next(named, None)
+
+
 def serves(region: str) -> bool:
     """Tell whether some provider has regions of this name."""
-    return any(each.region.fullmatch(region) for each in PROVIDERS.values())
+    return serving(region) is not None
 
 
 def knows(machine: str) -> bool:
