@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from labfleet.resources.kinds import KINDS
-from labfleet.service.core.access import FOR_TOKENS
+from labfleet.service.core.roles import FOR_TOKENS
 
 
 async def document(api: Api):

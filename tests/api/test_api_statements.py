@@ -14,7 +14,7 @@ from labfleet.api.kinds import kind_routes
 from labfleet.resources.definition import TOPOLOGY_LIMIT
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.topology import LABEL_LIMIT, NODE_LIMIT
-from labfleet.service.core.access import FOR_TOKENS
+from labfleet.service.core.roles import FOR_TOKENS
 from labfleet.service.verbs import adoption, observations
 
 

@@ -41,6 +41,7 @@ from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
@@ -167,9 +168,9 @@ class Process:
     async def begin(self, *, run: Iterable[str] | None = None) -> None:
         """Take the leases, list everything, start the controllers (all, or the named)."""
         world = self.world
-        store: Any = Gate(world.store, self)
+        store = Gate(world.store, self)
         self.cache = Cache(store)
-        assembly.prepare(self.cache)
+        self.cache.declare(*indices.declared())
         self.services = services_over(store, self.cache, world.clock, world.ids)
         feed = Feed(PatientStore(world.store, self), self.cache, world.clock, relist=self.relist)  # type: ignore[arg-type]
         self._spawn(feed.run())
@@ -274,7 +275,7 @@ class World:
         self.hosts = ScriptedCml(self.cloud.cml_servers, self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
-        assembly.prepare(self.cache)
+        self.cache.declare(*indices.declared())
         self.services = services_over(store, self.cache, clock, ids)
         self.crashed = asyncio.Event()
         self.strike: Strike | None = None

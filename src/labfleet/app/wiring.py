@@ -46,6 +46,7 @@ from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.kernel.rng import Rng
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 
@@ -152,7 +153,7 @@ def lock_role(settings: Settings, role: str) -> IO[str] | None:
 def build(outside: Outside, settings: Settings, installation: str, *, holder: str) -> System:
     """Wire the parts of one process."""
     cache = Cache(outside.store)
-    assembly.prepare(cache)
+    cache.declare(*indices.declared())
     metrics = Metrics()
     system = System(
         outside=outside,

@@ -31,6 +31,7 @@ from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng, VirtualClock
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 
 T = TypeVar("T")
 INSTALLATION = "rehearsal"
@@ -93,7 +94,7 @@ class Replica:
     def __post_init__(self) -> None:
         around = self.around
         self.cache = LossyCache(around.store, around.injector)
-        assembly.prepare(self.cache)
+        self.cache.declare(*indices.declared())
         self.services = ServiceContext(
             Objects(around.store),
             self.cache,

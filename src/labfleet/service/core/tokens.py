@@ -19,7 +19,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
-from labfleet.service.core import access
+from labfleet.service.core import access, roles
 from labfleet.service.core.access import Principal, Role
 
 REFRESH_SECONDS = 5.0
@@ -101,10 +101,10 @@ class Tokens:
         """Create a token; its text is only in the returned value."""
         access.demand(caller, "tokens", "Token")
         problems: list[tuple[str, str]] = []
-        if role not in access.FOR_TOKENS:
-            now = access.EARLIER.get(role)
+        if role not in roles.FOR_TOKENS:
+            now = roles.EARLIER.get(role)
             hint = "" if now is None else f" ({role} was divided into {now} and runner)"
-            problems.append(("role", "one of " + ", ".join(access.FOR_TOKENS) + hint))
+            problems.append(("role", "one of " + ", ".join(roles.FOR_TOKENS) + hint))
         if not owner or len(owner) > OWNER_LIMIT or not owner.isprintable():
             problems.append(("owner", f"1 to {OWNER_LIMIT} printable characters"))
         if expires is not None and expires.tzinfo is None:
@@ -127,7 +127,7 @@ class Tokens:
     async def earlier(self) -> tuple[stores.TokenRow, ...]:
         """Return the living tokens whose role is one of an earlier version."""
         rows = (await self._read()).values()
-        return tuple(row for row in rows if row.role in access.EARLIER and row.revoked is None)
+        return tuple(row for row in rows if row.role in roles.EARLIER and row.revoked is None)
 
     async def revoke(self, caller: Principal, name: str) -> stores.TokenRow:
         """Revoke a token; no error if revoked before; raise Gone when there is none."""
@@ -191,7 +191,7 @@ class Tokens:
 
 def role_of(row: stores.TokenRow) -> Role:
     """Return a stored token's role; a role of an earlier version is what it became."""
-    return access.EARLIER.get(row.role) or Role(row.role)
+    return roles.EARLIER.get(row.role) or Role(row.role)
 
 
 def hash_of(secret: str) -> str:

@@ -24,6 +24,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
 PAST_MINUTES = 5
@@ -170,11 +171,8 @@ def _room(
         raise Refused(f"worker {worker!r} is being emptied", reason="NoCapacity")
     others = [
         each.status.reservation
-        for each in services.cache.all(Session)
-        if each.key != mine.key
-        and each.status.worker == worker
-        and each.metadata.namespace == mine.metadata.namespace
-        and each.status.reservation is not None
+        for each in services.cache.by(indices.SESSIONS_HERE, host.key.path)
+        if each.key != mine.key and each.status.reservation is not None
     ]
     now = services.clock.now()
     held = ledger.peak(ledger.settled(others, now), since, until)

@@ -19,7 +19,7 @@ from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Drain, Worker, WorkerPhase
 from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
-from labfleet.service.kinds import origin_rules, session_rules
+from labfleet.service.kinds import indices, origin_rules, session_rules
 from labfleet.service.kinds.admitted import Admitted, with_spec
 
 R = TypeVar("R", bound=Resource)
@@ -315,7 +315,7 @@ async def changed(
 
 def _empty(services: ServiceContext, worker: Worker) -> None:
     """Raise Refused (HostsSessions) while sessions hold something on a worker."""
-    here = services.cache.by(Session, "here", worker.key.path)
+    here = services.cache.by(indices.SESSIONS_HERE, worker.key.path)
     bound = [each.name for each in here if each.status.phase in session_phases.BOUND]
     if bound:
         message = f"worker {worker.name!r} hosts {len(bound)} sessions; drain it first"
