@@ -54,6 +54,7 @@ _OPERATION = r"/paths/[^/]+/(get|put|post|patch|delete)"
 EVERYWHERE: dict[str, dict[str, str]] = {
     "9f921ab": {
         _OPERATION + r"/x-roles(/\d+)?": "each route states its roles, and the document shows them",
+        _OPERATION + r"/parameters/\d+/schema/.*m(in|ax)imum": "a revision in a query is bounded",
         _OPERATION + r"/x-body-limit": "bodies are bounded by route",
         _OPERATION + r"/responses/[45]\d\d/.*": "the errors of a route follow from its statement",
         _OPERATION + r"/responses/202/.*": "a deletion that waits for a finalizer is a 202",

@@ -47,6 +47,11 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
             raise intake.invalid((f"spec.{field}", "is set by a verb, not by hand"))
     space = new.metadata.namespace
     definition = await referred(services, Definition, spec.definition, space, "spec.definition")
+    home = definition.spec.track or "default"
+    if who.role is Role.USER and (spec.track or home) != home:
+        # Another track is another pool, which would start paid machines for it.
+        what = f"{definition.name!r} runs on track {home!r}; leave it out"
+        raise intake.invalid(("spec.track", what))
     if definition.spec.deprecated:
         instead = definition.spec.replacement
         what = f"{definition.name!r} is deprecated" + (f"; use {instead!r}" if instead else "")
