@@ -79,7 +79,7 @@ def test_what_is_no_mapping_is_left_to_the_decoder() -> None:
     for odd in ({"spec": 1}, {"spec": {"machine": 1}}, {"spec": {"machine": {"aws": 1}}},
                 {"status": {"ec2": None, "conditions": [1, {"type": 2}]}},
                 {"metadata": {"finalizers": [1, None]}}):  # fmt: skip
-        spellings.present("Worker", odd)
+        assert spellings.present("Worker", odd).keys() == odd.keys()
 
 
 def test_both_spellings_at_once_are_refused() -> None:

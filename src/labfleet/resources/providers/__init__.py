@@ -1,5 +1,7 @@
 """Where machines come from: the one place at which a provider's settings are registered.
 
+Start at `aws`, the settings of EC2.
+
 A provider is a settings type here, with its rules in a `Provider` row, and a folder in `adapters`.
 Every settings type answers `region` and `tags`; what else stands in it is for its adapter alone.
 """
