@@ -48,8 +48,8 @@ WRITTEN = "<!-- Written by scripts/reference.py from the code; do not edit. -->"
 # What each condition type tells. A type the code sets and this table lacks fails tests/docs.
 CONDITIONS: dict[str, dict[str, str]] = {
     "Worker": {
-        "MachineProvisioned": "The instance runs, as EC2 says.",
-        "MachineStarted": "False while EC2 has no room to start the worker's own machine again.",
+        "MachineProvisioned": "The machine runs, as its provider says.",
+        "MachineStarted": "False while the provider has no room to start the worker's own machine again.",
         "TagsApplied": "The instance has the tags that spec.tags names.",
         "CMLReady": "CML on it answers and is ready.",
         "Licensed": "CML is registered and in compliance.",
@@ -61,8 +61,8 @@ CONDITIONS: dict[str, dict[str, str]] = {
         "MemoryHigh": "Used memory is over its threshold, by the same rule.",
         "Silent": "Nothing good was heard of CML; raised after thresholds.silentSeconds.",
         "PhaseStuck": "The phase lasts longer than its limit times thresholds.stuckFactor.",
-        "InstanceChecksPassed": "EC2's own checks of host and instance; two minutes of patience.",
-        "ScheduledEvent": "AWS will reboot, stop or retire the machine, or takes it back now.",
+        "InstanceChecksPassed": "The provider's own checks of host and machine; two minutes of patience.",
+        "ScheduledEvent": "The provider will reboot, stop or retire the machine, or takes it back now.",
         "OrphansOnHost": "Machines run there that CML does not know; capacity is less.",
         "DiskAlmostFull": "A disk is over its watermark: no new labs.",
         "MaintenanceMode": "CML is in maintenance mode: closed for new sessions.",
@@ -295,6 +295,14 @@ def _fields(struct: Any, above: str) -> Iterator[tuple[str, ...]]:
         yield f"`{path}`", _type(field.type), "" if below and not field.required else default
         if below is not None and path.count(".") < 3:
             yield from _fields(below, path + ".")
+        for each in _tagged(field.type):
+            yield from _fields(each.cls, f"{path} ({each.tag}).")
+
+
+def _tagged(described: Any) -> list[inspect.StructType]:
+    """Return the records of a union that a tag tells apart."""
+    options = described.types if isinstance(described, inspect.UnionType) else ()
+    return [each for each in options if isinstance(each, inspect.StructType) and each.tag_field]
 
 
 def _default(field: Any) -> str:

@@ -24,7 +24,7 @@ TYPES: dict[str, str] = {
     "worker.status.updated": "its phase changed (old_status, new_status; coarse words too)",
     "worker.desired_status.changed": "somebody wants it Ready, Stopped or Terminated",
     "worker.health.changed": "Healthy, Degraded, Unreachable or Unknown",
-    "worker.terminated": "EC2 said that its instance is terminated",
+    "worker.terminated": "the provider said that its machine is gone",
     "worker.deleted": "its record is gone",
     "worker.endpoint.updated": "its CML is reached at another URL",
     "worker.ec2_details.updated": "address, type, image or checks of its instance changed",
