@@ -13,7 +13,7 @@ FOR_TESTS := $(VENV)/.current-tests
 # tests was a tenth of their CPU time. Empty means that it is written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo quick test test-real test-wheel check bench agreement seeds soak mutants clean
+.PHONY: setup demo quick test test-real test-wheel check bench agreement seeds soak mutants fuzz clean
 # Two pips at once would break the environment. Targets that can use several CPUs do so themselves.
 .NOTPARALLEL:
 
@@ -76,6 +76,11 @@ mutants: setup
 	@mkdir -p var
 	$(BIN)/python scripts/mutants.py --seed $(SEED) --count 100 --minutes $(MINUTES) \
 		--state var/mutants.jsonl $(ARGS)
+
+# Requests of every role with arbitrary names, queries and bodies: none may end in a 500.
+REQUESTS ?= 5000
+fuzz: setup
+	LABFLEET_FUZZ=$(REQUESTS) $(BIN)/python -m pytest -q tests/api/test_api_document.py $(ARGS)
 
 check: setup
 	VENV=$(VENV) sh scripts/check.sh

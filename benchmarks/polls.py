@@ -2,7 +2,7 @@
 
 Ours is the product's own path: CmlHosts, LabHost's methods, login, lanes, breaker, typed records.
 Beside it, each in a process of its own on the same CPU, taking turns cycle by cycle: bare
-aiohttp with json.loads, the product over its fallback network, and a bare Protocol as limit.
+aiohttp with json.loads, and a bare Protocol as limit.
 The simulated servers are one process on another CPU (`polls_server`); `first` is a cycle with
 every handshake (ours with a login), `again` one after the servers closed every connection.
 Memory is the growth of resident bytes after the warm cycles, by worker.

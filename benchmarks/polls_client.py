@@ -4,7 +4,6 @@ Arguments: which poller, workers, port, how many at once, CPU (-1: any). `cycle`
 and prints its figures; an end of stdin ends it. The pollers:
 
 - ours: CmlHosts and LabHost's three methods, typed records: the product's own path;
-- ours over aiohttp: the same with the fallback network;
 - aiohttp: one bare session and json.loads, as perf-peers/poll/bench_poll.py has it;
 - limit: a bare Protocol for each worker, a hand parser and msgspec, no checks at all.
 """
@@ -26,8 +25,8 @@ import aiohttp
 import msgspec
 import uvloop
 
-from labfleet.adapters.cml import aiohttp_transport, http_transport
 from labfleet.adapters.cml.hosts import CmlHosts
+from labfleet.adapters.cml.transport import connect
 from labfleet.interfaces.lab_host import HostAddress
 
 PATHS = ("/api/v0/system_stats", "/api/v0/system_health", "/api/v0/licensing")
@@ -49,10 +48,8 @@ def trusting() -> ssl.SSLContext:
 class Ours:
     """The product's path."""
 
-    connect = staticmethod(http_transport.connect)
-
     def __init__(self, count: int, port: int) -> None:
-        self.hosts = CmlHosts(self.connect)
+        self.hosts = CmlHosts(connect)
         self.addresses = [
             HostAddress(
                 worker=f"w-{number:05d}",
@@ -74,12 +71,6 @@ class Ours:
 
     async def close(self) -> None:
         await self.hosts.close()
-
-
-class OursOverAiohttp(Ours):
-    """The same over the fallback network."""
-
-    connect = staticmethod(aiohttp_transport.connect)
 
 
 class Aiohttp:
@@ -150,7 +141,6 @@ class Limit:
 
 POLLERS: dict[str, Any] = {
     "ours": Ours,
-    "ours over aiohttp": OursOverAiohttp,
     "aiohttp": Aiohttp,
     "limit: bare Protocol": Limit,
 }

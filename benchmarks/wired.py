@@ -35,7 +35,9 @@ async def wired(url: str) -> AsyncIterator[Wired]:
     clock, ids = SystemClock(), SystemIds()
     async with samples.opened(url) as store:
         cache, ring = Cache(store), Ring(store)
-        services = ServiceContext(objects=Objects(store), cache=cache, clock=clock, ids=ids)
+        services = ServiceContext(
+            Objects(store), cache, clock, ids, log=store, replies=store, series=store
+        )
         tokens = Tokens(store, clock, ids)
         made = await tokens.first()
         assert made is not None

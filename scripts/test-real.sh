@@ -76,16 +76,19 @@ real_services() {
     "$VENV/bin/python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q -m real
 }
 
-# Not again: style, docs and benchmarks read or run the same code; the rehearsals, since
-# test_python_versions_agree_on_the_log shows that they are equal to the last event; of the virtual
-# hours over moto and of the demos one each, which is enough to show that they run.
+# Not again: style, docs and benchmarks read or run the same code; the rehearsals and the
+# controllers' stories in virtual time, since test_python_versions_agree_on_the_log shows, over the
+# same controllers, that rehearsals are equal to the last event; the databases of earlier revisions,
+# played on by the same controllers; of the virtual hours over moto and of the demos one each, which
+# is enough to show that they run. Properties are shown fewer examples: what they find does not
+# depend on the Python, and `make test` looks for it with all of them.
 other_python() {
   local folders
   mapfile -t folders < <(find tests -mindepth 1 -maxdepth 1 -type d -not -name '__pycache__' \
     -not -name style -not -name docs -not -name benchmarks -not -name rehearsal \
-    -not -name aws_bugs -not -name e2e | sort)
+    -not -name controllers -not -name recorded -not -name aws_bugs -not -name e2e | sort)
   "$VAR/venv313/bin/python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q \
-    -m 'not real' "${folders[@]}" tests/aws_bugs/test_harness.py \
+    --hypothesis-profile quick -m 'not real' "${folders[@]}" tests/aws_bugs/test_harness.py \
     tests/e2e/test_demo.py::test_the_main_job_ends_with_nothing_left_over
 }
 

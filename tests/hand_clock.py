@@ -36,6 +36,10 @@ class HandClock(VirtualClock):
     def instant(self, at: datetime) -> None:
         self._time = (at - START).total_seconds()
 
+    def forward(self, seconds: float) -> None:
+        """Move the time; wakes nobody."""
+        self._time += seconds
+
     async def sleep(self, seconds: float) -> None:
         """Wait until the time was moved so far, or move it."""
         if self._sleep_moves:

@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import ssl
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any
 
-import aiohttp
 import networks
 import pytest
 
 from labfleet.adapters.cml import (
-    aiohttp_transport,
     breaker,
     concurrency_limits,
     licensing,
     observation,
     parsing,
-    tls,
+    transport,
     waiting,
 )  # fmt: skip
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml.client import Client
 from labfleet.adapters.cml.host import CmlHost
-from labfleet.adapters.cml.transport import Deadlines, Reply
+from labfleet.adapters.http import tls
+from labfleet.adapters.http.transport import Deadlines, Reply, Transport
+from labfleet.interfaces.lab_host import HostAddress
 from labfleet.kernel import errors
 
 Patch = pytest.MonkeyPatch
 
 
 def off2(patch: Patch) -> None:
-    """Let aiohttp read the environment; our own network has nothing to let."""
-    real = aiohttp.ClientSession
+    """Go where the environment's proxy is, as clients of other libraries do."""
 
-    def session(**given: Any) -> aiohttp.ClientSession:
-        return real(**{**given, "trust_env": True})
+    def by_proxy(address: HostAddress, seen: str | None, limits: transport.Limits) -> Transport:
+        proxied = replace(address, base_url=os.environ["HTTPS_PROXY"])
+        return transport.connect(proxied, seen, limits)
 
-    patch.setattr(aiohttp_transport.aiohttp, "ClientSession", session)
-    patch.setattr(networks, "connect", aiohttp_transport.connect)
+    patch.setattr(networks, "connect", by_proxy)
 
 
 def off3(patch: Patch) -> None:

@@ -19,7 +19,8 @@ from cml_simulator.shell.tls import self_signed
 from cml_simulator.shell.web import Web
 from labfleet.adapters.cml.host import CmlHost
 from labfleet.adapters.cml.hosts import CmlHosts
-from labfleet.adapters.cml.transport import Deadlines, Limits
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.transport import Deadlines
 from labfleet.interfaces.lab_host import HostAddress
 from labfleet.resources.machine import TlsSettings
 

@@ -1,12 +1,7 @@
-"""The networks that the adapter runs over; `connect` is the one that tests use now.
-
-The fixture `network` (conftest.py) puts each of them here in turn.
-"""
+"""The network that the adapter runs over; a test of a missing defence puts another one here."""
 
 from __future__ import annotations
 
-from labfleet.adapters.cml import aiohttp_transport, http_transport
-from labfleet.adapters.cml.transport import Connect
+from labfleet.adapters.cml import transport
 
-ALL: dict[str, Connect] = {"own": http_transport.connect, "aiohttp": aiohttp_transport.connect}
-connect: Connect = ALL["own"]
+connect: transport.Connect = transport.connect

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from labfleet.adapters.cml.hosts import CmlHosts
-from labfleet.adapters.cml.transport import Deadlines, Limits, Reply
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.transport import Deadlines, Reply
 from labfleet.interfaces.lab_host import HostAddress
 
 PASSWORD = 's3cret/pa ss"word'

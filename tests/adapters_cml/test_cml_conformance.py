@@ -14,8 +14,6 @@ from cml_simulator.core.profile import Rules
 from labfleet.kernel import errors
 from labfleet.resources.machine import TlsSettings
 
-pytestmark = pytest.mark.usefixtures("network")
-
 
 @pytest.mark.asyncio
 async def test_a_lab_lives_its_whole_life():
@@ -199,7 +197,6 @@ async def test_a_start_that_fails_may_be_repeated(kind, error):
     """Starting is safe to repeat: no fault makes it Ambiguous, and the next try works."""
     async with world() as cml:
         lab_id = await cml.host.import_lab(LAB, title="t")
-        # Always: aiohttp repeats an idempotent request once on a connection that had worked.
         cml.fault(kind, "/start", times=None)
         with pytest.raises(error):
             await cml.host.start(lab_id)

@@ -16,7 +16,8 @@ from scripted_cml import (
 )
 
 from labfleet.adapters.cml import errors as translate
-from labfleet.adapters.cml.transport import Limits, NotSent, Reply, ReplyLost
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.transport import NotSent, Reply, ReplyLost
 from labfleet.kernel import errors
 
 START = f"PUT labs/{LAB}/start"

@@ -28,7 +28,8 @@ from scripted_cml import (
 from labfleet.adapters.cml import parsing
 from labfleet.adapters.cml.concurrency_limits import ConcurrencyLimits
 from labfleet.adapters.cml.hosts import CmlHosts
-from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, Reply, ReplyLost
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.transport import Deadlines, NotSent, Reply, ReplyLost
 from labfleet.interfaces.lab_host import LabHost, LabHosts
 from labfleet.kernel import errors
 

@@ -8,7 +8,7 @@ import pytest
 from scripted_cml import LICENCE, ScriptedCml, done, host_on, licence, ok, refused
 
 from labfleet.adapters.cml import licensing
-from labfleet.adapters.cml.transport import ReplyLost
+from labfleet.adapters.http.transport import ReplyLost
 from labfleet.kernel import errors
 
 PRODUCT = "PUT licensing/product_license"

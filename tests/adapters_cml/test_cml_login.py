@@ -11,7 +11,8 @@ import pytest
 from scripted_cml import LAB, ScriptedCml, done, host_on, ok, page, refused
 
 from labfleet.adapters.cml.breaker import Breaker
-from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.transport import Deadlines, NotSent
 from labfleet.kernel import errors
 
 START = f"PUT labs/{LAB}/start"

@@ -1,4 +1,4 @@
-"""Each network of the adapter and the port probe over real loopback sockets.
+"""The network of the adapter and the port probe over real loopback sockets.
 
 The numbered cases are rows of facts/cml-issues.md.
 """
@@ -17,11 +17,11 @@ from loopback_server import answer, identity, serving
 from scripted_cml import address
 
 from labfleet.adapters.cml import transport as transport_module
-from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, ReplyLost, refuse_metadata
+from labfleet.adapters.cml.transport import Limits, refuse_metadata
+from labfleet.adapters.http.transport import Deadlines, NotSent, ReplyLost
 from labfleet.adapters.probe import TcpProbe
 from labfleet.resources.machine import TlsSettings
 
-pytestmark = pytest.mark.usefixtures("network")
 QUICK = Deadlines(connect=2, read=2, total=5)
 OK = answer(b'"OK"')
 

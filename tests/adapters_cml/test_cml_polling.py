@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import networks
 import pytest
 from scripted_cml import ScriptedCml, address, host_on, licence, ok, refused
 
-from labfleet.adapters.cml import client, connection, http_transport
-from labfleet.adapters.cml.transport import Deadlines
-from labfleet.app import wiring
-from labfleet.app.settings import load
+from labfleet.adapters.cml import client, transport
+from labfleet.adapters.http import connection
+from labfleet.adapters.http.transport import Deadlines
 from labfleet.kernel import errors
 
 HEALTH = {"valid": True, "computes": {}, "is_licensed": True}
@@ -73,7 +71,7 @@ async def test_a_new_token_is_sent_at_once():
 @pytest.mark.asyncio
 async def test_headers_that_change_are_written_anew():
     """What the transport kept of the last headers is never sent for other ones."""
-    made = http_transport.connect(address(base_url="http://[::1]:81/x/"), None, client.Limits())
+    made = transport.connect(address(base_url="http://[::1]:81/x/"), None, transport.Limits())
     # private _open: one connection's bytes are looked at without a socket
     made._open()
     one, two = {"A": "1"}, {"A": "2"}
@@ -95,13 +93,3 @@ def test_deadlines_never_grow():
     assert mine.within(31) is mine
     assert mine.within(7).total == 7
     assert mine.within(-1).total == 0
-
-
-@pytest.mark.parametrize("name", networks.ALL)
-def test_the_network_is_a_setting(name):
-    """`cml_http` chooses; ours is what holds when nobody says anything."""
-    # private _network: which transport a setting picks shows in no answer
-    assert wiring._network(load({"cml_http": name}, environment={})) is networks.ALL[name]
-    assert wiring._network(load({}, environment={})) is http_transport.connect
-    with pytest.raises(errors.Invalid):
-        load({"cml_http": "curl"}, environment={})

@@ -14,16 +14,15 @@ from loop_time import leap, locks, seen
 from loopback_server import answer, identity, serving
 from scripted_cml import address
 
-from labfleet.adapters.cml import connection, http_transport
-from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, ReplyLost
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http import connection, pool
+from labfleet.adapters.http.transport import Deadlines, NotSent, ReplyLost
 from labfleet.resources.machine import TlsSettings
 
 QUICK = Deadlines(connect=2, read=2, total=5)
 OK = answer(b'"OK"')
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n"
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-pytestmark = pytest.mark.usefixtures("network")
 
 
 @asynccontextmanager
@@ -268,16 +267,10 @@ async def test_closing_ends_calls_on_their_way():
     assert (await call).cause == "closed"
 
 
-@pytest.fixture
-def own(monkeypatch):
-    """Our own network only."""
-    monkeypatch.setattr(networks, "connect", http_transport.connect)
-
-
 @pytest.mark.asyncio
 @pytest.mark.parametrize("mode", ["pin", "verify", "off"])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_kept_session_is_taken_up_again(mode, version, own, tmp_path):
+async def test_a_kept_session_is_taken_up_again(mode, version, tmp_path):
     """A new connection to the same server resumes, and its certificate is still looked at."""
     tls, certificate, fingerprint = identity(tmp_path, "one")
     tls.maximum_version = version
@@ -294,7 +287,7 @@ async def test_a_kept_session_is_taken_up_again(mode, version, own, tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_another_servers_session_is_of_no_use(own, tmp_path):
+async def test_another_servers_session_is_of_no_use(tmp_path):
     """A server that changed its certificate between connections is found out."""
     first, _, fingerprint = identity(tmp_path, "one")
     other, _, _ = identity(tmp_path, "two")
@@ -312,7 +305,7 @@ async def test_another_servers_session_is_of_no_use(own, tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_a_tls_connection_cut_without_an_end_is_truncated(own, tmp_path):
+async def test_a_tls_connection_cut_without_an_end_is_truncated(tmp_path):
     """Who cuts the wire cannot make a part of a body look whole."""
     tls, _, _ = identity(tmp_path, "one")
 
@@ -329,9 +322,9 @@ async def test_a_tls_connection_cut_without_an_end_is_truncated(own, tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_a_change_is_not_sent_over_a_connection_that_may_be_closing(own, monkeypatch):
+async def test_a_change_is_not_sent_over_a_connection_that_may_be_closing(monkeypatch):
     """An old connection serves reads; a change takes a fresh one; in time all are closed."""
-    monkeypatch.setattr(http_transport, "FRESH_S", 0.0)
+    monkeypatch.setattr(pool, "FRESH_S", 0.0)
     async with serving(OK) as server, network_at(server.url, limits=Limits(idle=600)) as made:
         await get(made)
         await get(made)
@@ -346,7 +339,7 @@ async def test_a_change_is_not_sent_over_a_connection_that_may_be_closing(own, m
 
 
 @pytest.mark.asyncio
-async def test_bytes_nobody_asked_for_end_a_connection(own):
+async def test_bytes_nobody_asked_for_end_a_connection():
     """A second reply in the bytes of the first is dropped with its connection."""
     async with serving(OK + OK) as server, network_at(server.url) as made:
         for _ in range(3):
@@ -362,7 +355,7 @@ async def test_bytes_nobody_asked_for_end_a_connection(own):
         b"HTTP/1.1 101 Go On\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     ],
 )
-async def test_interim_replies_are_bounded(interim, own):
+async def test_interim_replies_are_bounded(interim):
     """A server that only says Continue, or changes the protocol, is broken."""
     async with serving(interim) as server, network_at(server.url) as made:
         with pytest.raises(ReplyLost) as caught:
@@ -375,7 +368,7 @@ async def test_interim_replies_are_bounded(interim, own):
     ("path", "headers"),
     [("a b", {}), ("a\r\nX: y", {}), ("ü", {}), ("a", {"X": "1\r\nY: 2"}), ("a", {"X Y": "1"})],
 )
-async def test_nothing_can_be_smuggled_into_a_request(path, headers, own):
+async def test_nothing_can_be_smuggled_into_a_request(path, headers):
     """A path or header with control characters is not sent."""
     async with serving(OK) as server, network_at(server.url) as made:
         with pytest.raises(NotSent):
@@ -383,7 +376,7 @@ async def test_nothing_can_be_smuggled_into_a_request(path, headers, own):
     assert server.heads == []
 
 
-def test_it_works_on_the_loop_that_the_server_runs_on(own, tmp_path):
+def test_it_works_on_the_loop_that_the_server_runs_on(tmp_path):
     """Uvloop, which the product runs on, gives the same replies, deadlines and resumption."""
     tls, _, _ = identity(tmp_path, "one")
 

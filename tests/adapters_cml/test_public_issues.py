@@ -25,15 +25,16 @@ from scripted_cml import LAB as LAB_ID
 from scripted_cml import ScriptedCml, done, host_on, licence, ok, page, refused
 
 from cml_simulator.core.profile import Rules
-from labfleet.adapters.cml import hosts, licensing, tls, waiting
-from labfleet.adapters.cml.transport import Deadlines, Limits, Reply
+from labfleet.adapters.cml import hosts, licensing, waiting
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http import tls
+from labfleet.adapters.http.transport import Deadlines, Reply
 from labfleet.controllers.worker import measure
 from labfleet.kernel import errors
 from labfleet.resources.machine import TlsSettings
 
 T = TypeVar("T")
 
-pytestmark = pytest.mark.usefixtures("network")
 Patch = pytest.MonkeyPatch
 ALPINE = LAB.split("  - id: n1", maxsplit=1)[0]
 

@@ -83,7 +83,8 @@ async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
         "[fec0::1]", "[64:ff9b::a9fe:a9fe]", "192.0.0.8", "127.0.0.1.", "127.0.0.1\u3002",
         "\u2460\u2461\u2466.\u24ea.\u24ea.\u2460", "127\u30020\u30020\u30021",
         "169\uff0e254\uff0e169\uff0e254", "\uff11\uff12\uff17.0.0.1", "\u24dbocalhost",
-        "%31%32%37.0.0.1",
+        "%31%32%37.0.0.1", "hooks.example.com@127.0.0.1", "0177.0.0.1", "127.0.1",
+        "[2001:0:7f00:1::1]", "[::127.0.0.1]",
     ],
 )  # fmt: skip
 @pytest.mark.asyncio

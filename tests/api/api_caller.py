@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from fleet_world import World
 from fleet_world import world as opened
 
 from labfleet.api import application
+from labfleet.api.core import refusals
 from labfleet.api.front import Done, Front
 from labfleet.api.streams.ring import Ring
 from labfleet.service.core.access import Principal, Role
@@ -38,8 +40,6 @@ class Reply:
 def scope_of(method: str, target: str, headers: dict[str, str]) -> dict[str, Any]:
     """Return an ASGI scope as uvicorn makes it."""
     parts = urlsplit(target)
-    from urllib.parse import unquote
-
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -134,7 +134,19 @@ class Api:
         if content is not None:
             kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
             sent.setdefault("Content-Type", kind)
-        return await exchange(self.app, scope_of(method, target, sent), content or b"")
+        found = await exchange(self.app, scope_of(method, target, sent), content or b"")
+        self.was_stated(method, target, found.status)
+        return found
+
+    def was_stated(self, method: str, target: str, status: int) -> None:
+        """Fail when a route replied a status that neither its statement nor the document has."""
+        path = unquote(urlsplit(target).path, errors="replace")
+        for route in self.app.routes.values():
+            shape = re.sub(r"\\{\w+:str\\}", "[^/]+", re.escape(route.path))
+            if route.method == method and re.fullmatch(shape, path):
+                stated = refusals.statuses(route) | {route.status, *route.also, 500}
+                assert status in stated, f"{route.name} replied {status}, not one of {stated}"
+                return
 
     @asynccontextmanager
     async def stream(

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from api_caller import Api, Stream
+from litestar.exceptions import LitestarException
 from test_api_telemetry import SEED_KEYS, measured
 
 from labfleet.api.compatible import compat_stream
@@ -86,8 +87,8 @@ async def test_changed_cml_data_reaches_the_stream_with_every_key_of_seed_003(ap
     async with api.stream(f"{PATH}?event_types=worker.") as events:
         assert await names(events, 2) == ["connected", "worker.snapshot"]
         api.world.services.samples.put(measured(api))
-        # private _seeds, _measure: one round by hand, because the real one comes by the clock
-        api.app._seeds._measure()
+        # private _measure: one round by hand, because the real one comes by the clock
+        api.app.compatible_events._measure()
         name, _, data = await events.next()
         assert name == "worker.metrics.updated"
         assert (data["cpu_utilization"], data["memory_utilization"]) == (0.5, 55.0)
@@ -109,7 +110,7 @@ async def test_changed_cml_data_reaches_the_stream_with_every_key_of_seed_003(ap
             later, health=msgspec.structs.replace(later.health, valid=False)
         )
         api.world.services.samples.put(sick)
-        api.app._seeds._measure()
+        api.app.compatible_events._measure()
         assert await names(events, 1) == ["worker.data.refreshed"]
         assert (await events.next())[2]["cml_system_health"]["valid"] is False
 
@@ -124,11 +125,11 @@ async def test_small_moves_are_not_said_and_many_come_as_a_batch(api: Api) -> No
         for number in range(60):
             name = "w" if not number else f"w{number}"
             api.world.services.samples.put(measured(api, worker=name))
-        api.app._seeds._measure()
+        api.app.compatible_events._measure()
         first, second = (await events.next())[2], (await events.next())[2]
         assert (first["count"], second["count"]) == (50, 10)
         assert len(first["events"]) == 50
-        end = api.app._seeds.end
+        end = api.app.compatible_events.end
         later = api.world.clock.now() + timedelta(seconds=60)
         sample = measured(api, at=later)
         assert sample.stats is not None
@@ -136,8 +137,8 @@ async def test_small_moves_are_not_said_and_many_come_as_a_batch(api: Api) -> No
             sample, stats=msgspec.structs.replace(sample.stats, cpu_percent=4.0)
         )
         api.world.services.samples.put(near)
-        api.app._seeds._measure()
-        assert api.app._seeds.end == end
+        api.app.compatible_events._measure()
+        assert api.app.compatible_events.end == end
 
 
 @pytest.mark.asyncio
@@ -179,7 +180,9 @@ async def test_a_slow_client_gets_snapshots_again(api: Api) -> None:
         assert await names(events, 2) == ["connected", "worker.snapshot"]
         for number in range(compat_stream.LENGTH + 1):
             # private _say: more news at once than any fleet makes
-            api.app._seeds._say(api.app._seeds.said("worker.x", {"n": number}))
+            api.app.compatible_events._say(
+                api.app.compatible_events.said("worker.x", {"n": number})
+            )
         await moved(api, made, health="Degraded")
         assert (await events.next())[0] == "worker.snapshot"
 
@@ -195,14 +198,14 @@ async def test_a_large_fleet_begins_in_parts_and_says_nothing_twice(api: Api) ->
     async with api.stream(f"{PATH}?event_types=worker.") as events:
         await events.next()
         assert await names(events, count) == ["worker.snapshot"] * count
-        end = api.app._seeds.end
-        api.app._seeds._measure()
-        assert api.app._seeds.end == end
+        end = api.app.compatible_events.end
+        api.app.compatible_events._measure()
+        assert api.app.compatible_events.end == end
         for name in ("w", "w1"):
             api.world.services.samples.forget(Key("Worker", "default", name))
-        api.app._seeds._measure()
+        api.app.compatible_events._measure()
         # private _measured: a leak of forgotten entries shows in no answer
-        assert len(api.app._seeds._measured) == count - 2
+        assert len(api.app.compatible_events._measured) == count - 2
 
 
 @pytest.mark.asyncio
@@ -222,8 +225,9 @@ async def test_a_fault_in_the_words_ends_a_client_and_not_the_cache(
             await moved(api, made, phase=WorkerPhase.READY)
             await events.task
 
-    with pytest.raises(ExceptionGroup):
+    with pytest.raises(LitestarException, match="after response started") as raised:
         await listen()
+    assert isinstance(raised.value.__cause__, ExceptionGroup)
     await moved(api, made, phase=WorkerPhase.ACTIVE)
     found = api.world.services.cache.get(Worker, "w", "default")
     assert found is not None

@@ -234,12 +234,12 @@ async def test_shutdown_is_said_and_ends_every_stream(api: Api):
     """Clients are told, and new ones are sent away with Retry-After."""
     async with api.stream() as events:
         await events.next()
-        assert api.app.events.clients == 1
-        api.app.events.shutdown()
+        assert api.app.streams.clients == 1
+        api.app.shutdown()
         assert (await events.next())[0] == "shutdown"
         assert (await events.next())[0] == "end"
         await events.task
-    assert api.app.events.clients == 0
+    assert api.app.streams.clients == 0
     found = await api.call("GET", "/api/v1/events")
     assert found.status == 503
     assert int(found.headers["retry-after"]) > 0
@@ -258,7 +258,7 @@ async def test_a_stream_that_cannot_be_whole_ends(api: Api, monkeypatch):
 async def test_more_clients_than_allowed_are_refused(api: Api):
     """The bound is the server's, and a client that leaves makes room."""
     # private _limit: the bound is reached with two events instead of thousands
-    api.app.events._limit = 1
+    api.app.streams._limit = 1
     async with api.stream():
         assert (await api.call("GET", "/api/v1/events")).status == 503
     async with api.stream() as events:

@@ -97,9 +97,9 @@ async def test_seed_003_gets_all_its_keys(api: Api) -> None:
     await api.world.make("Worker", "w", {"machine": MACHINE})
     await api.world.services.fresh()
     path = "/api/internal/workers/w/cml-data"
-    assert (await api.call("GET", path, role="internal")).json["system_info"] is None
+    assert (await api.call("GET", path, role="controller")).json["system_info"] is None
     api.world.services.samples.put(measured(api))
-    told = (await api.call("GET", path, role="internal")).json
+    told = (await api.call("GET", path, role="controller")).json
     info = told["system_info"]
     assert set(info) == SEED_KEYS
     assert (info["all_memory_free"], info["allocated_memory"]) == (40, 6 * 1024)
@@ -118,7 +118,7 @@ async def test_a_part_that_failed_is_null_with_its_reason(api: Api) -> None:
     await api.world.make("Worker", "w", {"machine": MACHINE})
     await api.world.services.fresh()
     api.world.services.samples.put(measured(api, stats=None, gaps={"stats": "Temporary: 500"}))
-    told = (await api.call("GET", "/api/internal/workers/w/cml-data", role="internal")).json
+    told = (await api.call("GET", "/api/internal/workers/w/cml-data", role="controller")).json
     assert told["system_info"] is None
     assert told["unknown"]["stats"] == "Temporary: 500"
     assert told["system_health"]["valid"] is True
@@ -159,7 +159,7 @@ async def test_series_are_bounded_and_odd_questions_refused(api: Api) -> None:
         for n in range(tier.slots)
         for at in [series.bucket_start(now - timedelta(seconds=n * tier.step), tier.step)]
     ]
-    await api.world.services.objects.store.merge_series(rows)
+    await api.world.services.series.merge_series(rows)
     path = "/api/v1/workers/w/series"
     for since, step in (("6h", 60), ("3d", 600), ("35d", 3600), ("1w", 3600)):
         told = (await api.call("GET", f"{path}?metric=cpu&since={since}")).json

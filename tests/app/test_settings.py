@@ -20,6 +20,14 @@ def test_the_last_place_that_says_it_wins(tmp_path: Path) -> None:
     assert found.roles == ROLES
 
 
+def test_a_retired_key_still_loads(tmp_path: Path) -> None:
+    """A file that named the HTTP client to CML starts the server; its word changes nothing."""
+    file = tmp_path / "labfleet.toml"
+    file.write_text('cml_http = "aiohttp"\nport = 8471\n')
+    there = load({}, file=str(file), environment={"LABFLEET_CML_HTTP": "aiohttp"})
+    assert there == load({"port": 8471}, environment={})
+
+
 def test_an_unknown_key_is_refused_with_a_hint(tmp_path: Path) -> None:
     """A misspelt key in the file is an error that names the right one."""
     file = tmp_path / "s.toml"

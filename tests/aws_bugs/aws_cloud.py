@@ -2,7 +2,7 @@
 
 boto3 builds, signs and parses every request; what would be the network is a function call into
 the simulator's own WSGI application, so that its faults, buckets, clocks and journal are those
-of `labfleet aws-simulator`. CML servers on the instances are the controllers' small ones.
+of `labfleet aws-simulator`. CML servers on the instances are the rehearsal's (`cml_on_aws`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from botocore.awsrequest import HeadersDict
-from virtual_time import START
 
 from aws_simulator.main import ENVIRONMENT
 
@@ -42,27 +40,19 @@ from aws_simulator.world import World as Sky
 from labfleet.adapters.aws import inline
 from labfleet.adapters.aws.clients import RETRIES, Clients, Credentials
 from labfleet.adapters.aws.compute import Ec2
+from labfleet.rehearsal.time.virtual_host import EPOCH
 
 REGION = "us-east-1"
 LATENCY = 0.05
 T = TypeVar("T")
 
 
-@dataclass
-class Asked:
-    """What the launch of a machine was asked with, as far as the small CML servers care."""
-
-    worker: str
-
-
-@dataclass
+@dataclass(frozen=True)
 class Machine:
-    """One instance as the small CML servers see it."""
+    """One instance as the CML server on its disk sees it: since when it runs (Unix seconds)."""
 
-    id: str
-    request: Asked
-    launched: float
-    address: str
+    server_id: str
+    since: float = 0.0
 
 
 @dataclass
@@ -75,9 +65,8 @@ class AwsCloud:
 
     def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        epoch = START.timestamp()
-        ticking = ScaledClock(epoch, 1.0, real=lambda: epoch + _time(loop, began))
+        epoch = EPOCH.timestamp()
+        ticking = ScaledClock(epoch, 1.0, real=lambda: epoch + loop.time())
         self.sky = Sky(clock=ticking, region=REGION, seed=self.seed)
         mock_random.seed(random.Random(self.seed).getrandbits(64))
         patches.install(self.sky)
@@ -188,16 +177,11 @@ class AwsCloud:
         """Return which of I1 to I9 do not hold, by the facts given."""
         return list(self.ask("POST", "invariants", facts))
 
-    # --- what the small CML servers ask ----------------------------------------------------
-
-    @property
-    def now(self) -> float:
-        """Return fleet seconds, as the servers count."""
-        return float(self.clock.monotonic())
+    # --- what the CML servers ask ----------------------------------------------------------
 
     def alive(self, worker: str | None = None) -> list[Machine]:
         """Return the machines of a worker that are not terminated."""
-        return [self._machine(each) for each in self.instances(worker)]
+        return [Machine(each["id"]) for each in self.instances(worker)]
 
     def at(self, address: str) -> Machine | None:
         """Return the running machine at an address."""
@@ -211,38 +195,21 @@ class AwsCloud:
                 for place in self._where(name)
             }
             known = self._addresses.get(address)
-        if known is None or self.sky.machines[known].state != "running":
+        if known is None:
             return None
-        return self._machine(self._shown(known))
+        since = self.running_since(known)
+        return None if since is None else Machine(known, since)
 
     def _where(self, instance_id: str) -> tuple[str, ...]:
         nic = self.sky.instances[instance_id].nics.get(0)
         found = () if nic is None else (nic.public_ip, nic.private_ip_address)
         return tuple(each for each in found if each)
 
-    def _shown(self, instance_id: str) -> dict[str, Any]:
-        # private _instance: the simulator shows one instance only through its whole state, which
-        # is slow
-        shown: dict[str, Any] = views._instance(self.sky, self.sky.instances[instance_id])
-        return shown
-
-    def running_since(self, machine: Machine) -> float | None:
-        """Return since when a machine runs (fleet seconds)."""
+    def running_since(self, instance_id: str) -> float | None:
+        """Return since when an instance runs; None when it does not, or there is none."""
         self.sky.settle()
-        found = self.sky.machines[machine.id]
-        return self._fleet(found.since) if found.state == "running" else None
-
-    def _machine(self, found: dict[str, Any]) -> Machine:
-        launched = datetime.fromisoformat(found["launch_time"]).timestamp()
-        return Machine(
-            id=found["id"],
-            request=Asked(found["tags"].get("labfleet:worker", "")),
-            launched=self._fleet(launched),
-            address=found["public_ip"] or found["private_ip"] or "",
-        )
-
-    def _fleet(self, stamp: float) -> float:
-        return stamp - START.timestamp() + 1000.0 * float(self.clock.rate)
+        found = self.sky.machines.get(instance_id)
+        return found.since if found is not None and found.state == "running" else None
 
 
 class Patient:
@@ -279,10 +246,6 @@ def _clients(key: str) -> Clients:
 @functools.cache
 def _application() -> Any:
     return DomainDispatcherApplication(create_backend_app)
-
-
-def _time(loop: asyncio.AbstractEventLoop, began: float) -> float:
-    return loop.time() - began
 
 
 def _environ(request: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import world as controllers
 from aws_cloud import AwsCloud
-from fake_lab_host import FakeLabHosts
+from cml_on_aws import servers_on
+from scripted_cml import ScriptedCml
 from witness import Witness
 
 from labfleet.resources.template import Template
@@ -27,10 +28,10 @@ class BugWorld(controllers.World):
     def over(
         self, cloud: AwsCloud, *, owner: str = INSTALLATION, key: str = "labfleet"
     ) -> BugWorld:
-        """Put the simulator beneath, where the small fake was."""
+        """Put the simulator beneath, where the rehearsal's account was."""
         self.cloud, self.installation, self.key = cloud, owner, key
         self.compute = cloud.adapter(owner, key=key)  # type: ignore[assignment]
-        self.hosts = FakeLabHosts(cloud, self.expect, self.expect_lab)  # type: ignore[arg-type]
+        self.hosts = ScriptedCml(servers_on(cloud), cloud, self.expect, self.expect_lab)
         self.witness = Witness(self)
         return self
 

@@ -19,8 +19,9 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "controllers")]
 
 from bug_world import BugWorld, bugs
-from virtual_time import START, play
+from virtual_time import play
 
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources.leak import Leak
 from labfleet.resources.worker import Worker, WorkerPhase
 
@@ -65,9 +66,9 @@ async def hour(workers: int = 300, seed: int = 1) -> Told:
         loop = asyncio.get_running_loop()
         crowd = [loop.create_task(each(w, told)) for each in (console, images)]
         await operators(w, workers)
-        await w.let_pass(max(0.0, START_SECONDS + 60 * MINUTE - w.clock.monotonic()))
+        await w.let_pass(max(0.0, 60 * MINUTE - w.clock.monotonic()))
         await asyncio.gather(*crowd)
-        told.virtual_minutes = (w.clock.monotonic() - START_SECONDS) / MINUTE
+        told.virtual_minutes = w.clock.monotonic() / MINUTE
         await end(w)
         told.calls = {
             name: w.cloud.calls(name)
@@ -94,13 +95,12 @@ async def hour(workers: int = 300, seed: int = 1) -> Told:
     return told
 
 
-START_SECONDS = 1000.0
 IMAGE = "cisco-cml2.9.1-lab"
 
 
 def server_conditions(w: BugWorld) -> None:
     """Let every kind of trouble that AWS itself makes come for a while."""
-    begin = START.timestamp()
+    begin = EPOCH.timestamp()
 
     def between(start: float, stop: float) -> dict[str, float]:
         return {"since": begin + start * MINUTE, "until": begin + stop * MINUTE}
@@ -137,7 +137,7 @@ async def console(w: BugWorld, told: Told) -> None:
     ]  # fmt: skip
     at = 15 * MINUTE
     while at < 55 * MINUTE:
-        await w.clock.sleep(max(0.0, START_SECONDS + at - w.clock.monotonic()))
+        await w.clock.sleep(max(0.0, at - w.clock.monotonic()))
         running = [each for each in w.cloud.instances() if each["state"] == "running"]
         verb, fields = verbs[int(rng.random() * len(verbs))]
         if running:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bug_world import BugWorld
-from fake_lab_host import FakeProbe
-from world import CHANGES, Gate, HostGate, PatientStore, Process
+from world import CHANGES, Gate, HostGate, PatientStore, Process, services_over
 
 from labfleet.adapters.aws.paced import PacedEc2
 from labfleet.controllers import assembly
@@ -25,9 +24,7 @@ from labfleet.engine.cache import Cache
 from labfleet.engine.effects import Effects
 from labfleet.engine.election import Election
 from labfleet.engine.feed import Feed
-from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor
-from labfleet.service.core.service_context import ServiceContext
 
 LEASE = 30.0
 
@@ -55,12 +52,11 @@ class Replica(Process):
         self.awake.set()
         store: Any = Gate(world.store, self)
         self.cache = Cache(store)
-        assembly.prepare(self.cache)
-        self.services = ServiceContext(Objects(store), self.cache, world.clock, world.ids)
+        self.services = services_over(store, self.cache, world.clock, world.ids)
         watched: Any = PatientStore(world.store, self)
         self._spawn(Feed(watched, self.cache, world.clock, relist=self.relist).run())
         await self.cache.ready()
-        maker = assembly.Assembly(world.rng, self.services, self)
+        maker = assembly.Assembly(world.rng, self.services, store, self)
         for role in assembly.ROLES:
             election = Election(store, role, f"{self.name}/{role}", seconds=LEASE)
             self.elections[role] = election
@@ -95,7 +91,7 @@ class Replica(Process):
             compute=PacedEc2(compute, world.clock),
             hosts=hosts,
             secrets=world.secrets,
-            probe=FakeProbe(world.hosts),
+            probe=world.hosts.probe,
             since=world.clock.now(),
         )
 

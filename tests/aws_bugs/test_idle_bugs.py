@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from bug_world import BugWorld, bugs
-from fake_lab_host import FakeLab, FakeNode
+from scripted_cml import EVENTS
 from virtual_time import play
 from world import ADMIN
 
 from labfleet.decisions import parking
+from labfleet.rehearsal.time.virtual_host import SECRET
 from labfleet.resources.worker import Worker
 from labfleet.service.verbs import settings_verbs
 
@@ -43,8 +44,7 @@ def kept_by(w: BugWorld, word: str) -> Callable[[], bool]:
 
 def their_lab(w: BugWorld) -> None:
     """Start a lab that is not ours, as somebody does in CML's own pages."""
-    node = FakeNode("x", "x", (), up_at=w.hosts.now)
-    w.hosts.of("w1").labs["theirs"] = FakeLab("theirs", "theirs", "", [node], wiped=False)
+    w.hosts.run("w1")
 
 
 @pytest.mark.parametrize("who", ["a person", "the rule"])
@@ -52,7 +52,7 @@ def their_lab(w: BugWorld) -> None:
 def test_25_a_worker_that_was_started_again_is_not_stopped_for_its_past(
     snooze: int, who: str
 ) -> None:
-    """Number 25: stopped for two hours, it has the whole timeout, and the snooze, before it."""
+    """Number 25: stopped for an hour, it has the whole timeout, and the snooze, before it."""
 
     async def story() -> None:
         async with bugs() as w:
@@ -62,7 +62,7 @@ def test_25_a_worker_that_was_started_again_is_not_stopped_for_its_past(
             await w.until(w.in_phase("w1", "STOPPED"))
             stops = w.cloud.calls("StopInstances")
             await rule_on(w, snoozeMinutes=snooze)
-            await w.let_pass(7200)
+            await w.let_pass(3600)
             await w.desire("w1", "Ready")
             await w.until(w.in_phase("w1", "READY"))
             since = w.get_worker().status.ready_since
@@ -113,7 +113,7 @@ async def _no_metrics_call(w: BugWorld) -> None:
 
 
 async def _failing(w: BugWorld, *calls: str) -> None:
-    w.hosts.failing = set(calls)
+    w.hosts.fail(*calls)
 
 
 async def _silent(w: BugWorld) -> None:
@@ -121,13 +121,15 @@ async def _silent(w: BugWorld) -> None:
 
 
 async def _declined(w: BugWorld) -> None:
-    w.hosts.declined = True
+    server = w.hosts.of("w1")
+    await w.until(lambda: server.opt_in is True)  # asked for at each boot
+    server.opt_in = False
 
 
 UNKNOWN: dict[str, Callable[[BugWorld], Any]] = {
-    "events answer 503": lambda w: _failing(w, "activity"),
+    "events answer 503": lambda w: _failing(w, EVENTS),
     "sizes answer 503": lambda w: _failing(w, "system_stats"),
-    "everything answers 503": lambda w: _failing(w, "activity", "system_stats", "licensing"),
+    "everything answers 503": lambda w: _failing(w, EVENTS, "system_stats", "licensing"),
     "nothing answers": _silent,
     "the login is refused": _no_login,
     "telemetry is declined": _declined,
@@ -149,8 +151,9 @@ def test_26_what_cannot_be_known_keeps_a_worker(what: str) -> None:
             assert w.phase("w1") == "READY"
             assert w.get_worker().status.idle.signals
             assert w.cloud.calls("StopInstances") == 0
-            w.secrets.values["PASSWORD"] = "right"
-            w.hosts.failing, w.hosts.declined = set(), False
+            w.secrets.values["PASSWORD"] = SECRET
+            w.hosts.fail()
+            w.hosts.of("w1").opt_in = True
             w.hosts.cut.clear()
             w.cloud.ask("DELETE", "rules")
             w.cloud.config(cloudwatch={"absent": [], "late": 0.0})
@@ -165,7 +168,7 @@ def test_26_a_worker_that_takes_its_licence_is_in_set_up() -> None:
 
     async def story() -> None:
         async with bugs() as w:
-            w.hosts.register_seconds = 550.0
+            w.hosts.set(registration_seconds=550.0)
             await up(w, timeoutMinutes=5, warnMinutes=0)
             assert w.cloud.calls("StopInstances") == 0
             assert "DRAINING" not in w.phases["w1"]
@@ -194,7 +197,7 @@ def test_27_a_lab_that_starts_between_the_check_and_the_stop_keeps_its_machine()
             assert "DRAINING" not in w.phases["w1"]
             assert w.cloud.calls("StopInstances") == 0
             w.hosts.at_nodes = None
-            w.hosts.of("w1").labs.clear()
+            w.hosts.remove("w1")
             await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 

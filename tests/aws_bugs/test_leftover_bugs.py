@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from bug_world import INSTALLATION, BugWorld, bugs
-from fake_lab_host import FakeLab, FakeNode
 from virtual_time import play
 
 from labfleet.interfaces import store as stores
@@ -34,12 +33,11 @@ async def up(w: BugWorld, name: str = "w1", **spec: Any) -> str:
 
 
 def _lab(w: BugWorld) -> None:
-    node = FakeNode("x", "x", (), up_at=w.hosts.now)
-    w.hosts.of("w1").labs["x"] = FakeLab("x", "theirs", "", [node], wiped=False)
+    w.hosts.run("w1")
 
 
 def _fails(w: BugWorld) -> None:
-    w.hosts.failing = {"deregister"}
+    w.hosts.fail("deregister")
 
 
 def _silent(w: BugWorld) -> None:
@@ -47,7 +45,7 @@ def _silent(w: BugWorld) -> None:
 
 
 def _heal(w: BugWorld) -> None:
-    w.hosts.failing = set()
+    w.hosts.fail()
     w.hosts.cut.clear()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from bug_world import BugWorld, bugs
-from fake_lab_host import FakeLab, FakeNode
+from scripted_cml import EVENTS
 from virtual_time import play
 from world import ADMIN
 
@@ -140,8 +140,7 @@ def test_12_a_restart_that_sees_nothing_stops_and_ends_nothing() -> None:
             await w.until(lambda: all(w.phase(f"s{n}") == "RUNNING" for n in range(4)))
             await w.worker("alone", machine=made)
             await w.until(w.in_phase("alone", "READY"))
-            node = FakeNode("x", "x", (), up_at=w.hosts.now)
-            w.hosts.of("alone").labs["x"] = FakeLab("x", "theirs", "", [node], wiped=False)
+            w.hosts.run("alone")
             begun, names = hazards(w), {each.name for each in w.cache.all(Worker)}
             bad(w, "internal", 10)
             w.hosts.cut = set(names)
@@ -149,11 +148,11 @@ def test_12_a_restart_that_sees_nothing_stops_and_ends_nothing() -> None:
             await w.let_pass(30 * MINUTE)
             assert hazards(w) == begun
             w.hosts.cut = set()
-            w.hosts.failing = {"system_stats", "activity", "licensing"}
+            w.hosts.fail("system_stats", EVENTS, "licensing")
             await w.start()
             await w.let_pass(30 * MINUTE)
             assert hazards(w) == begun
-            w.hosts.failing = set()
+            w.hosts.fail()
             await w.let_pass(10 * MINUTE)
             assert {each.name for each in up(w)} == names
             assert not any("DRAINING" in w.phases[name] for name in names)

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from bug_world import BugWorld, bugs
-from fake_lab_host import FakeLab, FakeNode
 from virtual_time import play
 from world import ADMIN
 
 from labfleet.resources import conditions
-from labfleet.service.reads import drain_blockers
+from labfleet.service.kinds import drain_blockers
 from labfleet.service.verbs import lifecycle as verbs
 
 MINUTE = 60.0
@@ -36,23 +35,22 @@ async def up(w: BugWorld, **spec: Any) -> str:
     return str(w.get_worker().status.machine.id)
 
 
-@pytest.mark.parametrize("takes", [10, 25])
-def test_37_metal_takes_its_time_to_stop_and_to_start_again(takes: int) -> None:
-    """Number 37: ten minutes, or twenty-five for each way, are no failure of any kind."""
+def test_37_metal_takes_its_time_to_stop_and_to_start_again() -> None:
+    """Number 37: up to twenty-five minutes for each way are no failure of any kind."""
 
     async def story() -> None:
         async with bugs() as w:
-            slow = {"pending": takes * MINUTE, "stopping": takes * MINUTE}
+            slow = {"pending": 25 * MINUTE, "stopping": 25 * MINUTE}
             w.cloud.config(times={"metal": slow})
             await up(w)
             await w.desire("w1", "Stopped")
             begun = w.clock.now()
             await w.until(w.in_phase("w1", "STOPPED"))
-            assert minutes(w, begun) >= takes
+            assert minutes(w, begun) >= 25
             await w.desire("w1", "Ready")
             begun = w.clock.now()
             await w.until(w.in_phase("w1", "READY"))
-            assert minutes(w, begun) >= takes
+            assert minutes(w, begun) >= 25
             assert "FAILED" not in w.phases["w1"]
             assert w.cloud.calls("StopInstances") == w.cloud.calls("StartInstances") == 1
             assert w.cloud.calls("RunInstances") == 1
@@ -115,7 +113,7 @@ def test_38_an_image_that_boots_for_25_minutes_comes_up_in_its_own_limit() -> No
 
     async def story() -> None:
         async with bugs() as w:
-            w.hosts.boot = 25 * MINUTE
+            w.hosts.boot(25 * MINUTE)
             await w.start()
             await w.worker(machine=limited(w, boot=1800))
             await w.until(w.in_phase("w1", "READY", "FAILED"))
@@ -131,7 +129,7 @@ def test_38_a_boot_over_its_limit_is_told_and_its_machine_kept_for_another_try()
 
     async def story() -> None:
         async with bugs() as w:
-            w.hosts.boot = 25 * MINUTE
+            w.hosts.boot(25 * MINUTE)
             await w.start()
             await w.worker(machine=limited(w, boot=900))
             await w.until(w.in_phase("w1", "FAILED"))
@@ -153,7 +151,7 @@ async def draining(w: BugWorld, *, runs: int = 10, **drain: Any) -> None:
     await w.definition(defaultDurationMinutes=runs)
     await w.session()
     await w.until(w.in_phase("s1", "RUNNING"))
-    w.hosts.node_stop = 1e9
+    w.hosts.set(stop_seconds=1e9)
     await verbs.drain(w.services, ADMIN, "w1", "default", reason="maintenance", **drain)
     await w.until(w.in_phase("w1", "DRAINING"))
 
@@ -211,7 +209,7 @@ def test_41_a_person_extends_cancels_or_forces_a_drain(choice: str) -> None:
                 assert blockers(w) == []
                 assert w.phase("s1") == "RUNNING"
             else:
-                w.hosts.node_stop = 15.0
+                w.hosts.set(stop_seconds=15.0)
                 await verbs.change_drain(w.services, ADMIN, "w1", "default", force=True)
                 await w.until(w.ended, hours=0.5)
                 await w.until(
@@ -228,9 +226,8 @@ def test_41_a_worker_that_is_to_end_ends_though_its_lab_cannot_be_stopped() -> N
     async def story() -> None:
         async with bugs() as w:
             kept = await up(w)
-            w.hosts.node_stop = 1e9
-            node = FakeNode("x", "x", (), up_at=w.hosts.now)
-            w.hosts.of("w1").labs["x"] = FakeLab("x", "theirs", "", [node], wiped=False)
+            w.hosts.set(stop_seconds=1e9)
+            w.hosts.run("w1")
             await w.desire("w1", "Terminated")
             await w.until(w.in_phase("w1", "TERMINATED"))
             assert conditions.is_true(w.get_worker().status.conditions, "LicenceLeaked")

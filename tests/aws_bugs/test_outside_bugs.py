@@ -120,7 +120,7 @@ def test_28_a_list_that_fails_ends_nothing_and_one_that_works_does(fault: str) -
             kept = await up(w)
             w.cloud.rule(fault, action="DescribeInstances")
             found = ours(w, kept, worker="nobody", uid="forgotten")
-            await w.let_pass(2 * 3600)
+            await w.let_pass(3600)
             assert alive(w, found)
             assert alive(w, kept)
             assert w.phase("w1") == "READY"
@@ -307,7 +307,7 @@ def test_34_a_session_that_has_not_begun_goes_to_another_worker() -> None:
         async with bugs() as w:
             await up(w)
             await up(w, "w2")
-            w.hosts.node_boot = 300.0
+            w.hosts.node_boot(300.0)
             await w.definition()
             await w.session()
             await w.until(lambda: w.get_session().status.phase in {"INSTANTIATING", "INSTANTIATED"})

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from bug_world import BugWorld, bugs
-from fake_lab_host import FakeLab, FakeNode
 from virtual_time import play
 from world import ADMIN
 
@@ -114,12 +113,11 @@ def test_15_an_idle_stop_that_ec2_takes_late_is_checked_again() -> None:
             w.cloud.rule("throttle", action="StopInstances", since=now, until=now + 3600)
             await w.until(w.in_phase("w1", "STOPPING"))
             await w.let_pass(60)
-            node = FakeNode("x", "x", (), up_at=w.hosts.now)
-            w.hosts.of("w1").labs["theirs"] = FakeLab("theirs", "theirs", "", [node], wiped=False)
+            w.hosts.run("w1")
             await w.let_pass(7200)
             assert w.cloud.instances("w1")[0]["state"] == "running"
             assert "nodes run again" in w.get_worker().status.message
-            del w.hosts.of("w1").labs["theirs"]
+            w.hosts.remove("w1")
             await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 
@@ -135,14 +133,13 @@ def test_23_a_running_lab_keeps_its_worker_though_nobody_is_there() -> None:
             await rule_on(w)
             await w.worker(machine=watched(w))
             await w.until(w.in_phase("w1", "READY"))
-            node = FakeNode("x", "x", (), up_at=w.hosts.now)
-            w.hosts.of("w1").labs["theirs"] = FakeLab("theirs", "theirs", "", [node], wiped=False)
-            w.hosts.cpu = 1.0
+            w.hosts.run("w1")
+            w.hosts.set(cpu_percent=1.0)
             await w.let_pass(2 * 3600)
             assert w.phase("w1") == "READY"
             assert "nodes" in w.get_worker().status.idle.signals
             assert w.cloud.calls("StopInstances") == 0
-            del w.hosts.of("w1").labs["theirs"]
+            w.hosts.remove("w1")
             await w.until(w.in_phase("w1", "STOPPED"))
             w.check()
 
@@ -154,7 +151,7 @@ def test_24_a_worker_that_boots_longer_than_the_idle_time_is_not_stopped_for_it(
 
     async def story() -> None:
         async with bugs() as w:
-            w.hosts.boot = 900.0
+            w.hosts.boot(900.0)
             await w.start()
             await rule_on(w, timeoutMinutes=5, warnMinutes=0)
             await w.worker(machine=watched(w))

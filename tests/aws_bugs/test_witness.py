@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bug_world import bugs
-from fake_lab_host import FakeLab, FakeNode
 from virtual_time import play
 
 
@@ -16,8 +15,7 @@ def test_the_witness_sees_a_stop_of_a_busy_machine_and_an_end_with_a_licence() -
             await w.worker("w1")
             await w.until(w.in_phase("w1", "READY"))
             name = w.get_worker().status.machine.id
-            lab = FakeLab("x", "theirs", "", [FakeNode("x", "x", (), up_at=w.hosts.now)])
-            w.hosts.of("w1").labs["x"] = lab
+            w.hosts.run("w1")
             process.kill()
             await w.let_pass(300)
             w.check()

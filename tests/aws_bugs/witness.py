@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from fake_lab_host import FakeLabHost
-from virtual_time import START
+from scripted_cml import ScriptedHost, registered
 
+from cml_simulator.core.world import settle
 from labfleet.resources import conditions
 from labfleet.resources.worker import Worker
 
@@ -47,7 +47,7 @@ class Witness:
     @property
     def now(self) -> float:
         """Return the simulator's time."""
-        return START.timestamp() + self.world.clock.monotonic() - 1000.0 * self.world.clock.rate
+        return self.world.hosts.now
 
     def facts(self) -> dict[str, Any]:
         """Return the facts, as the invariant checker takes them."""
@@ -87,11 +87,11 @@ class Witness:
         host = address.base_url.removeprefix("https://").partition(":")[0]
         machine = self.world.cloud.at(host)
         if machine is not None:
-            self.checks.setdefault(machine.id, []).append(self.now)
+            self.checks.setdefault(machine.server_id, []).append(self.now)
 
     def _judged(self, instance_id: str) -> None:
         hosts = self.world.hosts
-        found = hosts.servers.get(instance_id)
+        found = hosts.cml_servers.fleet.servers.get(instance_id)
         alive = {each["id"]: each for each in self.world.cloud.instances()}
         self.checks.setdefault(instance_id, [])
         if self._never_up(instance_id):
@@ -99,21 +99,16 @@ class Witness:
         if found is None or instance_id not in alive:
             return
         period = [self.now - MOMENT, self.now + MOMENT]
-        if alive[instance_id]["state"] == "running" and any(
-            node.up_at is not None and (node.down_at is None or hosts.now < node.down_at)
-            for lab in found.labs.values()
-            for node in lab.nodes
-        ):
+        settle(found, self.now)
+        if alive[instance_id]["state"] == "running" and found.active:
             self.busy.setdefault(instance_id, []).append(period)
-        if found.registered_at is not None and not self._leak_told(instance_id):
+        if registered(found) and not self._leak_told(instance_id):
             self.licences.setdefault(instance_id, []).append(period)
 
     def _never_up(self, instance_id: str) -> bool:
         """Tell whether CML has not been ready since the machine's last start."""
-        cloud = self.world.cloud
-        machine = next((each for each in cloud.alive() if each.id == instance_id), None)
-        since = None if machine is None else cloud.running_since(machine)
-        return since is None or self.world.hosts.now - since < self.world.hosts.boot
+        since = self.world.cloud.running_since(instance_id)
+        return since is None or self.now - since < self.world.hosts.cml_servers.boot_range[1]
 
     def _leak_told(self, instance_id: str) -> bool:
         """Tell whether the record says that this machine's licence could not be returned."""
@@ -127,7 +122,7 @@ class Witness:
 class _Watched:
     """A server's client that tells the witness of busy checks that were answered."""
 
-    def __init__(self, witness: Witness, host: FakeLabHost, address: Any) -> None:
+    def __init__(self, witness: Witness, host: ScriptedHost, address: Any) -> None:
         self._witness = witness
         self._host = host
         self._address = address

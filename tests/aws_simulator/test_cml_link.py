@@ -15,11 +15,8 @@ class Stub:
     """Records control calls and gives a new loopback address for each boot."""
 
     def __init__(self):
-        self.calls = []
-        self.created = {}
-        self.failing = False
+        self.forget()
         self.booted = threading.Event()
-        self.addresses = (f"127.9.0.{number}" for number in itertools.count(1))
         stub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -39,6 +36,13 @@ class Stub:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
         self.thread.start()
+
+    def forget(self):
+        """Begin anew."""
+        self.calls = []
+        self.created = {}
+        self.failing = False
+        self.addresses = (f"127.9.0.{number}" for number in itertools.count(1))
 
     def answer(self, path, body):
         """Answer one control call."""
@@ -62,18 +66,30 @@ class Stub:
         self.server.server_close()
 
 
-@pytest.fixture
-def stub():
+@pytest.fixture(scope="module")
+def shared():
+    """One simulator for all that need no other options: a start imports moto, for seconds."""
     stub = Stub()
-    yield stub
+    fake = launch_simulator("--cml", stub.url)
+    yield stub, fake
+    end_simulator(fake)
     stub.close()
 
 
 @pytest.fixture
-def linked(stub):
-    fake = launch_simulator("--cml", stub.url)
-    yield fake
-    end_simulator(fake)
+def linked(shared):
+    """Return the shared simulator as after its start."""
+    stub, fake = shared
+    fake.reset(config=True)
+    fake.ask("POST", "clock", {"offset": 0, "speed": 0})
+    stub.forget()
+    return fake
+
+
+@pytest.fixture
+def stub(shared, linked):
+    """Return what the shared simulator talks to."""
+    return shared[0]
 
 
 def run(fake, **changes):
@@ -148,12 +164,14 @@ def test_a_failing_control_endpoint_delays_and_never_lies(stub, linked):
     assert "503" in linked.ask("GET", "summary")["cml_error"]
 
 
-def test_servers_boot_although_nobody_asks(stub):
+def test_servers_boot_although_nobody_asks():
     """The simulator's own tick boots a due server without any API call."""
+    stub = Stub()
     fake = launch_simulator("--cml", stub.url, "--speed", "100000")
     run(fake)
     assert stub.booted.wait()  # pytest-timeout ends a wait that is in vain
     end_simulator(fake)
+    stub.close()
 
 
 def test_a_server_that_never_boots(stub, linked):

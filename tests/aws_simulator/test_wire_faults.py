@@ -1,12 +1,16 @@
 """Faults, outside hands, the journal and the command, over real sockets."""
 
+import contextlib
 import re
 import subprocess
 import sys
+import time
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 import pytest
 from aws_simulator_process import code_of, end_simulator, launch_simulator
-from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import ClientError, HTTPClientError, ReadTimeoutError
 from botocore.parsers import ResponseParserError
 
 
@@ -182,11 +186,26 @@ def test_a_server_may_never_answer(fake, launch, fault, total):
 def test_a_slow_reply_outlives_the_callers_patience(fake):
     """The read time-out comes after the deed; the SDK's repeat finds the same instance."""
     fake.rule("delay_after", action="RunInstances", times=1, delay=2.0)
-    client = fake.client(attempts=10, read_timeout=1.0)  # a busy machine may need some more
+    client = fake.client(attempts=2)
+    sent = []
+
+    def give_up(request, **_):
+        """Send the first request, and lose patience at the deed instead of at a time."""
+        if sent:
+            return
+        place = urlsplit(request.url)
+        with contextlib.closing(HTTPConnection(place.hostname, place.port)) as connection:
+            connection.request(request.method, place.path, request.body, dict(request.headers))
+            sent.append(request)
+            while fake.summary()["instances_total"] == 0:
+                time.sleep(0.01)
+        raise ReadTimeoutError(endpoint_url=request.url)
+
+    client.meta.events.register("before-send.ec2.RunInstances", give_up)
     fields = {"ImageId": fake.image, "InstanceType": "m5zn.metal"}
     client.run_instances(**fields, MinCount=1, MaxCount=1)
     assert fake.summary()["instances_total"] == 1
-    assert fake.calls("RunInstances") >= 2
+    assert fake.calls("RunInstances") == 2
 
 
 def test_a_rule_may_hold_for_a_time_only(fake, ec2):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hand_clock import HandClock
 from held_port import held_port
 
 from cml_simulator.core import fleet as fleets
@@ -14,21 +15,6 @@ from cml_simulator.core.profile import Machine, Profile, Rules
 from cml_simulator.core.world import Server
 from cml_simulator.routes import control, dispatch
 from cml_simulator.routes.web import Reply, Request
-
-START = 1_800_000_000.0
-
-
-class HandClock:
-    """A clock that moves when told."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> float:
-        return self.now
-
-    def forward(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @dataclass
@@ -58,7 +44,7 @@ class Box:
         if body is not None:
             head.setdefault("content-type", "application/json")
         request = Request(method, f"/api/v0{path}", query or {}, head, data)
-        return dispatch.answer(self.server, request, self.clock())
+        return dispatch.answer(self.server, request, self.now)
 
     def ask(self, method: str, path: str, body: Any = None, *, want: int = 200, **more: Any) -> Any:
         reply = self.send(method, path, body, **more)
@@ -90,7 +76,8 @@ class Box:
 
     @property
     def now(self) -> float:
-        return self.clock()
+        """Return the simulator's seconds since 1970."""
+        return self.clock.now().timestamp()
 
     def license(self, expansion: int = 0) -> None:
         self.ask("PUT", "/licensing/product_license", "CML_Enterprise", want=204)
@@ -148,8 +135,8 @@ def make_box():
         fleet = Fleet(random.Random(7), "pw")
         clock = HandClock()
         server = fleets.create(fleet, machine=machine, rules=rules, profile=profile)
-        fleets.boot(fleet, server, clock())
         box = Box(fleet, server, clock)
+        fleets.boot(fleet, server, box.now)
         if machine is None or machine.boot_seconds == 0:
             box.login()
         return box

@@ -1,6 +1,7 @@
 """Many servers: power, boot stages, addresses, control, and the numbers at the end."""
 
 import random
+from datetime import timedelta
 
 import pytest
 
@@ -13,12 +14,13 @@ from cml_simulator.core.world import BootStage, boot_stage
 def test_a_boot_goes_through_its_stages(make_box):
     """Refused, then 502, then not ready, then ready, as parts of the boot time."""
     box = make_box(machine=Machine(boot_seconds=100))
+    start = box.clock.instant
     seen = []
     for at in (0, 49, 51, 74, 76, 99, 100):
-        box.clock.now = box.server.power.since + at
+        box.clock.instant = start + timedelta(seconds=at)
         seen.append(str(boot_stage(box.server, box.now)))
     assert seen == ["refused", "refused", "bad_gateway", "bad_gateway", *["not_ready"] * 2, "ready"]
-    box.clock.now = box.server.power.since + 80
+    box.clock.instant = start + timedelta(seconds=80)
     assert box.get("/system_information")["ready"] is False
     box.login()
     assert box.get("/system_stats")["computes"] == {}
@@ -30,6 +32,16 @@ def test_a_boot_goes_through_its_stages(make_box):
         "allow_ssh_pubkey_auth": False,
         "oui": "52:54:00:00:00:00",
     }
+
+
+def test_a_boot_may_begin_without_a_network(make_box):
+    """Nobody answers at first, whatever part of the boot it is; then it goes on as always."""
+    box = make_box(machine=Machine(boot_seconds=100, silent_seconds=60))
+    seen = []
+    for _ in range(5):
+        seen.append(str(boot_stage(box.server, box.now)))
+        box.clock.forward(25)
+    assert seen == ["off", "off", "off", "not_ready", "ready"]
 
 
 def test_nodes_wait_for_the_end_of_the_boot(make_box, topo):
@@ -91,6 +103,7 @@ def test_control_runs_a_fleet(box):
         {"cpus": "x"},
         {"rules": {"no": 1}},
         {"rules": {"stop_seconds": "x"}},
+        {"silent_seconds": -1},
     ],
 )
 def test_control_refuses_nonsense(box, body):

@@ -315,11 +315,11 @@ def test_event_stamps_come_in_the_form_of_the_rule(box, form, stamp):
 
 def test_what_others_do_is_on_record_until_it_is_wiped(box, lab):
     """A deed from outside carries another user than CML's administrator, or the one named."""
-    act(box.server, Edit(action="start_lab", lab_id=lab), box.clock.now)
-    act(box.server, Edit(action="use", text="import_lab", tag="u-7"), box.clock.now)
+    act(box.server, Edit(action="start_lab", lab_id=lab), box.now)
+    act(box.server, Edit(action="use", text="import_lab", tag="u-7"), box.now)
     told = [(e["category"], e["data"]["user_id"]) for e in box.get("/telemetry/events")[-2:]]
     assert told == [("start_lab", PERSON), ("import_lab", "u-7")]
-    act(box.server, Edit(action="clear_telemetry"), box.clock.now)
+    act(box.server, Edit(action="clear_telemetry"), box.now)
     assert box.get("/telemetry/events") == []
 
 

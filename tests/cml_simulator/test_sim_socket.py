@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import socket
 import ssl
 import urllib.request
-from contextlib import suppress
 
 import aiohttp
 import pytest
@@ -102,45 +100,47 @@ class Ask(asyncio.DatagramProtocol):
             self.got.set_result(data)
 
 
-def free_udp_port() -> int:
-    """Return a port of those that CML may open, outside of the system's own choice, that is free."""
-    for port in range(6100, 7000):
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no UDP port is free")
+OUTER = (6100, 6101, 6102)
+"""UDP ports of those that CML may open, outside of the system's own choice."""
+
+
+async def echoed(port):
+    """Tell whether a UDP port sends back what it gets."""
+    loop = asyncio.get_running_loop()
+    transport, ask = await loop.create_datagram_endpoint(Ask, remote_addr=("127.0.0.1", port))
+    transport.sendto(b"ping")
+    try:
+        async with asyncio.timeout(0.2):
+            return await ask.got == b"ping"
+    except (TimeoutError, OSError):
+        return False
+    finally:
+        transport.close()
 
 
 @pytest.mark.asyncio
 async def test_a_udp_port_answers(topo):
-    """pat:udp opens a UDP port that echoes, once the node has its address."""
+    """pat:udp opens UDP ports that echo once the node has its address, but for those in use."""
     argv = ("--port", "0", "--password", "pw", "--speed", "300")
-    port = free_udp_port()
     async with program(*argv) as (line, http):
         base = f"{line['url']}/api/v0"
         token = await login(http, base)
         text = topo(
-            {"id": "a", "tags": [f"pat:udp:{port}:53"]},
+            {"id": "a", "tags": [f"pat:udp:{port}:{port}" for port in OUTER]},
             {"id": "net", "kind": "external_connector", "configuration": "NAT"},
             links=[("a", "net")],
         )
         lab = (await call(http, "POST", f"{base}/import", json.loads(text), token))[1]["id"]
         await call(http, "PUT", f"{base}/labs/{lab}/start", None, token)
 
-        async def echoed():
-            loop = asyncio.get_running_loop()
-            place = ("127.0.0.1", port)
-            transport, ask = await loop.create_datagram_endpoint(Ask, remote_addr=place)
-            transport.sendto(b"ping")
-            try:
-                async with asyncio.timeout(0.2):
-                    return await ask.got == b"ping"
-            except (TimeoutError, OSError):
-                return False
-            finally:
-                transport.close()
+        async def all_echo():
+            found = (await call(http, "GET", f"{line['url']}/_control/summary"))[1]
+            # No port is ours until it is bound: who else has one, the simulator says.
+            free = found["ports_open"] - found["ports_unbound"]
+            echoes = [await echoed(port) for port in OUTER]
+            return found["ports_open"] == len(OUTER) and sum(echoes) == free > 0
 
-        await until(echoed)
+        await until(all_echo)
 
 
 def test_other_programs_start_one_in_a_line():

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from labfleet.interfaces.store import Store
+from labfleet.interfaces.store import LeaseStore, Store
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "stores"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+from engine_fakes import MemoryLeases
 from postgres_server import PostgresServer, find_binaries
 from store_places import Place
 
@@ -49,6 +51,16 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 def shared_place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Each kind of store that several processes can open."""
     return make_place(request.param, tmp_path, request)
+
+
+@pytest_asyncio.fixture(params=[*FLAVOURS, "fake"])
+async def leases(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LeaseStore]:
+    """An empty store of each kind, and the fake of election's tests."""
+    if request.param == "fake":
+        yield MemoryLeases()
+        return
+    async with make_place(request.param, tmp_path, request).opened() as opened:
+        yield opened
 
 
 @pytest_asyncio.fixture

@@ -13,36 +13,36 @@ from labfleet.kernel import errors
 pytestmark = pytest.mark.asyncio
 
 
-async def test_tokens_grow(store: s.Store) -> None:
+async def test_tokens_grow(leases: s.LeaseStore) -> None:
     """Each holder gets a higher token than the one before, also after a release."""
-    first = await store.acquire("lead", "a", seen=None)
-    second = await store.acquire("lead", "b", seen=first.version)
-    await store.release(second)
-    free = await store.lease("lead")
+    first = await leases.acquire("lead", "a", seen=None)
+    second = await leases.acquire("lead", "b", seen=first.version)
+    await leases.release(second)
+    free = await leases.lease("lead")
     assert free is not None
     assert free.holder == ""
-    third = await store.acquire("lead", "c", seen=free.version)
-    await store.release(third)
-    fourth = await store.acquire("lead", "d", seen=None)
+    third = await leases.acquire("lead", "c", seen=free.version)
+    await leases.release(third)
+    fourth = await leases.acquire("lead", "d", seen=None)
     assert [each.token for each in (first, second, third, fourth)] == [1, 2, 3, 4]
 
 
-async def test_version_moves_on_renewal(store: s.Store) -> None:
+async def test_version_moves_on_renewal(leases: s.LeaseStore) -> None:
     """Renewal moves the version and not the token; a taker who saw the old version loses."""
-    lease = await store.acquire("lead", "a", seen=None)
-    renewed = await store.renew(lease)
+    lease = await leases.acquire("lead", "a", seen=None)
+    renewed = await leases.renew(lease)
     assert (renewed.token, renewed.version) == (lease.token, lease.version + 1)
     with pytest.raises(errors.Conflict, match=r"held by a: expected version 1, found 2"):
-        await store.acquire("lead", "b", seen=lease.version)
+        await leases.acquire("lead", "b", seen=lease.version)
     with pytest.raises(errors.Conflict, match="held by a"):
-        await store.acquire("lead", "b", seen=None)
-    assert await store.lease("lead") == renewed
+        await leases.acquire("lead", "b", seen=None)
+    assert await leases.lease("lead") == renewed
 
 
-async def test_unseen_lease(store: s.Store) -> None:
+async def test_unseen_lease(leases: s.LeaseStore) -> None:
     """A version of a lease that was never there is a Conflict."""
     with pytest.raises(errors.Conflict):
-        await store.acquire("lead", "a", seen=7)
+        await leases.acquire("lead", "a", seen=7)
 
 
 async def test_lost_lease(store: s.Store) -> None:
@@ -69,10 +69,10 @@ async def test_fence_of_no_lease(store: s.Store) -> None:
         await store.commit(commit(put("w1"), fence=s.Fence("lead", lease.token)))
 
 
-async def test_one_taker_of_many(store: s.Store) -> None:
+async def test_one_taker_of_many(leases: s.LeaseStore) -> None:
     """Of ten who take a lease at once one gets it."""
     results = await asyncio.gather(
-        *(store.acquire("lead", f"h{n}", seen=None) for n in range(10)), return_exceptions=True
+        *(leases.acquire("lead", f"h{n}", seen=None) for n in range(10)), return_exceptions=True
     )
     assert sum(isinstance(result, s.Lease) for result in results) == 1
 

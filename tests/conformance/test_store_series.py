@@ -22,7 +22,7 @@ def row(worker: str, at: datetime, *, step: int = 60, **values: float) -> s.Seri
     )
 
 
-async def test_what_was_written_is_read_in_order(store: s.Store) -> None:
+async def test_what_was_written_is_read_in_order(store: s.SeriesStore) -> None:
     """Only of this worker and step, from the instant asked for; no event is appended."""
     head = await store.head()
     later = START + timedelta(minutes=1)
@@ -39,7 +39,7 @@ async def test_what_was_written_is_read_in_order(store: s.Store) -> None:
     assert await store.head() == head
 
 
-async def test_the_same_bucket_twice_holds_both(store: s.Store) -> None:
+async def test_the_same_bucket_twice_holds_both(store: s.SeriesStore) -> None:
     """In one batch and in two: least, mean, greatest and count of all."""
     await store.merge_series([row("w1", START, cpu=10), row("w1", START, cpu=20, labs=1)])
     await store.merge_series([row("w1", START, cpu=60)])
@@ -49,7 +49,7 @@ async def test_the_same_bucket_twice_holds_both(store: s.Store) -> None:
     assert series.unpack(found.data)["labs"].count == 1
 
 
-async def test_a_ring_never_grows(store: s.Store) -> None:
+async def test_a_ring_never_grows(store: s.SeriesStore) -> None:
     """Twice around: as many rows as slots, the newest; what comes a ring too late is dropped."""
     rows = [row("w1", START + timedelta(minutes=n), cpu=n) for n in range(2 * MINUTE.slots)]
     await store.merge_series(rows)
@@ -60,7 +60,7 @@ async def test_a_ring_never_grows(store: s.Store) -> None:
     assert await store.series("w1", 60, START) == found
 
 
-async def test_series_go_with_their_worker(store: s.Store) -> None:
+async def test_series_go_with_their_worker(store: s.SeriesStore) -> None:
     """All steps of the named ones, and nobody else's; none is fine."""
     await store.merge_series(
         [row("w1", START, cpu=1), row("w1", START, step=3600, cpu=1), row("w2", START, cpu=2)]
@@ -71,7 +71,7 @@ async def test_series_go_with_their_worker(store: s.Store) -> None:
     await store.merge_series([])
 
 
-async def test_a_step_nobody_keeps_and_too_much_are_refused(store: s.Store) -> None:
+async def test_a_step_nobody_keeps_and_too_much_are_refused(store: s.SeriesStore) -> None:
     """Invalid, and nothing is written."""
     with pytest.raises(errors.Invalid):
         await store.merge_series([row("w1", START, step=7, cpu=1)])
@@ -89,7 +89,7 @@ async def test_series_survive_a_restart_and_a_backup(shared_place: Place) -> Non
         assert len(await store.series("w1", 60, START)) == 1
 
 
-async def test_many_rows_in_one_batch(store: s.Store) -> None:
+async def test_many_rows_in_one_batch(store: s.SeriesStore) -> None:
     """A thousand workers' minute is one call."""
     rows = [row(f"w{n}", START, step=step, cpu=n % 100) for n in range(1000) for step in (60, 600)]
     await store.merge_series(rows)

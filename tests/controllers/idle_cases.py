@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from fake_lab_host import FakeLab, FakeNode
 from world import ADMIN, MACHINE, Process, World
 
+from cml_simulator.core.model import Lab
 from labfleet.resources.meta import Key
 from labfleet.resources.worker import Worker
 from labfleet.service.verbs import settings_verbs
@@ -38,12 +38,13 @@ def kept_by(w: World, name: str = "w1") -> tuple[str, ...]:
     return w.get_worker(name).status.idle.signals
 
 
-def foreign_lab(w: World, worker: str = "w1", nodes: int = 1) -> FakeLab:
+def foreign_lab(w: World, worker: str = "w1", nodes: int = 1) -> Lab:
     """Start a lab that is not ours, as somebody does in CML's own pages."""
-    up = [FakeNode(f"x{each}", f"x{each}", (), up_at=w.hosts.now) for each in range(nodes)]
-    made = FakeLab("foreign", "theirs", "", up, wiped=False)
-    w.hosts.of(worker).labs[made.id] = made
-    return made
+    return w.hosts.run(worker, nodes=nodes)
+
+
+def has_labs(w: World, worker: str = "w1") -> bool:
+    return bool(w.hosts.of(worker).labs)
 
 
 def all_(w: World) -> list[Worker]:

@@ -81,17 +81,6 @@ class ScriptedEc2(Ec2):
             if each.live and worker in {None, each.request.worker}
         ]
 
-    def at(self, address: str) -> FakeInstance | None:
-        """Return the running machine that has this public address."""
-        for each in self.machines.values():
-            if each.public_ip == address and each.state == "running":
-                return each
-        return None
-
-    def running_since(self, machine: FakeInstance) -> float | None:
-        """Return since when a machine runs."""
-        return machine.since if machine.state == "running" else None
-
     def show_after(self, seconds: float) -> None:
         """Let each machine, also those that are there, show so long after its launch."""
         self.cloud.shown_after = seconds

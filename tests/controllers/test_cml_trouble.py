@@ -13,13 +13,14 @@ import pytest
 from virtual_time import play
 from world import HOUR, MACHINE, World, world
 
+from cml_simulator.core.licensing import AUTHORIZED_FOR, DAY
+from cml_simulator.core.server import Admission
 from labfleet.controllers.session import observer
 from labfleet.controllers.worker import observer as worker_look
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import conditions
 from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
-from labfleet.resources.telemetry import Room
 
 
 def fact(w: World, name: str, worker: str = "w1") -> tuple[str, str]:
@@ -63,12 +64,10 @@ def test_f33_a_dead_controller_service_quarantines_the_worker() -> None:
             await w.definition("old")
             await w.session("s0", definition="old", slot={"end": w_end(w)})
             await w.until(w.in_phase("s0", "RUNNING"))
-            w.hosts.core_connected = False
+            w.hosts.set(core_connected=False)
             await w.until(lambda: fact(w, "CmlHealthy") == ("False", "ControllerDown"))
             assert fact(w, "AcceptingLabs")[0] == "False"
-            await waits_then_runs(
-                w, "ControllerDown", lambda: setattr(w.hosts, "core_connected", True)
-            )
+            await waits_then_runs(w, "ControllerDown", lambda: w.hosts.set(core_connected=True))
             assert w.get_session("s0").status.phase == "RUNNING"
 
     play(story)
@@ -87,10 +86,11 @@ def test_f42_maintenance_mode_closes_the_worker() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            w.hosts.maintenance = True
+            server = w.hosts.of("w1")
+            server.maintenance = True
             await w.until(lambda: fact(w, "MaintenanceMode") == ("True", "On"))
             await waits_then_runs(
-                w, "MaintenanceMode", lambda: setattr(w.hosts, "maintenance", False)
+                w, "MaintenanceMode", lambda: setattr(server, "maintenance", False)
             )
 
     play(story)
@@ -105,10 +105,9 @@ def test_f45_a_full_disk_takes_no_new_labs() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            easy = w.hosts.disk
-            w.hosts.disk = Room(total=100, free=5, used=95)
+            w.hosts.set(disk_used=w.hosts.hardware.disk_bytes * 95 // 100)
             await w.until(lambda: fact(w, "DiskAlmostFull") == ("True", "Watermark"))
-            await waits_then_runs(w, "DiskAlmostFull", lambda: setattr(w.hosts, "disk", easy))
+            await waits_then_runs(w, "DiskAlmostFull", lambda: w.hosts.set(disk_used=None))
 
     play(story)
 
@@ -119,10 +118,11 @@ def test_f41_no_ready_compute_is_said_instead_of_a_lab_that_stays_queued() -> No
     async def story() -> None:
         async with world() as w:
             await up(w)
-            w.hosts.admission = "ONLINE"
+            server = w.hosts.of("w1")
+            server.admission = Admission.ONLINE
             await w.until(lambda: fact(w, "CmlHealthy") == ("False", "NoComputeReady"))
             await waits_then_runs(
-                w, "NoComputeReady", lambda: setattr(w.hosts, "admission", "READY")
+                w, "NoComputeReady", lambda: setattr(server, "admission", Admission.READY)
             )
 
     play(story)
@@ -135,7 +135,7 @@ def test_one_failing_call_keeps_what_the_others_told() -> None:
         async with world() as w:
             await up(w)
             before = w.get_worker().status.capacity
-            w.hosts.failing = {"system_stats"}
+            w.hosts.fail("system_stats")
             await w.until(lambda: fact(w, "TelemetryComplete") == ("False", "Partial"))
             sample = context(w).samples.newest(Key("Worker", "default", "w1"))
             assert sample.stats is None
@@ -147,10 +147,10 @@ def test_one_failing_call_keeps_what_the_others_told() -> None:
                 "Healthy",
                 "READY",
             )
-            w.hosts.failing = {"system_stats", "system_health", "licensing"}
+            w.hosts.fail("system_stats", "system_health", "licensing")
             await w.until(lambda: w.get_worker().status.health == "Unreachable")
             assert w.get_worker().status.licence.licensed
-            w.hosts.failing = set()
+            w.hosts.fail()
             await w.until(lambda: fact(w, "TelemetryComplete") == ("True", "Complete"))
             assert w.get_worker().status.health == "Healthy"
 
@@ -182,7 +182,7 @@ def test_orphans_shrink_the_worker() -> None:
             await up(w)
             before = w.get_worker().status.capacity
             assert before is not None
-            w.hosts.orphans = 4
+            w.hosts.set(orphans=4)
             await w.until(lambda: fact(w, "OrphansOnHost") == ("True", "Orphans"))
             now = w.get_worker().status.capacity
             assert now is not None
@@ -221,7 +221,7 @@ def test_the_younger_of_two_with_one_product_uuid_hosts_nothing() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.hosts.identity = "0c1e7a7e"
+            w.hosts.product_uuid = "0c1e7a7e"
             await up(w)
             await w.worker("w2")
             await w.until(w.in_phase("w2", "READY_UNLICENSED"))
@@ -241,13 +241,13 @@ def test_the_younger_of_two_with_one_product_uuid_hosts_nothing() -> None:
 
 
 def test_an_expiring_licence_is_renewed_and_told() -> None:
-    """The condition names the date; a renewal is asked for once, not at each look."""
+    """The condition names the date; without a way to the cloud a renewal is asked for once a day."""
 
     async def story() -> None:
         async with world() as w:
-            ends = w.clock.now() + timedelta(days=5)
-            w.hosts.expires = ends.strftime("%Y-%m-%d %H:%M:%S")
             await up(w)
+            licence = w.hosts.of("w1").licence
+            licence.renewed_at, licence.reachable = w.hosts.now - AUTHORIZED_FOR + 5 * DAY, False
             await w.until(lambda: fact(w, "LicenceExpiring") == ("True", "Soon"))
             await w.let_pass(HOUR)
             assert w.hosts.calls.count("renew w1") == 1
@@ -268,7 +268,7 @@ def test_tags_that_an_import_lost_are_written_back() -> None:
             await w.until(w.in_phase("s1", "RUNNING"))
             assert sum(call.startswith("tags ") for call in w.hosts.calls) == 2
             [lab] = w.hosts.of("w1").labs.values()
-            assert all(node.tags for node in lab.nodes)
+            assert all(node.tags for node in lab.nodes.values())
             w.check()
 
     play(story)
@@ -282,7 +282,8 @@ def test_f36_t46_sixty_sessions_in_one_minute_boot_in_turns_and_none_times_out()
 
     async def story() -> None:
         async with world() as w:
-            w.hosts.node_boot, w.hosts.cpus = 200.0, 400
+            w.hosts.node_boot(200.0)
+            w.hosts.set(cpus=400, disk_bytes=2 * 10**12)
             cml = {**MACHINE["cml"], "maxNodesLicensed": 400}
             capacity = {
                 "labs": 100,

@@ -163,7 +163,7 @@ def test_ports_seen_on_a_server_are_not_given_out() -> None:
             await w.session()
             await w.until(w.in_phase("s1", "RUNNING"))
             assert [port.number for port in w.get_session().status.ports] == [2001, 2003]
-            del w.hosts.of("w1").labs[theirs.id]
+            w.hosts.remove("w1", theirs.id)
             await w.until(lambda: w.get_worker().status.foreign_ports == ())
             await w.session("s2")
             await w.until(w.in_phase("s2", "RUNNING"))

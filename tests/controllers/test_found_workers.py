@@ -215,6 +215,7 @@ def test_an_observed_instance_that_vanishes_needs_two_looks() -> None:
             made = await by_hand(w, Name="lab-1")
             await w.until(lambda: w.phase("lab-1") == "READY_UNLICENSED")
             del w.compute.machines[made.id]
+            w.cloud.cml_servers.destroy(made.server_id)
             gone_at = w.compute.now
             await w.until(lambda: w.phase("lab-1") == "TERMINATED")
             assert w.compute.now - gone_at >= 60

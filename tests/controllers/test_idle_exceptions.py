@@ -13,7 +13,6 @@ from virtual_time import play
 from world import ADMIN, later, world
 
 from labfleet.decisions import parking
-from labfleet.resources.idle import ActivityEvent
 from labfleet.resources.pool import Pool
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import settings_verbs
@@ -61,12 +60,11 @@ def test_people_s_events_put_the_stop_off_and_our_own_do_not() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            did = w.hosts.events.setdefault("w1", [])
-            did.append(ActivityEvent(category="start_lab", at=w.clock.now(), user=OURS))
-            did.append(ActivityEvent(category="weather", at=w.clock.now(), user=PERSON))
+            w.hosts.use("w1", "start_lab", OURS)
+            w.hosts.use("w1", "weather", PERSON)
             await w.let_pass(15 * 60)
             last = w.clock.now()
-            did.append(ActivityEvent(category="user_activity", at=last, user=PERSON))
+            w.hosts.use("w1", "user_activity", PERSON)
             await w.until(w.in_phase("w1", "STOPPED"))
             idle = w.get_worker().status.idle
             assert idle.last_paused_at - last >= timedelta(minutes=20)
@@ -151,7 +149,7 @@ def test_a_worker_that_is_too_old_is_drained_and_stopped_only_when_empty() -> No
             assert w.phase("s1") == "COMPLETED"
             await w.let_pass(1800)
             assert w.phase("w1") == "DRAINING"
-            w.hosts.of("w1").labs.pop(lab.id)
+            w.hosts.remove("w1", lab.id)
             await w.until(w.in_phase("w1", "STOPPED"))
             assert w.get_worker().spec.drain is None
             assert w.get_worker().status.idle.last_paused_reason == "max_age"

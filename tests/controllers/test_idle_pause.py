@@ -31,7 +31,7 @@ def test_a_pause_while_an_old_worker_is_looked_at_holds_its_stop(
                 await before(self)
 
             monkeypatch.setattr(IdleController, "_caught_up", caught_up)
-            w.hosts.of("w1").labs.pop(lab.id)
+            w.hosts.remove("w1", lab.id)
             await w.let_pass(1800)
             assert w.get_worker().spec.desired == "Ready"
             assert w.phase("w1") == "DRAINING"

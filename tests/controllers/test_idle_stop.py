@@ -9,7 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from idle_cases import SEEN, all_, foreign_lab, kept_by, ready, respec, rule_on
+from idle_cases import SEEN, all_, foreign_lab, has_labs, kept_by, ready, respec, rule_on
+from scripted_cml import EVENTS
 from virtual_time import play
 from world import World, world
 
@@ -137,7 +138,7 @@ def test_case_23_a_lab_that_is_not_ours_keeps_its_worker_though_cpu_is_low() -> 
             await w.let_pass(3 * 3600)
             assert w.phase("w1") == "READY"
             assert {"nodes", "console"} <= set(kept_by(w))
-            w.hosts.of("w1").labs.pop(lab.id)
+            w.hosts.remove("w1", lab.id)
             gone = w.clock.now()
             await w.until(w.in_phase("w1", "STOPPED"))
             assert w.get_worker().status.idle.last_paused_at - gone >= timedelta(minutes=19)
@@ -152,7 +153,7 @@ def test_case_23_high_cpu_keeps_a_worker_and_low_cpu_alone_never_stops_it() -> N
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            w.hosts.cpu = 70.0
+            w.hosts.set(cpu_percent=70.0)
             await w.until(told(w, "cpu"))
             await w.let_pass(7200)
             assert w.phase("w1") == "READY"
@@ -166,7 +167,7 @@ def test_case_24_the_clock_starts_when_the_worker_is_ready_not_at_its_launch() -
 
     async def story() -> None:
         async with world() as w:
-            w.hosts.boot = 900.0
+            w.hosts.boot(900.0)
             await ready(w, timeoutMinutes=5)
             up = w.get_worker().status.ready_since
             await w.until(w.in_phase("w1", "STOPPED"))
@@ -205,13 +206,13 @@ def test_case_26_what_cannot_be_read_keeps_the_worker() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            for failing in ({"activity"}, {"system_stats"}, {"activity", "system_stats"}):
-                w.hosts.failing = failing
+            for failing in (EVENTS,), ("system_stats",), (EVENTS, "system_stats"):
+                w.hosts.fail(*failing)
                 await w.let_pass(7200)
                 assert w.phase("w1") == "READY"
-                word = "telemetry" if failing == {"activity"} else "nodes"
+                word = "telemetry" if failing == (EVENTS,) else "nodes"
                 assert word in kept_by(w)
-            w.hosts.failing = set()
+            w.hosts.fail()
             await w.until(lambda: w.get_worker().status.idle.warned_at is not None)
             told_at = w.get_worker().status.idle.warned_at + timedelta(minutes=2)
             warning = conditions.find(w.get_worker().status.conditions, "IdleWarning")
@@ -228,14 +229,16 @@ def test_case_26_an_unreachable_server_a_maintenance_and_declined_telemetry_keep
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            w.hosts.declined = True
+            server = w.hosts.of("w1")
+            await w.until(lambda: server.opt_in is True)  # asked for at each boot
+            server.opt_in = False
             await w.until(told(w, "telemetry"))
             await w.let_pass(3600)
-            w.hosts.declined = False
-            w.hosts.maintenance = True
+            server.opt_in = True
+            server.maintenance = True
             await w.until(told(w, "health"))
             await w.let_pass(3600)
-            w.hosts.maintenance = False
+            server.maintenance = False
             w.hosts.cut.add("w1")
             await w.let_pass(3600)
             assert w.phase("w1") == "READY"
@@ -250,7 +253,7 @@ def test_case_26_licensing_is_no_idleness() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.hosts.register_seconds = 550.0
+            w.hosts.set(registration_seconds=550.0)
             await w.start()
             await rule_on(w, timeoutMinutes=5)
             await w.worker(machine=SEEN)
@@ -275,7 +278,7 @@ def test_case_27_a_lab_started_between_check_and_stop_takes_the_stop_back() -> N
                     foreign_lab(w)
 
             def before_the_second_look(call: str) -> None:
-                if parking.cordoned(w.get_worker()) and "foreign" not in w.hosts.of("w1").labs:
+                if parking.cordoned(w.get_worker()) and not has_labs(w):
                     foreign_lab(w)
 
             w.hosts.at_nodes = before_the_second_look
@@ -313,7 +316,7 @@ def test_case_27_a_lab_started_after_the_last_look_is_seen_before_the_machine_st
 def strike(w: World, new: Any) -> None:
     """Start a foreign lab at the moment in which the stop is asked for."""
     asked = new is not None and new.spec.desired == "Stopped"
-    if asked and "foreign" not in w.hosts.of("w1").labs:
+    if asked and not has_labs(w):
         foreign_lab(w)
 
 
@@ -324,7 +327,7 @@ def test_case_27_a_session_placed_meanwhile_wins() -> None:
         async with world() as w:
             process = await ready(w)
             await w.until(lambda: w.get_worker().status.idle.warned_at is not None)
-            controller = rule.IdleController(process.contexts["worker-controller"])
+            controller = rule.IdleController(process.contexts["worker-controller"], w.store)
             # private _guard, _ask: a pause that comes between these two steps, which run in one go
             guard = controller._guard(w.get_worker())
             await w.session()

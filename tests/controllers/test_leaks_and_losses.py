@@ -8,6 +8,7 @@ from __future__ import annotations
 from virtual_time import play
 from world import ADMIN, World, world
 
+from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
 from labfleet.resources.pool import Pool
@@ -171,7 +172,7 @@ def test_a_template_whose_workers_never_come_up_pauses_the_pool() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.secrets.values["TOKEN"] = "bad"
+            w.hosts.refusals["register"] = errors.Invalid("the token is invalid")
             await w.start()
             await w.pool(scaling={"minWorkers": 1, "maxWorkers": 2, "cooldownUpSeconds": 0})
 
@@ -190,7 +191,7 @@ def test_a_template_whose_workers_never_come_up_pauses_the_pool() -> None:
             assert launched == 5
             await w.let_pass(7200)
             assert len(w.compute.machines) == launched
-            w.secrets.values["TOKEN"] = "good"
+            w.hosts.refusals.clear()
             await settings_verbs.pause_pool(w.services, ADMIN, "p1", "default", paused=False)
             await w.until(lambda: len(alive(w)) == 1, hours=4)
 

@@ -192,7 +192,7 @@ def test_a_worker_licensing_for_long_is_not_idle() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.hosts.register_seconds = 2400.0
+            w.hosts.set(registration_seconds=2400.0)
             await w.start()
             limits = {**MACHINE, "limits": {"licence": 3600}}
             await w.make("Template", "slow", {"machine": limits})

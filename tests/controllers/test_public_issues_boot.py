@@ -39,7 +39,7 @@ def reason(w: World, name: str) -> str:
 
 async def f26(w: World) -> None:
     """A CML that was never installed ends in a named failure with the console as evidence."""
-    w.hosts.boot = LONG
+    w.hosts.boot(LONG)
     w.compute.console = "cloud-init[1]: s3: 403 Forbidden, cml2.deb not fetched"
     await w.start()
     await w.worker()

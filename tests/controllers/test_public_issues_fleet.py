@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from fake_lab_host import FakeLabHost
 from msgspec.structs import replace
+from scripted_cml import ScriptedHost
 from virtual_time import play
 from world import World, world
 
@@ -34,7 +34,7 @@ async def ready(w: World) -> None:
 async def f1(w: World) -> None:
     """A server that says converged too early is asked for its nodes' states as well."""
     await ready(w)
-    w.hosts.early_stop = True
+    w.hosts.stopped_early = True
     await w.session()
     await w.until(w.ended)
     assert w.phase("s1") == "COMPLETED"
@@ -56,7 +56,7 @@ async def f13(w: World) -> None:
     await ready(w)
     await w.session()
     await w.until(lambda: bool(w.hosts.labs_left()))
-    w.hosts.of("w1").labs.clear()
+    w.hosts.remove("w1")
     await w.until(w.in_phase("s1", "RUNNING", "FAILED"))
     assert w.phase("s1") == "RUNNING"
 
@@ -84,7 +84,7 @@ async def f25(w: World) -> None:
     await ready(w)
     await w.session()
     await w.until(w.in_phase("s1", "RUNNING"))
-    w.hosts.of("w1").labs.clear()
+    w.hosts.remove("w1")
     await w.until(w.ended)
     assert (w.phase("s1"), w.get_session().status.reason) == ("FAILED", "LabDeletedOutside")
     assert await w.store.ports() == ()
@@ -93,7 +93,7 @@ async def f25(w: World) -> None:
 async def f32(w: World) -> None:
     """A boot that takes longer than a common 120 s is waited for."""
     await ready(w)
-    w.hosts.node_boot = 240.0
+    w.hosts.node_boot(240.0)
     await w.session()
     await w.until(w.in_phase("s1", "RUNNING", "STOPPING"))
     assert w.phase("s1") == "RUNNING"
@@ -115,12 +115,12 @@ async def f34(w: World) -> None:
 async def f40(w: World) -> None:
     """All nodes booted proves no port: one that does not answer is named, and then waited for."""
     await ready(w)
-    w.hosts.silent = set(range(2000, 2010))
+    w.hosts.set(patty_first=2010)
     await w.session()
     await w.until(w.told("s1", "r1_serial (tcp 2000)"))
     await w.let_pass(60)
     assert w.phase("s1") == "INSTANTIATING"
-    w.hosts.silent = set()
+    w.hosts.set(patty_first=2000)
     await w.until(w.in_phase("s1", "RUNNING"))
 
 
@@ -133,7 +133,7 @@ def off1(patch: Patch) -> None:
     async def yes(_self: Any, _lab: str) -> bool:
         return True
 
-    patch.setattr(FakeLabHost, "converged", yes)
+    patch.setattr(ScriptedHost, "converged", yes)
     patch.setattr(observer, "ACTIVE_STATES", frozenset())
 
 

@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from fake_lab_host import FakeLab, FakeNode
 from virtual_time import play
 from world import ADMIN, MACHINE, TOPOLOGY, World, later, world
 
+from labfleet.kernel import errors
 from labfleet.resources import conditions, topology
 from labfleet.resources.session import TERMINAL
 from labfleet.service.verbs import lifecycle as verbs
@@ -41,7 +41,7 @@ async def reach(w: World, phase: str) -> None:
         await w.session(slot={"start": later(w, 10), "end": later(w, 30)})
     else:
         w.hosts.hang_observe = phase == "COLLECTING"
-        w.hosts.node_stop = 300.0 if phase == "STOPPING" else 15.0
+        w.hosts.set(stop_seconds=300.0 if phase == "STOPPING" else 15.0)
         await w.session()
     await w.until(w.in_phase("s1", phase))
 
@@ -154,7 +154,7 @@ def test_a_lab_deleted_outside_is_noticed(phase: str) -> None:
                     w.get_session().status.lab is not None and bool(w.get_session().status.lab.id)
                 )
             )
-            w.hosts.of("w1").labs.clear()
+            w.hosts.remove("w1")
             w.hosts.hang_observe = False
             await w.until(w.ended)
             if phase in {"READY", "RUNNING"}:
@@ -205,10 +205,8 @@ def test_of_two_labs_with_one_marker_one_is_kept(started: bool) -> None:
             assert w.get_session().status.lab.id is None
             server = w.hosts.of("w1")
             [first] = server.labs.values()
-            twin = FakeLab("z9", first.title, first.notes, [FakeNode("z", "r1", ())])
-            if started:
-                twin.wiped, twin.nodes[0].up_at = False, w.hosts.now
-            server.labs[twin.id] = twin
+            twin = w.hosts.run if started else w.hosts.edit
+            twin("w1", title=first.title, notes=first.notes)
             await w.until(w.in_phase("s1", "RUNNING"))
             assert list(server.labs) == [first.id]
             await nothing_left(w)
@@ -226,7 +224,7 @@ def test_what_cml_refuses_fails_with_its_words_and_leaves_no_lab(call: str, word
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            w.hosts.refuse[call] = words
+            w.hosts.refusals[call] = errors.Invalid(words)
             await w.session()
             await w.until(w.ended)
             assert w.phase("s1") == "FAILED"
@@ -243,7 +241,7 @@ def test_a_server_without_room_is_tried_gently_until_the_budget_is_over() -> Non
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            w.hosts.full = True
+            w.hosts.refusals["start"] = errors.OutOfCapacity("no licence for more nodes")
             await w.session()
             await w.until(w.ended)
             assert w.get_session().status.reason == "BootTimeout"
@@ -262,13 +260,13 @@ def test_a_lab_whose_ports_do_not_answer_is_not_ready() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            w.hosts.silent = set(range(2000, 2010))
+            w.hosts.set(patty_first=2010)
             await w.session()
             await w.until(w.told("s1", "do not answer yet"))
             await w.let_pass(60)
             assert w.phase("s1") == "INSTANTIATING"
             assert "r1_serial (tcp 2000)" in w.get_session().status.message
-            w.hosts.silent = set()
+            w.hosts.set(patty_first=2000)
             await w.until(w.in_phase("s1", "RUNNING"))
             assert w.get_session().status.ready_at is not None
 
@@ -281,7 +279,7 @@ def test_a_lab_that_never_boots_fails_in_its_budget() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            w.hosts.node_boot = 1e6
+            w.hosts.node_boot(1e6)
             await w.session()
             await w.until(w.ended, hours=0.5)
             assert w.get_session().status.reason == "BootTimeout"
@@ -301,7 +299,7 @@ def test_sixty_starts_in_one_minute_time_none_out() -> None:
             await w.worker(machine=crowd)
             await w.definition()
             await w.until(w.in_phase("w1", "READY"))
-            w.hosts.node_boot = 400.0
+            w.hosts.node_boot(400.0)
             for number in range(20):
                 await w.session(f"s{number}")
             await w.until(lambda: all(w.phase(f"s{n}") == "INSTANTIATING" for n in range(20)))
@@ -309,8 +307,8 @@ def test_sixty_starts_in_one_minute_time_none_out() -> None:
             await w.until(lambda: len(w.hosts.labs_left()) == 20)
             await w.let_pass(10)
             for number, lab in enumerate(w.hosts.of("w1").labs.values()):
-                for node in lab.nodes:
-                    node.up_at = at + 60.0 * (number + 1)
+                for node in lab.nodes.values():
+                    node.booted_at = at + 60.0 * (number + 1)
             await w.until(w.ended, hours=3)
             assert {w.phase(f"s{n}") for n in range(20)} == {"COMPLETED"}
             w.check()
@@ -401,8 +399,8 @@ def test_a_lab_is_wiped_only_when_its_nodes_stand_still() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            w.hosts.early_stop = True
-            w.hosts.node_stop = 120.0
+            w.hosts.stopped_early = True
+            w.hosts.set(stop_seconds=120.0)
             await w.session()
             await w.until(w.in_phase("s1", "COMPLETED"))
             await nothing_left(w)
@@ -420,9 +418,9 @@ def test_the_lab_carries_title_marker_and_the_given_ports() -> None:
             await w.until(lambda: w.hosts.labs_left() != [])
             [lab] = w.hosts.of("w1").labs.values()
             session = w.get_session("x" * 60)
-            assert lab.marker == session.metadata.uid
+            assert topology.marker_of(lab.notes) == session.metadata.uid
             assert len(lab.title) <= 64
-            assert [node.tags for node in lab.nodes] == [("serial:2000",), ("serial:2001",)]
+            assert [node.tags for node in lab.nodes.values()] == [["serial:2000"], ["serial:2001"]]
             assert [node.tags for node in topology.parse(TOPOLOGY).nodes] == [
                 ("serial:1",),
                 ("serial:2",),

@@ -67,7 +67,7 @@ async def begun(w: World, **spec: Any) -> tuple[WebhookController, FakeDeliverie
     process = await w.start(run=())
     await w.make("Webhook", "h", {"url": "https://hooks.example.com/x", **spec})
     sender = FakeDeliveries()
-    made = WebhookController(process.contexts["scheduler"], sender, w.rng)
+    made = WebhookController(process.contexts["scheduler"], sender, w.rng, w.store)
     await rounds(w, made, 1)
     return made, sender
 
@@ -205,7 +205,7 @@ def test_a_new_process_repeats_and_loses_nothing() -> None:
                 await rounds(w, controller)
             again = FakeDeliveries()
             process = await w.start(run=())
-            reborn = WebhookController(process.contexts["scheduler"], again, w.rng)
+            reborn = WebhookController(process.contexts["scheduler"], again, w.rng, w.store)
             await w.worker("w4")
             await rounds(w, reborn, 4)
             names = [each[1]["subject"] for each in sender.posts + again.posts]

@@ -132,7 +132,7 @@ def test_a_boot_that_fails_keeps_its_console_once() -> None:
     async def story() -> None:
         async with world() as w:
             w.compute.console = "\x1b[31mpanic\x1b[0m: no disk\r\npassword: hunter22\n"
-            w.hosts.boot = 10_000.0
+            w.hosts.boot(10_000.0)
             await w.start()
             await w.worker()
             await w.until(w.in_phase("w1", "FAILED"))

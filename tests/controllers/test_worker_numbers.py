@@ -134,13 +134,13 @@ def test_a_threshold_changed_at_run_time_acts_at_the_next_sample() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            w.hosts.cpu = 50.0
+            w.hosts.set(cpu_percent=50.0)
             await w.let_pass(120)
             assert fact(w, "CpuHigh") == "False BelowThreshold"
             await set_(w, "thresholds", cpuPercent=40, cpuEasedPercent=30)
             await w.let_pass(45)
             assert fact(w, "CpuHigh") == "True OverThreshold"
-            w.hosts.cpu = 10.0
+            w.hosts.set(cpu_percent=10.0)
             await w.until(lambda: fact(w, "CpuHigh") == "False BelowThreshold")
 
     play(story)
@@ -151,6 +151,7 @@ def test_numbers_are_kept_by_the_minute_without_an_event_and_survive_a_restart()
 
     async def story() -> None:
         async with world() as w:
+            w.hosts.set(cpu_percent=1.0)
             await up(w)
             await w.let_pass(120)
             before = await w.events("Worker", "w1")
@@ -228,7 +229,7 @@ def test_moved_numbers_are_a_bounded_feed() -> None:
             start = feed.last_change
             await w.let_pass(600)
             assert feed.changes(start) == ()
-            w.hosts.cpu = 60.0
+            w.hosts.set(cpu_percent=60.0)
             await w.let_pass(60)
             (change,) = feed.changes(start)
             assert (change.worker, change.moved, change.values["cpu"]) == ("w1", ("cpu",), 60.0)

@@ -232,7 +232,7 @@ def test_a_login_that_cannot_be_made_is_told_and_ends_at_the_limit(how: str) -> 
     play(story)
 
 
-@pytest.mark.parametrize("how", ["missing", "wrong"])
+@pytest.mark.parametrize("how", ["missing", "refused"])
 def test_a_bad_licence_token_fails_with_the_reason(how: str) -> None:
     """A token that is missing or refused ends in FAILED with the words, and no licence leaks."""
 
@@ -241,7 +241,7 @@ def test_a_bad_licence_token_fails_with_the_reason(how: str) -> None:
             if how == "missing":
                 del w.secrets.values["TOKEN"]
             else:
-                w.secrets.values["TOKEN"] = "bad"
+                w.hosts.refusals["register"] = errors.Invalid("the token is invalid")
             await w.start()
             await w.worker()
             await w.until(w.in_phase("w1", "FAILED"), hours=0.2)
@@ -253,12 +253,29 @@ def test_a_bad_licence_token_fails_with_the_reason(how: str) -> None:
     play(story)
 
 
+def test_a_registration_that_fails_at_the_vendor_ends_at_the_limit() -> None:
+    """CML takes a token that its cloud turns down later: LICENSING ends at its limit."""
+
+    async def story() -> None:
+        async with world() as w:
+            w.secrets.values["TOKEN"] = "bad"
+            await w.start()
+            await w.worker()
+            await w.until(w.in_phase("w1", "FAILED"))
+            assert "not licensed in time" in w.get_worker().status.message
+            assert w.get_worker().status.licence.leak is None
+            await ended(w)
+            await w.check_empty()
+
+    play(story)
+
+
 def test_a_licence_that_never_complies_times_out() -> None:
     """LICENSING has a deadline, and what was taken is given back."""
 
     async def story() -> None:
         async with world() as w:
-            w.hosts.never_compliant = True
+            w.hosts.set(compliant=False)
             await w.start()
             await w.worker()
             await w.until(w.in_phase("w1", "FAILED"))
@@ -274,7 +291,7 @@ def test_expansion_nodes_that_are_not_granted_do_not_block() -> None:
 
     async def story() -> None:
         async with world() as w:
-            w.hosts.extra_limit = 30
+            w.hosts.most_granted = 30
             await up(w)
             assert w.get_worker().status.capacity.nodes == 50
             assert sum(call.startswith("register") for call in w.hosts.calls) < 130
@@ -290,8 +307,7 @@ def test_nodes_that_run_are_stopped_before_the_licence_goes_back() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            for node in w.hosts.edit("w1", "serial:5041").nodes:
-                node.up_at = w.hosts.now
+            w.hosts.run("w1", "serial:5041")
             await w.desire("w1", "Terminated")
             await w.until(w.in_phase("w1", "TERMINATED"), hours=0.3)
             assert "stop " in w.hosts.calls
@@ -308,7 +324,7 @@ def test_a_cloud_that_was_not_told_is_a_recorded_leak() -> None:
     async def story() -> None:
         async with world() as w:
             await up(w)
-            w.hosts.cloud_told = False
+            w.hosts.of("w1").licence.reachable = False
             await ended(w)
             assert "202" in (w.get_worker().status.licence.leak or "")
             assert conditions.is_true(w.get_worker().status.conditions, "LicenceLeaked")

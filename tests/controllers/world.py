@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from fake_lab_host import FakeLabHosts, FakeProbe
+from scripted_cml import ScriptedCml
 from scripted_ec2 import ScriptedEc2
 from virtual_time import Ids
 
@@ -34,13 +34,14 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.rehearsal.time.virtual_host import SeededRng, VirtualClock
+from labfleet.rehearsal.time.virtual_host import SECRET, SeededRng, VirtualClock
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, SecretRef
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
@@ -86,13 +87,24 @@ class FakeSecrets:
     """Two secrets, either of which may be missing."""
 
     def __init__(self) -> None:
-        self.values = {"PASSWORD": "right", "TOKEN": "good"}
+        self.values = {"PASSWORD": SECRET, "TOKEN": "good"}
 
     def resolve(self, ref: SecretRef) -> str:
         try:
             return self.values[ref.env or ""]
         except KeyError:
             raise errors.Denied(f"environment variable {ref.env} is not set") from None
+
+
+_CALLS: dict[tuple[type, str], bool] = {}
+
+
+def _is_call(kind: type, name: str, real: Any) -> bool:
+    """Tell whether an attribute is awaited; asked once, because a story makes many calls."""
+    known = _CALLS.get((kind, name))
+    if known is None:
+        known = _CALLS[kind, name] = asyncio.iscoroutinefunction(real)
+    return known
 
 
 class Gate:
@@ -104,7 +116,7 @@ class Gate:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._target, name)
-        if not asyncio.iscoroutinefunction(real):
+        if not _is_call(type(self._target), name, real):
             return real
 
         async def call(*args: Any, **kwargs: Any) -> Any:
@@ -132,6 +144,12 @@ class PatientStore(Gate):
         return stores.EventPage((), page.cursor) if self._process.deaf else page
 
 
+def services_over(store: Any, cache: Cache, clock: VirtualClock, ids: Ids) -> ServiceContext:
+    """The verbs over one store, which may be a `Gate`."""
+    cache.declare(*indices.declared())
+    return ServiceContext(Objects(store), cache, clock, ids, log=store, replies=store, series=store)
+
+
 @dataclass
 class Process:
     """One life of the program, all roles in it."""
@@ -152,13 +170,12 @@ class Process:
         """Take the leases, list everything, start the controllers (all, or the named)."""
         world = self.world
         store = Gate(world.store, self)
-        self.cache = Cache(store)  # type: ignore[arg-type]
-        assembly.prepare(self.cache)
-        self.services = ServiceContext(Objects(store), self.cache, world.clock, world.ids)  # type: ignore[arg-type]
+        self.cache = Cache(store)
+        self.services = services_over(store, self.cache, world.clock, world.ids)
         feed = Feed(PatientStore(world.store, self), self.cache, world.clock, relist=self.relist)  # type: ignore[arg-type]
         self._spawn(feed.run())
         await self.cache.ready()
-        maker = assembly.Assembly(world.rng, self.services, self)
+        maker = assembly.Assembly(world.rng, self.services, store, self)
         for role in assembly.ROLES:
             context = self.contexts[role] = await self._context(role, store)
             if role == "scheduler":
@@ -190,7 +207,7 @@ class Process:
             compute=PacedEc2(Gate(world.compute, self), world.clock),  # type: ignore[arg-type]
             hosts=HostGate(world.hosts, self),  # type: ignore[arg-type]
             secrets=world.secrets,
-            probe=FakeProbe(world.hosts),
+            probe=world.hosts.probe,
             since=world.clock.now(),
         )
 
@@ -255,11 +272,10 @@ class World:
         self.rng = SeededRng("world")
         self.compute = ScriptedEc2(clock, self.installation, self.expect)
         self.cloud = self.compute.cloud
-        self.hosts = FakeLabHosts(self.compute, self.expect, self.expect_lab)
+        self.hosts = ScriptedCml(self.cloud.cml_servers, self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
-        assembly.prepare(self.cache)
-        self.services = ServiceContext(Objects(store), self.cache, clock, ids)
+        self.services = services_over(store, self.cache, clock, ids)
         self.crashed = asyncio.Event()
         self.strike: Strike | None = None
         self.strikes = 0

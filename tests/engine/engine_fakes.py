@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hand_clock import START, HandClock, pump
@@ -58,10 +58,43 @@ async def memory_store(clock: HandClock, ids: Ids | None = None) -> stores.Store
     return store
 
 
-class BadDays:
-    """A store in front of another that can hang, fail, or lose every event."""
+class MemoryLeases:
+    """A `LeaseStore` of rows in memory; the conformance suite runs against it too."""
 
-    def __init__(self, store: stores.Store, clock: HandClock) -> None:
+    def __init__(self) -> None:
+        self.rows: dict[str, stores.Lease] = {}
+
+    async def acquire(self, name: str, holder: str, *, seen: int | None) -> stores.Lease:
+        row = self.rows.get(name)
+        there = None if row is None else row.version
+        if there != seen and (row is None or row.holder or seen is not None):
+            owner = "nobody" if row is None else row.holder
+            told = f"held by {owner}: expected version {seen}, found {there}"
+            raise errors.Conflict(told)
+        token, version = (row.token, row.version) if row else (0, 0)
+        self.rows[name] = taken = stores.Lease(name, holder, token + 1, version + 1)
+        return taken
+
+    async def renew(self, lease: stores.Lease) -> stores.Lease:
+        row = self.rows.get(lease.name)
+        if row is None or (row.holder, row.token) != (lease.holder, lease.token):
+            raise errors.Fenced(f"{lease.name} is lost")
+        self.rows[lease.name] = moved = replace(row, version=row.version + 1)
+        return moved
+
+    async def release(self, lease: stores.Lease) -> None:
+        row = self.rows.get(lease.name)
+        if row is not None and (row.holder, row.token) == (lease.holder, lease.token):
+            self.rows[lease.name] = replace(row, holder="", version=row.version + 1)
+
+    async def lease(self, name: str) -> stores.Lease | None:
+        return self.rows.get(name)
+
+
+class BadDays:
+    """In front of a store, or of a part of one: can hang, fail, or lose every event."""
+
+    def __init__(self, store: Any, clock: HandClock) -> None:
         self._store = store
         self._clock = clock
         self.hang: set[str] = set()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 import pytest
-from engine_fakes import BadDays, HandClock, cause, cluster, memory_store, pump
+from engine_fakes import BadDays, HandClock, MemoryLeases, cause, cluster, memory_store, pump
 
 from labfleet.engine.election import TRUST, AlwaysLeader, Election
 from labfleet.engine.objects import Objects
@@ -17,9 +17,9 @@ from labfleet.kernel import errors
 class Candidate:
     """An election with its own store connection and its own, stoppable, time."""
 
-    def __init__(self, store: stores.Store, name: str) -> None:
+    def __init__(self, leases: stores.LeaseStore, name: str) -> None:
         self.clock = HandClock()
-        self.store = BadDays(store, self.clock)
+        self.store = BadDays(leases, self.clock)
         self.election = Election(
             self.store, "leader", name, machine=self.clock.monotonic, pause=self.clock.sleep
         )
@@ -45,7 +45,7 @@ async def write(store: stores.Store, name: str, fence: stores.Fence | None) -> N
 @pytest.mark.asyncio
 async def test_first_candidate_leads_and_stays() -> None:
     """Alone it leads at once and keeps leading under one token."""
-    one = Candidate(await memory_store(HandClock()), "one")
+    one = Candidate(MemoryLeases(), "one")
     await one.lead.wait_held()
     fence = one.lead.fence
     await advance(100, [one])
@@ -58,8 +58,8 @@ async def test_first_candidate_leads_and_stays() -> None:
 @pytest.mark.asyncio
 async def test_never_two_leaders() -> None:
     """While the first renews, the second waits, however long."""
-    store = await memory_store(HandClock())
-    one, two = Candidate(store, "one"), Candidate(store, "two")
+    leases = MemoryLeases()
+    one, two = Candidate(leases, "one"), Candidate(leases, "two")
     for _ in range(60):
         await advance(1, [one, two])
         assert one.lead.held
@@ -92,9 +92,9 @@ async def test_paused_leader_is_followed_and_its_fence_refused() -> None:
 @pytest.mark.asyncio
 async def test_successor_waits_the_whole_lease() -> None:
     """A lease left by a killed leader is taken after its length by the watcher's own time."""
-    store = await memory_store(HandClock())
-    await store.acquire("leader", "dead", seen=None)
-    two = Candidate(store, "two")
+    leases = MemoryLeases()
+    await leases.acquire("leader", "dead", seen=None)
+    two = Candidate(leases, "two")
     await advance(14, [two])
     assert not two.lead.held
     await advance(5, [two])
@@ -105,8 +105,8 @@ async def test_successor_waits_the_whole_lease() -> None:
 @pytest.mark.asyncio
 async def test_orderly_stop_lets_the_next_one_in_at_once() -> None:
     """A released lease needs no waiting out."""
-    store = await memory_store(HandClock())
-    one, two = Candidate(store, "one"), Candidate(store, "two")
+    leases = MemoryLeases()
+    one, two = Candidate(leases, "one"), Candidate(leases, "two")
     await advance(1, [one, two])
     await one.stop()
     assert not one.lead.held
@@ -119,7 +119,7 @@ async def test_orderly_stop_lets_the_next_one_in_at_once() -> None:
 @pytest.mark.parametrize("hanging", [{"renew"}, {"renew", "lease"}])
 async def test_hanging_store_ends_leadership_by_local_time(hanging: set[str]) -> None:
     """When the store hangs, the leader stops believing before its lease is over."""
-    one = Candidate(await memory_store(HandClock()), "one")
+    one = Candidate(MemoryLeases(), "one")
     await one.lead.wait_held()
     one.store.hang |= hanging
     lost = asyncio.create_task(one.lead.wait_lost())
@@ -136,7 +136,7 @@ async def test_hanging_store_ends_leadership_by_local_time(hanging: set[str]) ->
 @pytest.mark.asyncio
 async def test_short_trouble_costs_nothing() -> None:
     """A store that fails for some seconds is asked again, and the same term goes on."""
-    one = Candidate(await memory_store(HandClock()), "one")
+    one = Candidate(MemoryLeases(), "one")
     await one.lead.wait_held()
     one.store.fail["renew"] = errors.Temporary("busy")
     await advance(9, [one])
@@ -149,7 +149,7 @@ async def test_short_trouble_costs_nothing() -> None:
 @pytest.mark.asyncio
 async def test_long_trouble_starts_a_new_term_under_a_new_token() -> None:
     """After its lease ran out unanswered it competes again and writes under a newer token."""
-    one = Candidate(await memory_store(HandClock()), "one")
+    one = Candidate(MemoryLeases(), "one")
     await one.lead.wait_held()
     one.store.fail["renew"] = errors.Temporary("busy")
     await advance(20, [one])
@@ -164,8 +164,8 @@ async def test_long_trouble_starts_a_new_term_under_a_new_token() -> None:
 @pytest.mark.asyncio
 async def test_unanswered_acquisition_is_taken_up() -> None:
     """A lease that was given though the answer was lost is ours without waiting it out."""
-    store = await memory_store(HandClock())
-    one = Candidate(store, "one")
+    leases = MemoryLeases()
+    one = Candidate(leases, "one")
 
     async def lose() -> None:
         raise errors.Ambiguous("no answer")
@@ -179,8 +179,8 @@ async def test_unanswered_acquisition_is_taken_up() -> None:
 @pytest.mark.asyncio
 async def test_late_renewal_does_not_revive_a_lost_term() -> None:
     """A renewal answered after the local end begins a new term; the old one stays lost."""
-    store = await memory_store(HandClock())
-    one = Candidate(store, "one")
+    leases = MemoryLeases()
+    one = Candidate(leases, "one")
     await one.lead.wait_held()
 
     async def slow() -> None:

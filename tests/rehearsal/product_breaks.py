@@ -356,7 +356,7 @@ BREAKS: dict[str, Break] = {
     "sweep_everything": Break("stranger", sweep_everything),
     "act_while_paused": Break("paused", act_while_paused, first=5),
     "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),
-    "stop_without_looking_again": Break("idle", stop_without_looking_again),
+    "stop_without_looking_again": Break("idle", stop_without_looking_again, first=7),
     "drop_the_token": Break(
         "one-instance", drop_the_token, Options(hours=2, sessions=200), first=9
     ),
@@ -375,7 +375,9 @@ BREAKS: dict[str, Break] = {
     "say_nothing": Break("reason", say_nothing, TIGHT),
     "hammer": Break("budget", hammer, Options(hours=2, sessions=200), first=3),
     "lose_events": Break("replay", lose_events, Options(hours=1, sessions=8)),
-    "never_finish": Break("liveness", never_finish, Options(hours=2, sessions=100)),
+    "never_finish": Break(
+        "liveness", never_finish, Options(hours=1, workers=2, sessions=16, replicas=1)
+    ),
     "skip_a_phase": Break("edge", skip_a_phase),
     "crash": Break("bug", crash),
 }

@@ -151,6 +151,22 @@ def test_a_tag_that_somebody_put_there_is_no_port_of_a_session(site: Site) -> No
     assert not site.found
 
 
+def test_a_port_of_an_earlier_placement_is_not_the_sessions_any_more(site: Site) -> None:
+    """Seed 158: put into its lab by hand, it was given to nobody there, so it is given once."""
+    site.lab("a", ["alpine"], 2000)
+    again = PortAllocation(name="p2001", node="N0", kind="serial", number=2001)
+    site.truth.session(
+        Session(
+            metadata=Metadata(name="a", uid="a"),
+            spec=SessionSpec(definition="d"),
+            status=SessionStatus(phase=SessionPhase.RUNNING, ports=(again,)),
+        )
+    )
+    site.lab("b", ["alpine"], 2000)
+    site.truth.patrol()
+    assert not site.found
+
+
 def test_a_machine_whose_id_was_forgotten_is_still_the_workers(site: Site) -> None:
     """TERMINATED is judged by every machine that was launched for the worker."""
     site.truth.machine_gone(worker("TERMINATED"), "it is TERMINATED")

@@ -10,7 +10,8 @@ import pytest
 
 from cml_simulator.core import fleet as servers
 from labfleet.adapters.cml.hosts import CmlHosts
-from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, ReplyLost
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.transport import Deadlines, NotSent, ReplyLost
 from labfleet.interfaces.lab_host import HostAddress
 from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector, FaultPlan

@@ -35,7 +35,7 @@ async def ready(w: World) -> None:
 
 async def take(w: World, some: list[Instance], **how: Any) -> adoption.Imported:
     return await adoption.bulk_import(
-        w.services, who("internal"), some, region=REGION, source="test", **how
+        w.services, who("controller"), some, region=REGION, source="test", **how
     )
 
 
@@ -305,7 +305,7 @@ async def test_a_leak_is_resolved_with_a_note() -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("role", ["internal", "user"])
+@pytest.mark.parametrize("role", ["controller", "runner", "user"])
 async def test_only_operators_and_admins_adopt(role: str) -> None:
     """Another service imports; it never makes us send a password to an address that it names."""
     async with world() as w:

@@ -73,7 +73,7 @@ async def screen(browser: Browser, tmp_path: Path) -> AsyncIterator[Screen]:
             yield Screen(chromium, browser, f"http://127.0.0.1:{bound.getsockname()[1]}")
             assert chromium.problems == []
     finally:
-        browser.app.events.shutdown()
+        browser.app.shutdown()
         listener.should_exit = True
         await serve
         bound.close()
@@ -162,7 +162,7 @@ async def test_tabs_share_one_stream(screen: Screen) -> None:
     """Two tabs hold one connection between them, and both follow (facts/fleet-bugs.md#t33)."""
     first = await screen.signed_in()
     second = await screen.signed_in()
-    assert screen.browser.app.events.clients == 1
+    assert screen.browser.app.streams.clients == 1
     await screen.browser.world.definition()
     await screen.browser.world.session("s1")
     for tab in (first, second):
@@ -186,7 +186,7 @@ async def test_the_mark_tells_that_the_server_is_away(screen: Screen) -> None:
     await screen.browser.world.definition()
     await screen.browser.world.session("s1")
     tab = await screen.signed_in()
-    screen.browser.app.events.shutdown()
+    screen.browser.app.shutdown()
     await tab.until("document.getElementById('mark').dataset.state === 'reconnecting'")
     assert "PENDING" in await tab.run(cells("Session/default/s1"))
 

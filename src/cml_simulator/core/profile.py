@@ -156,12 +156,16 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The hardware: vCPUs, bytes, and how long its boot takes (simulated seconds)."""
+    """The hardware: vCPUs, bytes, and how long its boot takes (simulated seconds).
+
+    In the first `silent_seconds` of a boot the machine has no network yet: nobody answers at all.
+    """
 
     cpus: int = 48
     memory_bytes: int = 202_422_902_784
     disk_bytes: int = 266_206_101_504
     boot_seconds: float = 0.0
+    silent_seconds: float = 0.0
     kvm: bool = True
     model: str = "Intel(R) Xeon(R) Platinum 8252C CPU @ 3.80GHz"
 

@@ -149,6 +149,8 @@ def boot_stage(server: Server, now: float) -> BootStage:
     whole = power.ready_at - power.since
     if now >= power.ready_at or whole <= 0:
         return BootStage.READY
+    if now - power.since < server.config.machine.silent_seconds:
+        return BootStage.OFF
     part = (now - power.since) / whole
     if part < REFUSED_UNTIL:
         return BootStage.REFUSED

@@ -26,6 +26,8 @@ class ServerConditions:
     disk_used: int | None = None
     """Bytes in use on the disk, instead of the number computed from the nodes."""
     disk_full: bool = False
+    cpu_percent: float | None = None
+    """Percent of the CPU in use, instead of the number computed from the nodes."""
     clock_skew: float = 0.0
     """How far the server's clock is off, in every stamp, token and Date header."""
     ghosts: bool = False

@@ -155,6 +155,8 @@ def host_use(server: Server, now: float) -> HostUse:
     running = [n for n in server.active.values() if n.kind.has_vm or counted]
     cpu = sum([node_cpu(n, now) for n in running]) + 50.0 * server_conditions.orphans
     percent = min(100.0, 1.5 + cpu / machine.cpus)
+    if server_conditions.cpu_percent is not None:
+        percent = server_conditions.cpu_percent
     base = min(4 * GIB, machine.memory_bytes // 8)
     mib = (
         sum([node_ram(n, now) for n in running])

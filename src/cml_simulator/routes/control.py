@@ -30,6 +30,7 @@ class NewServer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     id: str | None = None
     product_uuid: str | None = None
     boot_seconds: float = 0.0
+    silent_seconds: float = 0.0
     cpus: int = 48
     memory_bytes: int = 202_422_902_784
     disk_bytes: int = 266_206_101_504
@@ -98,8 +99,10 @@ def _map(call: "ControlCall") -> dict[str, Any]:
 def create_server(call: ControlCall) -> Any:
     """Create a switched-off server (201)."""
     body = call.read(NewServer)
-    if body.cpus < 1 or body.memory_bytes < 1 or body.disk_bytes < 1 or body.boot_seconds < 0:
+    if min(body.cpus, body.memory_bytes, body.disk_bytes) < 1:
         raise refused("Sizes must be positive.")
+    if min(body.boot_seconds, body.silent_seconds) < 0:
+        raise refused("Times must not be negative.")
     server = fleet.create(
         call.fleet,
         server_id=body.id,
@@ -109,6 +112,7 @@ def create_server(call: ControlCall) -> Any:
             memory_bytes=body.memory_bytes,
             disk_bytes=body.disk_bytes,
             boot_seconds=body.boot_seconds,
+            silent_seconds=body.silent_seconds,
             kvm=body.kvm,
         ),
         rules=_with(Rules, body.rules),

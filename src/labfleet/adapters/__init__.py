@@ -1,4 +1,4 @@
-"""The outside world behind `interfaces`: EC2, CML, webhooks; none imports another.
+"""The outside world behind `interfaces`: EC2, CML, webhooks; none knows another.
 
-Start at `aws.compute`, `cml.hosts` or `webhooks`.
+`http.pool` is the client that `cml` speaks with. Start at `aws.compute`, `cml.hosts` or `webhooks`.
 """

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from litestar import Litestar, Response
+from litestar import Litestar, Response, Router
 from litestar.exceptions import HTTPException
-from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
-from litestar.params import HeaderParameter, QueryParameter
 
-from labfleet.api import front
 from labfleet.api.compatible import (
     cml_data,
     compat_routes,
@@ -21,12 +19,18 @@ from labfleet.api.compatible import (
 )
 from labfleet.api.compatible import idle as compatible_idle
 from labfleet.api.compatible import settings as compatible_settings
+from labfleet.api.compatible import stream_routes as compatible_streams
+from labfleet.api.compatible.compat_stream import CompatStream
+from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core import openapi, problems
-from labfleet.api.core.endpoints import JSON, Ask, RouteDoc, endpoint
+from labfleet.api.core.route import JSON, Route, Routes, Text
+from labfleet.api.core.served import handler
 from labfleet.api.front import App, Credentials, Done, Front
 from labfleet.api.kinds import kind_routes
+from labfleet.api.streams import stream_routes
+from labfleet.api.streams.open_stream import LIMIT, OpenStreams
 from labfleet.api.streams.ring import Ring
-from labfleet.api.streams.stream import CLIENTS, Stream
+from labfleet.api.streams.stream import Stream
 from labfleet.api.verbs import (
     adoption_routes,
     idle_routes,
@@ -41,12 +45,6 @@ from labfleet.kernel import errors
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import Tokens
 
-_EVENTS = "text/event-stream"
-Words = Annotated[str, QueryParameter(description="Only these; several with commas.")]
-Yes = Annotated[bool, QueryParameter(description="Send the present state first.")]
-Since = Annotated[str, QueryParameter(description="Where to go on from: epoch.revision.")]
-LastId = Annotated[str | None, HeaderParameter(name="Last-Event-ID")]
-
 
 def build(
     services: ServiceContext,
@@ -59,7 +57,7 @@ def build(
     credentials: Credentials | None = None,
     done: Callable[[Done], None] | None = None,
     on_defect: Callable[[str, BaseException], None] | None = None,
-    stream_clients: int = CLIENTS,
+    stream_clients: int = LIMIT,
 ) -> Front:
     """Return the ASGI application.
 
@@ -69,43 +67,60 @@ def build(
     request, `on_defect` for each exception without a row in the table of errors, with the
     request id. Call `shutdown()` of the result before the server ends.
     """
-    described: list[bytes] = []
-
-    async def document(request: Ask) -> Response[bytes]:
-        del request
-        return Response(content=described[0], media_type=JSON)
-
-    public = RouteDoc(public=True)
+    streams = OpenStreams(limit=stream_clients)
+    events = Stream(services, ring, streams)
+    compatible_events = CompatStream(services, streams)
+    stated = [
+        *_objects_and_verbs(services),
+        *system_routes.routes(services, tokens, System(readiness, metrics)),
+        *_compatible(services),
+        *stream_routes.routes(events),
+        *compatible_streams.routes(compatible_events, StatusStream(services, ring, streams)),
+        *_document(lambda: openapi.document(inner, routes)),
+    ]
     inner = Litestar(
-        [
-            *_objects_and_verbs(services),
-            *system_routes.routes(services, tokens, System(readiness, metrics)),
-            *_compatible(services),
-            *_streams(),
-            endpoint("GET", "/api/v1/openapi.json", document, name="openapi", tag="system",
-                     summary="This document", shape=public),
-        ],
+        # An application prepares all methods of a path again for each route that is added to it.
+        # A router only collects them.
+        [Router("/", route_handlers=[handler(route) for route in stated])],
         openapi_config=OpenAPIConfig(
             title="Labfleet", version="1", path="/api/v1/openapi", render_plugins=()
         ),
         exception_handlers={Exception: _exceptions(on_defect)},
         logging_config=None,
         request_max_body_size=None,
-    )  # fmt: skip
-    described.append(msgspec.json.encode(openapi.document(inner)))
-    events = Stream(services, ring, clients=stream_clients)
+    )
+    routes = {route.name: route for route in stated}
+
     return Front(
         inner,
+        routes=routes,
         services=services,
         tokens=tokens,
+        streams=streams,
         events=events,
+        compatible_events=compatible_events,
         web=web,
         credentials=credentials,
         done=done,
     )
 
 
-def _objects_and_verbs(services: ServiceContext) -> list[HTTPRouteHandler]:
+def _document(describe: Callable[[], dict[str, Any]]) -> Routes:
+    """Return the route of the document, which the first request for it makes.
+
+    It takes as long as all the rest of the application, a third of a second; once per process.
+    """
+    made = Routes("system")
+    whole = functools.cache(lambda: msgspec.json.encode(describe()))
+
+    @made.get("/api/v1/openapi.json", "This document", name="openapi", public=True, reply=None)
+    async def document() -> Text:
+        return Text(whole(), JSON)
+
+    return made
+
+
+def _objects_and_verbs(services: ServiceContext) -> list[Route]:
     return [
         *kind_routes.routes(services),
         *verb_routes.routes(services),
@@ -117,7 +132,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[HTTPRouteHandler]:
     ]
 
 
-def _compatible(services: ServiceContext) -> list[HTTPRouteHandler]:
+def _compatible(services: ServiceContext) -> list[Route]:
     """Return the routes under other systems' names."""
     return [
         *compat_routes.routes(services),
@@ -172,34 +187,3 @@ def _translated(error: Exception) -> errors.LabfleetError | None:
     )
     said = "; ".join(f"{where}: {what}" for where, what in places) or "the request is malformed"
     return errors.Invalid(said, problems=places)
-
-
-def _streams() -> list[HTTPRouteHandler]:
-    """Return the routes that `front` serves, so that they are in the document."""
-
-    async def events(
-        request: Ask,
-        *,
-        kinds: Words = "",
-        names: Words = "",
-        namespace: Words = "",
-        snapshot: Yes = True,
-        since: Since = "",
-        last_event_id: LastId = None,
-    ) -> Response[bytes]:
-        del request, kinds, names, namespace, snapshot, since, last_event_id
-        raise errors.Temporary("the stream is served in front", reason="Starting")
-
-    async def status(request: Ask) -> Response[bytes]:
-        del request
-        raise errors.Temporary("the stream is served in front", reason="Starting")
-
-    stream = RouteDoc(reply=str, reply_type=_EVENTS)
-    return [
-        endpoint("GET", front.STREAM_PATH, events, name="events", tag="system",
-                 summary="Every change, as server-sent events", shape=stream),
-        endpoint("GET", front.COMPAT_STREAM_PATH, events, name="seedEvents", tag="seeds",
-                 summary="The same stream, with a first event `connected`", shape=stream),
-        endpoint("GET", front.STATUS_STREAM_PATH, status, name="statusStream", tag="seeds",
-                 summary="Simulations and clusters, whole, at each change", shape=stream),
-    ]  # fmt: skip

@@ -1,8 +1,8 @@
-"""The bare ASGI function before Litestar: authentication, limits, headers, and the hot paths.
+"""The bare ASGI function before Litestar: request ids, headers, and whose token this is.
 
-Every request gets a request id, the security headers and the fleet time; bodies are read here,
-bounded in size and time; a bearer token becomes a `Caller`. Streams are served from here and
-never reach Litestar. Tokens come in the Authorization header, never in a URL.
+Every request gets a request id, the security headers and the fleet time; a bearer token becomes a
+`Caller`, which the routes judge. Tokens come in the Authorization header, never in a URL. Bodies
+of pages are bounded here, those of routes by their statement.
 """
 
 from __future__ import annotations
@@ -13,34 +13,27 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from labfleet.api.compatible import compat_stream
 from labfleet.api.compatible.compat_stream import CompatStream
-from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core import problems
-from labfleet.api.core.endpoints import CALLER
-from labfleet.api.streams import stream
-from labfleet.api.streams.open_stream import Receive, Scope, Send
+from labfleet.api.core.route import SMALL, Route
+from labfleet.api.core.served import CALLER, HELD, whole
+from labfleet.api.streams.open_stream import OpenStreams, Receive, Scope, Send
 from labfleet.api.streams.stream import Stream
 from labfleet.kernel import clock, errors
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.core.tokens import Tokens
+from labfleet.service.core.tokens import HeldToken, Tokens
 
-BODY_LIMIT = 8 * 2**20
-BODY_SECONDS = 30.0
 # Header that names what is paused, as quoted text, for callers who may read settings.
 PAUSED_HEADER = b"labfleet-paused"
 PAUSES_SHOWN = 3
-STREAM_PATH = "/api/v1/events"
-COMPAT_STREAM_PATH = "/api/events/stream"
-STATUS_STREAM_PATH = "/status-stream"
 PUBLIC = frozenset({
     "/healthz", "/readyz", "/metrics", "/api/v1/version", "/api/v1/openapi.json",
 })  # fmt: skip
 _OURS = ("/api/", "/healthz", "/readyz", "/metrics", "/request_run", "/simulation_complete",
-         STATUS_STREAM_PATH)  # fmt: skip
+         "/status-stream")  # fmt: skip
 SECURITY = {
     b"content-security-policy": b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
     b"x-content-type-options": b"nosniff",
@@ -74,27 +67,30 @@ class Front:
         self,
         inner: App,
         *,
+        routes: Mapping[str, Route],
         services: ServiceContext,
         tokens: Tokens,
+        streams: OpenStreams,
         events: Stream,
+        compatible_events: CompatStream,
         web: App | None = None,
         credentials: Credentials | None = None,
         done: Callable[[Done], None] | None = None,
     ) -> None:
         self._inner = inner
+        self.routes = routes
         self._services = services
         self._tokens = tokens
+        self.streams = streams
         self.events = events
-        self._status = StatusStream(services, events)
-        self._seeds = CompatStream(services)
+        self.compatible_events = compatible_events
         self._web = web
         self._credentials = credentials
         self._done = done
 
     def shutdown(self) -> None:
         """Tell every client of every stream that the server ends, and let them go."""
-        self.events.shutdown()
-        self._seeds.shutdown()
+        self.streams.shutdown()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -124,40 +120,20 @@ class Front:
             scope[CALLER] = Caller(principal, call.request_id)
         if ours and principal is None and path not in PUBLIC:
             raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
-        if method == "GET" and principal is not None:
-            served = await self._streamed(path, principal, call, scope, receive)
-            if served:
-                return
-        replay = await _bounded_body(scope, receive)
         if not ours and self._web is not None:
-            await self._web(scope, replay, call.send)
+            await self._web(scope, await _bounded_body(scope, receive), call.send)
             return
-        await self._inner(scope, replay, call.send)
+        await self._inner(scope, receive, call.send)
 
-    async def _streamed(
-        self, path: str, principal: Principal, call: _Call, scope: Scope, receive: Receive
-    ) -> bool:
-        async def again() -> Principal:
-            return await self._principal(scope, "GET") or principal
-
-        if path == STREAM_PATH:
-            wish = stream.request_of(principal, scope)
-            await self.events.serve(wish, receive, call.send, again)
-            return True
-        if path == COMPAT_STREAM_PATH:
-            wanted = compat_stream.filter_of(principal, scope)
-            await self._seeds.serve(wanted, receive, call.send, again)
-            return True
-        if path == STATUS_STREAM_PATH:
-            await self._status.serve(principal, receive, call.send, again)
-            return True
-        return False
-
-    async def _principal(self, scope: Mapping[str, Any], method: str) -> Principal | None:
+    async def _principal(self, scope: Scope, method: str) -> Principal | None:
         text = _bearer(scope)
         if text is None and self._credentials is not None and method in _SAFE:
             text = self._credentials(scope)
-        return None if text is None else await self._tokens.authenticate(text)
+        if text is None:
+            return None
+        principal = await self._tokens.authenticate(text)
+        scope[HELD] = HeldToken(self._tokens, text, principal)
+        return principal
 
 
 class _Call:
@@ -211,29 +187,9 @@ class _Call:
         )
 
 
-async def _bounded_body(scope: Mapping[str, Any], receive: Receive) -> Receive:
-    """Read the whole body within its limits and return a `receive` that replays it."""
-    declared = _header(scope, b"content-length")
-    if declared is not None and (not declared.isdecimal() or int(declared[:20]) > BODY_LIMIT):
-        _too_large()
-    chunks: list[bytes] = []
-    size, more = 0, True
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise errors.Invalid("the client went away", reason="BodyTimeout")
-                chunk = message.get("body", b"")
-                size += len(chunk)
-                if size > BODY_LIMIT:
-                    _too_large()
-                chunks.append(chunk)
-                more = message.get("more_body", False)
-    except TimeoutError:
-        message_ = f"the body took longer than {BODY_SECONDS:g} s"
-        raise errors.Invalid(message_, reason="BodyTimeout") from None
-    body: bytes | None = b"".join(chunks)
+async def _bounded_body(scope: Scope, receive: Receive) -> Receive:
+    """Read a page's whole body within its limits and return a `receive` that replays it."""
+    body: bytes | None = await whole(scope, receive, SMALL)
 
     async def replay() -> Any:
         nonlocal body
@@ -249,11 +205,6 @@ def _paused(pause: Pause) -> str:
     """Return a pause in words, with the command that ends it; each pool needs its own."""
     which = f" --pool {pause.pool}" if pause.pool else ""
     return f"{pause.text[:160]}. It ends with: labfleet resume{which}"
-
-
-def _too_large() -> None:
-    message = f"a body is at most {BODY_LIMIT} bytes"
-    raise errors.Invalid(message, reason="TooLarge")
 
 
 def _bearer(scope: Mapping[str, Any]) -> str | None:

@@ -13,7 +13,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -27,6 +27,8 @@ _MOST = {
     "clock_rate": 1e6, "clock_epoch": 7_258_118_400.0, "lease_seconds": 86_400.0,
     "stop_seconds": 86_400.0,
 }  # fmt: skip
+RETIRED = frozenset({"cml_http"})
+"""Keys of earlier versions that a settings file may still have; they change nothing."""
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -46,8 +48,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lease_seconds: how long a silent leader keeps its place (machine seconds); at
     least 30, because a call of up to 15 s must fit into what is left between two renewals.
     stop_seconds: how long an orderly stop may take (machine seconds).
-    cml_http: own or aiohttp, which speaks HTTP to CML servers; aiohttp is slower and there for
-    a server that `own` does not get on with.
     """
 
     data: str = "var"
@@ -67,7 +67,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     static_sites: str = ""
     lease_seconds: Annotated[float, msgspec.Meta(ge=30)] = 30.0
     stop_seconds: Positive = 20.0
-    cml_http: Literal["own", "aiohttp"] = "own"
 
     @property
     def store_url(self) -> str:
@@ -130,11 +129,11 @@ def _from_file(path: str) -> dict[str, Any]:
         raise errors.Invalid(f"settings file {path}: {problem}") from None
     known = Settings.__struct_fields__
     for key in raw:
-        if key not in known:
+        if key not in known and key not in RETIRED:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise errors.Invalid(f"settings file {path}: unknown key {key!r}{hint}")
-    return raw
+    return {key: value for key, value in raw.items() if key not in RETIRED}
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import IO
 
 from labfleet.adapters.aws import clients, compute, paced
-from labfleet.adapters.cml import http_transport
 from labfleet.adapters.cml.hosts import CmlHosts
-from labfleet.adapters.cml.transport import Connect
+from labfleet.adapters.cml.transport import connect
 from labfleet.adapters.probe import TcpProbe
 from labfleet.adapters.providers import Providers
 from labfleet.adapters.static.compute import StaticCompute
 from labfleet.adapters.static.hooks import Hooks
 from labfleet.adapters.static.sites import read as read_sites
 from labfleet.adapters.webhooks import HttpDeliveries
+from labfleet.app import data_folder
 from labfleet.app.aliases import Environment
 from labfleet.app.aws_requests import add_aws_requests
 from labfleet.app.metrics import Metrics
@@ -50,6 +50,7 @@ from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.kernel.rng import Rng
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 
@@ -87,11 +88,6 @@ class System:
     locks: list[IO[str]] = field(default_factory=list)
 
 
-def make_folder(settings: Settings) -> None:
-    """Make the folder of a local store and its locks; it is the owner's alone."""
-    Path(settings.data).mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
 def clock_of(settings: Settings) -> SystemClock:
     """Return the clock that the settings ask for."""
     return SystemClock(settings.clock_epoch, settings.clock_rate)
@@ -99,7 +95,7 @@ def clock_of(settings: Settings) -> SystemClock:
 
 async def open_outside(settings: Settings) -> tuple[Outside, str]:
     """Open the store and the adapters; return them with the installation's identity."""
-    make_folder(settings)
+    data_folder.private(Path(settings.data))
     clock, ids = clock_of(settings), SystemIds()
     store = await open_store(settings.store_url, runner=Threads(), ids=ids, clock=clock)
     installation = await store.installation(ids.uid())
@@ -119,22 +115,13 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
             static=StaticCompute(sites, Hooks(), installation, clock),
         ),
         aws_requests=ec2.sent,
-        hosts=CmlHosts(_network(settings)),
+        hosts=CmlHosts(connect),
         secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
         probe=TcpProbe(),
         environment=surroundings(),
         deliveries=HttpDeliveries(),
     )
     return outside, installation
-
-
-def _network(settings: Settings) -> Connect:
-    """Return the transport to CML servers; aiohttp is imported only if the settings ask for it."""
-    if settings.cml_http == "own":
-        return http_transport.connect
-    from labfleet.adapters.cml import aiohttp_transport
-
-    return aiohttp_transport.connect
 
 
 def _credentials(settings: Settings, env: Mapping[str, str]) -> clients.Credentials | None:
@@ -169,13 +156,16 @@ def lock_role(settings: Settings, role: str) -> IO[str] | None:
 def build(outside: Outside, settings: Settings, installation: str, *, holder: str) -> System:
     """Wire the parts of one process."""
     cache = Cache(outside.store)
-    assembly.prepare(cache)
+    cache.declare(*indices.declared())
     metrics = Metrics()
     system = System(
         outside=outside,
         cache=cache,
         services=ServiceContext(
             objects=Objects(outside.store),
+            log=outside.store,
+            replies=outside.store,
+            series=outside.store,
             cache=cache,
             clock=outside.clock,
             ids=outside.ids,
@@ -233,7 +223,7 @@ def _add_role(
         samples=system.services.samples,
         environment=outside.environment.layer,
     )
-    maker = assembly.Assembly(outside.rng, system.services, system.watcher)
+    maker = assembly.Assembly(outside.rng, system.services, outside.store, system.watcher)
     if role == "scheduler":
         made = maker.scheduler(context)
     elif role == "worker-controller":

@@ -9,7 +9,8 @@ from labfleet.engine.cache import Cache
 from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel.clock import Clock
 from labfleet.resources import alerts, telemetry
-from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker import Worker
+from labfleet.service.kinds import indices
 
 Read = Callable[[telemetry.Sample], Iterable[tuple[tuple[str, ...], float | None]]]
 MIB = 2**20
@@ -152,8 +153,7 @@ def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
     """Add what the records say: the provider's checks, and which alerts are raised."""
 
     def living() -> Iterable[Worker]:
-        ended = WorkerPhase.TERMINATED
-        return (each for each in cache.all(Worker) if each.status.phase is not ended)
+        return cache.by(indices.WORKERS_LIVING, True)
 
     def checks() -> Iterable[Sample]:
         for each in living():

@@ -18,9 +18,9 @@ from labfleet.interfaces.compute import MetricPoint
 from labfleet.kernel import errors
 from labfleet.resources import series
 from labfleet.resources.meta import Key
-from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint
 from labfleet.resources.worker import Worker
+from labfleet.service.kinds import indices
 
 KEY = Key("Worker", "", "series")
 EVERY = 60.0
@@ -42,8 +42,9 @@ Buckets = dict[tuple[int, datetime], dict[str, series.Spread]]
 class SeriesController:
     """Does this under one key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, kept: stores.SeriesStore) -> None:
         self.context = context
+        self._kept = kept
         self._taken: dict[Key, datetime] = {}
         self._metered: dict[Key, datetime] = {}
         self._ask_at = 0.0
@@ -87,7 +88,7 @@ class SeriesController:
     def _running(self) -> dict[str, dict[str, Key]]:
         """Return region -> instance -> worker's key, for the machines that run."""
         found: dict[str, dict[str, Key]] = {}
-        for worker in self.context.cache.all(Worker):
+        for worker in self.context.cache.by(indices.WORKERS_LIVING, True):
             machine, shown = worker.spec.machine, worker.status.machine
             if machine is not None and shown.id is not None and shown.state == "running":
                 found.setdefault(machine.provider.region, {})[shown.id] = worker.key
@@ -115,7 +116,7 @@ class SeriesController:
             ]
         for first in range(0, len(rows), CHUNK):
             chunk = rows[first : first + CHUNK]
-            await self.context.objects.store.merge_series(chunk)
+            await self._kept.merge_series(chunk)
         self._taken |= taken
         self._metered |= metered
 
@@ -125,7 +126,7 @@ class SeriesController:
         last = self._taken.get(worker)
         sessions = sum(
             each.status.phase in session_phases.BOUND
-            for each in self.context.cache.by(Session, "here", worker.path)
+            for each in self.context.cache.by(indices.SESSIONS_HERE, worker.path)
         )
         for sample in self.context.samples.recent(worker, SAMPLES_READ):
             if last is None or sample.at > last:
@@ -146,10 +147,10 @@ class SeriesController:
         """Drop series of removed workers, even those removed while there was no leader."""
         there = frozenset(self.context.cache.keys(Worker))
         paths = {each.path for each in there}
-        kept = await self.context.objects.store.series_workers()
+        kept = await self._kept.series_workers()
         gone = [path for path in kept if path not in paths]
         if gone:
-            await self.context.objects.store.drop_series(gone)
+            await self._kept.drop_series(gone)
         for worker in [each for each in self._taken if each not in there]:
             del self._taken[worker]
         for worker in [each for each in self._metered if each not in there]:

@@ -10,7 +10,7 @@ from labfleet.interfaces import store as stores
 from labfleet.resources.worker import Worker
 
 
-async def workers(store: stores.Store) -> list[Worker]:
+async def workers(store: stores.ObjectReader) -> list[Worker]:
     """Return every stored worker; raise Permanent when one cannot be read: no list is complete."""
     found: list[Worker] = []
     after: tuple[str, str] | None = None

@@ -77,7 +77,7 @@ class Election:
 
     def __init__(
         self,
-        store: stores.Store,
+        store: stores.LeaseStore,
         name: str,
         holder: str,
         *,

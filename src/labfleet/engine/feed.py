@@ -46,13 +46,13 @@ class Feed:
 
     def __init__(
         self,
-        store: stores.Store,
+        log: stores.EventLog,
         listener: Listener,
         clock: Clock,
         *,
         relist: float | None = None,
     ) -> None:
-        self._store = store
+        self._log = log
         self._listener = listener
         self._clock = clock
         self._relist = relist
@@ -81,12 +81,12 @@ class Feed:
                     self._relist_at = self._clock.monotonic() + self._relist
                 self._listener.caught_up(self._cursor)
             reached = await self._drain(self._cursor)
-            await self._store.changed(reached.revision, seconds=POLL_SECONDS)
+            await self._log.changed(reached.revision, seconds=POLL_SECONDS)
 
     async def _drain(self, cursor: stores.Cursor) -> stores.Cursor:
         """Deliver all present events; saves the cursor after each page, so none comes twice."""
         while True:
-            page = await self._store.events(cursor)
+            page = await self._log.events(cursor)
             for event in page.events:
                 self._listener.event(event)
             self._cursor = cursor = page.cursor

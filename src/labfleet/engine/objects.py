@@ -22,7 +22,7 @@ R = TypeVar("R", bound=Resource)
 class Objects:
     """Typed access to a store."""
 
-    def __init__(self, store: stores.Store) -> None:
+    def __init__(self, store: stores.ObjectStore) -> None:
         self.store = store
 
     async def find(self, ref: Ref[R]) -> R | None:

@@ -1,6 +1,6 @@
 """Protocols that adapters and stores implement, and the plain values they exchange.
 
 Named `interfaces`, not `ports`: a port here is always a TCP or UDP port of a lab. Each file
-has one conformance suite under tests/conformance that runs against every implementation. Start
-at `store`, `compute` or `lab_host`.
+or folder has one conformance suite under tests/conformance that runs against every
+implementation. Start at `store`, `compute` or `lab_host`.
 """

@@ -117,7 +117,7 @@ def draw(seed: int, hours: float, *, harshness: str = HARSH) -> FaultPlan:
     """Return the plan of a seed for this many virtual hours.
 
     Each kind is drawn from a random stream of its own, and the intensity of a kind differs from
-    seed to seed: some runs have none of it, some three times as much.
+    seed to seed: some runs have none of it, some twice as much.
     """
     scale = _SCALE[harshness]
     rng = SeededRng(f"{seed}/faults")

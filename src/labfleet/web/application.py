@@ -7,6 +7,7 @@ look, and `doors` has the sign-in rules. `api.front` limits the body and adds th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -43,7 +44,6 @@ _STATUS = (
     (errors.Invalid, 400),
     (errors.Temporary, 503),
 )
-_PLURALS = {row.plural: row for row in KINDS.values()}
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
@@ -78,19 +78,7 @@ class Pages:
         self._services = services
         self._tokens = tokens
         self._files = _files()
-        self._jinja = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(_HERE / "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            auto_reload=False,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        static = {path.rpartition("/")[2]: file.address for path, file in self._files.items()}
-        scripts = [address for name, address in static.items() if name.endswith(".js")]
-        self._jinja.globals.update(
-            static=static, scripts=scripts, words=words.as_json(), WORDS=words
-        )
+        self._jinja = _templates()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -139,7 +127,7 @@ class Pages:
 
     async def _object(self, scope: Scope, caller: Caller, path: str) -> Answer:
         plural, _, name = path.strip("/").partition("/")
-        row = _PLURALS.get(plural)
+        row = next((each for each in KINDS.values() if each.plural == plural), None)
         if row is None:
             raise errors.Gone("There is no page at this address.")
         if not name:
@@ -260,6 +248,24 @@ async def _form(scope: Scope, receive: Receive) -> dict[str, str]:
     return {name: found[-1] for name, found in fields.items()}
 
 
+@functools.cache
+def _templates() -> jinja2.Environment:
+    """Return the templates, each compiled once for all applications of a process."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    static = {path.rpartition("/")[2]: file.address for path, file in _files().items()}
+    scripts = [address for name, address in static.items() if name.endswith(".js")]
+    made.globals.update(static=static, scripts=scripts, words=words.as_json(), WORDS=words)
+    return made
+
+
+@functools.cache
 def _files() -> dict[str, File]:
     """Return all static files by path; no other path is served.
 

@@ -18,14 +18,8 @@ import msgspec
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml.breaker import Breaker
 from labfleet.adapters.cml.login import Login
-from labfleet.adapters.cml.transport import (
-    Deadlines,
-    Limits,
-    NotSent,
-    Reply,
-    ReplyLost,
-    Transport,
-)
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.transport import Deadlines, NotSent, Reply, ReplyLost, Transport
 from labfleet.interfaces.lab_host import HostAddress
 from labfleet.kernel import errors
 
@@ -148,7 +142,7 @@ class Client:
         """Return the JSON of a 2xx reply; Protocol when it is none."""
         try:
             return msgspec.json.decode(reply.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise errors.Protocol(
                 f"{self._where(call)}: {len(reply.body)} bytes came back that are no JSON"
             ) from None

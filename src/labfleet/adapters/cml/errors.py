@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from labfleet.adapters.cml.transport import NotSent, Reply, ReplyLost
+from labfleet.adapters.http.transport import NotSent, Reply, ReplyLost
 from labfleet.kernel import errors
 
 Repeat = Literal["read", "safe", "once"]
@@ -64,6 +64,11 @@ class Scrub:
             for form in (secret, in_json, quote(secret, safe="")):
                 text = text.replace(form, "***")
         return text
+
+
+UNREADABLE = (
+    msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError, IndexError,
+)  # fmt: skip
 
 
 def is_page(reply: Reply) -> bool:
@@ -166,7 +171,7 @@ def description(reply: Reply) -> tuple[str, tuple[tuple[str, str], ...]]:
         return "(a web page instead of an API answer)", ()
     try:
         words = msgspec.json.decode(reply.body)["description"]
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, IndexError):
+    except UNREADABLE:
         return reply.body[:TEXT_LIMIT].decode("utf-8", "replace").strip(), ()
     if not isinstance(words, str):
         return "", ()
@@ -183,7 +188,7 @@ def _problems(words: str) -> tuple[tuple[str, str], ...]:
             (".".join(str(step) for step in item["location"]), str(item["message"]))
             for item in found[:20]
         )
-    except (msgspec.DecodeError, KeyError, TypeError, IndexError):
+    except UNREADABLE:
         return ()
 
 

@@ -21,7 +21,7 @@ from labfleet.adapters.cml import (
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml.client import Call, Client
 from labfleet.adapters.cml.observation import NODES_QUERY, Look
-from labfleet.adapters.cml.transport import Reply
+from labfleet.adapters.http.transport import Reply
 from labfleet.interfaces.lab_host import (
     Lab,
     LabObservation,

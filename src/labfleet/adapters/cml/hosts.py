@@ -13,7 +13,8 @@ from typing import Any
 
 from labfleet.adapters.cml.client import Client
 from labfleet.adapters.cml.host import CmlHost
-from labfleet.adapters.cml.transport import Connect, Deadlines, Limits, Reply, Transport
+from labfleet.adapters.cml.transport import Connect, Limits
+from labfleet.adapters.http.transport import Deadlines, Reply, Transport
 from labfleet.interfaces.lab_host import HostAddress
 
 
@@ -27,7 +28,7 @@ class Kept:
 
 
 class CmlHosts:
-    """LabHosts over any transport; the composition root passes `http_transport.connect`."""
+    """LabHosts over any transport; the composition root passes `transport.connect`."""
 
     def __init__(self, connect: Connect, limits: Limits | None = None) -> None:
         self._connect = connect

@@ -1,34 +1,19 @@
-"""The interface of the HTTP transport below this adapter.
+"""Which network is below this adapter, and all of the adapter's bounds.
 
-One request in, one bounded reply out, or one of two failures that say whether the server may
-have seen the request, because a repeat depends on that. No retries, redirects, cookies, proxies
-or environment. Deadlines are machine seconds (kernel/clock.py).
+The network is our own HTTP client (adapters/http) or, in a rehearsal, another Transport.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from labfleet.adapters.http.pool import HttpTransport
+from labfleet.adapters.http.transport import Bounds, Deadlines, NotSent, Transport
 from labfleet.interfaces.lab_host import HostAddress
 
-Cause = Literal[
-    "timeout", "no_route", "refused", "closed", "tls", "certificate", "truncated",
-    "broken", "too_large",
-]  # fmt: skip
-
-
-class NotSent(Exception):
-    """No byte of the request reached the server."""
-
-    def __init__(self, cause: Cause, detail: str) -> None:
-        super().__init__(detail)
-        self.cause = cause
-        self.detail = detail
-
-
+API = "/api/v0"
 _EC2_METADATA = ipaddress.ip_address("fd00:ec2::254")
 
 
@@ -46,68 +31,6 @@ def refuse_metadata(address: object) -> None:
     judged = getattr(judged, "ipv4_mapped", None) or judged
     if judged.is_link_local or judged == _EC2_METADATA:
         raise NotSent("no_route", "the name leads to a link-local or metadata address")
-
-
-class ReplyLost(Exception):
-    """The request may have been carried out, but its reply is missing or unusable."""
-
-    def __init__(self, cause: Cause, detail: str) -> None:
-        super().__init__(detail)
-        self.cause = cause
-        self.detail = detail
-
-
-@dataclass(frozen=True, slots=True)
-class Deadlines:
-    """Machine seconds: for a connection (with TLS), between two reads, for all of it."""
-
-    connect: float
-    read: float
-    total: float
-
-    def within(self, seconds: float) -> Deadlines:
-        """Return the same, with no more than this many seconds in total."""
-        if seconds >= self.total:
-            return self
-        return replace(self, total=max(0.0, min(self.total, seconds)))
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back. Header names are lower-case; the body is bounded by the transport."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)
-
-
-class Transport(Protocol):
-    """Connections to one boot of one server."""
-
-    @property
-    def fingerprint(self) -> str | None:
-        """SHA-256 of the certificate last seen, lower-case hex; None before TLS or without."""
-        ...
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        deadlines: Deadlines,
-        *,
-        headers: Mapping[str, str],
-    ) -> Reply:
-        """Exchange one request; path is quoted and starts below `/api/v0/`.
-
-        `headers` must not change afterwards: a transport may keep what it made of them.
-        Raises NotSent or ReplyLost, nothing else.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Drop the connections; safe to repeat."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +59,15 @@ class Limits:
 
 Connect = Callable[[HostAddress, str | None, Limits], Transport]
 """Makes the transport of an address; the text is the certificate seen earlier this boot."""
+
+
+def connect(address: HostAddress, seen: str | None, limits: Limits) -> Transport:
+    """Make the transport to the API of one boot of one server; opens nothing yet."""
+    return HttpTransport(
+        address.base_url.rstrip("/").removesuffix(API),
+        address.tls,
+        Bounds(limits.connections, limits.idle, limits.reply_bytes),
+        below=f"{API}/",
+        seen=seen,
+        judge=refuse_metadata,
+    )

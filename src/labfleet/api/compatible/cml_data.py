@@ -9,14 +9,12 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter
 
-from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, reply
+from labfleet.api.core.route import Routes
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources.telemetry import ComputeStats, Licensing, Room, Sample
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import telemetry
 
 Id = Annotated[str, PathParameter(description="Name or uid.")]
@@ -40,17 +38,18 @@ class CmlData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: str = ""
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return the route."""
+    made = Routes("seeds")
 
-    async def data(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        return reply(payload(await telemetry.newest(services, caller(request), id_, namespace)))
+    @made.get(
+        "/api/internal/workers/{id_:str}/cml-data", "The same under upstream 003's names",
+        needs=("read", "Worker"),
+    )  # fmt: skip
+    async def internal_cml_data(who: Caller, id_: Id, namespace: Namespace = "default") -> CmlData:
+        return payload(await telemetry.newest(services, who, id_, namespace))
 
-    return [
-        endpoint("GET", "/api/internal/workers/{id_:str}/cml-data", data, name="internalCmlData",
-                 tag="seeds", summary="The same under upstream 003's names",
-                 shape=RouteDoc(reply=CmlData)),
-    ]  # fmt: skip
+    return made
 
 
 def payload(reading: telemetry.Reading) -> CmlData:

@@ -10,27 +10,28 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 
-from labfleet.api.core.endpoints import Ask, Key, RouteDoc, body, caller, endpoint, record, reply
+from labfleet.api.core.route import SMALL, Key, Routes
 from labfleet.api.kinds.kind_routes import Cursor, Limit, Namespace, list_reply, list_type
-from labfleet.kernel import clock
+from labfleet.kernel import clock, errors
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.session import ResourceObservation
 from labfleet.resources.worker import Worker
-from labfleet.service.core import access, intake, lookup
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core import intake, lookup
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import listing
 from labfleet.service.verbs import admission, observations
 from labfleet.service.verbs import lifecycle as verbs
 
 Id = Annotated[str, PathParameter(description="Name or uid.")]
 Newest = Annotated[int, QueryParameter(name="limit", ge=1, le=observations.LIST_LIMIT)]
-_RUN_FIELDS = ("cluster", "cost", "durationSeconds", "owner", "params")
+_OTHER_SPELLING = {"durationSeconds": "duration_seconds"}
+OBSERVATION_BYTES = 8 * 2**20
+"""An observation names every node, interface and port of the largest lab, in a line for each."""
+RUN_BYTES = admission.PARAMS_BYTES + SMALL
 
 
 class SeedRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,13 +62,16 @@ class RequestedReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class RunBody(SeedRecord, frozen=True, kw_only=True):
-    """What a simulation needs; `cost` is declared by the caller. Other keys count as params."""
+    """What a simulation needs; `cost` is declared by the caller. Other keys count as params.
+
+    Without them, the cluster is `default`, the duration an hour and the owner the caller.
+    """
 
     cost: dict[str, Any]
-    cluster: str = "default"
-    duration_seconds: int = 3600
-    owner: str = ""
-    params: dict[str, Any] = {}
+    cluster: str | msgspec.UnsetType = msgspec.UNSET
+    duration_seconds: int | msgspec.UnsetType = msgspec.UNSET
+    owner: str | msgspec.UnsetType = msgspec.UNSET
+    params: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunReply(SeedRecord, frozen=True, kw_only=True):
@@ -104,24 +108,34 @@ class FiguresReply(SeedRecord, frozen=True, kw_only=True):
     port_drift_sessions: tuple[str, ...]
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
-    """Return all of them; the two streams are `front`'s."""
-    return [
-        *_sessions(services),
-        *_definitions(services),
-        *_workers(services),
-        *_simulations(services),
-    ]
+def routes(services: ServiceContext) -> Routes:
+    """Return all of them but for the two streams, which are in `streams`."""
+    made = Routes("seeds")
+    _sessions(made, services)
+    _definitions(made, services)
+    _workers(made, services)
+    _simulations(made, services)
+    return made
 
 
-def _sessions(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def observe(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        session = await verbs.observe(services, caller(request), id_, namespace)
-        return reply(RequestedReply(session_id=session.name, status="requested"), status=202)
+def _sessions(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        "/api/lablet-sessions/{id_:str}/observe-resources", "Ask for an observation",
+        needs=("observe", "Session"), status=202,
+    )  # fmt: skip
+    async def observe_resources(
+        who: Caller, id_: Id, namespace: Namespace = "default"
+    ) -> RequestedReply:
+        session = await verbs.observe(services, who, id_, namespace)
+        return RequestedReply(session_id=session.name, status="requested")
 
-    async def observed(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        who = caller(request)
-        sent = await record(request, ObservationBody)
+    @made.post(
+        "/api/internal/lablet-sessions/{id_:str}/resource-observations", "Record an observation",
+        needs=("record", "Session"), limit=OBSERVATION_BYTES,
+    )  # fmt: skip
+    async def record_observation(
+        who: Caller, id_: Id, sent: ObservationBody, namespace: Namespace = "default"
+    ) -> ObservationReply:
         resources = None
         if sent.observed_resources is not None:
             given = {
@@ -133,32 +147,23 @@ def _sessions(services: ServiceContext) -> list[HTTPRouteHandler]:
         session = await observations.record(
             services, who, id_, namespace, resources=resources, ports=sent.observed_ports
         )
-        return reply(
-            ObservationReply(
-                session_id=session.name,
-                observation_count=session.status.observation_count,
-                port_drift_detected=session.status.port_drift_detected,
-                observed_at=session.status.observed_at,
-            )
+        return ObservationReply(
+            session_id=session.name,
+            observation_count=session.status.observation_count,
+            port_drift_detected=session.status.port_drift_detected,
+            observed_at=session.status.observed_at,
         )
 
-    ask = RouteDoc(reply=RequestedReply)
-    tell = RouteDoc(body=ObservationBody, reply=ObservationReply)
-    return [
-        endpoint("POST", "/api/lablet-sessions/{id_:str}/observe-resources", observe,
-                 name="observeResources", tag="seeds", status=202,
-                 summary="Ask for an observation", shape=ask),
-        endpoint("POST", "/api/internal/lablet-sessions/{id_:str}/resource-observations", observed,
-                 name="recordObservation", tag="seeds",
-                 summary="Record an observation", shape=tell),
-    ]  # fmt: skip
 
-
-def _definitions(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def figures(
-        request: Ask, id_: Id, limit: Newest = 20, namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        found = await observations.summary(services, caller(request), id_, namespace, limit=limit)
+def _definitions(made: Routes, services: ServiceContext) -> None:
+    @made.get(
+        "/api/lablet-definitions/{id_:str}/resource-observations",
+        "What sessions of a definition used", needs=("read", "Definition"),
+    )  # fmt: skip
+    async def definition_observations(
+        who: Caller, id_: Id, limit: Newest = 20, namespace: Namespace = "default"
+    ) -> FiguresReply:
+        found = await observations.summary(services, who, id_, namespace, limit=limit)
         shown = [
             {
                 "session_id": each.name,
@@ -171,73 +176,59 @@ def _definitions(services: ServiceContext) -> list[HTTPRouteHandler]:
             for each in found.sessions
         ]
         aggregate = found.aggregate
-        return reply(
-            FiguresReply(
-                definition_id=found.definition.name,
-                observation_count=len(found.sessions),
-                sessions=shown,
-                aggregate={
-                    name: msgspec.to_builtins(getattr(aggregate, name))
-                    for name in aggregate.__struct_fields__
-                },
-                port_drift_sessions=found.drifted,
+        return FiguresReply(
+            definition_id=found.definition.name,
+            observation_count=len(found.sessions),
+            sessions=shown,
+            aggregate={
+                name: msgspec.to_builtins(getattr(aggregate, name))
+                for name in aggregate.__struct_fields__
+            },
+            port_drift_sessions=found.drifted,
+        )
+
+
+def _workers(made: Routes, services: ServiceContext) -> None:
+    row = KINDS["Worker"]
+
+    @made.get(
+        "/api/internal/workers", "List workers", needs=("read", "Worker"), reply=list_type(row)
+    )
+    async def internal_workers(
+        who: Caller, limit: Limit = 100, cursor: Cursor = ""
+    ) -> dict[str, Any]:
+        query = listing.Query(limit=limit, cursor=cursor)
+        return list_reply(row, await listing.listed(services, who, row, query))
+
+    @made.get("/api/internal/workers/{id_:str}", "Read a worker", needs=("read", "Worker"))
+    async def internal_worker(who: Caller, id_: Id, namespace: Namespace = "default") -> Worker:
+        return await lookup.found(services, who, Worker, id_, namespace)
+
+
+def _simulations(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        "/request_run", "May this simulation start?",
+        needs=("admit", "Simulation"), prepare=_with_params, limit=RUN_BYTES,
+    )  # fmt: skip
+    async def request_run(who: Caller, sent: RunBody, idempotency_key: Key = None) -> RunReply:
+        given = msgspec.to_builtins(sent)
+        if "duration_seconds" in given:
+            given["durationSeconds"] = given.pop("duration_seconds")
+        return run_reply(
+            await admission.request_run(
+                services, who, given, namespace=DEFAULT_NAMESPACE, key=idempotency_key
             )
         )
 
-    return [
-        endpoint("GET", "/api/lablet-definitions/{id_:str}/resource-observations", figures,
-                 name="definitionObservations", tag="seeds",
-                 summary="What sessions of a definition used", shape=RouteDoc(reply=FiguresReply)),
-    ]  # fmt: skip
-
-
-def _workers(services: ServiceContext) -> list[HTTPRouteHandler]:
-    row = KINDS["Worker"]
-
-    async def list_(request: Ask, limit: Limit = 100, cursor: Cursor = "") -> Response[bytes]:
-        query = listing.Query(limit=limit, cursor=cursor)
-        return reply(list_reply(row, await listing.listed(services, caller(request), row, query)))
-
-    async def get(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        who = caller(request)
-        access.demand(who.principal, "read", "Worker")
-        return reply(await lookup.found(services, who, Worker, id_, namespace))
-
-    return [
-        endpoint("GET", "/api/internal/workers", list_, name="internalWorkers", tag="seeds",
-                 summary="List workers", shape=RouteDoc(reply=list_type(row))),
-        endpoint("GET", "/api/internal/workers/{id_:str}", get, name="internalWorker", tag="seeds",
-                 summary="Read a worker", shape=RouteDoc(reply=Worker)),
-    ]  # fmt: skip
-
-
-def _simulations(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def request_run(request: Ask, idempotency_key: Key = None) -> Response[bytes]:
-        who = caller(request)
-        made = await admission.request_run(
-            services,
-            who,
-            _run(await body(request)),
-            namespace=DEFAULT_NAMESPACE,
-            key=idempotency_key,
-        )
-        return reply(run_reply(made))
-
-    async def complete(request: Ask) -> Response[bytes]:
-        who = caller(request)
-        sent = await record(request, CompleteBody)
+    @made.post(
+        "/simulation_complete", "This simulation ended",
+        needs=("admit", "Simulation"), refuses=(errors.Gone,),
+    )  # fmt: skip
+    async def simulation_complete(who: Caller, sent: CompleteBody) -> CompleteReply:
         ended = await admission.simulation_complete(
             services, who, sent.simulation_id, DEFAULT_NAMESPACE
         )
-        return reply(CompleteReply(simulation_id=ended.name, status=ended.status.phase.lower()))
-
-    return [
-        endpoint("POST", "/request_run", request_run, name="requestRun", tag="seeds",
-                 summary="May this simulation start?", shape=RouteDoc(body=RunBody, reply=RunReply)),
-        endpoint("POST", "/simulation_complete", complete, name="simulationComplete", tag="seeds",
-                 summary="This simulation ended",
-                 shape=RouteDoc(body=CompleteBody, reply=CompleteReply)),
-    ]  # fmt: skip
+        return CompleteReply(simulation_id=ended.name, status=ended.status.phase.lower())
 
 
 def run_reply(made: Simulation) -> RunReply:
@@ -259,23 +250,23 @@ def run_reply(made: Simulation) -> RunReply:
     )
 
 
-def _run(sent: Any) -> dict[str, Any]:
+def _with_params(sent: Any) -> Any:
     """Return a run's body with the caller's free parameters under `params`.
 
     `cost` must be there: a misspelt one would be taken for a parameter and cost nothing.
     """
     if not isinstance(sent, Mapping):
-        raise intake.invalid(("body", "a JSON object is expected"))
-    raw = {("durationSeconds" if k == "duration_seconds" else k): v for k, v in sent.items()}
-    if "cost" not in raw:
+        return sent
+    known: dict[str, Any] = {
+        _OTHER_SPELLING.get(str(key), str(key)): value for key, value in sent.items()
+    }
+    if "cost" not in known:
         raise intake.invalid(("cost", "declare what the run needs, for example {cpu, memory}"))
-    free = {key: value for key, value in raw.items() if key not in _RUN_FIELDS}
-    known = {key: value for key, value in raw.items() if key in _RUN_FIELDS}
-    params = known.get("params")
-    if free and isinstance(params, Mapping):
-        first = next(iter(free))
-        what = f"unknown key{intake.hint(first[:64], list(_RUN_FIELDS))}"
-        raise intake.invalid((first[:64], what), reason="UnknownField")
+    free = {key: known.pop(key) for key in list(known) if key not in RunBody.__struct_fields__}
+    if free and isinstance(known.get("params"), Mapping):
+        first = next(iter(free))[:64]
+        what = f"unknown key{intake.hint(first, list(RunBody.__struct_fields__))}"
+        raise intake.invalid((first, what), reason="UnknownField")
     return {**known, "params": free} if free else known
 
 

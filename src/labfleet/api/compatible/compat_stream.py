@@ -16,13 +16,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs
 
 import msgspec
 
 from labfleet.api.compatible import compat_views
-from labfleet.api.streams.open_stream import Again, OpenStream, Receive, Scope, Send
-from labfleet.api.streams.stream import CLIENTS
+from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, Send
 from labfleet.kernel import clock, errors
 from labfleet.resources import refs
 from labfleet.resources.definition import Definition
@@ -30,11 +28,13 @@ from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.telemetry import Sample
 from labfleet.resources.template import Template
-from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker import Worker
 from labfleet.service.core import access, event_types
 from labfleet.service.core.access import Principal
 from labfleet.service.core.intake import invalid
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.tokens import HeldToken
+from labfleet.service.kinds import indices
 
 HEARTBEAT_SECONDS = 30.0
 METRICS_SECONDS = 1.0
@@ -104,13 +104,12 @@ class Moment:
 class CompatStream:
     """All clients of the compatible stream in one process."""
 
-    def __init__(self, services: ServiceContext, *, clients: int = CLIENTS) -> None:
+    def __init__(self, services: ServiceContext, streams: OpenStreams) -> None:
         self._services = services
-        self._limit = clients
-        self._clients: set[_Client] = set()
+        self._streams = streams
+        self._clients: set[OpenStream] = set()
         self._ring: deque[Moment] = deque(maxlen=LENGTH)
         self._end = 0
-        self._closing = False
         self._measured: dict[Key, Sample] = {}
         self._holds: dict[str, Key] = {}
         self._held: dict[Key, set[str]] = {}
@@ -119,39 +118,26 @@ class CompatStream:
         for kind in KINDS:
             services.cache.on_change(kind, self._changed)
 
-    @property
-    def clients(self) -> int:
-        """Return how many clients are connected, for metrics."""
-        return len(self._clients)
-
-    def shutdown(self) -> None:
-        """Tell every client that the server ends, and let them go."""
-        self._closing = True
-        self._wake()
-
-    async def serve(self, wish: StreamFilter, receive: Receive, send: Send, again: Again) -> None:
+    async def serve(
+        self, wish: StreamFilter, receive: Receive, send: Send, token: HeldToken
+    ) -> None:
         """Serve one client until it disconnects, the server ends or its token expires."""
-        if self._closing or len(self._clients) >= self._limit:
-            message = "the server ends" if self._closing else "too many streams are open here"
-            raise errors.Temporary(message, reason="TooManyStreams", retry_after=2)
         if self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
-        client = _Client(self, wish, send, again)
+        await self._streams.serve(lambda: _Client(self, wish, send, token), token, receive)
+
+    def enter(self, client: OpenStream) -> None:
+        """Wake a client from now on; the first one begins the measuring."""
         self._clients.add(client)
         if self._timer is None:
             self._begin_measuring()
-        try:
-            async with asyncio.TaskGroup() as group:
-                watch = group.create_task(client.disconnected(receive))
-                await client.begin()
-                await client.run()
-                watch.cancel()
-        finally:
-            self._clients.discard(client)
-            client.close()
-            if not self._clients and self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+
+    def leave(self, client: OpenStream) -> None:
+        """Wake a client no more; the last one ends the measuring."""
+        self._clients.discard(client)
+        if not self._clients and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     # --- what is said ------------------------------------------------------------------------
 
@@ -161,9 +147,9 @@ class CompatStream:
         One by one, so that ten thousand of them are neither held nor rendered at once.
         """
         cache = self._services.cache
-        ended = WorkerPhase.TERMINATED
-        shown: list[Resource] = [x for x in cache.all(Worker) if x.status.phase is not ended]
-        shown += [each for each in cache.all(Session) if each.status.phase not in TERMINAL]
+        shown: list[Resource] = [*cache.by(indices.WORKERS_LIVING, True)]
+        open_ = cache.by(indices.SESSIONS_OPEN, True)
+        shown += [each for each in open_ if each.status.phase not in TERMINAL]
         shown += [each for each in cache.all(Definition) if not each.spec.deprecated]
         for each in shown:
             if access.sees(wish.principal, each):
@@ -187,11 +173,6 @@ class CompatStream:
     def end(self) -> int:
         """Return the index of the next moment."""
         return self._end
-
-    @property
-    def closing(self) -> bool:
-        """Tell whether the server ends."""
-        return self._closing
 
     def said(self, name: str, data: Mapping[str, Any], obj: Resource | None = None) -> SentState:
         """Return an event as every client gets it."""
@@ -330,20 +311,25 @@ class CompatStream:
 class _Client(OpenStream):
     """One open stream: an index into the ring and nothing queued."""
 
-    def __init__(self, stream: CompatStream, wish: StreamFilter, send: Send, again: Again) -> None:
-        super().__init__(send, again, heartbeat=HEARTBEAT_SECONDS)
+    def __init__(
+        self, stream: CompatStream, wish: StreamFilter, send: Send, token: HeldToken
+    ) -> None:
+        super().__init__(send, token, heartbeat=HEARTBEAT_SECONDS)
         self._stream = stream
         self._wish = wish
         self._index = stream.end
+        stream.enter(self)
+
+    def close(self) -> None:
+        """Drop the timers and listen no longer."""
+        super().close()
+        self._stream.leave(self)
 
     async def begin(self) -> None:
         """Send the head, `connected`, and the state."""
         await self.head()
         await self._say([self._stream.said("connected", {"stream": "/api/v1/events"})])
         await self._begin()
-
-    def _ending(self) -> bool:
-        return self._stream.closing
 
     def _farewell(self) -> bytes:
         return self._stream.said("system.sse.shutdown", {}).frame
@@ -390,22 +376,20 @@ def _about(obj: Resource) -> dict[str, Any]:
     return {f"{kind}_id": obj.metadata.uid, f"{kind}_name": obj.name}
 
 
-def filter_of(principal: Principal, scope: Scope) -> StreamFilter:
+def filter_of(
+    principal: Principal, workers: list[str], types: list[str], *, system: bool
+) -> StreamFilter:
     """Return what a request asks for; Invalid names the parameter."""
-    query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
 
-    def words(name: str) -> tuple[str, ...]:
-        found = [w.strip() for value in query.get(name, []) for w in value.split(",")]
+    def words(name: str, given: list[str]) -> tuple[str, ...]:
+        found = [word.strip() for value in given for word in value.split(",")]
         if len(found) > FILTERS:
             raise invalid((name, f"at most {FILTERS} values"))
         return tuple(word for word in found if word)
 
-    system = query.get("include_system", ["true"])[-1].lower()
-    if system not in {"true", "false"}:
-        raise invalid(("include_system", "true or false"))
     return StreamFilter(
         principal=principal,
-        workers=frozenset(words("worker_ids")),
-        types=words("event_types"),
-        system=system == "true",
+        workers=frozenset(words("worker_ids", workers)),
+        types=words("event_types", types),
+        system=system,
     )

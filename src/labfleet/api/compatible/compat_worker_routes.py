@@ -8,12 +8,9 @@ reported is kept as samples; phases stay what EC2 and CML say (facts/upstream.md
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import PathParameter
 
 from labfleet.api.compatible.compat_routes import Id
 from labfleet.api.compatible.compat_worker_bodies import (
@@ -28,7 +25,7 @@ from labfleet.api.compatible.compat_worker_bodies import (
     StatusReply,
     WhyBody,
 )
-from labfleet.api.core.endpoints import Ask, RouteDoc, body, caller, endpoint, reply
+from labfleet.api.core.route import Routes
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.interfaces.compute import Instance
 from labfleet.resources import providers, spellings
@@ -36,249 +33,156 @@ from labfleet.resources.machine import MachineState
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, lookup
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import regions
 from labfleet.service.verbs import adoption, worker_reports
 from labfleet.service.verbs import lifecycle as verbs
 
-RegionName = Annotated[str, PathParameter(description="An AWS region.")]
 STATES: Mapping[str, MachineState] = {
     **{each: each for each in get_args(MachineState) if each not in spellings.STATES.values()},
     **spellings.STATES,
 }
 """Upstream's words for a machine's state, which are EC2's -> ours."""
 INTERNAL = "/api/internal/workers"
+ONE = f"{INTERNAL}/{{id_:str}}"
+IMPORT_BYTES = 16 * 2**20
+"""As many instances as a scan may find, with names and tags."""
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
-    """Return all of them."""
-    return [
-        *_imports(services),
-        *_fleet(services),
-        *_reports(services),
-        *_orders(services),
-    ]
+def routes(services: ServiceContext) -> Routes:
+    """Return all of them; bodies are those of programs that are not ours, so not `exact`."""
+    made = Routes("seeds")
+    _fleet(made, services)
+    _reports(made, services)
+    _orders(made, services)
+    return made
 
 
-def _imports(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def bulk_import(request: Ask) -> Response[bytes]:
-        sent = worker_reports.taken(BulkImportBody, await body(request))
-        made = await adoption.bulk_import(
+def _fleet(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        f"{INTERNAL}/bulk-import", "Import discovered instances",
+        needs=("create", "Worker"), exact=False, limit=IMPORT_BYTES,
+    )  # fmt: skip
+    async def bulk_import(who: Caller, sent: BulkImportBody) -> BulkImportReply:
+        done = await adoption.bulk_import(
             services,
-            caller(request),
+            who,
             [_instance(each) for each in sent.discovered_instances],
             region=sent.aws_region,
             source=sent.source or "internal route",
         )
         why = "it carries an installation's owner tag"
         gone = "its worker was deleted by a person: adopt it to have it back"
-        return reply(
-            BulkImportReply(
-                total_found=made.total_found,
-                total_imported=len(made.names),
-                imported=made.names,
-                skipped=dict.fromkeys(made.foreign, why) | dict.fromkeys(made.ignored, gone),
-            )
+        return BulkImportReply(
+            total_found=done.total_found,
+            total_imported=len(done.names),
+            imported=done.names,
+            skipped=dict.fromkeys(done.foreign, why) | dict.fromkeys(done.ignored, gone),
         )
 
-    return [
-        post(
-            f"{INTERNAL}/bulk-import",
-            bulk_import,
-            "bulkImport",
-            "Import discovered instances",
-            RouteDoc(body=BulkImportBody, reply=BulkImportReply),
-        ),
-    ]
-
-
-def _fleet(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def scale_up(request: Ask) -> Response[bytes]:
-        sent, who = worker_reports.taken(ScaleUpBody, await body(request)), caller(request)
+    @made.post(
+        f"{INTERNAL}/scale-up", "Make one worker of a template",
+        needs=("create", "Worker"), exact=False, status=201,
+    )  # fmt: skip
+    async def internal_scale_up(who: Caller, sent: ScaleUpBody) -> Worker:
         home, why = DEFAULT_NAMESPACE, sent.reason
-        made = await worker_reports.scale_up(services, who, sent.template, home, reason=why)
-        return reply(made, status=201)
+        return await worker_reports.scale_up(services, who, sent.template, home, reason=why)
 
-    async def cleanup(request: Ask) -> Response[bytes]:
-        sent = worker_reports.taken(CleanupBody, await optional_body(request))
+    @made.post(
+        f"{INTERNAL}/cleanup", "Remove records of ended workers",
+        needs=("cleanup", "Worker"), exact=False,
+    )  # fmt: skip
+    async def internal_cleanup(who: Caller, sent: CleanupBody) -> CleanupReply:
         gone = await worker_reports.cleanup(
-            services, caller(request), retention_days=sent.retention_days, dry_run=sent.dry_run
+            services, who, retention_days=sent.retention_days, dry_run=sent.dry_run
         )
-        return reply(CleanupReply(removed=gone, dry_run=sent.dry_run))
+        return CleanupReply(removed=gone, dry_run=sent.dry_run)
 
-    async def discovery(request: Ask) -> Response[bytes]:
+    @made.get("/api/internal/discovery", "What discovery does and did", needs=("read", "Region"))
+    async def discovery_summary(who: Caller) -> regions.DiscoverySummary:
         await services.fresh()
-        return reply(regions.discovery(services, caller(request)))
-
-    return [
-        post(
-            f"{INTERNAL}/scale-up",
-            scale_up,
-            "internalScaleUp",
-            "Make one worker of a template",
-            RouteDoc(body=ScaleUpBody, reply=Worker),
-            status=201,
-        ),
-        post(
-            f"{INTERNAL}/cleanup",
-            cleanup,
-            "internalCleanup",
-            "Remove records of ended workers",
-            RouteDoc(body=CleanupBody, reply=CleanupReply),
-        ),
-        endpoint(
-            "GET",
-            "/api/internal/discovery",
-            discovery,
-            name="discoverySummary",
-            tag="seeds",
-            summary="What discovery does and did",
-            shape=RouteDoc(reply=regions.DiscoverySummary),
-        ),
-    ]
+        return regions.discovery(services, who)
 
 
-def _reports(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def status(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        sent = worker_reports.taken(StatusBody, await body(request))
-        who = caller(request)
+def _reports(made: Routes, services: ServiceContext) -> None:
+    needs = ("record", "Worker")
+
+    @made.post(
+        f"{ONE}/status", "Report a worker's state; answers with ours", needs=needs, exact=False
+    )
+    async def report_status(
+        who: Caller, id_: Id, sent: StatusBody, namespace: Namespace = "default"
+    ) -> StatusReply:
         worker = await worker_reports.status(services, who, id_, namespace, sent.status)
-        return reply(status_reply(worker, reported=sent.status.lower()))
+        return status_reply(worker, reported=sent.status.lower())
 
-    async def metrics(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        sent = worker_reports.taken(worker_reports.MetricsReport, await body(request))
-        who = caller(request)
-        return reply(
-            status_reply(await worker_reports.metrics(services, who, id_, namespace, sent))
-        )
+    @made.post(f"{ONE}/metrics", "Report a worker's numbers", needs=needs, exact=False)
+    async def report_metrics(
+        who: Caller,
+        id_: Id,
+        sent: worker_reports.MetricsReport,
+        namespace: Namespace = "default",
+    ) -> StatusReply:
+        return status_reply(await worker_reports.metrics(services, who, id_, namespace, sent))
 
-    async def data(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        sent = worker_reports.taken(worker_reports.CmlDataReport, await body(request))
-        who = caller(request)
-        return reply(
-            status_reply(await worker_reports.cml_data(services, who, id_, namespace, sent))
-        )
+    @made.post(f"{ONE}/cml-data", "Report what CML said", needs=needs, exact=False)
+    async def report_cml_data(
+        who: Caller,
+        id_: Id,
+        sent: worker_reports.CmlDataReport,
+        namespace: Namespace = "default",
+    ) -> StatusReply:
+        return status_reply(await worker_reports.cml_data(services, who, id_, namespace, sent))
 
-    async def details(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
+    @made.post(f"{ONE}/ec2-details", "Report addresses; EC2 is asked", needs=needs)
+    async def report_ec2_details(
+        who: Caller, id_: Id, sent: dict[str, Any], namespace: Namespace = "default"
+    ) -> StatusReply:
         # Addresses belong to a boot and are read from EC2; those in the report are not used.
-        worker_reports.taken(dict[str, Any], await body(request))
-        who = caller(request)
+        del sent
         worker = await worker_reports.status(services, who, id_, namespace, "unknown")
-        return reply(status_reply(worker))
-
-    one = "/api/internal/workers/{id_:str}"
-    return [
-        post(
-            f"{one}/status",
-            status,
-            "reportStatus",
-            "Report a worker's state; answers with ours",
-            RouteDoc(body=StatusBody, reply=StatusReply),
-        ),
-        post(
-            f"{one}/metrics",
-            metrics,
-            "reportMetrics",
-            "Report a worker's numbers",
-            RouteDoc(body=worker_reports.MetricsReport, reply=StatusReply),
-        ),
-        post(
-            f"{one}/cml-data",
-            data,
-            "reportCmlData",
-            "Report what CML said",
-            RouteDoc(body=worker_reports.CmlDataReport, reply=StatusReply),
-        ),
-        post(
-            f"{one}/ec2-details",
-            details,
-            "reportEc2Details",
-            "Report addresses; EC2 is asked",
-            RouteDoc(body=dict[str, Any], reply=StatusReply),
-        ),
-    ]
+        return status_reply(worker)
 
 
-def _orders(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def drain(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        sent = worker_reports.taken(WhyBody, await optional_body(request))
-        who = caller(request)
+def _orders(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        f"{ONE}/drain", "Empty a running worker and stop it",
+        needs=("drain", "Worker"), exact=False,
+    )  # fmt: skip
+    async def internal_drain(
+        who: Caller, id_: Id, sent: WhyBody, namespace: Namespace = "default"
+    ) -> StatusReply:
         told = f"{sent.reason} ({sent.requested_by})" if sent.requested_by else sent.reason
         worker = await worker_reports.drain_and_stop(services, who, id_, namespace, reason=told)
-        return reply(status_reply(worker))
+        return status_reply(worker)
 
-    async def end(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        worker_reports.taken(WhyBody, await optional_body(request))
-        who = caller(request)
-        return reply(
-            status_reply(await verbs.desire(services, who, id_, namespace, desired="Terminated"))
-        )
+    @made.post(f"{ONE}/terminate", "Ask for a worker's end", needs=("drain", "Worker"), exact=False)
+    async def internal_terminate(
+        who: Caller, id_: Id, sent: WhyBody, namespace: Namespace = "default"
+    ) -> StatusReply:
+        del sent
+        return status_reply(await verbs.desire(services, who, id_, namespace, desired="Terminated"))
 
-    async def mark(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        worker_reports.taken(WhyBody, await optional_body(request))
-        who = caller(request)
-        return reply(
-            status_reply(await worker_reports.mark_terminated(services, who, id_, namespace))
-        )
+    @made.post(
+        f"{ONE}/mark-terminated", "Answer whether EC2 has ended it",
+        needs=("drain", "Worker"), exact=False,
+    )  # fmt: skip
+    async def internal_mark_terminated(
+        who: Caller, id_: Id, sent: WhyBody, namespace: Namespace = "default"
+    ) -> StatusReply:
+        del sent
+        return status_reply(await worker_reports.mark_terminated(services, who, id_, namespace))
 
-    async def recalculate(
-        request: Ask, id_: Id, namespace: Namespace = "default"
-    ) -> Response[bytes]:
+    @made.post(
+        f"{ONE}/recalculate-capacity", "What a worker has, and what is promised of it",
+        needs=("read", "Worker"),
+    )  # fmt: skip
+    async def internal_capacity(
+        who: Caller, id_: Id, namespace: Namespace = "default"
+    ) -> CapacityReply:
         await services.fresh()
-        worker = await lookup.found(services, caller(request), Worker, id_, namespace)
-        return reply(capacity_reply(services, worker))
-
-    one = "/api/internal/workers/{id_:str}"
-    return [
-        post(
-            f"{one}/drain",
-            drain,
-            "internalDrain",
-            "Empty a running worker and stop it",
-            RouteDoc(body=WhyBody, reply=StatusReply),
-        ),
-        post(
-            f"{one}/terminate",
-            end,
-            "internalTerminate",
-            "Ask for a worker's end",
-            RouteDoc(body=WhyBody, reply=StatusReply),
-        ),
-        post(
-            f"{one}/mark-terminated",
-            mark,
-            "internalMarkTerminated",
-            "Answer whether EC2 has ended it",
-            RouteDoc(body=WhyBody, reply=StatusReply),
-        ),
-        post(
-            f"{one}/recalculate-capacity",
-            recalculate,
-            "internalCapacity",
-            "What a worker has, and what is promised of it",
-            RouteDoc(body=None, reply=CapacityReply),
-        ),
-    ]
-
-
-async def optional_body(request: Ask) -> Any:
-    """Return the body, an empty one when there is none."""
-    return await body(request) if await request.body() else {}
-
-
-def post(
-    path: str,
-    run: Any,
-    name: str,
-    summary: str,
-    shape: RouteDoc,
-    *,
-    status: int = 200,
-) -> HTTPRouteHandler:
-    """Return a route that acts."""
-    return endpoint(
-        "POST", path, run, name=name, tag="seeds", summary=summary, shape=shape, status=status
-    )
+        worker = await lookup.found(services, who, Worker, id_, namespace)
+        return capacity_reply(services, worker)
 
 
 def _instance(found: FoundInstance) -> Instance:

@@ -8,15 +8,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter
 
 from labfleet.api.compatible.compat_routes import SeedRecord
-from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, record, reply
+from labfleet.api.core.route import Routes
 from labfleet.api.kinds.kind_routes import Namespace
-from labfleet.resources.worker import Worker
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import idle
 from labfleet.service.verbs import idle_checks
 
@@ -92,81 +89,83 @@ class DetectReply(SeedRecord, frozen=True, kw_only=True):
     error: str | None
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+DETECT_BYTES = 4 * 2**20
+"""As many of CML's events as one report may have."""
+
+
+def routes(services: ServiceContext) -> Routes:
     """Return the routes."""
-    return [*_of_workers(services), _detect(services)]
+    made = Routes("seeds")
+    _of_workers(made, services)
+    _detect(made, services)
+    return made
 
 
-def _of_workers(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def enable(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        who = caller(request)
-        return _toggled(await idle_checks.switch(services, who, id_, namespace, enabled=True))
-
-    async def disable(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        who = caller(request)
-        return _toggled(await idle_checks.switch(services, who, id_, namespace, enabled=False))
-
-    async def status(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        return reply(_idle_reply(await idle.read(services, caller(request), id_, namespace)))
-
-    async def activity(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        return reply(_activity_reply(await idle.read(services, caller(request), id_, namespace)))
-
+def _of_workers(made: Routes, services: ServiceContext) -> None:
     at = "/api/workers/{id_:str}"
-    return [
-        endpoint("POST", f"{at}/idle-detection/enable", enable, name="enableIdleDetection",
-                 tag="seeds", summary="Switch idle detection on", shape=RouteDoc(reply=ToggleReply)),
-        endpoint("POST", f"{at}/idle-detection/disable", disable, name="disableIdleDetection",
-                 tag="seeds", summary="Switch idle detection off", shape=RouteDoc(reply=ToggleReply)),
-        endpoint("GET", f"{at}/idle-status", status, name="workerIdleStatus", tag="seeds",
-                 summary="Is the worker idle", shape=RouteDoc(reply=IdleReply)),
-        endpoint("GET", f"{at}/activity", activity, name="workerActivity", tag="seeds",
-                 summary="What was done lately on it", shape=RouteDoc(reply=ActivityReply)),
-    ]  # fmt: skip
+
+    async def switched(who: Caller, name: str, namespace: str, *, enabled: bool) -> ToggleReply:
+        worker = await idle_checks.switch(services, who, name, namespace, enabled=enabled)
+        on = worker.spec.idle_detection
+        return ToggleReply(worker_id=worker.name, is_idle_detection_enabled=on)
+
+    @made.post(f"{at}/idle-detection/enable", "Switch idle detection on", needs=("drain", "Worker"))
+    async def enable_idle_detection(
+        who: Caller, id_: Id, namespace: Namespace = "default"
+    ) -> ToggleReply:
+        return await switched(who, id_, namespace, enabled=True)
+
+    @made.post(
+        f"{at}/idle-detection/disable", "Switch idle detection off", needs=("drain", "Worker")
+    )
+    async def disable_idle_detection(
+        who: Caller, id_: Id, namespace: Namespace = "default"
+    ) -> ToggleReply:
+        return await switched(who, id_, namespace, enabled=False)
+
+    @made.get(f"{at}/idle-status", "Is the worker idle", needs=("read", "Worker"))
+    async def worker_idle_status(
+        who: Caller, id_: Id, namespace: Namespace = "default"
+    ) -> IdleReply:
+        return _idle_reply(await idle.read(services, who, id_, namespace))
+
+    @made.get(f"{at}/activity", "What was done lately on it", needs=("read", "Worker"))
+    async def worker_activity(
+        who: Caller, id_: Id, namespace: Namespace = "default"
+    ) -> ActivityReply:
+        return _activity_reply(await idle.read(services, who, id_, namespace))
 
 
-def _detect(services: ServiceContext) -> HTTPRouteHandler:
-    async def detect(request: Ask, id_: Id, namespace: Namespace = "default") -> Response[bytes]:
-        sent = await record(request, DetectBody)
+def _detect(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        "/api/internal/workers/{id_:str}/detect-idle", "Take events of use over and judge",
+        needs=("record", "Worker"), limit=DETECT_BYTES,
+    )  # fmt: skip
+    async def internal_detect_idle(
+        who: Caller, id_: Id, sent: DetectBody, namespace: Namespace = "default"
+    ) -> DetectReply:
         found = await idle_checks.detect(
             services,
-            caller(request),
+            who,
             id_,
             namespace,
             force=sent.force_check,
             events=sent.raw_telemetry_events,
         )
         seen = found.reading
-        return reply(
-            DetectReply(
-                worker_id=found.worker,
-                checked_at=found.checked_at,
-                telemetry_fetched=found.telemetry_fetched,
-                activity_updated=found.activity_updated,
-                idle_check_performed=True,
-                auto_pause_triggered=seen.auto_stopped,
-                is_idle=seen.idle,
-                idle_minutes=seen.idle_minutes,
-                eligible_for_pause=seen.eligible,
-                in_snooze_period=seen.in_snooze,
-                error=None if seen.verdict != "unknown" else seen.told,
-            )
+        return DetectReply(
+            worker_id=found.worker,
+            checked_at=found.checked_at,
+            telemetry_fetched=found.telemetry_fetched,
+            activity_updated=found.activity_updated,
+            idle_check_performed=True,
+            auto_pause_triggered=seen.auto_stopped,
+            is_idle=seen.idle,
+            idle_minutes=seen.idle_minutes,
+            eligible_for_pause=seen.eligible,
+            in_snooze_period=seen.in_snooze,
+            error=None if seen.verdict != "unknown" else seen.told,
         )
-
-    return endpoint(
-        "POST",
-        "/api/internal/workers/{id_:str}/detect-idle",
-        detect,
-        name="internalDetectIdle",
-        tag="seeds",
-        summary="Take events of use over and judge",
-        shape=RouteDoc(body=DetectBody, reply=DetectReply),
-    )
-
-
-def _toggled(worker: Worker) -> Response[bytes]:
-    on = worker.spec.idle_detection
-    return reply(ToggleReply(worker_id=worker.name, is_idle_detection_enabled=on))
 
 
 def _idle_reply(seen: idle.IdleReading) -> IdleReply:

@@ -10,22 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 
-from labfleet.api.core.endpoints import (
-    JSON,
-    MERGE_PATCH,
-    Ask,
-    RouteDoc,
-    body,
-    caller,
-    endpoint,
-    reply,
-)
+from labfleet.api.core.route import Routes
 from labfleet.resources.fleet_settings import SECTIONS
-from labfleet.service.core import access, intake
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core import intake
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import settings_verbs
 
 # The compatible name of a section, where it differs from ours.
@@ -33,66 +22,60 @@ _SEED_NAMES = {"idle": "idle_detection"}
 _OUR_NAMES = {theirs: ours for ours, theirs in _SEED_NAMES.items()}
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return the routes."""
+    made = Routes("seeds")
+    _all(made, services)
+    _discovery(made, services)
+    return made
 
-    async def get(request: Ask) -> Response[bytes]:
-        await _reader(services, request)
-        return reply({_SEED_NAMES.get(name, name): _shown(services, name) for name in SECTIONS})
 
-    async def put(request: Ask) -> Response[bytes]:
-        sent = await body(request)
-        if not isinstance(sent, Mapping):
-            raise intake.invalid(("body", "a JSON object is expected"))
+def _all(made: Routes, services: ServiceContext) -> None:
+    def shown() -> dict[str, Any]:
+        return {_SEED_NAMES.get(name, name): _shown(services, name) for name in SECTIONS}
+
+    @made.get("/api/settings", "All settings as they hold", needs=("read", "Settings"))
+    async def seed_settings(who: Caller) -> dict[str, Any]:
+        del who
+        await services.fresh()
+        return shown()
+
+    @made.put("/api/settings", "Replace the sections that are named", needs=("update", "Settings"))
+    async def seed_put_settings(who: Caller, sent: dict[str, Any]) -> dict[str, Any]:
         sections: dict[str, dict[str, Any]] = {}
-        for key, fields in sent.items():
-            name = str(key)
+        for name, fields in sent.items():
             ours = _OUR_NAMES.get(name, name)
             if ours == "automation":
                 continue  # read, and changed by pause and resume only
             sections[ours] = _camel(ours, fields, name)
-        await settings_verbs.replace_sections(services, caller(request), sections)
-        return await _after(services, request, get)
+        await settings_verbs.replace_sections(services, who, sections)
+        await services.fresh()
+        return shown()
 
-    async def discovery(request: Ask) -> Response[bytes]:
-        await _reader(services, request)
-        return reply(_shown(services, "discovery"))
 
-    async def patch_discovery(request: Ask) -> Response[bytes]:
-        fields = _camel("discovery", await body(request, MERGE_PATCH, JSON), "discovery")
+def _discovery(made: Routes, services: ServiceContext) -> None:
+    @made.get("/api/settings/discovery", "What is discovered", needs=("read", "Settings"))
+    async def seed_discovery(who: Caller) -> dict[str, Any]:
+        del who
+        await services.fresh()
+        return _shown(services, "discovery")
+
+    @made.patch(
+        "/api/settings/discovery", "Change what is discovered", needs=("update", "Settings")
+    )
+    async def seed_patch_discovery(who: Caller, sent: dict[str, Any]) -> dict[str, Any]:
+        fields = _camel("discovery", sent, "discovery")
         values = {f"discovery.{key}": value for key, value in fields.items()}
-        await settings_verbs.change(services, caller(request), values)
-        return await _after(services, request, discovery)
+        await settings_verbs.change(services, who, values)
+        await services.fresh()
+        return _shown(services, "discovery")
 
-    whole = RouteDoc(body=dict[str, Any], reply=dict[str, Any])
-    part = RouteDoc(body=dict[str, Any], body_type=MERGE_PATCH, reply=dict[str, Any])
-    path = "/api/settings"
-    return [
-        endpoint("GET", path, get, name="seedSettings", tag="seeds",
-                 summary="All settings as they hold", shape=RouteDoc(reply=dict[str, Any])),
-        endpoint("PUT", path, put, name="seedPutSettings", tag="seeds",
-                 summary="Replace the sections that are named", shape=whole),
-        endpoint("GET", f"{path}/discovery", discovery, name="seedDiscovery", tag="seeds",
-                 summary="What is discovered", shape=RouteDoc(reply=dict[str, Any])),
-        endpoint("PATCH", f"{path}/discovery", patch_discovery, name="seedPatchDiscovery",
-                 tag="seeds", summary="Change what is discovered", shape=part),
-        endpoint("GET", "/api/internal/settings/discovery", discovery, name="internalDiscovery",
-                 tag="seeds", summary="What is discovered, for controllers",
-                 shape=RouteDoc(reply=dict[str, Any])),
-    ]  # fmt: skip
-
-
-async def _reader(services: ServiceContext, request: Ask) -> None:
-    """Ask for the right to read settings, and for a cache that has every earlier write."""
-    access.demand(caller(request).principal, "read", "Settings")
-    await services.fresh()
-
-
-async def _after(services: ServiceContext, request: Ask, show: Any) -> Response[bytes]:
-    """Return the settings in force after a write."""
-    await services.fresh()
-    answer: Response[bytes] = await show(request)
-    return answer
+    @made.get(
+        "/api/internal/settings/discovery", "What is discovered, for controllers",
+        needs=("read", "Settings"),
+    )  # fmt: skip
+    async def internal_discovery(who: Caller) -> dict[str, Any]:
+        return await seed_discovery(who)
 
 
 def _shown(services: ServiceContext, section: str) -> dict[str, Any]:

@@ -11,72 +11,76 @@ from typing import Any
 
 import msgspec
 
-from labfleet.api.streams.open_stream import HEADERS, SEND_SECONDS, Again, Receive, Send
+from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, Send
+from labfleet.api.streams.ring import Ring
 from labfleet.api.streams.stream import HEARTBEAT_SECONDS
-from labfleet.api.streams.stream import Stream as Events
 from labfleet.decisions import admission, ledger
 from labfleet.kernel import errors
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
-from labfleet.service.core import access
-from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.tokens import HeldToken
 
 PACE_SECONDS = 0.25
 FINISHED = 10
 
 
 class StatusStream:
-    """All clients of the compatible dashboard."""
+    """The compatible dashboard's stream: the whole state at each change."""
 
-    def __init__(self, services: ServiceContext, events: Events) -> None:
-        self._services = services
-        self._events = events
-        self._open = 0
+    def __init__(self, services: ServiceContext, ring: Ring, streams: OpenStreams) -> None:
+        self.services = services
+        self.ring = ring
+        self._streams = streams
 
-    async def serve(self, principal: Principal, receive: Receive, send: Send, again: Again) -> None:
+    async def serve(self, receive: Receive, send: Send, token: HeldToken) -> None:
         """Serve one client until it disconnects, the server ends or its token expires."""
-        access.demand(principal, "read", "Simulation")
-        if self._services.cache.cursor is None:
+        if self.services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
-        if self._open >= 200:
-            message = "too many status streams are open here"
-            raise errors.Temporary(message, reason="TooManyStreams", retry_after=2)
-        self._open += 1
-        moved, gone = asyncio.Event(), asyncio.Event()
-        self._events.ring.listen(moved.set)
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-            async with asyncio.TaskGroup() as group:
-                watch = group.create_task(_disconnected(receive, gone, moved))
-                await self._run(send, again, moved, gone)
-                watch.cancel()
-        finally:
-            self._open -= 1
-            self._events.ring.leave(moved.set)
+        await self._streams.serve(lambda: _Client(self, send, token), token, receive)
 
-    async def _run(
-        self, send: Send, again: Again, moved: asyncio.Event, gone: asyncio.Event
-    ) -> None:
-        last: list[bytes] = []
-        while not gone.is_set() and not self._events.closing:
-            moved.clear()
-            frames = state_frames(self._services)
-            changed = [frame for frame in frames if frame not in last]
-            last = frames
-            if not await _sent(send, b"".join(changed) or b": heartbeat\n\n"):
-                return
-            try:
-                async with asyncio.timeout(HEARTBEAT_SECONDS):
-                    await moved.wait()
-                await asyncio.sleep(PACE_SECONDS)
-            except TimeoutError:
-                try:
-                    await again()
-                except errors.Denied:
-                    break
-                except errors.Temporary:
-                    continue
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+class _Client(OpenStream):
+    """One open stream: what it was sent last, and from when it may be sent more."""
+
+    def __init__(self, stream: StatusStream, send: Send, token: HeldToken) -> None:
+        super().__init__(send, token, heartbeat=HEARTBEAT_SECONDS)
+        self._stream = stream
+        self._last: list[bytes] = []
+        self._moved = True
+        self._next = 0.0
+        stream.ring.listen(self._look)
+
+    def close(self) -> None:
+        """Drop the timers and listen no longer."""
+        super().close()
+        self._stream.ring.leave(self._look)
+
+    def _look(self) -> None:
+        self._moved = True
+        self.wake()
+
+    def _farewell(self) -> bytes:
+        return b""
+
+    def _expired(self) -> bytes:
+        return b""
+
+    def _alive(self) -> bytes:
+        return b": heartbeat\n\n"
+
+    async def _more(self) -> bool:
+        loop = asyncio.get_running_loop()
+        if not self._moved:
+            return False
+        if loop.time() < self._next:
+            loop.call_at(self._next, self.wake)
+            return False
+        self._moved, self._next = False, loop.time() + PACE_SECONDS
+        frames = state_frames(self._stream.services)
+        changed = [frame for frame in frames if frame not in self._last]
+        self._last = frames
+        await self._write(b"".join(changed))
+        return True
 
 
 def state_frames(services: ServiceContext) -> list[bytes]:
@@ -138,19 +142,3 @@ def _cluster(each: Cluster, active: list[Simulation]) -> dict[str, Any]:
 
 def _frame(name: str, data: Any) -> bytes:
     return b"data: " + msgspec.json.encode({"type": name, "data": data}) + b"\n\n"
-
-
-async def _sent(send: Send, body: bytes) -> bool:
-    try:
-        async with asyncio.timeout(SEND_SECONDS):
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-    except (TimeoutError, OSError):
-        return False
-    return True
-
-
-async def _disconnected(receive: Receive, gone: asyncio.Event, moved: asyncio.Event) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    gone.set()
-    moved.set()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter
 
 from labfleet.api.compatible.compat_routes import Id
@@ -17,256 +15,138 @@ from labfleet.api.compatible.compat_worker_bodies import (
     TagsBody,
     WhyBody,
 )
-from labfleet.api.compatible.compat_worker_routes import (
-    capacity_reply,
-    optional_body,
-    post,
-    status_reply,
-)
-from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, record, reply
+from labfleet.api.compatible.compat_worker_routes import capacity_reply, status_reply
+from labfleet.api.core.route import Routes
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.worker import Worker
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import adoption, objects, worker_reports
 from labfleet.service.verbs import lifecycle as verbs
 
 RegionName = Annotated[str, PathParameter(description="An AWS region.")]
-IN_REGION = "/api/workers/region/{region:str}/workers/{id_:str}"
+REGION = "/api/workers/region/{region:str}/workers"
+ONE = f"{REGION}/{{id_:str}}"
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return all of them."""
-    return [
-        *_region(services),
-        *_region_instance(services),
-        *_one(services),
-        *_one_state(services),
-        *_one_orders(services),
-        *_one_desired(services),
-    ]
+    made = Routes("seeds")
+    _region(made, services)
+    _reading(made, services)
+    _changing(made, services)
+    _orders(made, services)
+    return made
 
 
-def _region(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def list_(request: Ask, region: RegionName) -> Response[bytes]:
+def _region(made: Routes, services: ServiceContext) -> None:
+    @made.get(REGION, "Workers of a region", needs=("read", "Worker"))
+    async def region_workers(who: Caller, region: RegionName) -> list[Worker]:
         await services.fresh()
-        return reply(worker_reports.of_region(services, caller(request), region))
+        return worker_reports.of_region(services, who, region)
 
-    async def create(request: Ask, region: RegionName) -> Response[bytes]:
-        sent = await record(request, CreateBody)
+    @made.post(REGION, "Make a worker", needs=("create", "Worker"), status=201)
+    async def region_create_worker(who: Caller, region: RegionName, sent: CreateBody) -> Worker:
         await worker_reports.in_region(services, sent.template, DEFAULT_NAMESPACE, region)
-        made = {"metadata": {"name": sent.name}, "spec": {"template": sent.template}}
-        worker = await objects.create(services, caller(request), KINDS["Worker"], made)
-        return reply(worker, status=201)
+        new = {"metadata": {"name": sent.name}, "spec": {"template": sent.template}}
+        worker = await objects.create(services, who, KINDS["Worker"], new)
+        assert isinstance(worker, Worker)  # noqa: S101 - the row's type
+        return worker
 
-    async def import_(request: Ask, region: RegionName) -> Response[bytes]:
-        sent = await record(request, ImportBody)
-        worker = await adoption.adopt_instance(
+    @made.post(
+        f"{REGION}/import", "Adopt an instance by its id", needs=("update", "Worker"), status=201
+    )
+    async def region_import_worker(who: Caller, region: RegionName, sent: ImportBody) -> Worker:
+        return await adoption.adopt_instance(
             services,
-            caller(request),
+            who,
             sent.instance_id,
             region=region,
             template=sent.template,
             name=sent.name,
             namespace=DEFAULT_NAMESPACE,
         )
-        return reply(worker, status=201)
 
-    path = "/api/workers/region/{region:str}/workers"
-    return [
-        endpoint(
-            "GET",
-            path,
-            list_,
-            name="regionWorkers",
-            tag="seeds",
-            summary="Workers of a region",
-            shape=RouteDoc(reply=list[Worker]),
-        ),
-        post(
-            path,
-            create,
-            "regionCreateWorker",
-            "Make a worker",
-            RouteDoc(body=CreateBody, reply=Worker),
-            status=201,
-        ),
-        post(
-            f"{path}/import",
-            import_,
-            "regionImportWorker",
-            "Adopt an instance by its id",
-            RouteDoc(body=ImportBody, reply=Worker),
-            status=201,
-        ),
-    ]
-
-
-def _region_instance(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def by_instance(request: Ask, region: RegionName, instance_id: Id) -> Response[bytes]:
+    @made.get(
+        "/api/workers/region/{region:str}/instance/{instance_id:str}",
+        "The worker of an instance", needs=("read", "Worker"),
+    )  # fmt: skip
+    async def region_instance(who: Caller, region: RegionName, instance_id: Id) -> Worker:
         await services.fresh()
-        return reply(worker_reports.instance(services, caller(request), region, instance_id))
-
-    return [
-        endpoint(
-            "GET",
-            "/api/workers/region/{region:str}/instance/{instance_id:str}",
-            by_instance,
-            name="regionInstance",
-            tag="seeds",
-            summary="The worker of an instance",
-            shape=RouteDoc(reply=Worker),
-        ),
-    ]
+        return worker_reports.instance(services, who, region, instance_id)
 
 
-def _one(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def get(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        return reply(await _there(services, request, region, id_))
+def _reading(made: Routes, services: ServiceContext) -> None:
+    needs = ("read", "Worker")
 
-    async def delete(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        name, space = _named(await _there(services, request, region, id_))
-        return reply(await objects.delete(services, caller(request), KINDS["Worker"], name, space))
+    @made.get(ONE, "Read a worker", needs=needs)
+    async def region_worker(who: Caller, region: RegionName, id_: Id) -> Worker:
+        return await _there(services, who, region, id_)
 
-    return [
-        endpoint(
-            "GET",
-            IN_REGION,
-            get,
-            name="regionWorker",
-            tag="seeds",
-            summary="Read a worker",
-            shape=RouteDoc(reply=Worker),
-        ),
-        endpoint(
-            "DELETE",
-            IN_REGION,
-            delete,
-            name="regionDeleteWorker",
-            tag="seeds",
-            summary="Delete a worker",
-            shape=RouteDoc(reply=Worker),
-        ),
-    ]
+    @made.get(f"{ONE}/status", "A worker's state", needs=needs)
+    async def region_worker_status(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        return status_reply(await _there(services, who, region, id_))
 
-
-def _one_state(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def status(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        return reply(status_reply(await _there(services, request, region, id_)))
-
-    async def resources(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
+    @made.get(f"{ONE}/resources", "What a worker has", needs=needs)
+    async def region_worker_resources(who: Caller, region: RegionName, id_: Id) -> CapacityReply:
         await services.fresh()
-        return reply(capacity_reply(services, await _there(services, request, region, id_)))
+        return capacity_reply(services, await _there(services, who, region, id_))
 
-    return [
-        endpoint(
-            "GET",
-            f"{IN_REGION}/status",
-            status,
-            name="regionWorkerStatus",
-            tag="seeds",
-            summary="A worker's state",
-            shape=RouteDoc(reply=StatusReply),
-        ),
-        endpoint(
-            "GET",
-            f"{IN_REGION}/resources",
-            resources,
-            name="regionWorkerResources",
-            tag="seeds",
-            summary="What a worker has",
-            shape=RouteDoc(reply=CapacityReply),
-        ),
-        endpoint(
-            "POST",
-            f"{IN_REGION}/refresh",
-            status,
-            name="regionRefreshWorker",
-            tag="seeds",
-            summary="A worker's state as last seen",
-            shape=RouteDoc(reply=StatusReply),
-        ),
-    ]
+    @made.post(f"{ONE}/refresh", "A worker's state as last seen", needs=needs)
+    async def region_refresh_worker(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        return status_reply(await _there(services, who, region, id_))
 
 
-def _one_orders(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def tag(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        sent = await record(request, TagsBody)
-        worker = await _there(services, request, region, id_)
+def _changing(made: Routes, services: ServiceContext) -> None:
+    row = KINDS["Worker"]
+
+    @made.delete(ONE, "Delete a worker", needs=("delete", "Worker"))
+    async def region_delete_worker(who: Caller, region: RegionName, id_: Id) -> Worker:
+        name, space = _named(await _there(services, who, region, id_))
+        worker = await objects.delete(services, who, row, name, space)
+        assert isinstance(worker, Worker)  # noqa: S101 - the row's type
+        return worker
+
+    @made.post(
+        f"{ONE}/tags", "Set tags on a worker's instance; null removes one",
+        needs=("update", "Worker"),
+    )  # fmt: skip
+    async def region_tag_worker(who: Caller, region: RegionName, id_: Id, sent: TagsBody) -> Worker:
+        name, space = _named(await _there(services, who, region, id_))
         change = {"spec": {"tags": sent.tags}}
-        who, row, (name, space) = caller(request), KINDS["Worker"], _named(worker)
-        return reply(await objects.patch(services, who, row, name, change, namespace=space))
-
-    async def drain(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        sent = worker_reports.taken(WhyBody, await optional_body(request))
-        worker = await _there(services, request, region, id_)
-        who = caller(request)
-        return reply(
-            status_reply(await verbs.drain(services, who, *_named(worker), reason=sent.reason))
-        )
-
-    async def keep(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-        worker = await _there(services, request, region, id_)
-        return reply(
-            status_reply(await verbs.cancel_drain(services, caller(request), *_named(worker)))
-        )
-
-    return [
-        post(
-            f"{IN_REGION}/tags",
-            tag,
-            "regionTagWorker",
-            "Set tags on a worker's instance; null removes one",
-            RouteDoc(body=TagsBody, reply=Worker),
-        ),
-        post(
-            f"{IN_REGION}/drain",
-            drain,
-            "regionDrainWorker",
-            "Empty a worker",
-            RouteDoc(body=WhyBody, reply=StatusReply),
-        ),
-        post(
-            f"{IN_REGION}/cancel-drain",
-            keep,
-            "regionCancelDrain",
-            "Take a drain back",
-            RouteDoc(reply=StatusReply),
-        ),
-    ]
+        worker = await objects.patch(services, who, row, name, change, namespace=space)
+        assert isinstance(worker, Worker)  # noqa: S101 - the row's type
+        return worker
 
 
-def _one_desired(services: ServiceContext) -> list[HTTPRouteHandler]:
-    def becoming(desired: Literal["Ready", "Stopped"]) -> Any:
-        async def become(request: Ask, region: RegionName, id_: Id) -> Response[bytes]:
-            worker = await _there(services, request, region, id_)
-            who = caller(request)
-            return reply(
-                status_reply(await verbs.desire(services, who, *_named(worker), desired=desired))
-            )
+def _orders(made: Routes, services: ServiceContext) -> None:
+    needs = ("drain", "Worker")
 
-        return become
+    @made.post(f"{ONE}/drain", "Empty a worker", needs=needs, exact=False)
+    async def region_drain_worker(
+        who: Caller, region: RegionName, id_: Id, sent: WhyBody
+    ) -> StatusReply:
+        name, space = _named(await _there(services, who, region, id_))
+        return status_reply(await verbs.drain(services, who, name, space, reason=sent.reason))
 
-    return [
-        post(
-            f"{IN_REGION}/start",
-            becoming("Ready"),
-            "regionStartWorker",
-            "Start a worker",
-            RouteDoc(body=None, reply=StatusReply),
-        ),
-        post(
-            f"{IN_REGION}/stop",
-            becoming("Stopped"),
-            "regionStopWorker",
-            "Drain and stop a worker",
-            RouteDoc(body=None, reply=StatusReply),
-        ),
-    ]
+    @made.post(f"{ONE}/cancel-drain", "Take a drain back", needs=needs)
+    async def region_cancel_drain(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        name, space = _named(await _there(services, who, region, id_))
+        return status_reply(await verbs.cancel_drain(services, who, name, space))
+
+    @made.post(f"{ONE}/start", "Start a worker", needs=needs)
+    async def region_start_worker(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        name, space = _named(await _there(services, who, region, id_))
+        return status_reply(await verbs.desire(services, who, name, space, desired="Ready"))
+
+    @made.post(f"{ONE}/stop", "Drain and stop a worker", needs=needs)
+    async def region_stop_worker(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        name, space = _named(await _there(services, who, region, id_))
+        return status_reply(await verbs.desire(services, who, name, space, desired="Stopped"))
 
 
-async def _there(services: ServiceContext, request: Ask, region: str, id_: str) -> Worker:
-    return await worker_reports.there(services, caller(request), region, id_, DEFAULT_NAMESPACE)
+async def _there(services: ServiceContext, who: Caller, region: str, id_: str) -> Worker:
+    return await worker_reports.there(services, who, region, id_, DEFAULT_NAMESPACE)
 
 
 def _named(worker: Worker) -> tuple[str, str]:

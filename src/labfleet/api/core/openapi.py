@@ -1,20 +1,22 @@
-"""The OpenAPI 3.1 document: Litestar's paths and parameters, our bodies and replies.
+"""The OpenAPI 3.1 document: Litestar's paths and parameters, and what each route states.
 
 Bodies are decoded by the product, not by Litestar. So their schemas are made here, from the
-msgspec types that decode them.
+msgspec types that decode them; so are the errors that a client may meet, from the statement.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from litestar import Litestar
-from litestar.handlers import HTTPRouteHandler
 
-from labfleet.api.core.endpoints import RouteDoc
 from labfleet.api.core.problems import MEDIA_TYPE, Problem
+from labfleet.api.core.refusals import statuses
+from labfleet.api.core.route import Nothing, Route
 
 PREFIX = "#/components/schemas/"
 _FRIENDLY = {
@@ -25,11 +27,10 @@ _FRIENDLY = {
 }
 
 
-def document(app: Litestar) -> dict[str, Any]:
-    """Return the whole document as plain values."""
+def document(app: Litestar, routes: Mapping[str, Route]) -> dict[str, Any]:
+    """Return the whole document as plain values; `routes` by their names."""
     paths: dict[str, Any] = app.openapi_schema.to_schema()
-    shapes = _shapes(app)
-    types = {t for s in shapes.values() for t in (s.body, s.reply) if _named(t)}
+    types = {t for r in routes.values() for t in (_body(r), r.reply) if _named(t)}
     ordered = sorted(types, key=_name)
     _, components = msgspec.json.schema_components(
         [*ordered, Problem], ref_template=PREFIX + "{name}"
@@ -39,9 +40,7 @@ def document(app: Litestar) -> dict[str, Any]:
         for operation in operations.values():
             for parameter in operation.get("parameters", ()):
                 parameter["name"] = parameter["name"].removesuffix("_")
-            shape = shapes.get(operation.get("operationId", ""))
-            if shape is not None:
-                _describe(operation, shape)
+            _describe(operation, routes[operation["operationId"]])
     paths["components"] = {
         "schemas": components,
         "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
@@ -57,30 +56,36 @@ def document(app: Litestar) -> dict[str, Any]:
     return paths
 
 
-def _shapes(app: Litestar) -> dict[str, RouteDoc]:
-    found: dict[str, RouteDoc] = {}
-    for route in app.routes:
-        for handler in getattr(route, "route_handlers", ()):
-            shape = handler.opt.get("shape")
-            if isinstance(handler, HTTPRouteHandler) and isinstance(shape, RouteDoc):
-                found[str(handler.operation_id)] = shape
-    return found
-
-
-def _describe(operation: dict[str, Any], shape: RouteDoc) -> None:
-    if shape.body is not None:
+def _describe(operation: dict[str, Any], route: Route) -> None:
+    kind = _body(route)
+    if kind is not None:
         operation["requestBody"] = {
             "required": True,
-            "content": {shape.body_type: {"schema": _schema(shape.body)}},
+            "content": {route.media[0]: {"schema": _schema(kind)}},
         }
+        operation["x-body-limit"] = route.limit
     replies = operation["responses"]
     for status in [each for each in replies if each.startswith(("4", "5"))]:
         del replies[status]
+    for other in route.also:
+        replies[str(other)] = {"description": HTTPStatus(other).phrase, "headers": {}}
     for answer in replies.values():
-        answer["content"] = {shape.reply_type: {"schema": _schema(shape.reply)}}
+        answer["content"] = {route.reply_type: {"schema": _schema(route.reply)}}
+    for status in sorted(statuses(route)):
+        replies[str(status)] = {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": PREFIX + "Problem"}}},
+        }
     replies["default"] = {"$ref": "#/components/responses/Problem"}
-    if shape.public:
+    if route.public:
         operation["security"] = []
+    else:
+        operation["x-roles"] = [str(role) for role in route.roles]
+
+
+def _body(route: Route) -> Any:
+    """Return the type of the body that the document shows; a verb without parameters has none."""
+    return None if route.body is Nothing else route.body
 
 
 def _schema(kind: Any) -> dict[str, Any]:

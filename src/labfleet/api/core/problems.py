@@ -24,6 +24,7 @@ BY_REASON: dict[str, int] = {
     "UnsupportedMediaType": 415,
     "TooManyTokens": 409,
     "TooManyStreams": 503,
+    "TooManyStreamsOfToken": 429,
 }
 BY_TYPE: dict[type[errors.LabfleetError], int] = {
     errors.Invalid: 400,

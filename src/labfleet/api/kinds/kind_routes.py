@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.endpoints import (
-    MERGE_PATCH,
-    Ask,
-    Key,
-    RouteDoc,
-    body,
-    caller,
-    endpoint,
-    reply,
-)
+from labfleet.api.core.route import SMALL, Key, Reply, Routes
 from labfleet.api.kinds.events_reply import EventsReply, events_reply
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS, Kind
-from labfleet.resources.meta import API_VERSION
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.resources.meta import API_VERSION, Resource
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import explain, listing
 from labfleet.service.verbs import objects
 
@@ -41,21 +31,28 @@ Cursor = Annotated[str, QueryParameter(name="cursor", description="`next` of the
 Sort = Annotated[
     str, QueryParameter(name="sort", description="A field, for example -status.end; - descends.")
 ]
-Before = Annotated[int | None, QueryParameter(name="before", description="Only older revisions.")]
+Before = Annotated[
+    int | None,
+    QueryParameter(name="before", ge=0, le=2**53 - 1, description="Only older revisions."),
+]
 Filter = Annotated[str | None, QueryParameter(description="Only these; several with commas.")]
+Handler = Callable[..., Awaitable[dict[str, Any]]]
+ANY_KIND = ("phase", "owner", "worker", "pool", "definition", "cluster")
+"""Filters that the list of every kind takes; one that the kind does not declare is refused."""
 Version = Annotated[
     str | None, QueryParameter(name="resourceVersion", description="Only if still at this version.")
 ]
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return the routes of all kinds."""
-    made: list[HTTPRouteHandler] = []
+    made = Routes()
     for row in KINDS.values():
-        made.append(_list(services, row))
+        _list(made, services, row)
         if row.creatable:
-            made.append(_create(services, row))
-        made += [*_single(services, row), *_about(services, row)]
+            _create(made, services, row)
+        _reading(made, services, row)
+        _writing(made, services, row)
     return made
 
 
@@ -88,26 +85,37 @@ def list_type(row: Kind) -> type[msgspec.Struct]:
     )
 
 
-def _list(services: ServiceContext, row: Kind) -> HTTPRouteHandler:
+def _with_filters(row: Kind, handler: Handler) -> Handler:
+    """Return the handler with a parameter for each filter, as the framework reads signatures."""
+    names = [*ANY_KIND, *(name for name, _ in row.filters if name not in ANY_KIND)]
+    signature = inspect.signature(handler)
+    fixed = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Filter)
+        for name in names
+    ]
+    typed = {key: each for key, each in handler.__annotations__.items() if key != "given"}
+    handler.__annotations__ = {**typed, **dict.fromkeys(names, Filter)}
+    handler.__signature__ = signature.replace(parameters=[*fixed, *more])  # type: ignore[attr-defined]
+    return handler
+
+
+def _list(made: Routes, services: ServiceContext, row: Kind) -> None:
+    @made.get(
+        f"/api/v1/{row.plural}", f"List {row.plural}",
+        name=f"list{row.name}s", tag=row.plural, needs=("read", row.name), reply=list_type(row),
+    )  # fmt: skip
+    @functools.partial(_with_filters, row)
     async def list_(
-        request: Ask,
+        who: Caller,
         *,
         namespace: SomeNamespace = None,
         label_selector: Labels = "",
         limit: Limit = listing.DEFAULT_LIMIT,
         cursor: Cursor = "",
         sort: Sort = "",
-        phase: Filter = None,
-        owner: Filter = None,
-        worker: Filter = None,
-        pool: Filter = None,
-        definition: Filter = None,
-        cluster: Filter = None,
-    ) -> Response[bytes]:
-        given = {
-            "phase": phase, "owner": owner, "worker": worker, "pool": pool,
-            "definition": definition, "cluster": cluster,
-        }  # fmt: skip
+        **given: str | None,
+    ) -> dict[str, Any]:
         query = listing.Query(
             namespace=namespace,
             selector=label_selector,
@@ -116,115 +124,102 @@ def _list(services: ServiceContext, row: Kind) -> HTTPRouteHandler:
             limit=limit,
             cursor=cursor,
         )
-        page = await listing.listed(services, caller(request), row, query)
-        return reply(list_reply(row, page))
-
-    return endpoint(
-        "GET",
-        f"/api/v1/{row.plural}",
-        list_,
-        name=f"list{row.name}s",
-        tag=row.plural,
-        summary=f"List {row.plural}",
-        shape=RouteDoc(reply=list_type(row)),
-    )
+        return list_reply(row, await listing.listed(services, who, row, query))
 
 
-def _create(services: ServiceContext, row: Kind) -> HTTPRouteHandler:
+def _create(made: Routes, services: ServiceContext, row: Kind) -> None:
+    @made.post(
+        f"/api/v1/{row.plural}", f"Create a {row.name.lower()}",
+        name=f"create{row.name}", tag=row.plural, needs=("create", row.name), body=row.type,
+        required=True, limit=body_limit(row), reply=row.type, status=201,
+    )  # fmt: skip
     async def create(
-        request: Ask, namespace: SomeNamespace = None, idempotency_key: Key = None
-    ) -> Response[bytes]:
-        made = await objects.create(
-            services,
-            caller(request),
-            row,
-            await body(request),
-            namespace=namespace,
-            key=idempotency_key,
+        who: Caller, sent: Any, namespace: SomeNamespace = None, idempotency_key: Key = None
+    ) -> Reply[Resource]:
+        new = await objects.create(
+            services, who, row, sent, namespace=namespace, key=idempotency_key
         )
-        place = f"/api/v1/{row.plural}/{made.name}"
-        return reply(made, status=201, headers={"Location": place})
-
-    return endpoint(
-        "POST",
-        f"/api/v1/{row.plural}",
-        create,
-        name=f"create{row.name}",
-        tag=row.plural,
-        status=201,
-        summary=f"Create a {row.name.lower()}",
-        shape=RouteDoc(body=row.type, reply=row.type),
-    )
+        return Reply(new, headers={"Location": f"/api/v1/{row.plural}/{new.name}"})
 
 
-def _single(services: ServiceContext, row: Kind) -> list[HTTPRouteHandler]:
-    async def get(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        return reply(await objects.get(services, caller(request), row, name, namespace))
+def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
+    path, needs = f"/api/v1/{row.plural}/{{name:str}}", ("read", row.name)
 
-    async def replace(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        sent = await body(request)
-        who = caller(request)
-        return reply(await objects.replace(services, who, row, name, sent, namespace=namespace))
+    @made.get(
+        path, f"Read a {row.name.lower()}",
+        name=f"get{row.name}", tag=row.plural, needs=needs, reply=row.type,
+    )  # fmt: skip
+    async def get(who: Caller, name: FromPath[str], namespace: Namespace = "default") -> Resource:
+        return await objects.get(services, who, row, name, namespace)
 
-    async def patch(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        sent = await body(request, MERGE_PATCH, "application/json")
-        who = caller(request)
-        return reply(await objects.patch(services, who, row, name, sent, namespace=namespace))
-
-    async def delete(
-        request: Ask,
-        name: FromPath[str],
-        namespace: Namespace = "default",
-        resource_version: Version = None,
-    ) -> Response[bytes]:
-        ended = await objects.delete(
-            services, caller(request), row, name, namespace, version=resource_version
-        )
-        return reply(ended, status=202 if ended.metadata.finalizers else 200)
-
-    path, word = f"/api/v1/{row.plural}/{{name:str}}", row.name.lower()
-    whole = RouteDoc(body=row.type, reply=row.type)
-    partial = RouteDoc(body=dict[str, Any], body_type=MERGE_PATCH, reply=row.type)
-    return [
-        endpoint("GET", path, get, name=f"get{row.name}", tag=row.plural,
-                 summary=f"Read a {word}", shape=RouteDoc(reply=row.type)),
-        endpoint("PUT", path, replace, name=f"replace{row.name}", tag=row.plural,
-                 summary=f"Replace a {word}", shape=whole),
-        endpoint("PATCH", path, patch, name=f"patch{row.name}", tag=row.plural,
-                 summary=f"Change a {word} by a merge patch", shape=partial),
-        endpoint("DELETE", path, delete, name=f"delete{row.name}", tag=row.plural,
-                 summary=f"Ask for a {word}'s end", shape=RouteDoc(reply=row.type)),
-    ]  # fmt: skip
-
-
-def _about(services: ServiceContext, row: Kind) -> list[HTTPRouteHandler]:
+    @made.get(
+        f"{path}/events", "What happened to it, newest first",
+        name=f"eventsOf{row.name}", tag=row.plural, needs=needs,
+    )  # fmt: skip
     async def events(
-        request: Ask,
+        who: Caller,
         name: FromPath[str],
         namespace: Namespace = "default",
         before: Before = None,
         limit: Limit = 100,
-    ) -> Response[bytes]:
+    ) -> EventsReply:
         found = await objects.events(
-            services, caller(request), row, name, namespace, before=before, limit=limit
+            services, who, row, name, namespace, before=before, limit=limit
         )
-        return reply(events_reply(found, limit))
+        return events_reply(found, limit)
 
+    @made.get(
+        f"{path}/explain", "Why it is as it is",
+        name=f"explain{row.name}", tag=row.plural, needs=needs,
+    )  # fmt: skip
     async def explained(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        return reply(await explain.explain(services, caller(request), row, name, namespace))
+        who: Caller, name: FromPath[str], namespace: Namespace = "default"
+    ) -> explain.Explanation:
+        return await explain.explain(services, who, row, name, namespace)
 
-    path = f"/api/v1/{row.plural}/{{name:str}}"
-    return [
-        endpoint("GET", f"{path}/events", events, name=f"eventsOf{row.name}", tag=row.plural,
-                 summary="What happened to it, newest first", shape=RouteDoc(reply=EventsReply)),
-        endpoint("GET", f"{path}/explain", explained, name=f"explain{row.name}", tag=row.plural,
-                 summary="Why it is as it is", shape=RouteDoc(reply=explain.Explanation)),
-    ]  # fmt: skip
+
+def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
+    path, word = f"/api/v1/{row.plural}/{{name:str}}", row.name.lower()
+    needs, limit = ("update", row.name), body_limit(row)
+
+    @made.put(
+        path, f"Replace a {word}",
+        name=f"replace{row.name}", tag=row.plural, needs=needs, body=row.type, required=True,
+        limit=limit, reply=row.type,
+    )  # fmt: skip
+    async def replace(
+        who: Caller, name: FromPath[str], sent: Any, namespace: Namespace = "default"
+    ) -> Resource:
+        return await objects.replace(services, who, row, name, sent, namespace=namespace)
+
+    @made.patch(
+        path, f"Change a {word} by a merge patch",
+        name=f"patch{row.name}", tag=row.plural, needs=needs, body=dict[str, Any], required=True,
+        limit=limit, reply=row.type,
+    )  # fmt: skip
+    async def patch(
+        who: Caller, name: FromPath[str], sent: Any, namespace: Namespace = "default"
+    ) -> Resource:
+        return await objects.patch(services, who, row, name, sent, namespace=namespace)
+
+    @made.delete(
+        path, f"Ask for a {word}'s end",
+        name=f"delete{row.name}", tag=row.plural, needs=("delete", row.name), reply=row.type,
+        also=(202,),
+    )  # fmt: skip
+    async def delete(
+        who: Caller,
+        name: FromPath[str],
+        namespace: Namespace = "default",
+        resource_version: Version = None,
+    ) -> Reply[Resource]:
+        ended = await objects.delete(services, who, row, name, namespace, version=resource_version)
+        return Reply(ended, status=202 if ended.metadata.finalizers else 200)
+
+
+def body_limit(row: Kind) -> int:
+    """Return the bytes of the largest legal body: a kind's long text, and all else is small.
+
+    A JSON string may take two bytes for one of the text's.
+    """
+    return 2 * row.text_limit + SMALL

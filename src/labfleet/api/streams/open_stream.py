@@ -8,47 +8,116 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from labfleet.kernel import errors
-from labfleet.service.core.access import Principal
+from labfleet.service.core.access import Principal, Role
+from labfleet.service.core.tokens import HeldToken
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Again = Callable[[], Awaitable[Principal]]
 
 SEND_SECONDS = 30.0
+CHECK_SECONDS = 15.0
+"""How long a token that another process revoked may go on reading (machine time)."""
+LIMIT, RESERVE = 2000, 100
+"""Streams of one process, and how many of them only operators and admins may open."""
+PER_TOKEN = 50
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
+_RUNS_THE_FLEET = frozenset({Role.ADMIN, Role.OPERATOR})
+
+
+class OpenStreams:
+    """All open streams of a process, of every kind."""
+
+    def __init__(
+        self, *, limit: int = LIMIT, reserve: int = RESERVE, per_token: int = PER_TOKEN
+    ) -> None:
+        self._limit = limit
+        self._reserve = min(reserve, limit // 2)
+        self._per_token = per_token
+        self._open: set[OpenStream] = set()
+        self._of: Counter[str] = Counter()
+        self._closing = False
+
+    @property
+    def clients(self) -> int:
+        """Return how many clients are connected, for metrics."""
+        return len(self._open)
+
+    def shutdown(self) -> None:
+        """Tell every client that the server ends, and let them go."""
+        self._closing = True
+        for client in self._open:
+            client.end()
+
+    async def serve(
+        self, make: Callable[[], OpenStream], token: HeldToken, receive: Receive
+    ) -> None:
+        """Serve one client until it disconnects, the server ends or its token does.
+
+        Raises Temporary or Throttled before anything was sent: the server is full or ends, or
+        this token has as many streams as one may have.
+        """
+        who = token.principal
+        self._judge(who)
+        client = make()
+        self._open.add(client)
+        self._of[who.id] += 1
+        try:
+            async with asyncio.TaskGroup() as group:
+                watch = group.create_task(client.disconnected(receive))
+                await client.begin()
+                await client.run()
+                watch.cancel()
+        finally:
+            client.close()
+            self._open.discard(client)
+            self._of[who.id] -= 1
+            if not self._of[who.id]:
+                del self._of[who.id]
+
+    def _judge(self, who: Principal) -> None:
+        if self._closing:
+            raise errors.Temporary("the server ends", reason="TooManyStreams", retry_after=2)
+        if self._of[who.id] >= self._per_token:
+            message = f"this token has {self._per_token} streams open, as many as one may have"
+            raise errors.Throttled(message, reason="TooManyStreamsOfToken", retry_after=5)
+        kept = 0 if who.role in _RUNS_THE_FLEET else self._reserve
+        if len(self._open) >= self._limit - kept:
+            message = "too many streams are open here"
+            raise errors.Temporary(message, reason="TooManyStreams", retry_after=2)
 
 
 class OpenStream(ABC):
-    """One client. `again` repeats the authentication at each heartbeat (machine seconds apart)."""
+    """One client; `heartbeat` in machine seconds."""
 
-    def __init__(self, send: Send, again: Again, *, heartbeat: float) -> None:
+    def __init__(self, send: Send, token: HeldToken, *, heartbeat: float) -> None:
         self._send = send
-        self._again = again
+        self._token = token
         self._heartbeat_seconds = heartbeat
         self._gone = False
         self._over = False
-        self._due = False
+        self._ending = False
+        self._beat_due = False
+        self._check_due = False
         self._waiting: asyncio.Future[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(heartbeat, self._beat)
+        loop = asyncio.get_running_loop()
+        self._beat_timer = loop.call_later(heartbeat, self._beat)
+        self._check_timer = loop.call_later(CHECK_SECONDS, self._check)
 
     # --- what each stream overrides ------------------------------------------------------------
 
     @abstractmethod
     async def _more(self) -> bool:
         """Send what there is; return whether more may be ready already."""
-
-    @abstractmethod
-    def _ending(self) -> bool:
-        """Tell whether the server ends."""
 
     @abstractmethod
     def _farewell(self) -> bytes:
@@ -69,9 +138,19 @@ class OpenStream(ABC):
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
+    def end(self) -> None:
+        """Say farewell and end: the server does."""
+        self._ending = True
+        self.wake()
+
     def close(self) -> None:
-        """Drop the timer."""
-        self._timer.cancel()
+        """Drop the timers."""
+        self._beat_timer.cancel()
+        self._check_timer.cancel()
+
+    async def begin(self) -> None:
+        """Send what every client gets first."""
+        await self.head()
 
     async def head(self) -> None:
         """Send the response's head."""
@@ -80,12 +159,15 @@ class OpenStream(ABC):
     async def run(self) -> None:
         """Send until the client is gone or the stream ends."""
         while not (self._gone or self._over):
-            if self._ending():
+            if self._token.ended() or (self._check_due and not await self._still_valid()):
+                await self._raw(self._expired())
+                break
+            if self._ending:
                 await self._write(self._farewell())
                 break
-            if self._due and not await self._heartbeat():
-                break
-            if await self._more() or self._ending():
+            if self._beat_due:
+                await self._heartbeat()
+            if await self._more() or self._interrupted():
                 continue
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
@@ -102,24 +184,40 @@ class OpenStream(ABC):
                 self.wake()
                 return
 
-    async def _heartbeat(self) -> bool:
-        self._due = False
-        self._timer = asyncio.get_running_loop().call_later(self._heartbeat_seconds, self._beat)
+    def _interrupted(self) -> bool:
+        return self._ending or self._token.ended()
+
+    async def _still_valid(self) -> bool:
+        self._check_due = False
+        self._check_timer = asyncio.get_running_loop().call_later(CHECK_SECONDS, self._check)
         try:
-            await self._again()
+            await self._token.check()
         except errors.Denied:
-            await self._write(self._expired())
             return False
         except errors.Temporary:
-            pass  # the store is unavailable for a moment; the token was valid one heartbeat ago
-        await self._write(self._alive())
+            pass  # the store is unavailable for a moment; the token was valid one check ago
         return True
 
+    async def _heartbeat(self) -> None:
+        self._beat_due = False
+        loop = asyncio.get_running_loop()
+        self._beat_timer = loop.call_later(self._heartbeat_seconds, self._beat)
+        await self._write(self._alive())
+
     def _beat(self) -> None:
-        self._due = True
+        self._beat_due = True
+        self.wake()
+
+    def _check(self) -> None:
+        self._check_due = True
         self.wake()
 
     async def _write(self, body: bytes) -> None:
+        """Send a frame, unless it is known that the token is no longer valid."""
+        if not self._token.ended():
+            await self._raw(body)
+
+    async def _raw(self, body: bytes) -> None:
         if body:
             await self._bounded({"type": "http.response.body", "body": body, "more_body": True})
 

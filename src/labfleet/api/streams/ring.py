@@ -109,8 +109,8 @@ class Entry:
 class Ring:
     """The newest events, bounded in number and bytes; wakes the clients that wait for more."""
 
-    def __init__(self, store: stores.Store, *, length: int = LENGTH, size: int = BYTES) -> None:
-        self._store = store
+    def __init__(self, log: stores.EventLog, *, length: int = LENGTH, size: int = BYTES) -> None:
+        self._log = log
         self._length = length
         self._limit = size
         self._entries: deque[Entry] = deque()
@@ -137,7 +137,7 @@ class Ring:
 
         So a client can resume after the server was restarted.
         """
-        head = await self._store.head()
+        head = await self._log.head()
         self._entries.clear()
         self._bytes = 0
         self.generation += 1
@@ -145,7 +145,7 @@ class Ring:
         self.head = head
         behind = stores.Cursor(head.epoch, max(0, head.revision - stores.PAGE_LIMIT))
         try:
-            page = await self._store.events(behind)
+            page = await self._log.events(behind)
         except errors.TooOld:
             return head
         self.horizon = behind.revision

@@ -1,4 +1,4 @@
-"""The event stream, GET /api/v1/events: bare ASGI, in front of Litestar.
+"""The event stream, GET /api/v1/events.
 
 Contract (facts/interface.md#stream-contract): `retry: 1000`; `event: snapshot` in parts (`first`,
 `last`), unless `snapshot=false` or the client resumes; then `ADDED`, `MODIFIED`, `DELETED` with
@@ -9,29 +9,26 @@ before an orderly end; `event: unauthorized` when the token expired meanwhile.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import parse_qs
 
 import msgspec
 
-from labfleet.api.streams.open_stream import Again, OpenStream, Receive, Send
+from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, Send
 from labfleet.api.streams.ring import Entry, Filter, Ring, frame
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources import kinds
+from labfleet.resources.kinds import KINDS, by_word
 from labfleet.resources.meta import Resource
 from labfleet.service.core.access import Principal
 from labfleet.service.core.intake import invalid
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.tokens import HeldToken
 
 HEARTBEAT_SECONDS = 15.0
 BATCH = 256
 SNAPSHOT_PART = 200
 NAMES_LIMIT = 200
-CLIENTS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,60 +42,30 @@ class StreamRequest:
 
 
 class Stream:
-    """All clients of one process."""
+    """What the clients of one process are served from."""
 
-    def __init__(self, services: ServiceContext, ring: Ring, *, clients: int = CLIENTS) -> None:
+    def __init__(self, services: ServiceContext, ring: Ring, streams: OpenStreams) -> None:
         self._services = services
+        self._streams = streams
         self.ring = ring
-        self._limit = clients
-        self._clients: set[Client] = set()
-        self._closing = False
 
-    @property
-    def clients(self) -> int:
-        """Return how many clients are connected, for metrics."""
-        return len(self._clients)
-
-    def shutdown(self) -> None:
-        """Tell every client that the server ends, and let them go."""
-        self._closing = True
-        for client in self._clients:
-            client.wake()
-
-    @property
-    def closing(self) -> bool:
-        """Tell whether the server ends."""
-        return self._closing
-
-    async def serve(self, wish: StreamRequest, receive: Receive, send: Send, again: Again) -> None:
+    async def serve(
+        self, wish: StreamRequest, receive: Receive, send: Send, token: HeldToken
+    ) -> None:
         """Serve one client until it disconnects, the server ends or its token expires.
 
-        Raises Temporary (TooManyStreams, Starting) before anything was sent. `again` repeats the
-        authentication.
+        Raises Temporary (TooManyStreams, Starting) before anything was sent.
         """
-        if self._closing or len(self._clients) >= self._limit:
-            message = "too many streams are open here" if not self._closing else "the server ends"
-            raise errors.Temporary(message, reason="TooManyStreams", retry_after=2)
         if not self.ring.ready or self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
-        client = Client(self, self._services, wish, send, again)
-        self._clients.add(client)
-        self.ring.listen(client.wake)
-        try:
-            await client.begin()
-            async with asyncio.TaskGroup() as group:
-                watch = group.create_task(client.disconnected(receive))
-                await client.run()
-                watch.cancel()
-        finally:
-            self.ring.leave(client.wake)
-            self._clients.discard(client)
-            client.close()
+        await self._streams.serve(
+            lambda: Client(self, self._services, wish, send, token), token, receive
+        )
 
     def snapshot(self, wanted: Filter) -> list[Resource]:
         """Return what the client sees now, from the cache."""
-        names = wanted.kinds or frozenset(kinds.KINDS)
-        rows = [kinds.KINDS[name].type for name in kinds.KINDS if name in names]
+        names = wanted.kinds or frozenset(KINDS)
+        rows = [KINDS[name].type for name in KINDS if name in names]
         return [
             obj for kind in rows for obj in self._services.cache.all(kind) if wanted.passes(obj)
         ]
@@ -120,15 +87,21 @@ class Client(OpenStream):
         services: ServiceContext,
         wish: StreamRequest,
         send: Send,
-        again: Again,
+        token: HeldToken,
     ) -> None:
-        super().__init__(send, again, heartbeat=HEARTBEAT_SECONDS)
+        super().__init__(send, token, heartbeat=HEARTBEAT_SECONDS)
         self._stream = stream
         self._services = services
         self._wish = wish
         self._index = 0
         self._generation = stream.ring.generation
         self._sent = stream.at
+        stream.ring.listen(self.wake)
+
+    def close(self) -> None:
+        """Drop the timers and listen no longer."""
+        super().close()
+        self._stream.ring.leave(self.wake)
 
     async def begin(self) -> None:
         """Send the head, and where the client starts."""
@@ -145,9 +118,6 @@ class Client(OpenStream):
             await self._resync("Expired")
             return
         self._index, self._sent = index, wish.since
-
-    def _ending(self) -> bool:
-        return self._stream.closing
 
     def _farewell(self) -> bytes:
         return b"event: shutdown\ndata: {}\n\n"
@@ -189,7 +159,7 @@ class Client(OpenStream):
         if place.revision <= self._stream.ring.head.revision:
             return True
         try:
-            head = await self._services.objects.store.head()
+            head = await self._services.log.head()
         except errors.Temporary:
             return False
         return place.revision <= head.revision
@@ -222,41 +192,31 @@ class Client(OpenStream):
             await self._write(frame("snapshot", msgspec.json.encode(said), place if last else None))
 
 
-def request_of(principal: Principal, scope: Mapping[str, Any]) -> StreamRequest:
+def request_of(
+    principal: Principal,
+    *,
+    kinds: str = "",
+    names: str = "",
+    namespace: str = "",
+    snapshot: bool = True,
+    since: str = "",
+) -> StreamRequest:
     """Return what a request for the stream asks for; Invalid names the parameter."""
-    query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-    names = [word for value in query.get("kinds", []) for word in value.split(",") if word]
     try:
-        chosen = frozenset(kinds.by_word(word).name for word in names)
+        chosen = frozenset(by_word(word).name for word in kinds.split(",") if word)
     except errors.Invalid as problem:
         raise invalid(("kinds", problem.message[:300]), reason="UnknownKind") from None
-    only = frozenset(w for value in query.get("names", []) for w in value.split(",") if w)
+    only = frozenset(word for word in names.split(",") if word)
     if len(only) > NAMES_LIMIT:
         raise invalid(("names", f"at most {NAMES_LIMIT} names"))
-    wants = query.get("snapshot", ["true"])[-1].lower()
-    if wants not in {"true", "false"}:
-        raise invalid(("snapshot", "true or false"))
-    wanted = Filter(
-        principal=principal,
-        kinds=chosen,
-        namespace=query.get("namespace", [None])[-1] or None,
-        names=only,
-    )
-    given = _header(scope, b"last-event-id") or query.get("since", [""])[-1]
-    since, bad = None, False
-    if given:
+    wanted = Filter(principal=principal, kinds=chosen, namespace=namespace or None, names=only)
+    at, bad = None, False
+    if since:
         try:
-            since = stores.Cursor.parse(given)
+            at = stores.Cursor.parse(since)
         except ValueError:
             bad = True
-    return StreamRequest(filter=wanted, since=since, snapshot=wants == "true", bad_place=bad)
-
-
-def _header(scope: Mapping[str, Any], name: bytes) -> str:
-    for key, value in scope.get("headers", ()):
-        if key == name:
-            return bytes(value).decode("latin-1")
-    return ""
+    return StreamRequest(filter=wanted, since=at, snapshot=snapshot, bad_place=bad)
 
 
 def _parts_of(objects: list[Resource]) -> Iterable[tuple[list[Resource], bool, bool]]:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, record, reply
+from labfleet.api.core.route import Routes
 from labfleet.api.verbs.verb_routes import Namespace
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Record, SecretRef
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import regions
 from labfleet.service.verbs import adoption, leaks
 
@@ -51,59 +49,61 @@ class ResolveRequest(Record, frozen=True, kw_only=True):
     note: Annotated[str, msgspec.Meta(max_length=400)] = ""
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return the routes."""
+    made = Routes("workers")
+    _adopting(made, services)
+    _left_behind(made, services)
+    return made
 
-    async def adopt(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        sent = await record(request, AdoptRequest)
-        who = caller(request)
-        return reply(await adoption.adopt(services, who, name, namespace, template=sent.template))
 
-    async def adopt_new(request: Ask, namespace: Namespace = "default") -> Response[bytes]:
-        sent = await record(request, AdoptServerRequest)
-        return reply(await _adopted(services, request, sent, namespace), status=201)
+def _adopting(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        "/api/v1/workers/{name:str}/adopt", "Manage a worker that was only observed",
+        needs=("update", "Worker"),
+    )  # fmt: skip
+    async def adopt_worker(
+        who: Caller, name: FromPath[str], sent: AdoptRequest, namespace: Namespace = "default"
+    ) -> Worker:
+        return await adoption.adopt(services, who, name, namespace, template=sent.template)
 
-    async def left_behind(request: Ask) -> Response[bytes]:
+    @made.post(
+        "/api/v1/fleet/adopt", "Manage a server that is there already",
+        needs=("update", "Worker"), status=201,
+    )  # fmt: skip
+    async def adopt_server(
+        who: Caller, sent: AdoptServerRequest, namespace: Namespace = "default"
+    ) -> Worker:
+        return await _adopted(services, who, sent, namespace)
+
+
+def _left_behind(made: Routes, services: ServiceContext) -> None:
+    @made.get(
+        "/api/v1/fleet/garbage", "What seems left behind, and what happens next",
+        needs=("read", "Region"),
+    )  # fmt: skip
+    async def garbage(who: Caller) -> regions.GarbageSummary:
         await services.fresh()
-        return reply(regions.garbage(services, caller(request)))
+        return regions.garbage(services, who)
 
-    async def discovery(request: Ask) -> Response[bytes]:
+    @made.get("/api/v1/fleet/discovery", "What discovery does and did", needs=("read", "Region"))
+    async def discovery(who: Caller) -> regions.DiscoverySummary:
         await services.fresh()
-        return reply(regions.discovery(services, caller(request)))
+        return regions.discovery(services, who)
 
-    async def resolve(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        sent = await record(request, ResolveRequest)
-        return reply(
-            await leaks.resolve(services, caller(request), name, namespace, note=sent.note)
-        )
-
-    return [
-        endpoint("POST", "/api/v1/workers/{name:str}/adopt", adopt, name="adoptWorker",
-                 tag="workers", summary="Manage a worker that was only observed",
-                 shape=RouteDoc(body=AdoptRequest, reply=Worker)),
-        endpoint("POST", "/api/v1/fleet/adopt", adopt_new, name="adoptServer", tag="workers",
-                 summary="Manage a server that is there already", status=201,
-                 shape=RouteDoc(body=AdoptServerRequest, reply=Worker)),
-        endpoint("GET", "/api/v1/fleet/garbage", left_behind, name="garbage", tag="workers",
-                 summary="What seems left behind, and what happens next",
-                 shape=RouteDoc(reply=regions.GarbageSummary)),
-        endpoint("GET", "/api/v1/fleet/discovery", discovery, name="discovery", tag="workers",
-                 summary="What discovery does and did",
-                 shape=RouteDoc(reply=regions.DiscoverySummary)),
-        endpoint("POST", "/api/v1/leaks/{name:str}/resolve", resolve, name="resolveLeak",
-                 tag="leaks", summary="Close a leak: the licence was freed",
-                 shape=RouteDoc(body=ResolveRequest, reply=Leak)),
-    ]  # fmt: skip
+    @made.post(
+        "/api/v1/leaks/{name:str}/resolve", "Close a leak: the licence was freed",
+        tag="leaks", needs=("delete", "Leak"),
+    )  # fmt: skip
+    async def resolve_leak(
+        who: Caller, name: FromPath[str], sent: ResolveRequest, namespace: Namespace = "default"
+    ) -> Leak:
+        return await leaks.resolve(services, who, name, namespace, note=sent.note)
 
 
 async def _adopted(
-    services: ServiceContext, request: Ask, sent: AdoptServerRequest, namespace: str
+    services: ServiceContext, who: Caller, sent: AdoptServerRequest, namespace: str
 ) -> Worker:
-    who = caller(request)
     if (sent.instance_id is None) == (sent.url is None):
         raise intake.invalid(("url", "give exactly one of instanceId and url"))
     if sent.url is not None:

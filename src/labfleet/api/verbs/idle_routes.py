@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from litestar.params import FromPath
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath, PathParameter
-
-from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, record, reply
+from labfleet.api.core.route import Routes
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources.meta import Record
 from labfleet.resources.worker import Worker
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import idle
 from labfleet.service.verbs import idle_checks
-
-Id = Annotated[str, PathParameter(description="Name or uid.")]
 
 
 class SwitchRequest(Record, frozen=True, kw_only=True):
@@ -32,36 +26,34 @@ class IdleList(Record, frozen=True, kw_only=True):
     left_out: int = 0
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return the routes."""
+    made = Routes("workers")
 
-    async def read(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        return reply(await idle.read(services, caller(request), name, namespace))
+    @made.get(
+        "/api/v1/workers/{name:str}/idle", "Is it idle, and what keeps it",
+        needs=("read", "Worker"),
+    )  # fmt: skip
+    async def get_worker_idle(
+        who: Caller, name: FromPath[str], namespace: Namespace = "default"
+    ) -> idle.IdleReading:
+        return await idle.read(services, who, name, namespace)
 
-    async def everyone(request: Ask) -> Response[bytes]:
-        items, left_out = await idle.overview(services, caller(request))
-        return reply(IdleList(items=items, left_out=left_out))
+    @made.get(
+        "/api/v1/fleet/idle", "Every worker's verdict, and what keeps it",
+        needs=("read", "Worker"),
+    )  # fmt: skip
+    async def list_idle(who: Caller) -> IdleList:
+        items, left_out = await idle.overview(services, who)
+        return IdleList(items=items, left_out=left_out)
 
-    async def switch(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        asked = await record(request, SwitchRequest)
-        who = caller(request)
-        return reply(
-            await idle_checks.switch(services, who, name, namespace, enabled=asked.enabled)
-        )
+    @made.post(
+        "/api/v1/workers/{name:str}/idle-detection", "Switch its idle detection",
+        needs=("drain", "Worker"),
+    )  # fmt: skip
+    async def idle_detection_worker(
+        who: Caller, name: FromPath[str], sent: SwitchRequest, namespace: Namespace = "default"
+    ) -> Worker:
+        return await idle_checks.switch(services, who, name, namespace, enabled=sent.enabled)
 
-    return [
-        endpoint("GET", "/api/v1/workers/{name:str}/idle", read, name="getWorkerIdle",
-                 tag="workers", summary="Is it idle, and what keeps it",
-                 shape=RouteDoc(reply=idle.IdleReading)),
-        endpoint("GET", "/api/v1/fleet/idle", everyone, name="listIdle", tag="workers",
-                 summary="Every worker's verdict, and what keeps it",
-                 shape=RouteDoc(reply=IdleList)),
-        endpoint("POST", "/api/v1/workers/{name:str}/idle-detection", switch,
-                 name="idleDetectionWorker", tag="workers",
-                 summary="Switch its idle detection",
-                 shape=RouteDoc(body=SwitchRequest, reply=Worker)),
-    ]  # fmt: skip
+    return made

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, reply
+from labfleet.api.core.route import Routes
 from labfleet.api.kinds.kind_routes import Namespace
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import console_text
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return the route."""
+    made = Routes("workers")
 
-    async def logs(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        return reply(await console_text.kept(services, caller(request), name, namespace))
+    @made.get(
+        "/api/v1/workers/{name:str}/logs", "The console text kept of a boot that failed",
+        needs=("read", "Worker"),
+    )  # fmt: skip
+    async def get_worker_logs(
+        who: Caller, name: FromPath[str], namespace: Namespace = "default"
+    ) -> console_text.ConsoleText:
+        return await console_text.kept(services, who, name, namespace)
 
-    return [
-        endpoint("GET", "/api/v1/workers/{name:str}/logs", logs, name="getWorkerLogs",
-                 tag="workers", summary="The console text kept of a boot that failed",
-                 shape=RouteDoc(reply=console_text.ConsoleText)),
-    ]  # fmt: skip
+    return made

@@ -8,24 +8,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.endpoints import (
-    Ask,
-    RouteDoc,
-    caller,
-    endpoint,
-    record,
-    reply,
-)
+from labfleet.api.core.route import Routes
 from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.meta import Record
 from labfleet.resources.pool import Pool
-from labfleet.service.core import access
 from labfleet.service.core.fleet_settings import Pause, SettingValue
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import settings_verbs
 
@@ -55,70 +45,62 @@ class EffectiveReply(Record, frozen=True, kw_only=True):
     pauses: tuple[Pause, ...]
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return all of them."""
-    return [*_own(services), *_pauses(services)]
+    made = Routes("settings")
+    _own(made, services)
+    _pauses(made, services)
+    return made
 
 
-def _own(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def effective(request: Ask) -> Response[bytes]:
-        access.demand(caller(request).principal, "read", "Settings")
+def _own(made: Routes, services: ServiceContext) -> None:
+    @made.get(
+        "/api/v1/settings/effective", "Every setting as it holds, and its source",
+        needs=("read", "Settings"),
+    )  # fmt: skip
+    async def effective_settings(who: Caller) -> EffectiveReply:
+        del who
         await services.fresh()
         reader = services.settings
-        return reply(EffectiveReply(settings=reader.listed(), pauses=reader.pauses()))
+        return EffectiveReply(settings=reader.listed(), pauses=reader.pauses())
 
-    async def change(request: Ask) -> Response[bytes]:
-        asked = await record(request, ChangeRequest)
-        made = await settings_verbs.change(
-            services, caller(request), asked.set, asked.unset, reason=asked.reason
-        )
-        return reply(made)
-
-    return [
-        endpoint("GET", "/api/v1/settings/effective", effective, name="effectiveSettings",
-                 tag="settings", summary="Every setting as it holds, and its source",
-                 shape=RouteDoc(reply=EffectiveReply)),
-        endpoint("POST", "/api/v1/settings/change", change, name="changeSettings",
-                 tag="settings", summary="Set and unset settings by name",
-                 shape=RouteDoc(body=ChangeRequest, reply=Settings)),
-    ]  # fmt: skip
+    @made.post(
+        "/api/v1/settings/change", "Set and unset settings by name",
+        needs=("update", "Settings"),
+    )  # fmt: skip
+    async def change_settings(who: Caller, sent: ChangeRequest) -> Settings:
+        return await settings_verbs.change(services, who, sent.set, sent.unset, reason=sent.reason)
 
 
-def _pauses(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def pause(request: Ask) -> Response[bytes]:
-        asked = await record(request, ReasonRequest)
-        return reply(await settings_verbs.pause(services, caller(request), reason=asked.reason))
+def _pauses(made: Routes, services: ServiceContext) -> None:
+    @made.post("/api/v1/settings/pause", "Stop every automatic action", needs=("pause", "Settings"))
+    async def pause(who: Caller, sent: ReasonRequest) -> Settings:
+        return await settings_verbs.pause(services, who, reason=sent.reason)
 
-    async def resume(request: Ask) -> Response[bytes]:
-        asked = await record(request, ReasonRequest)
-        return reply(await settings_verbs.resume(services, caller(request), reason=asked.reason))
+    @made.post(
+        "/api/v1/settings/resume", "Let automatic actions go on", needs=("pause", "Settings")
+    )
+    async def resume(who: Caller, sent: ReasonRequest) -> Settings:
+        return await settings_verbs.resume(services, who, reason=sent.reason)
 
+    @made.post(
+        "/api/v1/pools/{name:str}/pause", "Stop every automatic action on a pool",
+        tag="pools", needs=("pause", "Pool"),
+    )  # fmt: skip
     async def pause_pool(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        return await _pool(request, name, namespace, paused=True)
-
-    async def resume_pool(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        return await _pool(request, name, namespace, paused=False)
-
-    async def _pool(request: Ask, name: str, namespace: str, *, paused: bool) -> Response[bytes]:
-        asked = await record(request, ReasonRequest)
-        pool = await settings_verbs.pause_pool(
-            services, caller(request), name, namespace, paused=paused, reason=asked.reason
+        who: Caller, name: FromPath[str], sent: ReasonRequest, namespace: Namespace = "default"
+    ) -> Pool:
+        return await settings_verbs.pause_pool(
+            services, who, name, namespace, paused=True, reason=sent.reason
         )
-        return reply(pool)
 
-    fleet = RouteDoc(body=ReasonRequest, reply=Settings)
-    pool = RouteDoc(body=ReasonRequest, reply=Pool)
-    return [
-        endpoint("POST", "/api/v1/settings/pause", pause, name="pause", tag="settings",
-                 summary="Stop every automatic action", shape=fleet),
-        endpoint("POST", "/api/v1/settings/resume", resume, name="resume", tag="settings",
-                 summary="Let automatic actions go on", shape=fleet),
-        endpoint("POST", "/api/v1/pools/{name:str}/pause", pause_pool, name="pausePool",
-                 tag="pools", summary="Stop every automatic action on a pool", shape=pool),
-        endpoint("POST", "/api/v1/pools/{name:str}/resume", resume_pool, name="resumePool",
-                 tag="pools", summary="Let automatic actions on a pool go on", shape=pool),
-    ]  # fmt: skip
+    @made.post(
+        "/api/v1/pools/{name:str}/resume", "Let automatic actions on a pool go on",
+        tag="pools", needs=("pause", "Pool"),
+    )  # fmt: skip
+    async def resume_pool(
+        who: Caller, name: FromPath[str], sent: ReasonRequest, namespace: Namespace = "default"
+    ) -> Pool:
+        return await settings_verbs.pause_pool(
+            services, who, name, namespace, paused=False, reason=sent.reason
+        )

@@ -8,18 +8,16 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
 import labfleet
-from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, record, reply
+from labfleet.api.core.route import Reply, Routes, Text
 from labfleet.interfaces import store as stores
 from labfleet.kernel import clock
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION, Record
-from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.core.tokens import Tokens
+from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.core.tokens import Tokens, role_of
 
 # Role -> what it still waits for; None when it is ready.
 Readiness = Callable[[], Mapping[str, str | None]]
@@ -84,96 +82,76 @@ class System:
     metrics: Metrics
 
 
-def routes(services: ServiceContext, tokens: Tokens, system: System) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext, tokens: Tokens, system: System) -> Routes:
     """Return the routes about the installation itself."""
-    return [*_tokens(tokens), *_about(services), *_health(system)]
+    made = Routes("system")
+    _tokens(made, tokens)
+    _about(made, services)
+    _health(made, system)
+    return made
 
 
-def _tokens(tokens: Tokens) -> list[HTTPRouteHandler]:
-    async def create(request: Ask) -> Response[bytes]:
-        who = caller(request).principal
-        asked = await record(request, TokenRequest)
-        made = await tokens.create(who, role=asked.role, owner=asked.owner, expires=asked.expires)
-        return reply(_shown(made.row, made.text), status=201)
+def _tokens(made: Routes, tokens: Tokens) -> None:
+    path, needs = "/api/v1/tokens", ("tokens", "Token")
 
-    async def list_(request: Ask) -> Response[bytes]:
-        rows = await tokens.listed(caller(request).principal)
-        return reply(TokensReply(items=tuple(_shown(row) for row in rows)))
+    @made.get(path, "List tokens, never their secrets", tag="tokens", needs=needs)
+    async def list_tokens(who: Caller) -> TokensReply:
+        rows = await tokens.listed(who.principal)
+        return TokensReply(items=tuple(_shown(row) for row in rows))
 
-    async def revoke(request: Ask, name: FromPath[str]) -> Response[bytes]:
-        return reply(_shown(await tokens.revoke(caller(request).principal, name)))
+    @made.post(
+        path, "Make a token; its text is shown this once", tag="tokens", needs=needs, status=201
+    )
+    async def create_token(who: Caller, sent: TokenRequest) -> TokenReply:
+        made = await tokens.create(
+            who.principal, role=sent.role, owner=sent.owner, expires=sent.expires
+        )
+        return _shown(made.row, made.text)
 
-    tag, path = "tokens", "/api/v1/tokens"
-    made = RouteDoc(body=TokenRequest, reply=TokenReply)
-    return [
-        endpoint("GET", path, list_, name="listTokens", tag=tag,
-                 summary="List tokens, never their secrets", shape=RouteDoc(reply=TokensReply)),
-        endpoint("POST", path, create, name="createToken", tag=tag, status=201,
-                 summary="Make a token; its text is shown this once", shape=made),
-        endpoint("DELETE", path + "/{name:str}", revoke, name="revokeToken", tag=tag,
-                 summary="Revoke a token", shape=RouteDoc(reply=TokenReply)),
-    ]  # fmt: skip
+    @made.delete(path + "/{name:str}", "Revoke a token", tag="tokens", needs=needs)
+    async def revoke_token(who: Caller, name: FromPath[str]) -> TokenReply:
+        return _shown(await tokens.revoke(who.principal, name))
 
 
-def _about(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def kinds(request: Ask) -> Response[bytes]:
-        caller(request)
-        return reply(KindsReply(items=tuple(_kind(row) for row in KINDS.values())))
+def _about(made: Routes, services: ServiceContext) -> None:
+    @made.get("/api/v1/kinds", "The table of kinds")
+    async def list_kinds() -> KindsReply:
+        return KindsReply(items=tuple(_kind(row) for row in KINDS.values()))
 
-    async def version(request: Ask) -> Response[bytes]:
-        del request
-        return reply(
-            VersionReply(
-                version=getattr(labfleet, "__version__", "0"),
-                api_version=API_VERSION,
-                time=clock.parse_instant(clock.format_instant(services.clock.now())),
-                rate=services.clock.rate,
-            )
+    @made.get("/api/v1/version", "What answers here", public=True)
+    async def get_version() -> VersionReply:
+        return VersionReply(
+            version=getattr(labfleet, "__version__", "0"),
+            api_version=API_VERSION,
+            time=clock.parse_instant(clock.format_instant(services.clock.now())),
+            rate=services.clock.rate,
         )
 
-    return [
-        endpoint("GET", "/api/v1/kinds", kinds, name="listKinds", tag="system",
-                 summary="The table of kinds", shape=RouteDoc(reply=KindsReply)),
-        endpoint("GET", "/api/v1/version", version, name="getVersion", tag="system",
-                 summary="What answers here", shape=RouteDoc(reply=VersionReply, public=True)),
-    ]  # fmt: skip
 
+def _health(made: Routes, system: System) -> None:
+    @made.get("/healthz", "Is the process alive", public=True)
+    async def healthz() -> HealthReply:
+        return HealthReply(status="ok")
 
-def _health(system: System) -> list[HTTPRouteHandler]:
-    async def healthz(request: Ask) -> Response[bytes]:
-        del request
-        return reply(HealthReply(status="ok"))
-
-    async def readyz(request: Ask, role: Role = None) -> Response[bytes]:
-        del request
+    @made.get("/readyz", "Is every role at work", public=True, also=(503,))
+    async def readyz(role: Role = None) -> Reply[HealthReply]:
         found = {k: v for k, v in system.readiness().items() if role in {None, k}}
         if role is not None and not found:
             found = {role: "does not run here"}
         waiting = any(value is not None for value in found.values())
         said = HealthReply(status="waiting" if waiting else "ok", roles=found)
-        return reply(said, status=503 if waiting else 200)
+        return Reply(said, status=503 if waiting else 200)
 
-    async def metrics(request: Ask) -> Response[bytes]:
-        del request
+    @made.get("/metrics", "Prometheus metrics", public=True, reply=str, reply_type="text/plain")
+    async def metrics() -> Text:
         text, media_type = system.metrics()
-        return Response(content=text, media_type=media_type)
-
-    open_ = RouteDoc(reply=HealthReply, public=True)
-    plain = RouteDoc(reply=str, reply_type="text/plain", public=True)
-    return [
-        endpoint("GET", "/healthz", healthz, name="healthz", tag="system",
-                 summary="Is the process alive", shape=open_),
-        endpoint("GET", "/readyz", readyz, name="readyz", tag="system",
-                 summary="Is every role at work", shape=open_),
-        endpoint("GET", "/metrics", metrics, name="metrics", tag="system",
-                 summary="Prometheus metrics", shape=plain),
-    ]  # fmt: skip
+        return Text(text, media_type)
 
 
 def _shown(row: stores.TokenRow, text: str | None = None) -> TokenReply:
     return TokenReply(
         id=row.id,
-        role=row.role,
+        role=role_of(row),
         owner=row.owner,
         created=row.created,
         expires=row.expires,

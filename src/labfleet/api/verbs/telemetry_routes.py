@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.endpoints import Ask, RouteDoc, caller, endpoint, reply
+from labfleet.api.core.route import Routes
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources import alerts
 from labfleet.resources.meta import Record
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import series, telemetry
 
 Metrics = Annotated[
@@ -38,49 +36,48 @@ class AlertList(Record, frozen=True, kw_only=True):
     left_out: int = 0
 
 
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return the routes."""
+    made = Routes("workers")
+    needs = ("read", "Worker")
 
-    async def read(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        return reply(await telemetry.newest(services, caller(request), name, namespace))
-
-    async def over_time(
-        request: Ask,
+    @made.get(
+        "/api/v1/workers/{name:str}/series", "A worker's numbers over time, down-sampled",
+        needs=needs,
+    )  # fmt: skip
+    async def get_worker_series(
+        who: Caller,
         name: FromPath[str],
         namespace: Namespace = "default",
         *,
         metric: Metrics = "",
         since: Since = "",
         step: Step = None,
-    ) -> Response[bytes]:
-        return reply(
-            await series.read(
-                services, caller(request), name, namespace, metrics=metric, since=since, step=step
-            )
+    ) -> series.Series:
+        return await series.read(
+            services, who, name, namespace, metrics=metric, since=since, step=step
         )
 
-    async def everyone(request: Ask) -> Response[bytes]:
-        items, left_out = await telemetry.all_vitals(services, caller(request))
-        return reply(VitalsList(items=items, left_out=left_out))
+    @made.get("/api/v1/fleet/vitals", "Every worker's newest numbers", needs=needs)
+    async def list_vitals(who: Caller) -> VitalsList:
+        items, left_out = await telemetry.all_vitals(services, who)
+        return VitalsList(items=items, left_out=left_out)
 
-    async def raised(request: Ask) -> Response[bytes]:
-        who = caller(request)
+    @made.get(
+        "/api/v1/fleet/alerts", "What asks for somebody, with cause, command and fix", needs=needs
+    )
+    async def list_alerts(who: Caller) -> AlertList:
         await services.fresh()
         items, left_out = telemetry.raised(services, who)
-        return reply(AlertList(items=items, left_out=left_out))
+        return AlertList(items=items, left_out=left_out)
 
-    return [
-        endpoint("GET", "/api/v1/workers/{name:str}/series", over_time, name="getWorkerSeries",
-                 tag="workers", summary="A worker's numbers over time, down-sampled",
-                 shape=RouteDoc(reply=series.Series)),
-        endpoint("GET", "/api/v1/fleet/vitals", everyone, name="listVitals", tag="workers",
-                 summary="Every worker's newest numbers", shape=RouteDoc(reply=VitalsList)),
-        endpoint("GET", "/api/v1/fleet/alerts", raised, name="listAlerts", tag="workers",
-                 summary="What asks for somebody, with cause, command and fix",
-                 shape=RouteDoc(reply=AlertList)),
-        endpoint("GET", "/api/v1/workers/{name:str}/telemetry", read, name="getWorkerTelemetry",
-                 tag="workers", summary="What was last measured of a worker's CML",
-                 shape=RouteDoc(reply=telemetry.Reading)),
-    ]  # fmt: skip
+    @made.get(
+        "/api/v1/workers/{name:str}/telemetry", "What was last measured of a worker's CML",
+        needs=needs,
+    )  # fmt: skip
+    async def get_worker_telemetry(
+        who: Caller, name: FromPath[str], namespace: Namespace = "default"
+    ) -> telemetry.Reading:
+        return await telemetry.newest(services, who, name, namespace)
+
+    return made

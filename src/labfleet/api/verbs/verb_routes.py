@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-from litestar import Response
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.endpoints import Ask, Key, RouteDoc, caller, endpoint, record, reply
+from labfleet.api.core.route import Key, Nothing, Routes
 from labfleet.resources.meta import Record
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake
-from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import lifecycle as verbs
 
 Namespace = Annotated[str, QueryParameter(name="namespace")]
 Words = Annotated[str, msgspec.Meta(max_length=verbs.TEXT_LIMIT)]
+_DRAIN = ("drain", "Worker")
 
 
 class DrainRequest(Record, frozen=True, kw_only=True):
@@ -57,178 +56,131 @@ class ExtendRequest(Record, frozen=True, kw_only=True):
     by_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] | None = None
 
 
-class Nothing(Record, frozen=True, kw_only=True):
-    """A verb without parameters."""
-
-
-def routes(services: ServiceContext) -> list[HTTPRouteHandler]:
+def routes(services: ServiceContext) -> Routes:
     """Return the routes of all verbs."""
-    return [*_drains(services), *_cordons(services), *_sessions(services)]
+    made = Routes()
+    _drains(made, services)
+    _cordons(made, services)
+    _sessions(made, services)
+    return made
 
 
-def _drains(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def drain(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        asked = await record(request, DrainRequest)
-        deadline = asked.deadline
-        if asked.deadline_seconds is not None:
+def _drains(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        "/api/v1/workers/{name:str}/drain", "Empty a worker by a deadline",
+        tag="workers", needs=_DRAIN,
+    )  # fmt: skip
+    async def drain_worker(
+        who: Caller, name: FromPath[str], sent: DrainRequest, namespace: Namespace = "default"
+    ) -> Worker:
+        deadline = sent.deadline
+        if sent.deadline_seconds is not None:
             if deadline is not None:
                 raise intake.invalid(("deadline", "give an instant or seconds, not both"))
-            deadline = services.clock.now() + timedelta(seconds=asked.deadline_seconds)
-        worker = await verbs.drain(
+            deadline = services.clock.now() + timedelta(seconds=sent.deadline_seconds)
+        return await verbs.drain(
             services,
-            caller(request),
+            who,
             name,
             namespace,
             deadline=deadline,
-            reason=asked.reason,
-            force=asked.force,
-        )
-        return reply(worker)
-
-    async def change_drain(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        asked = await record(request, ChangeDrainRequest)
-        who, at = caller(request), asked.deadline
-        return reply(
-            await verbs.change_drain(services, who, name, namespace, deadline=at, force=asked.force)
+            reason=sent.reason,
+            force=sent.force,
         )
 
-    async def cancel_drain(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        await record(request, Nothing)
-        return reply(await verbs.cancel_drain(services, caller(request), name, namespace))
+    @made.post(
+        "/api/v1/workers/{name:str}/cancel-drain", "Take a drain back",
+        tag="workers", needs=_DRAIN,
+    )  # fmt: skip
+    async def cancel_drain_worker(
+        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+    ) -> Worker:
+        del sent
+        return await verbs.cancel_drain(services, who, name, namespace)
 
-    return [
-        _verb("workers", "drain", drain, "Empty a worker by a deadline",
-              body=DrainRequest, reply_type=Worker),
-        _verb("workers", "cancel-drain", cancel_drain, "Take a drain back",
-              body=None, reply_type=Worker),
-        _verb("workers", "change-drain", change_drain, "Extend a drain, or end what still runs",
-              body=ChangeDrainRequest, reply_type=Worker),
-    ]  # fmt: skip
-
-
-def _cordons(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def cordon(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        await record(request, Nothing)
-        return reply(await verbs.cordon(services, caller(request), name, namespace))
-
-    async def uncordon(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        await record(request, Nothing)
-        who = caller(request)
-        return reply(await verbs.cordon(services, who, name, namespace, closed=False))
-
-    async def desire(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        asked = await record(request, DesireRequest)
-        who = caller(request)
-        return reply(await verbs.desire(services, who, name, namespace, desired=asked.desired))
-
-    return [
-        _verb(
-            "workers",
-            "cordon",
-            cordon,
-            "Close a worker for new sessions",
-            body=None,
-            reply_type=Worker,
-        ),
-        _verb("workers", "uncordon", uncordon, "Open a worker again", body=None, reply_type=Worker),
-        _verb(
-            "workers",
-            "desired",
-            desire,
-            "Say what it shall become",
-            body=DesireRequest,
-            reply_type=Worker,
-        ),
-    ]
-
-
-def _sessions(services: ServiceContext) -> list[HTTPRouteHandler]:
-    async def cancel(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        asked = await record(request, CancelRequest)
-        who = caller(request)
-        return reply(await verbs.cancel(services, who, name, namespace, reason=asked.reason))
-
-    async def extend(
-        request: Ask,
+    @made.post(
+        "/api/v1/workers/{name:str}/change-drain", "Extend a drain, or end what still runs",
+        tag="workers", needs=_DRAIN,
+    )  # fmt: skip
+    async def change_drain_worker(
+        who: Caller,
         name: FromPath[str],
+        sent: ChangeDrainRequest,
+        namespace: Namespace = "default",
+    ) -> Worker:
+        return await verbs.change_drain(
+            services, who, name, namespace, deadline=sent.deadline, force=sent.force
+        )
+
+
+def _cordons(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        "/api/v1/workers/{name:str}/cordon", "Close a worker for new sessions",
+        tag="workers", needs=_DRAIN,
+    )  # fmt: skip
+    async def cordon_worker(
+        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+    ) -> Worker:
+        del sent
+        return await verbs.cordon(services, who, name, namespace)
+
+    @made.post(
+        "/api/v1/workers/{name:str}/uncordon", "Open a worker again",
+        tag="workers", needs=_DRAIN,
+    )  # fmt: skip
+    async def uncordon_worker(
+        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+    ) -> Worker:
+        del sent
+        return await verbs.cordon(services, who, name, namespace, closed=False)
+
+    @made.post(
+        "/api/v1/workers/{name:str}/desired", "Say what it shall become",
+        tag="workers", needs=_DRAIN,
+    )  # fmt: skip
+    async def desired_worker(
+        who: Caller, name: FromPath[str], sent: DesireRequest, namespace: Namespace = "default"
+    ) -> Worker:
+        return await verbs.desire(services, who, name, namespace, desired=sent.desired)
+
+
+def _sessions(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        "/api/v1/sessions/{name:str}/cancel", "End a session",
+        tag="sessions", needs=("cancel", "Session"),
+    )  # fmt: skip
+    async def cancel_session(
+        who: Caller, name: FromPath[str], sent: CancelRequest, namespace: Namespace = "default"
+    ) -> Session:
+        return await verbs.cancel(services, who, name, namespace, reason=sent.reason)
+
+    @made.post(
+        "/api/v1/sessions/{name:str}/extend", "Move the end of a session",
+        tag="sessions", needs=("extend", "Session"),
+    )  # fmt: skip
+    async def extend_session(
+        who: Caller,
+        name: FromPath[str],
+        sent: ExtendRequest,
         namespace: Namespace = "default",
         idempotency_key: Key = None,
-    ) -> Response[bytes]:
-        asked = await record(request, ExtendRequest)
-        session = await verbs.extend(
+    ) -> Session:
+        return await verbs.extend(
             services,
-            caller(request),
+            who,
             name,
             namespace,
-            end=asked.end,
-            by=None if asked.by_seconds is None else timedelta(seconds=asked.by_seconds),
+            end=sent.end,
+            by=None if sent.by_seconds is None else timedelta(seconds=sent.by_seconds),
             key=idempotency_key,
         )
-        return reply(session)
 
-    async def observe(
-        request: Ask, name: FromPath[str], namespace: Namespace = "default"
-    ) -> Response[bytes]:
-        await record(request, Nothing)
-        who = caller(request)
-        return reply(await verbs.observe(services, who, name, namespace), status=202)
-
-    return [
-        _verb(
-            "sessions", "cancel", cancel, "End a session", body=CancelRequest, reply_type=Session
-        ),
-        _verb(
-            "sessions",
-            "extend",
-            extend,
-            "Move the end of a session",
-            body=ExtendRequest,
-            reply_type=Session,
-        ),
-        _verb(
-            "sessions",
-            "observe",
-            observe,
-            "Ask for an observation",
-            body=None,
-            reply_type=Session,
-            status=202,
-        ),
-    ]
-
-
-def _verb(
-    plural: str,
-    verb: str,
-    run: Any,
-    summary: str,
-    *,
-    body: Any,
-    reply_type: Any,
-    status: int = 200,
-) -> HTTPRouteHandler:
-    word = "".join(part.title() for part in verb.split("-"))
-    return endpoint(
-        "POST",
-        f"/api/v1/{plural}/{{name:str}}/{verb}",
-        run,
-        name=f"{word[0].lower()}{word[1:]}{plural[:-1].title()}",
-        tag=plural,
-        summary=summary,
-        shape=RouteDoc(body=body, reply=reply_type),
-        status=status,
-    )
+    @made.post(
+        "/api/v1/sessions/{name:str}/observe", "Ask for an observation",
+        tag="sessions", needs=("observe", "Session"), status=202,
+    )  # fmt: skip
+    async def observe_session(
+        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+    ) -> Session:
+        del sent
+        return await verbs.observe(services, who, name, namespace)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from labfleet.decisions import ledger
 from labfleet.decisions.lifecycle.session import phases as session_phases
@@ -120,7 +120,11 @@ class Replay:
             self.violations.append(violation)
 
 
-async def replay(store: stores.Store) -> Replay:
+class Replayable(stores.ObjectReader, stores.EventLog, stores.PortStore, Protocol):
+    """What a replay reads of a store."""
+
+
+async def replay(store: Replayable) -> Replay:
     """Replay the whole log and compare what it gives with what is stored."""
     seen = Replay()
     head = await store.head()
@@ -139,7 +143,7 @@ async def replay(store: stores.Store) -> Replay:
     return seen
 
 
-async def _compare(store: stores.Store, kind: str, seen: Replay) -> None:
+async def _compare(store: stores.ObjectReader, kind: str, seen: Replay) -> None:
     stored: dict[Key, int] = {}
     after: tuple[str, str] | None = None
     while True:

@@ -210,8 +210,8 @@ def detached(target: object) -> None:
 def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int:
     """Wait until objects have a phase or condition, or are gone.
 
-    Exit 0 met, 3 cannot be met any more, 4 not found, 8 timed out. Ctrl-C stops the waiting
-    and nothing else (exit 130).
+    Exit 0 met, 3 cannot be met any more, 4 not found, 7 refused or denied, 8 timed out,
+    9 no answer from the server. Ctrl-C stops the waiting and nothing else (exit 130).
     """
     wish = parse(wanted)
     seconds = calls.seconds(timeout, "--timeout")

@@ -21,6 +21,7 @@ from labfleet.resources import conditions, refs
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 DEADLINE = 15.0
 VISIBILITY = timedelta(seconds=60)
@@ -156,7 +157,12 @@ class Launcher:
         kind = effect.parameters.get("type")
         told = problem.message if kind is None else f"{kind}: {problem.message}"
         facts = conditions.put(
-            worker.status.conditions, "MachineProvisioned", "False", problem.reason, told, now=now
+            worker.status.conditions,
+            WorkerCondition.MACHINE_PROVISIONED,
+            "False",
+            conditions.of_error(problem),
+            told,
+            now=now,
         )
         status = msgspec.structs.replace(
             worker.status,
@@ -182,9 +188,9 @@ class Launcher:
         full = isinstance(problem, errors.OutOfCapacity)
         facts = conditions.put(
             fresh.status.conditions,
-            "MachineStarted",
+            WorkerCondition.MACHINE_STARTED,
             "False",
-            "OutOfCapacity" if full else "QuotaExceeded",
+            WorkerReason.OUT_OF_CAPACITY if full else WorkerReason.QUOTA_EXCEEDED,
             told,
             now=now,
         )
@@ -194,11 +200,11 @@ class Launcher:
 
     def started(self, worker: Worker) -> Worker:
         """Return the worker after an accepted start: the boot's time limit counts from here."""
-        if conditions.find(worker.status.conditions, "MachineStarted") is None:
+        if conditions.find(worker.status.conditions, WorkerCondition.MACHINE_STARTED) is None:
             return worker
         status = msgspec.structs.replace(
             worker.status,
-            conditions=conditions.drop(worker.status.conditions, "MachineStarted"),
+            conditions=conditions.drop(worker.status.conditions, WorkerCondition.MACHINE_STARTED),
             phase_since=self.context.clock.now(),
         )
         return msgspec.structs.replace(worker, status=status)
@@ -219,9 +225,9 @@ class Launcher:
         fresh = self._fresh(worker)
         facts = conditions.put(
             fresh.status.conditions,
-            "MachineProvisioned",
+            WorkerCondition.MACHINE_PROVISIONED,
             "False",
-            problem.reason,
+            conditions.of_error(problem),
             problem.message,
             now=self.context.clock.now(),
         )

@@ -14,18 +14,21 @@ from labfleet.controllers.worker.launch import ACTOR, Launcher
 from labfleet.controllers.worker.observer import WorkerObserver
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.engine.controller import Again, Done
+from labfleet.interfaces.store import SeriesStore
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect, Key
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 
 class WorkerController:
     """Reconciles workers; `inventory` is shared with the garbage controller."""
 
-    def __init__(self, context: Context, inventory: Inventory) -> None:
+    def __init__(self, context: Context, inventory: Inventory, series: SeriesStore) -> None:
         self.context = context
+        self._series = series
         self._launcher = Launcher(context)
         self._look = WorkerObserver(context, inventory)
         self._actions = Actions(context, inventory)
@@ -37,7 +40,7 @@ class WorkerController:
         if worker is None:
             await self.context.hosts.forget(key.label)
             self.context.samples.forget(key)
-            await self.context.objects.store.drop_series([key.path])
+            await self._series.drop_series([key.path])
             return Done()
         machine = worker.spec.machine
         effect = worker.status.effect
@@ -118,9 +121,9 @@ class WorkerController:
             return
         facts = conditions.put(
             fresh.status.conditions,
-            "MachineProvisioned",
+            WorkerCondition.MACHINE_PROVISIONED,
             "False",
-            problem.reason,
+            conditions.of_error(problem),
             problem.message[:500],
             now=self.context.clock.now(),
         )
@@ -215,9 +218,9 @@ class WorkerController:
         """Remember what was set on this boot, or that CML refused it."""
         facts = conditions.put(
             worker.status.conditions,
-            "TelemetrySet",
+            WorkerCondition.TELEMETRY_SET,
             "False" if refused else "True",
-            "Refused" if refused else "Set",
+            WorkerReason.REFUSED if refused else WorkerReason.SET,
             refused or ("opted in" if value else "opted out"),
             now=self.context.clock.now(),
         )
@@ -229,9 +232,9 @@ class WorkerController:
         """Record that it is unknown whether a deregistration reached the licence cloud."""
         facts = conditions.put(
             worker.status.conditions,
-            "LicenceLeaked",
+            WorkerCondition.LICENCE_LEAKED,
             "Unknown",
-            "OutcomeLost",
+            WorkerReason.OUTCOME_LOST,
             "the controller stopped during deregistration; CML's answer was lost",
             now=self.context.clock.now(),
         )
@@ -262,10 +265,10 @@ def _without_effect(worker: Worker) -> Worker:
 
 def _without_doubt(worker: Worker) -> Worker:
     """Withdraw that a licence may have leaked: CML has now told the licence cloud."""
-    found = conditions.find(worker.status.conditions, "LicenceLeaked")
+    found = conditions.find(worker.status.conditions, WorkerCondition.LICENCE_LEAKED)
     if found is None or found.status != "Unknown":
         return worker
-    facts = conditions.drop(worker.status.conditions, "LicenceLeaked")
+    facts = conditions.drop(worker.status.conditions, WorkerCondition.LICENCE_LEAKED)
     return msgspec.structs.replace(
         worker, status=msgspec.structs.replace(worker.status, conditions=facts)
     )

@@ -17,6 +17,7 @@ from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.resources import conditions
 from labfleet.resources.pool import Pool
+from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.resources.worker import Worker, WorkerPhase
 
 SHORTEST, LONGEST = 600.0, 2400.0
@@ -218,7 +219,7 @@ class Operators:
 
 
 def _tripped(pool: Pool) -> bool:
-    return conditions.is_true(pool.status.conditions, "LosingMachines")
+    return conditions.is_true(pool.status.conditions, PoolCondition.LOSING_MACHINES)
 
 
 def _setting(rng: SeededRng) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng, VirtualClock
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 
 T = TypeVar("T")
 INSTALLATION = "rehearsal"
@@ -40,7 +41,7 @@ INSTALLATION = "rehearsal"
 class LossyCache(caches.Cache):
     """A cache whose listeners miss events and hear some twice; its content stays true."""
 
-    def __init__(self, store: Store, injector: FaultInjector) -> None:
+    def __init__(self, store: caches.ObjectsAndLog, injector: FaultInjector) -> None:
         super().__init__(store)
         self._injector = injector
 
@@ -95,9 +96,15 @@ class Replica:
     def __post_init__(self) -> None:
         around = self.around
         self.cache = LossyCache(around.store, around.injector)
-        assembly.prepare(self.cache)
+        self.cache.declare(*indices.declared())
         self.services = ServiceContext(
-            objects=Objects(around.store), cache=self.cache, clock=around.clock, ids=around.ids
+            Objects(around.store),
+            self.cache,
+            around.clock,
+            around.ids,
+            log=around.store,
+            replies=around.store,
+            series=around.store,
         )
         feed = Feed(around.store, self.cache, around.clock, relist=RELIST_SECONDS)
         ground = [
@@ -125,7 +132,7 @@ class Replica:
             deliveries=around.deliveries,
         )
         maker = assembly.Assembly(
-            around.rng.stream(role), self.services, around.observer, around.pace
+            around.rng.stream(role), self.services, around.store, around.observer, around.pace
         )
         if role == "scheduler":
             made = maker.scheduler(context)

@@ -42,7 +42,7 @@ from cml_simulator.core.world import (
 from labfleet.adapters.cml import activity, parsing, telemetry
 from labfleet.adapters.cml import errors as translate
 from labfleet.adapters.cml import licensing as licences
-from labfleet.adapters.cml.transport import Reply
+from labfleet.adapters.http.transport import Reply
 from labfleet.interfaces.lab_host import (
     HostAddress,
     InterfaceState,

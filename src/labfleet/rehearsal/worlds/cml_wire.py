@@ -19,7 +19,8 @@ from urllib.parse import parse_qsl, unquote
 from cml_simulator.core.world import BootStage, Server, boot_stage
 from cml_simulator.routes import dispatch
 from cml_simulator.routes import web as simulated
-from labfleet.adapters.cml.transport import Deadlines, Limits, NotSent, Reply, ReplyLost
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.transport import Deadlines, NotSent, Reply, ReplyLost
 from labfleet.interfaces.lab_host import HostAddress
 from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop

@@ -55,7 +55,7 @@ async def replayed(services: ServiceContext, found: Memo, kind: str) -> Resource
 
     Raises Refused (reason IdempotencyKeyReused) when the key was used for another request.
     """
-    reply = await services.objects.store.reply(found.key)
+    reply = await services.replies.reply(found.key)
     if reply is None:
         return None
     if reply.digest != found.digest:
@@ -75,7 +75,7 @@ async def _made_at(services: ServiceContext, obj: Resource) -> int:
     """Return the revision of the object's creation event; 0 when that was dropped."""
     before: int | None = None
     for _ in range(_PAGES):
-        events = await services.objects.store.events_of(obj.key, before=before)
+        events = await services.log.events_of(obj.key, before=before)
         for event in events:
             if event.type == "ADDED" and event.uid == obj.metadata.uid:
                 return event.revision

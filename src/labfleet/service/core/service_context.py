@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -59,7 +59,7 @@ class KeyedLocks:
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
-    """Typed access to the store, the cache, clock, identities, the samples of this process.
+    """Typed access to the store and its other parts, the cache, clock, identities, the samples.
 
     `environment` is the environment's layer of settings, which the composition root has read;
     `variables` says which variable gave a value of it; `defaults` is what new objects of a kind
@@ -70,6 +70,10 @@ class ServiceContext:
     cache: Cache
     clock: Clock
     ids: IdSource
+    _: KW_ONLY
+    log: stores.EventLog
+    replies: stores.ReplyStore
+    series: stores.SeriesStore
     locks: KeyedLocks = field(default_factory=KeyedLocks)
     samples: Samples = field(default_factory=SampleRing)
     environment: Layer = field(default_factory=dict)
@@ -100,7 +104,7 @@ class ServiceContext:
         Raises Temporary (reason CacheBehind) when the cache needs more than two seconds:
         an old list is never returned as a new one.
         """
-        head = await self.objects.store.head()
+        head = await self.log.head()
         await self.reached(head.revision)
         return self.cache.revision
 

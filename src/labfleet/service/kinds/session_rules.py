@@ -24,6 +24,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
 PAST_MINUTES = 5
@@ -46,6 +47,11 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
             raise intake.invalid((f"spec.{field}", "is set by a verb, not by hand"))
     space = new.metadata.namespace
     definition = await referred(services, Definition, spec.definition, space, "spec.definition")
+    home = definition.spec.track or "default"
+    if who.role is Role.USER and (spec.track or home) != home:
+        # Another track is another pool, which would start paid machines for it.
+        what = f"{definition.name!r} runs on track {home!r}; leave it out"
+        raise intake.invalid(("spec.track", what))
     if definition.spec.deprecated:
         instead = definition.spec.replacement
         what = f"{definition.name!r} is deprecated" + (f"; use {instead!r}" if instead else "")
@@ -165,11 +171,8 @@ def _room(
         raise Refused(f"worker {worker!r} is being emptied", reason="NoCapacity")
     others = [
         each.status.reservation
-        for each in services.cache.all(Session)
-        if each.key != mine.key
-        and each.status.worker == worker
-        and each.metadata.namespace == mine.metadata.namespace
-        and each.status.reservation is not None
+        for each in services.cache.by(indices.SESSIONS_HERE, host.key.path)
+        if each.key != mine.key and each.status.reservation is not None
     ]
     now = services.clock.now()
     held = ledger.peak(ledger.settled(others, now), since, until)

@@ -74,7 +74,7 @@ async def read(
     if many > POINTS:
         width *= math.ceil(many / POINTS)
     start = series.bucket_start(begin, width)
-    rows = await services.objects.store.series(worker.key.path, tier.step, start)
+    rows = await services.series.series(worker.key.path, tier.step, start)
     buckets = series.resampled(((each.at, series.unpack(each.data)) for each in rows), width)
     return Series(
         worker=worker.name,

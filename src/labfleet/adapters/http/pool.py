@@ -1,7 +1,7 @@
-"""The network below the adapter: a few kept connections to one boot of one server.
+"""The entrance: a few kept connections to one server.
 
 Our own client, because most of the cost of polling a fleet lies between the socket and the JSON
-(facts/performance.md#polling-clients, decision 0015). It knows sockets, TLS and HTTP/1.1, not CML.
+(facts/performance.md#polling-clients, decision 0015). It knows sockets, TLS and HTTP/1.1, not what is asked.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ import functools
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from labfleet.adapters.cml import tls
-from labfleet.adapters.cml.connection import Connection, Request
-from labfleet.adapters.cml.transport import (
+from labfleet.adapters.http import tls
+from labfleet.adapters.http.connection import Connection, Request
+from labfleet.adapters.http.transport import (
+    Bounds,
     Cause,
     Deadlines,
-    Limits,
     NotSent,
     Reply,
     ReplyLost,
-    refuse_metadata,
 )
-from labfleet.interfaces.lab_host import HostAddress
+from labfleet.resources.machine import TlsSettings
 
 FRESH_S = 4.0
 """A change is sent only over a connection used within these seconds: uvicorn closes idle ones
@@ -43,23 +42,39 @@ def quoted(path: str) -> bool:
     return UNSAFE.search(path) is None
 
 
-def connect(address: HostAddress, seen: str | None, limits: Limits) -> HttpTransport:
-    """Make the transport of one server; opens nothing yet."""
-    return HttpTransport(address, seen, limits)
+def anywhere(address: str) -> None:
+    """Let a connection go to any address."""
+    del address
 
 
 class HttpTransport:
-    """A Transport over TCP, TLS and HTTP/1.1."""
+    """A Transport over TCP, TLS and HTTP/1.1; opens nothing before the first request.
+
+    Paths are appended to the base URL's path and `below`. `seen` is the certificate seen earlier.
+    `judge` raises NotSent for the address of a peer that may not be spoken to.
+    """
 
     __slots__ = (
-        "_address", "_all", "_busy", "_closed", "_first", "_head", "_host", "_idle", "_limits",
-        "_pin", "_port", "_prefix", "_secure", "_session", "_sweeper", "_tail", "_tail_of",
-        "_trust", "_waiting",
+        "_all", "_base", "_below", "_bounds", "_busy", "_closed", "_first", "_head", "_host",
+        "_idle", "_judge", "_pin", "_port", "_prefix", "_secure", "_session", "_sweeper", "_tail",
+        "_tail_of", "_tls", "_trust", "_waiting",
     )  # fmt: skip
 
-    def __init__(self, address: HostAddress, seen: str | None, limits: Limits) -> None:
-        self._address = address
-        self._limits = limits
+    def __init__(
+        self,
+        base_url: str,
+        policy: TlsSettings,
+        bounds: Bounds,
+        *,
+        below: str = "/",
+        seen: str | None = None,
+        judge: Callable[[str], None] = anywhere,
+    ) -> None:
+        self._base = base_url
+        self._below = below
+        self._tls = policy
+        self._bounds = bounds
+        self._judge = judge
         self._first = seen
         self._pin: tls.Pin | None = None
         self._trust: ssl.SSLContext | None = None
@@ -78,7 +93,7 @@ class HttpTransport:
 
     @property
     def fingerprint(self) -> str | None:
-        """SHA-256 of the certificate last seen this boot."""
+        """SHA-256 of the certificate last seen."""
         return self._first if self._pin is None else self._pin.seen or self._first
 
     async def request(
@@ -97,7 +112,7 @@ class HttpTransport:
         loop = asyncio.get_running_loop()
         until = loop.time() + deadlines.total
         request = Request(method, head, body, until, deadlines.read)
-        if self._busy < self._limits.connections and not self._waiting:
+        if self._busy < self._bounds.connections and not self._waiting:
             self._busy += 1
         else:
             await self._turn(until)
@@ -140,11 +155,10 @@ class HttpTransport:
     def _open(self) -> None:
         """Read the address and the policy, once; NotSent when they are not usable."""
         self._refuse_when_closed()
-        base = self._address.base_url.rstrip("/").removesuffix("/api/v0")
-        if not base.startswith(("https://", "http://")):
+        if not self._base.startswith(("https://", "http://")):
             raise NotSent("no_route", "the base URL is neither https nor http")
         try:
-            parts = urlsplit(base)
+            parts = urlsplit(self._base)
             host, port = parts.hostname or "", parts.port
             host = host if host.isascii() else host.encode("idna").decode("ascii")
         except ValueError:
@@ -152,19 +166,19 @@ class HttpTransport:
             parts = urlsplit("")
         if not host or UNSAFE.search(host) or UNSAFE.search(parts.path):
             raise NotSent("no_route", "the base URL is not usable")
-        pin = tls.Pin.of(self._address.tls, self._first)
+        pin = tls.Pin.of(self._tls, self._first)
         self._secure = parts.scheme == "https"
         usual = 443 if self._secure else 80
         self._host, self._port = host, usual if port is None else port
         name = f"[{host}]" if ":" in host else host
-        self._prefix = f"{parts.path.rstrip('/')}/api/v0/"
+        self._prefix = parts.path.rstrip("/") + self._below
         shown = name if self._port == usual else f"{name}:{self._port}"
         self._head = f"Host: {shown}\r\nAccept: */*\r\nAccept-Encoding: identity\r\n"
         self._pin = pin
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
-            raise NotSent("closed", "this boot of the server was forgotten")
+            raise NotSent("closed", "the connections to this server were given up")
 
     def _written(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
@@ -217,11 +231,10 @@ class HttpTransport:
         """Return an idle connection that this request may use, the one used last first."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.alive:
-                age = loop.time() - connection.idle_since
-                if age < (self._limits.idle if method in READS else FRESH_S):
-                    return connection
-                connection.close()
+            age = loop.time() - connection.idle_since
+            if connection.ready and age < (self._bounds.idle if method in READS else FRESH_S):
+                return connection
+            connection.close()
         return None
 
     def _keep(self, connection: Connection) -> None:
@@ -229,18 +242,18 @@ class HttpTransport:
         connection.idle_since = loop.time()
         self._idle.append(connection)
         if self._sweeper is None:
-            self._sweeper = loop.call_later(self._limits.idle, self._sweep)
+            self._sweeper = loop.call_later(self._bounds.idle, self._sweep)
 
     def _sweep(self) -> None:
         """Close what was idle too long; look again when the next one will be."""
         loop = asyncio.get_running_loop()
         self._sweeper = None
-        oldest = loop.time() - self._limits.idle + 0.001
+        oldest = loop.time() - self._bounds.idle + 0.001
         for connection in [each for each in self._idle if each.idle_since <= oldest]:
             self._idle.remove(connection)
             connection.close()
         if self._idle:
-            due = min(each.idle_since for each in self._idle) + self._limits.idle
+            due = min(each.idle_since for each in self._idle) + self._bounds.idle
             self._sweeper = loop.call_at(due, self._sweep)
 
     def _drop_idle(self) -> None:
@@ -259,7 +272,7 @@ class HttpTransport:
         """Return a new connection; NotSent when there is none in time."""
         self._refuse_when_closed()
         loop = asyncio.get_running_loop()
-        connection = Connection(loop, self._limits.reply_bytes, self._gone)
+        connection = Connection(loop, self._bounds.reply_bytes, self._gone)
         try:
             async with asyncio.timeout_at(min(until, loop.time() + deadlines.connect)):
                 await self._establish(loop, connection)
@@ -276,9 +289,9 @@ class HttpTransport:
     async def _establish(self, loop: asyncio.AbstractEventLoop, connection: Connection) -> None:
         """Connect, shake hands, and look at the certificate before anything is sent."""
         if self._secure and self._trust is None:
-            self._trust = tls.trust(self._address.tls)
+            self._trust = tls.trust(self._tls)
         link, _ = await loop.create_connection(lambda: connection, self._host, self._port)
-        refuse_metadata((link.get_extra_info("peername") or ("",))[0])
+        self._judge(str((link.get_extra_info("peername") or ("",))[0]))
         if not self._secure or self._trust is None:
             return
         channel = await connection.secure(self._trust, self._host, self._session)

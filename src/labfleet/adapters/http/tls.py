@@ -1,4 +1,4 @@
-"""Trust and TLS for the CML adapter: policies, the pinned certificate, and TLS over bytes.
+"""Trust and TLS: policies, the pinned certificate, and TLS over bytes.
 
 The channel runs TLS on two memory buffers instead of the event loop's own TLS, because only so
 can a new connection resume a kept session. It opens no sockets.
@@ -12,7 +12,7 @@ import hashlib
 import re
 import ssl
 
-from labfleet.adapters.cml.transport import NotSent
+from labfleet.adapters.http.transport import NotSent
 from labfleet.resources.machine import TlsSettings
 
 RECORD = 16384
@@ -93,12 +93,13 @@ class Pin:
 class Channel:
     """The client's end of TLS: sealed bytes on the wire's side, plain bytes on ours."""
 
-    __slots__ = ("_in", "_out", "_tls")
+    __slots__ = ("_head", "_in", "_left", "_out", "_tls")
 
     def __init__(
         self, trust: ssl.SSLContext, hostname: str, session: ssl.SSLSession | None
     ) -> None:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._head, self._left = b"", 0
         self._tls = trust.wrap_bio(self._in, self._out, server_hostname=hostname, session=session)
 
     def shake(self) -> bool:
@@ -112,6 +113,13 @@ class Channel:
     def take(self, sealed: bytes) -> None:
         """Take bytes off the wire."""
         self._in.write(sealed)
+        # Follows the lengths of records: what OpenSSL holds of one, it does not tell.
+        data = self._head + sealed if self._head else sealed
+        at, size = self._left, len(data)
+        while size - at >= 5:
+            at += 5 + (data[at + 3] << 8) + data[at + 4]
+        self._left = max(0, at - size)
+        self._head = data[at:]
 
     def read(self) -> bytes | None:
         """Return plain bytes, None when more is needed, b"" at the peer's orderly end."""
@@ -124,6 +132,11 @@ class Channel:
     def unread(self) -> int:
         """Count the bytes that were taken and not looked at."""
         return self._in.pending
+
+    @property
+    def between(self) -> bool:
+        """Tell whether the last record that began came whole."""
+        return not self._left and not self._head
 
     def seal(self, plain: bytes) -> bytes:
         """Return what to put on the wire for these bytes."""

@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection to a server: one request on its way at most, one bounded reply.
 
-The parsing is httptools' (llhttp). It knows sockets, TLS and HTTP, neither the pool nor CML.
+The parsing is httptools' (llhttp). It knows sockets, TLS and HTTP, not the pool.
 Anything but a whole reply ends the connection, so that a reused one never has unread bytes.
 """
 
@@ -14,8 +14,8 @@ from typing import NamedTuple, cast
 
 import httptools
 
-from labfleet.adapters.cml.tls import RECORD, Channel
-from labfleet.adapters.cml.transport import NotSent, Reply, ReplyLost
+from labfleet.adapters.http.tls import RECORD, Channel
+from labfleet.adapters.http.transport import NotSent, Reply, ReplyLost
 
 HEAD_BYTES = 65536
 """Most bytes of a reply that are not body; a body of many small chunks may have more."""
@@ -25,6 +25,10 @@ INTERIM = 16
 PIECE = 65536
 """Bytes of a request handed to the socket at once."""
 FRAMED = ("content-length", "transfer-encoding")
+
+
+NAME_BYTES = 64
+"""Longer names of headers are not remembered: a server could have us keep what it invents."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -85,7 +89,7 @@ class Connection(asyncio.Protocol):
     def _begin(self) -> None:
         self._raw.clear()
         self._headers: dict[str, str] = {}
-        self._body: list[bytes] = []
+        self._body: bytes | bytearray = b""
         self._size = self._status = self._interim = self.fed = 0
         self._head_done = self._cut = False
 
@@ -145,6 +149,14 @@ class Connection(asyncio.Protocol):
         return self._open and not self._transport.is_closing()
 
     @property
+    def ready(self) -> bool:
+        """Tell whether a kept connection may take a request.
+
+        A part of a TLS record that came unasked would become the beginning of the next reply.
+        """
+        return self.alive and (self._channel is None or self._channel.between)
+
+    @property
     def session(self) -> ssl.SSLSession | None:
         """The TLS session to offer next time."""
         return None if self._channel is None else self._channel.session
@@ -174,7 +186,7 @@ class Connection(asyncio.Protocol):
 
         Cancelled or failed, the connection is gone. NotSent when it was gone before.
         """
-        if not self.alive or self._reply is not None:
+        if not self.ready or self._reply is not None:
             raise NotSent("closed", "the connection was closed")
         self._begin()
         if self._parser is None:
@@ -336,7 +348,12 @@ class Connection(asyncio.Protocol):
             return
         self._head_done = True
         # Decoded now: what the parser adds later are trailers.
-        self._headers = {lowered(name): text.decode("latin-1") for name, text in self._raw.items()}
+        self._headers = {
+            lowered(name)
+            if len(name) <= NAME_BYTES
+            else name.decode("latin-1").lower(): text.decode("latin-1")
+            for name, text in self._raw.items()
+        }
         if self._method == "HEAD":  # the parser cannot be told that no body follows
             self._finish(reusable=False)
 
@@ -346,7 +363,13 @@ class Connection(asyncio.Protocol):
         if self._size > self._most:
             self._fail(ReplyLost("too_large", "the reply is larger than allowed"))
             raise ValueError("too large")
-        self._body.append(data)
+        if not self._body:
+            self._body = data  # most replies come in one piece
+            return
+        if isinstance(self._body, bytes):
+            # One buffer: kept one by one, chunks of two bytes would take sixty times their size.
+            self._body = bytearray(self._body)
+        self._body += data
 
     def on_message_complete(self) -> None:
         """Give the reply, or go on after a 1xx."""
@@ -364,8 +387,6 @@ class Connection(asyncio.Protocol):
         if reply is None or reply.done():
             return
         self.reusable = reusable and self._open
-        body = self._body
-        whole = body[0] if len(body) == 1 else b"".join(body)
-        reply.set_result(Reply(self._status, self._headers, whole))
-        self._body, self._headers = [], {}  # an idle connection holds nothing of its last reply
+        reply.set_result(Reply(self._status, self._headers, bytes(self._body)))
+        self._body, self._headers = b"", {}  # an idle connection holds nothing of its last reply
         self._raw.clear()

@@ -1,0 +1,219 @@
+"""The handler of a stated route: judge the caller, read the body, run, encode the reply.
+
+The order is the same for every route: the token, the role, the query's names, then the body's
+media type, size, JSON and shape. So a body is neither read nor decoded for somebody who may not
+send it, and nobody learns from an error what only others may see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import MutableMapping
+from typing import Any, NoReturn
+
+import msgspec
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+
+from labfleet.api.core.route import JSON, OWN_API, Ask, EventStream, Reply, Route, Text
+from labfleet.kernel import errors
+from labfleet.resources.meta import Resource
+from labfleet.service.core import access, intake
+from labfleet.service.core.service_context import Caller
+from labfleet.service.core.tokens import HeldToken
+
+CALLER = "labfleet.caller"
+HELD = "labfleet.token"
+"""Where `front` puts the caller and the token that they showed, into the scope."""
+BODY_SECONDS = 30.0
+_DIGITS = re.compile("-?[0-9]{1,19}")
+
+
+def handler(route: Route) -> HTTPRouteHandler:
+    """Return Litestar's handler of a route: it matches the path and reads the parameters."""
+    wants = inspect.signature(route.run).parameters.keys()
+    known = frozenset(route.query)
+    numbers = frozenset(route.numbers)
+
+    def guard(connection: Any, _handler: Any) -> None:
+        # Litestar asks before it reads parameters.
+        if not route.public:
+            _allow(connection.scope, route)
+
+    async def serve(request: Ask, **given: Any) -> Response[Any]:
+        if route.path.startswith(OWN_API):
+            _only_known(request, known)
+        _only_digits(request, numbers)
+        if "who" in wants:
+            given["who"] = _scope(request)[CALLER]
+        if "request" in wants:
+            given["request"] = request
+        if route.body is not None:
+            given["sent"] = shaped(route, await _sent(request, route))
+        return _response(route, await route.run(**given))
+
+    first = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Ask)
+    stated = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in route.parameters]
+    # Litestar reads a function's signature; this one is the stated function's, without the body.
+    serve.__signature__ = inspect.Signature([first, *stated], return_annotation=Response[Any])  # type: ignore[attr-defined]
+    serve.__annotations__ = {each.name: each.annotation for each in (first, *stated)}
+    serve.__annotations__["return"] = Response[Any]
+    return HTTPRouteHandler(
+        route.path,
+        http_method=route.method,  # type: ignore[arg-type]  # Litestar takes the plain word too
+        operation_id=route.name,
+        summary=route.summary,
+        tags=[route.tag],
+        status_code=route.status,
+        guards=[guard],
+    )(serve)
+
+
+def shaped(route: Route, raw: object) -> Any:
+    """Return a decoded body as the route's type; Invalid names what is wrong with it.
+
+    Objects of the table of kinds are typed by the verb, which knows what was there before.
+    """
+    if route.prepare is not None:
+        raw = route.prepare(raw)
+    if route.path.startswith(OWN_API) and not intake.too_deep(raw):
+        intake.plain(raw)
+    if not _is_record(route.body) or issubclass(route.body, Resource):
+        if intake.too_deep(raw):
+            raise intake.invalid(("body", f"nested deeper than {intake.DEPTH_LIMIT} levels"))
+        if route.body is not Any and not isinstance(raw, dict):
+            raise intake.invalid(("body", "a JSON object is expected"))
+        return raw
+    return intake.record(route.body, raw) if route.exact else intake.lenient(route.body, raw)
+
+
+def held_token(request: Ask) -> HeldToken:
+    """Return the token of a request, which a stream judges as long as it lives."""
+    found: HeldToken = _scope(request)[HELD]
+    return found
+
+
+def _scope(request: Ask) -> Any:
+    """Return the scope with the keys that Litestar's type does not name."""
+    return request.scope
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _allow(scope: MutableMapping[str, Any], route: Route) -> None:
+    found = scope.get(CALLER)
+    if not isinstance(found, Caller):
+        raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
+    if route.needs is not None:
+        access.demand(found.principal, *route.needs)
+
+
+def _only_known(request: Ask, known: frozenset[str]) -> None:
+    """Refuse names of the query that the route does not have: a typo would select everything."""
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        problems = [
+            (name[:64], f"unknown parameter{intake.hint(name[:64], sorted(known))}")
+            for name in unknown[: intake.PROBLEM_LIMIT]
+        ]
+        raise intake.invalid(*problems, reason="UnknownParameter")
+
+
+def _only_digits(request: Ask, numbers: frozenset[str]) -> None:
+    """Refuse numbers such as 1e3, which Litestar reads and which a body may not have either."""
+    wrong = [
+        (name, "must be a whole number in digits")
+        for name in sorted(numbers)
+        if not _DIGITS.fullmatch(request.query_params.get(name, "0"))
+    ]
+    if wrong:
+        raise intake.invalid(*wrong)
+
+
+async def _sent(request: Ask, route: Route) -> Any:
+    """Return the decoded body, an empty one where none is needed."""
+    given = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if given and given not in route.media:
+        _other_type(route, given)
+    raw = await whole(_scope(request), request.receive, route.limit)
+    if not raw:
+        if route.required:
+            raise intake.invalid(("body", "is missing"))
+        return {}
+    if not given:
+        _other_type(route, "nothing")
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        said = str(problem) if isinstance(problem, msgspec.DecodeError) else "not UTF-8 JSON"
+        raise intake.invalid(("body", said[:200]), reason="NotJson") from None
+
+
+def _other_type(route: Route, given: str) -> NoReturn:
+    message = f"send {' or '.join(route.media)}, not {given[:80]}"
+    raise errors.Invalid(message, reason="UnsupportedMediaType")
+
+
+async def whole(scope: MutableMapping[str, Any], receive: Any, limit: int) -> bytes:
+    """Return a request's whole body; Invalid (TooLarge, BodyTimeout) beyond its limits."""
+    declared = next((v for k, v in scope["headers"] if k.lower() == b"content-length"), None)
+    if declared is not None and (not declared.isdigit() or int(declared[:20]) > limit):
+        _too_large(limit)
+    chunks: list[bytes] = []
+    size, more = 0, True
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise errors.Invalid("the client went away", reason="BodyTimeout")
+                chunk = message.get("body", b"")
+                size += len(chunk)
+                if size > limit:
+                    _too_large(limit)
+                chunks.append(chunk)
+                more = message.get("more_body", False)
+    except TimeoutError:
+        message_ = f"the body took longer than {BODY_SECONDS:g} s"
+        raise errors.Invalid(message_, reason="BodyTimeout") from None
+    return b"".join(chunks)
+
+
+def _too_large(limit: int) -> NoReturn:
+    raise errors.Invalid(f"a body is at most {limit} bytes here", reason="TooLarge")
+
+
+def _response(route: Route, made: Any) -> Response[Any]:
+    if isinstance(made, EventStream):
+        return _Streamed(made)
+    said = made if isinstance(made, Reply) else Reply(made)
+    if isinstance(said.value, Text):
+        return Response(content=said.value.content, media_type=said.value.media_type)
+    return Response(
+        content=msgspec.json.encode(said.value),
+        status_code=said.status or route.status,
+        media_type=JSON,
+        headers=dict(said.headers),
+    )
+
+
+class _Streamed(Response[None]):
+    """A reply that writes itself: Litestar calls what `to_asgi_response` returns."""
+
+    def __init__(self, stream: EventStream) -> None:
+        super().__init__(content=None)
+        self._stream = stream
+
+    def to_asgi_response(self, *given: Any, **named: Any) -> Any:
+        """Return the ASGI application of the stream; its head is its own."""
+        del given, named
+
+        async def serve(scope: Any, receive: Any, send: Any) -> None:
+            del scope
+            await self._stream.serve(receive, send)
+
+        return serve

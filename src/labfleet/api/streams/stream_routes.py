@@ -1,0 +1,47 @@
+"""The route of the event stream; `stream` serves it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar.params import HeaderParameter, QueryParameter
+
+from labfleet.api.core.route import Ask, EventStream, Routes
+from labfleet.api.core.served import held_token
+from labfleet.api.streams.stream import Stream, request_of
+from labfleet.service.core.service_context import Caller
+
+Words = Annotated[str, QueryParameter(description="Only these; several with commas.")]
+Yes = Annotated[bool, QueryParameter(description="Send the present state first.")]
+Since = Annotated[str, QueryParameter(description="Where to go on from: epoch.revision.")]
+LastId = Annotated[str | None, HeaderParameter(name="Last-Event-ID")]
+
+
+def routes(events: Stream) -> Routes:
+    """Return the route; any role may listen and gets what it may see."""
+    made = Routes("system")
+
+    @made.get("/api/v1/events", "Every change, as server-sent events", name="events")
+    async def stream(
+        request: Ask,
+        who: Caller,
+        *,
+        kinds: Words = "",
+        names: Words = "",
+        namespace: Words = "",
+        snapshot: Yes = True,
+        since: Since = "",
+        last_event_id: LastId = None,
+    ) -> EventStream:
+        wish = request_of(
+            who.principal,
+            kinds=kinds,
+            names=names,
+            namespace=namespace,
+            snapshot=snapshot,
+            since=last_event_id or since,
+        )
+        token = held_token(request)
+        return EventStream(lambda receive, send: events.serve(wish, receive, send, token))
+
+    return made
