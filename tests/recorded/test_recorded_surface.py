@@ -46,6 +46,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "Machine/properties/aws",
             "Machine/properties/provider",
             "MachineStatus",
+            "StaticSettings",
             "Worker/properties/status/default/ec2",
             "Worker/properties/status/default/machine",
             "WorkerStatus/properties/ec2",

@@ -18,6 +18,9 @@ from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import connect
 from labfleet.adapters.probe import TcpProbe
 from labfleet.adapters.providers import Providers
+from labfleet.adapters.static.compute import StaticCompute
+from labfleet.adapters.static.hooks import Hooks
+from labfleet.adapters.static.sites import read as read_sites
 from labfleet.adapters.webhooks import HttpDeliveries
 from labfleet.app import data_folder
 from labfleet.app.aliases import Environment
@@ -96,6 +99,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
     clock, ids = clock_of(settings), SystemIds()
     store = await open_store(settings.store_url, runner=Threads(), ids=ids, clock=clock)
     installation = await store.installation(ids.uid())
+    sites = read_sites(settings.static_sites) if settings.static_sites else {}
     ec2 = compute.connect(
         owner=installation,
         credentials=_credentials(settings, os.environ),
@@ -106,7 +110,10 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         clock=clock,
         rng=SystemRng(),
         ids=ids,
-        compute=Providers(aws=paced.PacedEc2(ec2, clock)),
+        compute=Providers(
+            aws=paced.PacedEc2(ec2, clock),
+            static=StaticCompute(sites, Hooks(), installation, clock),
+        ),
         aws_requests=ec2.sent,
         hosts=CmlHosts(connect),
         secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
