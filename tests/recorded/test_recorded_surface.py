@@ -29,6 +29,10 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
     }
     | {
+        f"/components/schemas/{place}/limits": "one caller's share is a setting"
+        for place in ("Settings/properties/spec/default", "SettingsSpec/properties")
+    }
+    | {
         f"/components/schemas/RunBody/properties/{name}/default": "what the caller left out stays "
         "left out, so that one key and body are one request after an upgrade too"
         for name in ("cluster", "duration_seconds", "owner", "params")

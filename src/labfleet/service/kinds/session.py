@@ -33,6 +33,7 @@ RULES = KindRules(
     event_types=session_events.SessionEvent,
     changed=session_events.changed,
     indices=(
+        indices.SESSIONS_OF_OWNER,
         indices.SESSIONS_UP,
         indices.SESSIONS_HERE,
         indices.SESSIONS_OPEN,
