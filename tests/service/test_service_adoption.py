@@ -10,6 +10,7 @@ from fleet_world import ADMIN, World, who, world
 
 from labfleet.interfaces.compute import Instance
 from labfleet.kernel import errors
+from labfleet.resources import providers
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.meta import Metadata, SecretRef
@@ -192,6 +193,7 @@ async def test_an_external_server_has_a_login_and_no_stop() -> None:
         assert made.spec.machine is not None
         assert made.spec.machine.cml.api_base_url == "https://cml.example"
         assert made.spec.machine.cml.admin_username == "ann"
+        assert made.spec.machine.provider == providers.ELSEWHERE
         same = await adoption.adopt_server(
             w.services, ADMIN, "https://cml.example", password=ref, namespace="default"
         )

@@ -25,6 +25,10 @@ Problems = tuple[tuple[str, str], ...]
 """(field as manifests spell it, what is wrong with it); empty when nothing is."""
 
 
+ELSEWHERE = StaticSettings(site="external")
+"""Where a server at an address is that nobody here switches or gives out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Provider:
     """The rules of one provider's settings and names.
