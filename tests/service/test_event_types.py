@@ -149,6 +149,12 @@ async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
     moved["spec"] = {**body["spec"], "url": "http://10.0.0.2/"}
     with pytest.raises(errors.Denied):
         await objects.replace(world.services, OPERATOR, row, "h", moved, namespace="default")
+    signed = {"spec": {"secret": {"env": "ANOTHER"}}}
+    with pytest.raises(errors.Denied, match="secret"):
+        await objects.patch(world.services, OPERATOR, row, "h", signed, namespace="default")
+    await objects.patch(
+        world.services, OPERATOR, row, "h", {"spec": {"enabled": False}}, namespace="default"
+    )
     wrong = {
         "metadata": {"name": "h2"},
         "spec": {"url": "https://example.com/", "types": ["wrk.*"]},

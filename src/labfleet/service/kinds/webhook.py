@@ -47,9 +47,11 @@ def _judge(caller: Caller, new: Webhook, *, before: Webhook | None) -> None:
     if spec.allow_private and not was_private and caller.principal.role is not Role.ADMIN:
         told = "only an admin may let a webhook call addresses inside (spec.allowPrivate)"
         raise errors.Denied(told, reason="Forbidden")
-    changed = before is None or before.spec.url != spec.url
+    # With another secret than the admin's, its receiver would take events that others made up.
+    theirs = None if before is None else (before.spec.url, before.spec.secret)
+    changed = theirs != (spec.url, spec.secret)
     if spec.allow_private and changed and caller.principal.role is not Role.ADMIN:
-        told = "only an admin may change the URL of a webhook that may call addresses inside"
+        told = "only an admin may change URL or secret of a webhook that may call addresses inside"
         raise errors.Denied(told, reason="Forbidden")
     problem = url_problem(spec.url, allow_private=spec.allow_private)
     if problem is not None:
