@@ -35,7 +35,7 @@ from labfleet.resources.pool import (
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 from labfleet.resources.session import Session
 from labfleet.resources.template import Template
-from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.fleet_settings import PAUSED_MARK
@@ -344,8 +344,7 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
         reservations=held,
         empty_since=worker.status.empty_since,
         in_use=bool(worker.status.cml.running_nodes),
-        unreachable=worker.status.health is Health.UNREACHABLE
-        or worker_phases.closed_by(worker.status.conditions) is not None,
+        unreachable=worker_phases.sick(worker) is not None,
     )
 
 

@@ -324,9 +324,8 @@ def _as_ready(worker: PoolWorker, view: PoolView) -> placement.Candidate:
         capacity = view.shape.capacity
     return placement.Candidate(
         name=worker.name,
-        phase=WorkerPhase.READY,
         track=view.spec.track,
-        cordoned=worker.cordoned or worker.unreachable,
+        closed="Cordoned" if worker.cordoned or worker.unreachable else None,
         licensed=True,
         product=view.shape.product if view.shape else None,
         capacity=capacity,
