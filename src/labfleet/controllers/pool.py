@@ -345,6 +345,8 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
         empty_since=worker.status.empty_since,
         in_use=bool(worker.status.cml.running_nodes),
         unreachable=worker_phases.sick(worker) is not None,
+        ill=worker_phases.host_ill(worker),
+        retired=worker_phases.retired(worker),
     )
 
 

@@ -38,7 +38,7 @@ _SERVES = {
 }
 # How far a candidate passed the filters; the furthest one is the nearest miss.
 _STAGE = {
-    "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "ScheduledEvent": 2, "NotAdopted": 2,
+    "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "Impaired": 2, "ScheduledEvent": 2, "NotAdopted": 2,
     "ControllerDown": 2, "KvmMissing": 2, "NoComputeReady": 2, "NoCompute": 2, "Overloaded": 2,
     "DuplicateIdentity": 2, "MaintenanceMode": 2, "DiskAlmostFull": 2, "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
 }  # fmt: skip
@@ -364,6 +364,7 @@ _SAYS = {
     "Draining": "it is draining",
     "OverCommitted": "more is reserved on it than it has",
     "Unreachable": "it does not answer",
+    "Impaired": "the provider's check of its machine fails",
     "ControllerDown": "its controller is down",
     "KvmMissing": "it has no KVM",
     "NoComputeReady": "none of its computes is READY",

@@ -15,8 +15,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from labfleet.decisions import disruption, parking, placement
-from labfleet.kernel import ids
+from labfleet.decisions import disruption, parking, placement, worker_names
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPolicy
 from labfleet.resources.worker import WorkerPhase
@@ -37,7 +36,8 @@ class PoolWorker:
     `leaving`: its end, stop or drain was requested. `parked`: the idle rule stopped it or is
     about to, so it may be started again. `capacity` None means not seen yet; the template's is
     assumed. `empty_since` None means that it hosts something. `in_use`: nodes run there that
-    belong to no session, so a person may be at work.
+    belong to no session, so a person may be at work. `ill`: the provider's host under it is
+    impaired; `retired`: the provider takes that machine away.
     """
 
     name: str
@@ -47,6 +47,8 @@ class PoolWorker:
     parked: bool = False
     cordoned: bool = False
     unreachable: bool = False
+    ill: bool = False
+    retired: bool = False
     capacity: Amounts | None = None
     reservations: tuple[Reservation, ...] = ()
     empty_since: datetime | None = None
@@ -136,18 +138,23 @@ def _run(
         for each in groups.failed
         if not each.leaving and (not each.reservations or _stuck(each, now))
     )
+    replaced = _replaced(view, groups)
     before = len(groups.ready) + len(groups.booting)
     start, started_why = _starts(view, groups, now)
     groups = _with_started(groups, start)
     count, why, message = _growth(view, groups, now)
-    create, counter = _names(view, count)
-    retire = (*ended, *failed)
+    mine = {each.name for each in view.workers}
+    create, counter = worker_names.fresh(
+        view.spec, count, last=view.created_workers, mine=mine, taken=view.taken
+    )
+    retire = (*ended, *failed, *replaced)
     if not create and not start:
-        surplus = _surplus(view, groups, now)
+        surplus = () if replaced else _surplus(view, groups, now)
         retire = (*retire, *surplus)
     else:
         surplus = ()
-    lost = why == "BelowMinimum" and bool(groups.failed or groups.ended)
+    ill = any(each.ill for each in groups.ready)
+    lost = why == "BelowMinimum" and bool(groups.failed or groups.ended or ill)
     grown = [(name, "scale_up", started_why) for name in start]
     grown += [(name, "replace" if lost else "scale_up", why) for name in create]
     events = [
@@ -166,7 +173,7 @@ def _run(
             at=now, kind="scale_down", reason=each.reason, before=before, after=before - 1,
             worker=each.name,
         )
-        for each in surplus
+        for each in (*replaced, *surplus)
     ]  # fmt: skip
     if surplus and not message:
         message = f"removing {surplus[0].name}: {surplus[0].reason}"
@@ -199,7 +206,7 @@ def _terminate(view: PoolView, groups: _Groups, ended: tuple[Retirement, ...]) -
 def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, str]:
     """Return how many workers to add, a one-word reason, and a sentence for the pool's status."""
     scaling = view.spec.scaling
-    serving = len(groups.ready) + len(groups.booting)
+    serving = sum(not each.ill for each in groups.ready) + len(groups.booting)
     room = scaling.max_workers - _places(groups, now)
     missing = scaling.min_workers - serving
     uncovered = 0
@@ -371,12 +378,32 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
     return (Retirement(name=name, reason="Empty"),)
 
 
+def _replaced(view: PoolView, groups: _Groups) -> tuple[Retirement, ...]:
+    """Return the workers on an impaired host that may go now (facts/aws.md#status-checks).
+
+    What runs there stays until its end, unless the provider retires the machine. Of several, as
+    many go at once as the disruption budget allows: the check may be what is wrong.
+    """
+    ill = [
+        each
+        for each in groups.ready
+        if each.ill and (each.retired or not (each.reservations or each.in_use))
+    ]
+    away = _away(groups)
+    left = disruption.allowance(view.spec.disruption, len(groups.ready) + away) - away
+    return tuple(Retirement(name=each.name, reason="Impaired") for each in ill[: max(left, 0)])
+
+
 def _budget(view: PoolView, groups: _Groups) -> disruption.Room:
     """Return how many serving workers may be taken out while others already are."""
     sick = sum(each.unreachable for each in groups.ready)
-    ending = sum(each.phase is WorkerPhase.TERMINATING_EC2 for each in groups.leaving)
-    away = sick + len(groups.failed) + len(groups.leaving) - ending
+    away = sick + _away(groups)
     return disruption.room(view.spec.disruption, serving=len(groups.ready) - sick, away=away)
+
+
+def _away(groups: _Groups) -> int:
+    ending = sum(each.phase is WorkerPhase.TERMINATING_EC2 for each in groups.leaving)
+    return len(groups.failed) + len(groups.leaving) - ending
 
 
 def _wanted(view: PoolView, now: datetime) -> bool:
@@ -403,21 +430,6 @@ def _places(groups: _Groups, now: datetime) -> int:
 
 def _stuck(worker: PoolWorker, now: datetime) -> bool:
     return worker.phase_since is not None and now - worker.phase_since >= STUCK
-
-
-def _names(view: PoolView, count: int) -> tuple[tuple[str, ...], int]:
-    """Return new names from the counter, and its new value."""
-    prefix = view.spec.name_prefix
-    track = ids.slug(view.spec.track, limit=max(12, ids.NAME_LIMIT - len(prefix) - 8))
-    mine = {each.name for each in view.workers}
-    made: list[str] = []
-    counter = view.created_workers
-    while len(made) < count:
-        counter += 1
-        name = f"{prefix}-{track}-{counter:03d}"
-        if name not in mine and name not in view.taken:
-            made.append(name)
-    return tuple(made), counter
 
 
 def _group(workers: Sequence[PoolWorker]) -> _Groups:

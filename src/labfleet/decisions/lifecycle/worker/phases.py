@@ -157,6 +157,7 @@ CLOSING: dict[WorkerCondition, tuple[Status, str]] = {
     WorkerCondition.DISK_ALMOST_FULL: ("True", "DiskAlmostFull"),
     WorkerCondition.ADOPTED: ("False", "NotAdopted"),
     WorkerCondition.CML_HEALTHY: ("False", ""),
+    WorkerCondition.INSTANCE_CHECKS_PASSED: ("False", "Impaired"),
     WorkerCondition.OVER_COMMITTED: ("True", "OverCommitted"),
     WorkerCondition.CML_READY: ("False", "NotReady"),
 }
@@ -229,7 +230,25 @@ def sick(worker: Worker) -> Closure | None:
     return Closure(word or fact.reason, f"{fact.type}: {fact.message or fact.reason}")
 
 
-_BROKEN = frozenset({WorkerCondition.CML_HEALTHY, WorkerCondition.CML_READY})
+_BROKEN = frozenset(
+    {
+        WorkerCondition.CML_HEALTHY,
+        WorkerCondition.CML_READY,
+        WorkerCondition.INSTANCE_CHECKS_PASSED,
+    }
+)
+
+
+def host_ill(worker: Worker) -> bool:
+    """Tell whether the provider's own host under it is impaired, for longer than the patience."""
+    fact = conditions.find(worker.status.conditions, WorkerCondition.INSTANCE_CHECKS_PASSED)
+    impaired = worker.status.machine.host_check == "impaired"
+    return impaired and fact is not None and fact.status == "False"
+
+
+def retired(worker: Worker) -> bool:
+    """Tell whether the provider said that it retires the machine."""
+    return any(each.code == "instance-retirement" for each in worker.status.machine.events)
 
 
 def broken(worker: Worker) -> bool:
