@@ -36,7 +36,8 @@ class KindRules:
     return `Admitted`; without one the kind has no rule of its own. `grants` is what a role may do
     with the kind beyond what it may do with any; `admins_only`: only admins write it; `owned`: a
     user sees only those whose spec.owner is the user. `explain` is a coroutine function (services,
-    obj) that returns an Explanation, `about` a sentence for those that need no more. `pools` tells
+    obj) that returns an Explanation, `about` a sentence for those that need no more; `warns` (services, obj) returns
+    sentences on what it asks for in vain. `pools` tells
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
     events of a new object, `changed` those of a change, instead of `updated` for a new spec.
     `unlogged` event types come in the compatible stream only. Any: each takes its own kind.
@@ -51,6 +52,7 @@ class KindRules:
     owned: bool = False
     explain: Callable[..., Any] | None = None
     about: Callable[[Any], str] | None = None
+    warns: Callable[..., tuple[str, ...]] | None = None
     pools: Callable[[Any], tuple[Ref[Pool] | None, ...]] | None = None
     event_types: type[EventType] | None = None
     unlogged: frozenset[EventType] = frozenset()
