@@ -478,3 +478,13 @@ def test_impaired_hosts_are_replaced_within_the_disruption_budget():
     assert decide(*five, min_workers=5, max_workers=10).retire == ()
     five[0] = replace(five[0], phase=WorkerPhase.TERMINATING_EC2)
     assert len(decide(*five, min_workers=5, max_workers=10).retire) == 1
+
+
+def test_a_pool_that_may_not_grow_says_so():
+    """At its maximum, or without its template, with demand unmet; never while it is enough."""
+    full = worker(reservations=(booked(),))
+    assert decide(full, max_workers=1, waiting=(ask(4000),)).unmet == "AtMaximum"
+    assert decide(full, max_workers=1, waiting=(ask(4000),)).phase is PoolPhase.READY
+    assert decide(min_workers=1, shape=None).unmet == "NoTemplate"
+    assert decide(full, max_workers=1).unmet is None
+    assert decide(full, waiting=(ask(4000),)).unmet is None

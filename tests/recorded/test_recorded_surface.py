@@ -26,6 +26,13 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
     | {
+        f"/components/schemas/{place}": "a pool's phase has a date of its own"
+        for place in (
+            "Pool/properties/status/default/phaseSince",
+            "PoolStatus/properties/phaseSince",
+        )
+    }
+    | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
     }

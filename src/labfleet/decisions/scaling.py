@@ -18,6 +18,7 @@ import msgspec
 from labfleet.decisions import disruption, parking, placement, worker_names
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPolicy
+from labfleet.resources.pool_conditions import PoolReason
 from labfleet.resources.worker import WorkerPhase
 
 STUCK = timedelta(minutes=30)
@@ -25,7 +26,6 @@ STUCK = timedelta(minutes=30)
 with sessions bound to it: only its end releases them, since its server never answers."""
 WAITING_LIMIT = 200
 """How many waiting sessions one decision considers; only one worker is added at a time."""
-
 _READY = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
 
 
@@ -90,7 +90,7 @@ class PoolDecision:
 
     `drain` are workers to empty and keep; `retire` are workers whose end is asked for (also
     when it was asked for before), and TERMINATED ones whose record may go; `start` are parked
-    ones that shall serve again.
+    ones that shall serve again; `unmet` is why the pool lacks workers and may not add one.
     """
 
     phase: PoolPhase
@@ -105,6 +105,7 @@ class PoolDecision:
     booting: int = 0
     draining: int = 0
     failed: int = 0
+    unmet: PoolReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +148,9 @@ def _run(
     create, counter = worker_names.fresh(
         view.spec, count, last=view.created_workers, mine=mine, taken=view.taken
     )
-    retire = (*ended, *failed, *replaced)
-    if not create and not start:
-        surplus = () if replaced else _surplus(view, groups, now)
-        retire = (*retire, *surplus)
-    else:
-        surplus = ()
+    quiet = not (create or start or replaced)
+    surplus = _surplus(view, groups, now) if quiet else ()
+    retire = (*ended, *failed, *replaced, *surplus)
     ill = any(each.ill for each in groups.ready)
     lost = why == "BelowMinimum" and bool(groups.failed or groups.ended or ill)
     grown = [(name, "scale_up", started_why) for name in start]
@@ -177,7 +175,7 @@ def _run(
     ]  # fmt: skip
     if surplus and not message:
         message = f"removing {surplus[0].name}: {surplus[0].reason}"
-    if start and not message:
+    elif start and not message:
         message = f"starting {', '.join(start)}"
     return _decision(
         view,
@@ -189,6 +187,7 @@ def _run(
         retire=retire,
         created_workers=counter,
         events=tuple(events),
+        unmet=why if isinstance(why, PoolReason) else None,
     )
 
 
@@ -222,16 +221,16 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
         else f"{uncovered} {'session waits' if uncovered == 1 else 'sessions wait'} for capacity"
     )
     if view.shape is None:
-        return 0, "", f"{need}; template {view.spec.template} is missing or disabled"
-    if room <= 0:
-        return 0, "", f"{need}; at the maximum of {scaling.max_workers} workers"
-    pause = timedelta(seconds=scaling.cooldown_up_seconds)
-    if view.last_scale_up is not None and now - view.last_scale_up < pause:
         return (
             0,
-            "",
-            f"{need}; the last worker was added less than {scaling.cooldown_up_seconds} s ago",
+            PoolReason.NO_TEMPLATE,
+            f"{need}; template {view.spec.template} is missing or disabled",
         )
+    if room <= 0:
+        return 0, PoolReason.AT_MAXIMUM, f"{need}; at the maximum of {scaling.max_workers} workers"
+    least = scaling.cooldown_up_seconds
+    if view.last_scale_up is not None and now - view.last_scale_up < timedelta(seconds=least):
+        return 0, "", f"{need}; the last worker was added less than {least} s ago"
     if missing > 0:
         return min(missing, room), "BelowMinimum", f"{need}; adding {min(missing, room)}"
     return 1, "SessionsWaiting", f"{need}; adding a worker"
@@ -482,6 +481,7 @@ def _decision(
     start: tuple[str, ...] = (),
     created_workers: int | None = None,
     events: tuple[ScalingEvent, ...] = (),
+    unmet: PoolReason | None = None,
 ) -> PoolDecision:
     return PoolDecision(
         phase=phase,
@@ -492,6 +492,7 @@ def _decision(
         start=start,
         created_workers=view.created_workers if created_workers is None else created_workers,
         events=events,
+        unmet=unmet,
         ready=len(groups.ready),
         booting=len(groups.booting),
         draining=len(groups.leaving),
