@@ -239,6 +239,14 @@ def _fields(struct: Any, above: str) -> Iterator[tuple[str, ...]]:
         yield f"`{path}`", _type(field.type), "" if below and not field.required else default
         if below is not None and path.count(".") < 3:
             yield from _fields(below, path + ".")
+        for each in _tagged(field.type):
+            yield from _fields(each.cls, f"{path} ({each.tag}).")
+
+
+def _tagged(described: Any) -> list[inspect.StructType]:
+    """Return the records of a union that a tag tells apart."""
+    options = described.types if isinstance(described, inspect.UnionType) else ()
+    return [each for each in options if isinstance(each, inspect.StructType) and each.tag_field]
 
 
 def _default(field: Any) -> str:

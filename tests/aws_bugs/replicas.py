@@ -25,7 +25,6 @@ from labfleet.engine.effects import Effects
 from labfleet.engine.election import Election
 from labfleet.engine.feed import Feed
 from labfleet.engine.supervisor import Role, Supervisor
-from labfleet.service.kinds import indices
 
 LEASE = 30.0
 
@@ -53,7 +52,6 @@ class Replica(Process):
         self.awake.set()
         store: Any = Gate(world.store, self)
         self.cache = Cache(store)
-        self.cache.declare(*indices.declared())
         self.services = services_over(store, self.cache, world.clock, world.ids)
         watched: Any = PatientStore(world.store, self)
         self._spawn(Feed(watched, self.cache, world.clock, relist=self.relist).run())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import conftest as cli
+import sys
+
 import pytest
 from throwaway_kind import declare
 
 
 @pytest.fixture(autouse=True)
-def gadget(monkeypatch):
+def gadget(monkeypatch, stub):
     """Declare the throw-away kind, to the stub of the server too."""
     declare(monkeypatch)
-    monkeypatch.setitem(cli.PLURALS, "gadgets", "Gadget")
+    monkeypatch.setitem(sys.modules[type(stub).__module__].PLURALS, "gadgets", "Gadget")
 
 
 def test_a_declared_kind_is_listed_shown_and_applied(run, stub):

@@ -6,12 +6,12 @@ Counted in objects that the cache hands out, not in time.
 from __future__ import annotations
 
 import itertools
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import world as worlds
 from counting_cache import CountingCache
-from virtual_time import START, play
+from virtual_time import play
 from world import MACHINE, Process, World, world
 
 from labfleet.controllers.discovery import KEY as DISCOVERY
@@ -31,6 +31,7 @@ from labfleet.resources.session import Session, SessionPhase, SessionSpec, Sessi
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 
 KEPT = 60
+START = datetime(2026, 11, 1, tzinfo=UTC)
 POOL = Key("Pool", "default", "p1")
 
 

@@ -146,6 +146,7 @@ class PatientStore(Gate):
 
 def services_over(store: Any, cache: Cache, clock: VirtualClock, ids: Ids) -> ServiceContext:
     """The verbs over one store, which may be a `Gate`."""
+    cache.declare(*indices.declared())
     return ServiceContext(Objects(store), cache, clock, ids, log=store, replies=store, series=store)
 
 
@@ -170,7 +171,6 @@ class Process:
         world = self.world
         store = Gate(world.store, self)
         self.cache = Cache(store)
-        self.cache.declare(*indices.declared())
         self.services = services_over(store, self.cache, world.clock, world.ids)
         feed = Feed(PatientStore(world.store, self), self.cache, world.clock, relist=self.relist)  # type: ignore[arg-type]
         self._spawn(feed.run())
@@ -275,7 +275,6 @@ class World:
         self.hosts = ScriptedCml(self.cloud.cml_servers, self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
-        self.cache.declare(*indices.declared())
         self.services = services_over(store, self.cache, clock, ids)
         self.crashed = asyncio.Event()
         self.strike: Strike | None = None

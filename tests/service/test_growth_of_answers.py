@@ -22,7 +22,7 @@ from labfleet.service.reads import explain, listing
 from labfleet.service.verbs import admission, objects, observations
 
 RUN = {"cluster": "c1", "cost": {"cpu": 1, "memory": "1Gi"}, "durationSeconds": 60}
-PROGRAM = who("internal", "runner")
+PROGRAM = who("runner", "runner")
 KEPT = 150
 
 

@@ -254,7 +254,7 @@ async def test_an_observation_is_recorded_with_its_drift(world: World):
     """Ports are compared by name, only when both sides are known; the phase stays."""
     await world.definition()
     await running(world)
-    program = who("internal", "lab-controller")
+    program = who("controller", "lab-controller")
 
     async def record(ports):
         seen = look(world, 1.5)

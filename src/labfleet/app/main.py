@@ -20,7 +20,7 @@ from labfleet.app.system import SystemIds
 from labfleet.engine.feed import Feed
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.kernel import errors
-from labfleet.service.core.tokens import Tokens
+from labfleet.service.core.tokens import Tokens, role_of
 from labfleet.stores import opening
 from labfleet.web import application as pages
 from labfleet.web import doors
@@ -94,6 +94,7 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
         tokens = Tokens(outside.store, outside.clock, ids)
         await _first_token(tokens, token_file)
         await _surroundings(system)
+        await _earlier_roles(tokens)
         base = list(system.feeds)
         url = ""
         if bound is not None:
@@ -193,6 +194,16 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         listener.should_exit = True
 
     return [Role("stream", ring_feed.run), Role("api", serve, stop=stop)]
+
+
+async def _earlier_roles(tokens: Tokens) -> None:
+    """Log which tokens have a role of an earlier version, and what they may do now."""
+    for row in await tokens.earlier():
+        detail = (
+            f"role {row.role} is now {role_of(row)}: it reports and looks after workers; a program "
+            "that asks for simulations needs a token of role runner (labfleet token create)"
+        )
+        logs.get("app").warning("token.role", token=row.id, owner=row.owner, detail=detail)
 
 
 async def _first_token(tokens: Tokens, token_file: str | None) -> None:

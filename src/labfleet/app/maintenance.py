@@ -7,10 +7,11 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
-from labfleet.app import wiring
+from labfleet.app import data_folder
 from labfleet.app.settings import Settings, load
 from labfleet.app.system import SystemClock, SystemIds
 from labfleet.engine.objects import Objects
@@ -67,7 +68,7 @@ async def _backup(settings: Settings, file: str) -> int:
 
 
 async def _restore(settings: Settings, file: str) -> int:
-    wiring.make_folder(settings)
+    data_folder.private(Path(settings.data))
     runner = Threads()
     ids, time = SystemIds(), SystemClock()
     try:

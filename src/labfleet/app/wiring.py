@@ -18,7 +18,11 @@ from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import connect
 from labfleet.adapters.probe import TcpProbe
 from labfleet.adapters.providers import Providers
+from labfleet.adapters.static.compute import StaticCompute
+from labfleet.adapters.static.hooks import Hooks
+from labfleet.adapters.static.sites import read as read_sites
 from labfleet.adapters.webhooks import HttpDeliveries
+from labfleet.app import data_folder
 from labfleet.app.aliases import Environment
 from labfleet.app.aws_requests import add_aws_requests
 from labfleet.app.metrics import Metrics
@@ -84,11 +88,6 @@ class System:
     locks: list[IO[str]] = field(default_factory=list)
 
 
-def make_folder(settings: Settings) -> None:
-    """Make the folder of a local store and its locks; it is the owner's alone."""
-    Path(settings.data).mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
 def clock_of(settings: Settings) -> SystemClock:
     """Return the clock that the settings ask for."""
     return SystemClock(settings.clock_epoch, settings.clock_rate)
@@ -96,10 +95,11 @@ def clock_of(settings: Settings) -> SystemClock:
 
 async def open_outside(settings: Settings) -> tuple[Outside, str]:
     """Open the store and the adapters; return them with the installation's identity."""
-    make_folder(settings)
+    data_folder.private(Path(settings.data))
     clock, ids = clock_of(settings), SystemIds()
     store = await open_store(settings.store_url, runner=Threads(), ids=ids, clock=clock)
     installation = await store.installation(ids.uid())
+    sites = read_sites(settings.static_sites) if settings.static_sites else {}
     ec2 = compute.connect(
         owner=installation,
         credentials=_credentials(settings, os.environ),
@@ -110,7 +110,10 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         clock=clock,
         rng=SystemRng(),
         ids=ids,
-        compute=Providers(aws=paced.PacedEc2(ec2, clock)),
+        compute=Providers(
+            aws=paced.PacedEc2(ec2, clock),
+            static=StaticCompute(sites, Hooks(), installation, clock),
+        ),
         aws_requests=ec2.sent,
         hosts=CmlHosts(connect),
         secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),

@@ -17,7 +17,7 @@ MIB = 2**20
 
 
 CHECKED = {"ok": 1.0, "not-applicable": 1.0, "impaired": 0.0}
-"""The gauge's value for each status word of EC2's checks; other words are unknown."""
+"""The gauge's value for each status word of the provider's checks; other words are unknown."""
 
 
 def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: Cache) -> None:
@@ -150,7 +150,7 @@ def _add_provider_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> No
 
 
 def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
-    """Add what the records say: EC2's checks, and which alerts are raised."""
+    """Add what the records say: the provider's checks, and which alerts are raised."""
 
     def living() -> Iterable[Worker]:
         return cache.by(indices.WORKERS_LIVING, True)
@@ -169,7 +169,7 @@ def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
 
     metrics.gauge(
         "labfleet_worker_ec2_check",
-        "EC2's checks: 1 passed, 0 impaired; absent while unknown.",
+        "The provider's checks: 1 passed, 0 impaired; absent while unknown.",
         ("namespace", "worker", "check"),
         checks,
     )

@@ -109,7 +109,7 @@ _ROWS = (
         condition=WorkerCondition.INSTANCE_CHECKS_PASSED,
         when="False",
         severity="critical",
-        cause="EC2's own checks of the host or of the instance fail.",
+        cause="The provider's own checks of the host or of the machine fail.",
         command="labfleet explain worker NAME; labfleet logs worker/NAME",
         fix="A failing system check is AWS's host: stop and start the worker. A failing "
         "instance check is the operating system: read its console, then restart it.",
@@ -117,7 +117,7 @@ _ROWS = (
     Alert(
         condition=WorkerCondition.MACHINE_STARTED,
         when="False",
-        cause="EC2 will not start the stopped instance: no room for its type in its zone, or a "
+        cause="The provider will not start the stopped machine: no room for its type in its zone, or a "
         "quota.",
         command="labfleet explain worker NAME",
         fix="It is asked again with back-off. If sessions wait, let the pool launch another "

@@ -9,7 +9,7 @@ class WorkerReason(Reason):
     """Why a condition of a worker is as it is."""
 
     ANSWERING = "Answering", "CML answered the last look."
-    APPLIED = "Applied", "EC2 has the tags."
+    APPLIED = "Applied", "The provider has the tags."
     BAD_GATEWAY = "BadGateway", "CML's web server answers, the controller behind it does not yet."
     BELOW_THRESHOLD = "BelowThreshold", "The measurement is below its threshold again."
     BELOW_WATERMARK = "BelowWatermark", "Every disk is below its watermark."
@@ -32,7 +32,7 @@ class WorkerReason(Reason):
     IMPAIRED = "Impaired", "A check fails for longer than the patience."
     IN_COMPLIANCE = "InCompliance", "Registered and authorized."
     IN_PROGRESS = "InProgress", "The registration is under way."
-    INITIALIZING = "Initializing", "EC2 has not checked it yet."
+    INITIALIZING = "Initializing", "The provider has not checked it yet."
     INSTANCE_REBOOT = "InstanceReboot", "AWS will reboot the instance."
     INSTANCE_RETIREMENT = "InstanceRetirement", "AWS will retire the machine under it."
     INSTANCE_STOP = "InstanceStop", "AWS will stop the instance."
@@ -59,14 +59,14 @@ class WorkerReason(Reason):
     NOT_ADOPTED = "NotAdopted", "Discovery found it; nobody has adopted it."
     NOT_ANSWERING = "NotAnswering", "The first look without an answer; the patience begins."
     NOT_IN_COMPLIANCE = "NotInCompliance", "CML says that it is not registered or not authorized."
-    NOT_LISTED = "NotListed", "EC2 does not show the instance; it is looked for again."
+    NOT_LISTED = "NotListed", "The provider does not show the machine; it is looked for again."
     NOT_READY = "NotReady", "CML answers and says that it is not ready."
     NOT_RENEWED = (
         "NotRenewed",
         "The latest looks did not tell; the message has what they said before.",
     )
     NOT_RETURNED = "NotReturned", "The licence could not be given back before the machine ended."
-    NOT_RUNNING = "NotRunning", "EC2 shows the instance in another state than running."
+    NOT_RUNNING = "NotRunning", "The provider shows the machine in another state than running."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
     NOT_TOLD = "NotTold", "Who should know does not say."
     OFF = "Off", "The mode is off."
@@ -74,7 +74,7 @@ class WorkerReason(Reason):
     OPEN = "Open", "Nothing keeps sessions away."
     ORPHANS = "Orphans", "Machines run on the host that CML does not know."
     OTHER_EVENT = "OtherEvent", "An event of a code that this program does not know."
-    OUT_OF_CAPACITY = "OutOfCapacity", "EC2 has no room for the type in the zone."
+    OUT_OF_CAPACITY = "OutOfCapacity", "The provider has no room for it."
     OUTCOME_LOST = (
         "OutcomeLost",
         "It is unknown whether the licence cloud heard that it was given back.",
@@ -92,14 +92,14 @@ class WorkerReason(Reason):
     READY = "Ready", "CML answers and is ready."
     REFUSED = "Refused", "The other side said no; the message has its words."
     RETURNED = "Returned", "The licence was given back."
-    RUNNING = "Running", "EC2 shows the instance as running."
+    RUNNING = "Running", "The provider shows the machine as running."
     SAME_PRODUCT_UUID = "SameProductUuid", "An older worker has the same product_uuid."
     SERVER_LATE = "ServerLate", "The server at the address does not answer within the limit."
     SESSIONS_RUNNING = "SessionsRunning", "Sessions are left; the message has the deadline."
     SET = "Set", "CML took the wanted value."
     SETTLED = "Settled", "What somebody else did is over or was taken back."
     SOON = "Soon", "The date is near."
-    SPOT_INTERRUPTION = "SpotInterruption", "EC2 takes the spot machine back in two minutes."
+    SPOT_INTERRUPTION = "SpotInterruption", "The provider takes the machine back in two minutes."
     STARTED = "Started", "Somebody else started the instance."
     STOP_LATE = "StopLate", "The instance does not stop within the limit."
     STOP_NEAR = "StopNear", "Nobody uses the worker; the message says when it is stopped."
@@ -126,7 +126,7 @@ class WorkerCondition(ConditionType):
 
     MACHINE_PROVISIONED = (
         "MachineProvisioned",
-        "The instance runs, as EC2 says.",
+        "The machine runs, as its provider says.",
         R.NOT_LISTED,
         R.NOT_RENEWED,
         R.NOT_RUNNING,
@@ -136,7 +136,7 @@ class WorkerCondition(ConditionType):
     )
     MACHINE_STARTED = (
         "MachineStarted",
-        "False while EC2 has no room to start the worker's own machine again.",
+        "False while the provider has no room to start the worker's own machine again.",
         R.OUT_OF_CAPACITY,
         R.QUOTA_EXCEEDED,
     )
@@ -239,7 +239,7 @@ class WorkerCondition(ConditionType):
     )
     INSTANCE_CHECKS_PASSED = (
         "InstanceChecksPassed",
-        "EC2's own checks of host and instance; two minutes of patience.",
+        "The provider's own checks of host and machine; two minutes of patience.",
         R.IMPAIRED,
         R.INITIALIZING,
         R.NOT_RENEWED,

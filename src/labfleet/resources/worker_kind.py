@@ -98,7 +98,7 @@ _RUNBOOK = runbook(
         _EXPLAIN,
         (
             "Wait for the limit; then force the stop in the AWS console. It is never called "
-            "stopped before EC2 says so."
+            "stopped before the provider says so."
         ),
     ),
     (
@@ -130,14 +130,14 @@ _RUNBOOK = runbook(
     (
         "MachineProvisioned",
         "",
-        "False: there is no instance yet; the reason is EC2's.",
+        "False: there is no instance yet; the reason is the provider's.",
         _EXPLAIN,
         "See phase PROVISIONING_EC2.",
     ),
     (
         "TagsApplied",
         "",
-        "False: EC2 refused a tag of spec.tags.",
+        "False: the provider refused a tag of spec.tags.",
         _EXPLAIN,
         "Use other characters or fewer tags; the message names the one.",
     ),

@@ -109,7 +109,7 @@ class Ec2(Ec2Calls):
         root = self._root_devices.get(key)
         if root is None:
             raise errors.Invalid(f"no image {request.choice['image']} in {request.region}")
-        if request.settings.nested_virtualization:
+        if launches.own(request.settings).nested_virtualization:
             await self._refuse_flat(request.region, request.choice["type"])
         wanted = launches.parameters(request, owner=self._owner, root_device=root)
         reply = await self._calls.ask(request.region, "change", "run_instances", wanted)

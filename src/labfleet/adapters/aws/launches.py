@@ -12,7 +12,8 @@ from typing import Any
 
 from labfleet.interfaces.compute import LaunchRequest
 from labfleet.kernel.errors import Invalid
-from labfleet.resources.providers import aws_limits
+from labfleet.resources.providers import ProviderSettings, aws_limits
+from labfleet.resources.providers.aws import AwsSettings
 
 PREFIX = "labfleet:"
 OWNER = "labfleet:owner"
@@ -31,7 +32,7 @@ _SAFE_VALUE = re.compile(r"[A-Za-z0-9+=,.@:_ -]{0,256}")
 def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[str, Any]:
     """Return what RunInstances is called with; Invalid when EC2 would refuse it anyway."""
     _check(request, owner)
-    aws = request.settings
+    aws = own(request.settings)
     interface: dict[str, Any] = {
         "DeviceIndex": 0,
         "AssociatePublicIpAddress": aws.assign_public_ip,
@@ -71,6 +72,12 @@ def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[
     return wanted
 
 
+def own(settings: ProviderSettings) -> AwsSettings:
+    """Return settings as EC2's: calls come here by their region, which is one of EC2's."""
+    assert isinstance(settings, AwsSettings)  # noqa: S101 - see above
+    return settings
+
+
 def tags_of(request: LaunchRequest, owner: str) -> dict[str, str]:
     """Return the tags of a launch: the template's, then ours, which nobody may override."""
     ours = {
@@ -98,7 +105,7 @@ def named(label: str) -> str:
 
 def _volume(request: LaunchRequest) -> dict[str, Any]:
     """Return the root volume; it ends with its instance (facts/aws-bugs.md#case-45)."""
-    aws = request.settings
+    aws = own(request.settings)
     volume: dict[str, Any] = {
         "VolumeSize": aws.volume_size_gib,
         "VolumeType": aws.volume_type,
@@ -111,7 +118,7 @@ def _volume(request: LaunchRequest) -> dict[str, Any]:
 
 
 def _check(request: LaunchRequest, owner: str) -> None:
-    aws = request.settings
+    aws = own(request.settings)
     problems: list[tuple[str, str]] = []
     if not 1 <= len(request.token) <= TOKEN_LIMIT or not request.token.isascii():
         problems.append(("token", f"1 to {TOKEN_LIMIT} ASCII characters"))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Protocol
 
+from labfleet.adapters.aws.launches import own
 from labfleet.adapters.aws.offers import Offers, Option
 from labfleet.adapters.aws.pace import token_buckets
 from labfleet.interfaces.compute import (
@@ -26,6 +27,7 @@ from labfleet.interfaces.compute import (
 )
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
+from labfleet.resources.providers import ProviderSettings
 from labfleet.resources.providers.aws import AwsSettings
 
 HELD_SECONDS = 60.0
@@ -64,17 +66,18 @@ class PacedEc2(Compute):
         return bucket.wait(clock.monotonic() / clock.rate) * clock.rate
 
     def held(
-        self, settings: AwsSettings, choice: Mapping[str, str] | None = None
+        self, settings: ProviderSettings, choice: Mapping[str, str] | None = None
     ) -> errors.Temporary | None:
         """Return the account limit or the lack of stock that blocks a launch."""
         option = None if choice is None else option_of(choice)
-        return self.offers.held(settings, self._clock.now(), option)
+        return self.offers.held(own(settings), self._clock.now(), option)
 
-    async def choose(self, settings: AwsSettings, taken: Taken) -> Mapping[str, str]:
+    async def choose(self, settings: ProviderSettings, taken: Taken) -> Mapping[str, str]:
         """Return image, type and subnet: the first in order of preference that is not blocked."""
         del taken  # EC2 makes each machine anew
-        image = await self.ec2.find_image(settings.region, settings)
-        kind, subnet = self.offers.choose(settings, self._clock.now())
+        aws = own(settings)
+        image = await self.ec2.find_image(aws.region, aws)
+        kind, subnet = self.offers.choose(aws, self._clock.now())
         chosen = {"image": image.id, "type": kind}
         return chosen if subnet is None else {**chosen, "subnet": subnet}
 
@@ -82,14 +85,14 @@ class PacedEc2(Compute):
 
     async def launch(self, request: LaunchRequest) -> Instance:
         """Launch, and remember where there was room and where not."""
-        option = option_of(request.choice)
+        settings, option = own(request.settings), option_of(request.choice)
         try:
             with self._noted("launch"):
                 made = await self.ec2.launch(request)
         except (errors.OutOfCapacity, errors.QuotaExceeded) as problem:
-            self.offers.refused(request.settings, option, problem, self._clock.now())
+            self.offers.refused(settings, option, problem, self._clock.now())
             raise
-        self.offers.worked(request.settings, option)
+        self.offers.worked(settings, option)
         return made
 
     async def start(self, region: str, instance_id: str) -> None:

@@ -31,7 +31,7 @@ BODY_SECONDS = 30.0
 _DIGITS = re.compile("-?[0-9]{1,19}")
 
 
-def handler(route: Route) -> HTTPRouteHandler:
+def litestar_route(route: Route) -> HTTPRouteHandler:
     """Return Litestar's handler of a route: it matches the path and reads the parameters."""
     wants = inspect.signature(route.run).parameters.keys()
     known = frozenset(route.query)

@@ -17,7 +17,7 @@ from labfleet.kernel import clock
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION, Record
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.core.tokens import Tokens
+from labfleet.service.core.tokens import Tokens, role_of
 
 # Role -> what it still waits for; None when it is ready.
 Readiness = Callable[[], Mapping[str, str | None]]
@@ -151,7 +151,7 @@ def _health(made: Routes, system: System) -> None:
 def _shown(row: stores.TokenRow, text: str | None = None) -> TokenReply:
     return TokenReply(
         id=row.id,
-        role=row.role,
+        role=role_of(row),
         owner=row.owner,
         created=row.created,
         expires=row.expires,

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from labfleet.adapters.aws.paced import Ec2Calls, PacedEc2
 from labfleet.adapters.providers import Providers
+from labfleet.adapters.static.compute import StaticCompute
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
@@ -68,6 +69,7 @@ class Surroundings:
     rng: SeededRng
     ids: SeededIds
     compute: Ec2Calls
+    static: StaticCompute
     hosts: LabHosts
     probe: PortProbe
     injector: FaultInjector
@@ -123,7 +125,7 @@ class Replica:
             ids=around.ids,
             effects=Effects(around.clock, around.ids, election.leadership),
             leadership=election.leadership,
-            compute=Providers(aws=PacedEc2(around.compute, around.clock)),
+            compute=Providers(aws=PacedEc2(around.compute, around.clock), static=around.static),
             hosts=around.hosts,
             secrets=FixedSecrets(),
             probe=around.probe,

@@ -1,4 +1,4 @@
-"""Authorization: what each role may do, and which objects a caller may see.
+"""Authorization: what each role may do and set, and which objects a caller may see.
 
 What only holds for a kind stands in that kind's rules (`service/kinds`).
 
@@ -7,6 +7,7 @@ Authentication (whose token this is) is in `tokens`; here the principal is known
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labfleet.kernel import errors
@@ -14,7 +15,9 @@ from labfleet.resources.meta import Resource
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.roles import Role
 
-__all__ = ["ACTIONS", "SYSTEM", "Principal", "Role", "demand", "may", "only_owner", "sees"]
+__all__ = [
+    "ACTIONS", "SYSTEM", "Principal", "Role", "demand", "demand_fields", "may", "only_owner", "sees",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Principal:
 
 
 # For verbs that the product's own controllers call in process.
-SYSTEM = Principal("labfleet", Role.INTERNAL)
+SYSTEM = Principal("labfleet", Role.SYSTEM)
 
 ACTIONS = {
     "read": "get, list, events, explain, stream",
@@ -40,6 +43,8 @@ ACTIONS = {
     "update": "replace and patch",
     "delete": "delete",
     "drain": "drain, cancel a drain, cordon, uncordon, set what a worker shall become",
+    "force": "end what still runs on a worker",
+    "cleanup": "remove records of ended workers",
     "cancel": "end a session",
     "extend": "move a session's end",
     "observe": "ask for an observation",
@@ -54,7 +59,9 @@ _EVERYWHERE = {
     Role.ADMIN: frozenset(ACTIONS),
     Role.OPERATOR: frozenset(ACTIONS) - {"tokens"},
     Role.USER: frozenset[str](),
-    Role.INTERNAL: frozenset({"read"}),
+    Role.CONTROLLER: frozenset({"read"}),
+    Role.RUNNER: frozenset[str](),
+    Role.SYSTEM: frozenset({"read"}),
 }
 """What a role may do with any kind; all else is granted by the kind's rules, or forbidden."""
 
@@ -76,11 +83,27 @@ def demand(principal: Principal, action: str, kind: str) -> None:
         raise errors.Denied(message, reason="Forbidden")
 
 
+def demand_fields(principal: Principal, action: str, kind: str, spec: object) -> None:
+    """Raise Denied (reason ForbiddenField) for a field of a raw spec that the role may not set."""
+    rules = TABLE.get(kind)
+    fields = None if rules is None else rules.fields.get(principal.role, {}).get(action)
+    if fields is None or not isinstance(spec, Mapping):
+        return
+    given = [str(name)[:64] for name, value in spec.items() if value is not None]
+    wrong = sorted(name for name in given if name not in fields)
+    if wrong:
+        message = (
+            f"role {principal.role} may not set {', '.join(wrong[:5])} of a {kind.lower()}, "
+            f"only {', '.join(sorted(fields))}"
+        )
+        raise errors.Denied(message, reason="ForbiddenField")
+
+
 def only_owner(principal: Principal, kind: str) -> str | None:
     """Return the only owner whose objects of this kind the caller may see; None means all."""
     rules = TABLE.get(kind)
-    owned = rules is not None and rules.owned
-    return principal.name if principal.role is Role.USER and owned else None
+    owned = rules is not None and principal.role in rules.owned
+    return principal.name if owned else None
 
 
 def sees(principal: Principal, obj: Resource) -> bool:

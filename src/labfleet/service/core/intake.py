@@ -35,6 +35,7 @@ _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-
 _HOST_LIMIT = 253
 # C0 without tab and line feed, DEL, C1, and what turns the direction of the text around it.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_NAMES = frozenset({"metadata.name", "metadata.namespace"})  # judged as names, with a proposal
 DOCUMENTS = frozenset({"topology", "userData"})
 """Fields with documents of other programs: IOS writes a control character around a banner."""
 # Filled by the server; a body may repeat what stands there but not set it.
@@ -160,7 +161,7 @@ def plain(body: object) -> None:
 
 def _controls(value: object, path: str) -> Iterator[str]:
     if isinstance(value, str):
-        if _CONTROL.search(value):
+        if _CONTROL.search(value) and path not in _NAMES:
             yield path or "body"
     elif isinstance(value, Mapping):
         for key, inner in value.items():

@@ -34,10 +34,11 @@ class KindRules:
 
     `create`, `update` and `delete` are coroutine functions (services, caller, [old,] new) that
     return `Admitted`; without one the kind has no rule of its own. `grants` is what a role may do
-    with the kind beyond what it may do with any; `admins_only`: only admins write it; `owned`: a
-    user sees only those whose spec.owner is the user. `explain` is a coroutine function (services,
-    obj) that returns an Explanation, `about` a sentence for those that need no more; `warns` (services, obj) returns
-    sentences on what it asks for in vain. `pools` tells
+    with the kind beyond what it may do with any, and `fields` which fields of `spec` it may set in
+    an action (no entry: all). `admins_only`: only admins write it; callers of the roles in `owned`
+    see only those whose spec.owner they are. `explain` is a coroutine function (services,
+    obj) that returns an Explanation, `about` a sentence for those that need no more; `warns`
+    (services, obj) returns sentences on what it asks for in vain. `pools` tells
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
     events of a new object, `changed` those of a change, instead of `updated` for a new spec.
     `unlogged` event types come in the compatible stream only. Any: each takes its own kind.
@@ -48,8 +49,9 @@ class KindRules:
     update: Callable[..., Any] | None = None
     delete: Callable[..., Any] | None = None
     grants: Mapping[Role, frozenset[str]] = field(default_factory=dict)
+    fields: Mapping[Role, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     admins_only: bool = False
-    owned: bool = False
+    owned: frozenset[Role] = frozenset()
     explain: Callable[..., Any] | None = None
     about: Callable[[Any], str] | None = None
     warns: Callable[..., tuple[str, ...]] | None = None

@@ -74,6 +74,13 @@ def _session_ended(session: Session) -> Iterable[date]:
     return () if session.status.phase not in TERMINAL or at is None else (at.date(),)
 
 
+def _of_owner(session: Session) -> Iterable[str]:
+    owned = f"{session.namespace}/{session.spec.owner}"
+    return () if session.status.phase in TERMINAL else (owned,)
+
+
+SESSIONS_OF_OWNER = Index(Session, "of-owner", _of_owner)
+"""By namespace and owner the sessions that have not ended: `namespace/owner`."""
 SESSIONS_UP = Index(Session, "up", _up_of)
 """By worker and the hour in which the session's lab became ready, or ended."""
 SESSIONS_HERE = Index(Session, "here", _here)

@@ -46,6 +46,9 @@ def filled(new: Worker, origin: Origin) -> Worker:
     if origin.kind == "imported" and origin.region:
         settings = providers.moved(machine.provider, origin.region)
         machine = msgspec.structs.replace(machine, provider=settings)
+    if origin.kind == "external":
+        # No machine of any provider's is launched, so a template's settings for one are none of its.
+        machine = msgspec.structs.replace(machine, provider=providers.ELSEWHERE)
     if origin.url is not None:
         cml = msgspec.structs.replace(machine.cml, api_base_url=origin.url)
         machine = msgspec.structs.replace(machine, cml=cml)

@@ -8,6 +8,7 @@ from labfleet.service.core.roles import Role
 from labfleet.service.kinds import indices, session_events, session_explained, session_rules
 
 _PEOPLE = frozenset({"create", "delete", "cancel", "extend", "observe"})
+_ASKED = frozenset({"definition", "owner", "slot", "track", "priority", "reservationId"})
 
 
 def _pauses(session: Session) -> tuple[None, ...]:
@@ -20,13 +21,19 @@ RULES = KindRules(
     create=session_rules.create_session,
     update=session_rules.update_session,
     delete=session_rules.delete_session,
-    grants={Role.USER: _PEOPLE | {"read"}, Role.INTERNAL: _PEOPLE | {"record"}},
-    owned=True,
+    grants={
+        Role.USER: _PEOPLE | {"read"},
+        Role.CONTROLLER: frozenset({"record"}),
+        Role.SYSTEM: _PEOPLE | {"record"},
+    },
+    fields={Role.USER: {"create": _ASKED}},
+    owned=frozenset({Role.USER}),
     explain=session_explained.explain,
     pools=_pauses,
     event_types=session_events.SessionEvent,
     changed=session_events.changed,
     indices=(
+        indices.SESSIONS_OF_OWNER,
         indices.SESSIONS_UP,
         indices.SESSIONS_HERE,
         indices.SESSIONS_OPEN,

@@ -56,7 +56,8 @@ def _changed(old: Simulation, new: Simulation) -> Iterator[Change]:
 RULES = KindRules(
     name="Simulation",
     delete=machine_rules.delete_simulation,
-    grants={Role.INTERNAL: frozenset({"admit"})},
+    grants={Role.RUNNER: frozenset({"read", "admit"}), Role.SYSTEM: frozenset({"admit"})},
+    owned=frozenset({Role.RUNNER}),
     explain=_explain,
     event_types=SimulationEvent,
     changed=_changed,

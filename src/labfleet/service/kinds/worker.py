@@ -18,7 +18,13 @@ RULES = KindRules(
     create=machine_rules.create_worker,
     update=machine_rules.update_worker,
     delete=origin_rules.delete_worker,
-    grants={Role.INTERNAL: frozenset({"create", "delete", "drain", "record"})},
+    grants={
+        Role.CONTROLLER: frozenset({"create", "drain", "cleanup", "record"}),
+        Role.SYSTEM: frozenset({"create", "delete", "drain", "force", "cleanup", "record"}),
+    },
+    # A machine or an origin of its own would have a password of ours sent to any address, and
+    # start an instance with any profile and program.
+    fields={Role.CONTROLLER: {"create": frozenset({"template"})}},
     explain=worker_explained.explain,
     pools=lambda worker: (refs.pool_of(worker),),
     event_types=worker_events.WorkerEvent,

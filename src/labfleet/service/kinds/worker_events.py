@@ -25,7 +25,7 @@ class WorkerEvent(EventType):
         "somebody wants it Ready, Stopped or Terminated",
     )
     HEALTH_CHANGED = "worker.health.changed", "Healthy, Degraded, Unreachable or Unknown"
-    TERMINATED = "worker.terminated", "EC2 said that its instance is terminated"
+    TERMINATED = "worker.terminated", "the provider said that its machine is gone"
     DELETED = "worker.deleted", "its record is gone"
     ENDPOINT_UPDATED = "worker.endpoint.updated", "its CML is reached at another URL"
     EC2_DETAILS_UPDATED = (

@@ -29,14 +29,14 @@ _LIMITS = {
 }
 _WORKER_WAITS = {
     WorkerPhase.PENDING: "the worker controller to launch an instance",
-    WorkerPhase.PROVISIONING_EC2: "EC2 to run the instance",
-    WorkerPhase.EC2_READY: "the instance's checks",
+    WorkerPhase.PROVISIONING_EC2: "the provider to run the machine",
+    WorkerPhase.EC2_READY: "the machine's checks",
     WorkerPhase.STARTING: "CML to become ready",
     WorkerPhase.LICENSING: "the licence to be registered",
     WorkerPhase.DRAINING: "its sessions to end",
     WorkerPhase.UNLICENSING: "the licence to be given back",
-    WorkerPhase.STOPPING: "EC2 to stop the instance",
-    WorkerPhase.TERMINATING_EC2: "EC2 to terminate the instance",
+    WorkerPhase.STOPPING: "the provider to stop the machine",
+    WorkerPhase.TERMINATING_EC2: "the provider to end the machine",
 }
 
 

@@ -26,6 +26,7 @@ from labfleet.resources.cluster import (
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Metadata
 from labfleet.service.core import access, idempotency, intake, ledger_rows, lookup
+from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext, retried
 from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import referred, with_status
@@ -152,7 +153,10 @@ def _spec(caller: Caller, body: Mapping[str, Any]) -> SimulationSpec:
     assert isinstance(spec, SimulationSpec)  # noqa: S101 - typed() made a Simulation
     if len(msgspec.json.encode(spec.params)) > PARAMS_BYTES:
         raise intake.invalid(("params", f"at most {PARAMS_BYTES} bytes"))
-    return msgspec.structs.replace(spec, owner=spec.owner or caller.principal.name)
+    who = caller.principal
+    if who.role is Role.RUNNER and spec.owner not in {"", who.name}:
+        raise intake.invalid(("owner", "you can ask for yourself only"))
+    return msgspec.structs.replace(spec, owner=spec.owner or who.name)
 
 
 def _decided(

@@ -52,6 +52,7 @@ async def create(
         message = f"{row.plural} are made by a verb, not by hand"
         raise Refused(message, reason="NotCreatable")
     raw = intake.shaped(row, body)
+    access.demand_fields(caller.principal, "create", row.name, raw.get("spec"))
     found = idempotency.memo(caller, key, "create", row.name, namespace, raw)
     if found is not None:
         before = await idempotency.replayed(services, found, row.name)
@@ -121,6 +122,7 @@ async def replace(
     """Replace a whole object; immutable fields that the body leaves out keep their value."""
     access.demand(caller.principal, "update", row.name)
     raw = intake.shaped(row, body)
+    access.demand_fields(caller.principal, "update", row.name, raw.get("spec"))
     return await _change(services, caller, row, Key(row.name, namespace, name), raw, whole=True)
 
 
@@ -130,6 +132,7 @@ async def patch(
     """Apply a JSON merge patch (RFC 7396) to labels, annotations and spec."""
     access.demand(caller.principal, "update", row.name)
     raw = intake.shaped(row, body)
+    access.demand_fields(caller.principal, "update", row.name, raw.get("spec"))
     if row.single and _version(raw) is None:
         kind: type[Resource] = row.type
         named = not (intake.name_problem(name) or intake.name_problem(namespace))

@@ -242,7 +242,7 @@ async def cleanup(
     services: ServiceContext, caller: Caller, *, retention_days: int, dry_run: bool
 ) -> tuple[str, ...]:
     """Remove records of workers that ended longer ago; return their names (at most 500)."""
-    access.demand(caller.principal, "delete", "Worker")
+    access.demand(caller.principal, "cleanup", "Worker")
     await services.fresh()
     before = services.clock.now() - timedelta(days=retention_days)
     days = [day for day in services.cache.values(indices.WORKERS_ENDED) if day <= before.date()]
