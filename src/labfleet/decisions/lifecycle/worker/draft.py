@@ -20,6 +20,7 @@ from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
     CmlStatus,
+    Health,
     LicenceStatus,
     Worker,
     WorkerPhase,
@@ -187,6 +188,7 @@ class Draft:
             if phase not in phases.edges(self.worker, self.status.phase):
                 raise AssertionError(f"no edge {self.status.phase} -> {phase}")
             self._leave(phase)
+            self._enter(phase)
             self.set(phase=phase, phase_since=self.now, summary=phases.coarse(phase))
         if message != self.status.message:
             self.set(message=message)
@@ -199,6 +201,16 @@ class Draft:
         )
         if self.status.phase is P.FAILED:
             self.fact(WorkerCondition.FAILED, "False", WorkerReason.LEFT, f"went on to {phase}")
+
+    def _enter(self, phase: WorkerPhase) -> None:
+        """Take back what cannot be so in the new phase: nobody looks at it for an hour, or ever."""
+        if phase in {P.STOPPED, P.TERMINATED, P.FAILED}:
+            self.set(health=Health.UNKNOWN)
+        ended = self.status.machine.state in {"ending", "gone"}
+        if phase is P.TERMINATED or (phase is P.FAILED and ended):
+            licence = msgspec.structs.replace(self.status.licence, licensed=None, registered=None)
+            self.set(licence=licence)
+            self.forget(WorkerCondition.LICENSED)
 
     def stay(self, message: str = "", *, again: float = POLL, do: Action | None = None) -> Step:
         return self.go(self.status.phase, message or self.status.message, again=again, do=do)
