@@ -88,7 +88,7 @@ def _fleet(count: int) -> dict[str, placement.Candidate]:
         phase = WorkerPhase.READY if rng.random() < 0.9 else WorkerPhase.STOPPING
         name = f"worker-{number:06d}"
         made[name] = placement.Candidate(
-            name=name, phase=phase, health=Health.HEALTHY, licensed=True, product="CML_Enterprise",
+            name=name, licensed=True, product="CML_Enterprise",
             capacity=capacity, reservations=held, free_ports=5500, sessions=len(held),
         )  # fmt: skip
     return made

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+from urllib.parse import unquote
+
 import pytest
 from api_caller import Api
 
@@ -77,7 +80,7 @@ async def test_the_effective_list_says_each_source(api: Api) -> None:
     rows = {each["setting"]: each for each in reply.json["settings"]}
     assert rows["garbage.graceSeconds"] == {
         "setting": "garbage.graceSeconds", "value": 900, "unit": "seconds",
-        "source": "settings", "variable": None, "default": 300,
+        "source": "settings", "variable": None, "default": 300, "note": "",
     }  # fmt: skip
     assert rows["idle.enabled"]["source"] == "default"
     assert reply.json["pauses"] == []
@@ -135,3 +138,31 @@ async def test_users_read_no_settings(api: Api) -> None:
         ("POST", "/api/v1/pools/x/pause"), ("GET", "/api/v1/settings"),
     ):  # fmt: skip
         assert (await api.call(method, path, role="user")).status == 403, path
+
+
+def _said(reply: Any) -> str:
+    return unquote(reply.headers.get("labfleet-warning", ""))
+
+
+@pytest.mark.asyncio
+async def test_idle_stop_that_can_never_happen_is_said_everywhere(api: Api) -> None:
+    """At the write of the switch and of a template, in explain and beside the setting's value."""
+    await api.world.template()
+    template = (await api.call("GET", "/api/v1/templates/metal")).json
+    assert not _said(await api.call("PUT", "/api/v1/templates/metal", template))
+    switch = {"set": {"idle.enabled": True}}
+    told = _said(await api.call("POST", "/api/v1/settings/change", switch))
+    assert "can never stop a worker of template metal: cml.enableTelemetry is false" in told
+    rows = (await api.call("GET", "/api/v1/settings/effective")).json["settings"]
+    assert {each["setting"]: each["note"] for each in rows if each["note"]} == {
+        "idle.enabled": told
+    }
+    for path in ("templates/metal", "settings/fleet"):
+        lines = (await api.call("GET", f"/api/v1/{path}/explain")).json["lines"]
+        assert any("can never stop a worker of" in line for line in lines)
+    patch = {"spec": {"machine": {"hourlyPriceUsd": 2.0}}}
+    assert "can never stop" in _said(await api.call("PATCH", "/api/v1/templates/metal", patch))
+    able = {"spec": {"machine": {"cml": {"enableTelemetry": True}}}}
+    assert not _said(await api.call("PATCH", "/api/v1/templates/metal", able))
+    rows = (await api.call("GET", "/api/v1/settings/effective")).json["settings"]
+    assert not any(each["note"] for each in rows)

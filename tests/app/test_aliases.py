@@ -153,3 +153,11 @@ def test_what_does_nothing_here_is_said() -> None:
     """Variables without a counterpart are accepted and listed."""
     found = aliases.read({"ETCD_HOST": "etcd", "CONTROL_PLANE_API_KEY": "x", "ETCD_PORT": ""})
     assert set(found.ignored) == {"ETCD_HOST", "CONTROL_PLANE_API_KEY"}
+
+
+def test_a_word_that_means_something_else_here_is_said_at_start() -> None:
+    """BestFit spreads upstream and packs here."""
+    found = aliases.read({"SCHEDULER_STRATEGY": "BestFit"})
+    assert [variable for variable, _ in found.differing] == ["SCHEDULER_STRATEGY"]
+    assert "fullest worker" in found.differing[0][1]
+    assert aliases.read({}).differing == ()

@@ -50,6 +50,7 @@ class Stub:
     url: str = ""
     on_stream_end: Any = None
     paused: str = ""
+    warning: str = ""
 
     def put(self, kind: str, name: str, **services: Any) -> dict[str, Any]:
         """Keep an object as the server would."""
@@ -194,6 +195,8 @@ class _Asked(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
         self.send_header("X-Request-Id", "req-header")
+        if self.stub.warning:
+            self.send_header("Labfleet-Warning", quote(self.stub.warning))
         if self.stub.paused:
             self.send_header("Labfleet-Paused", quote(self.stub.paused))
         self.end_headers()

@@ -153,3 +153,15 @@ def test_an_explanation_without_a_phase_names_none(run, stub):
     said = run("explain", "webhook/chat")
     assert said.out.splitlines()[0] == "webhook/chat"
     assert "If it lasts: look at chat" in said.out
+
+
+def test_what_a_setting_will_not_do_is_told_with_its_value(run, fleet):
+    """As a note below the table, and with a change as a warning."""
+    rows = [{**ROWS[0], "note": "it does nothing for template metal"}]
+    fleet.answers["GET /api/v1/settings/effective"] = (200, {**EFFECTIVE, "settings": rows})
+    said = run("settings").err
+    assert "idle.timeoutMinutes: it does nothing for template metal" in said
+    fleet.warning = "it does nothing for template metal"
+    said = run("settings", "set", "idle.enabled=true")
+    assert "Warning: it does nothing for template metal" in said.err
+    assert not run("settings", "set", "idle.enabled=true", "-o", "json").err

@@ -18,7 +18,7 @@ from cml_simulator.core.server import Admission
 from labfleet.controllers.session import observer
 from labfleet.controllers.worker import observer as worker_look
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
-from labfleet.resources import conditions
+from labfleet.resources import alerts, conditions
 from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
 
@@ -26,6 +26,11 @@ from labfleet.resources.session import Session
 def fact(w: World, name: str, worker: str = "w1") -> tuple[str, str]:
     found = conditions.find(w.get_worker(worker).status.conditions, name)
     return ("", "") if found is None else (found.status, found.reason)
+
+
+def raised(w: World) -> tuple[alerts.Raised, ...]:
+    worker = w.get_worker()
+    return alerts.raised(worker.key, worker.status.conditions)
 
 
 async def up(w: World, **spec: Any) -> None:
@@ -67,6 +72,14 @@ def test_f33_a_dead_controller_service_quarantines_the_worker() -> None:
             w.hosts.set(core_connected=False)
             await w.until(lambda: fact(w, "CmlHealthy") == ("False", "ControllerDown"))
             assert fact(w, "AcceptingLabs")[0] == "False"
+            # It answers all the time: not silent, and nothing of before stands.
+            await w.let_pass(600)
+            assert fact(w, "Silent") == ("False", "Answering")
+            assert fact(w, "CMLReady") == ("False", "NotReady")
+            assert fact(w, "TelemetryComplete") == ("False", "Partial")
+            assert fact(w, "DiskAlmostFull") == ("Unknown", "NotRenewed")
+            told = {each.condition: each.reason for each in raised(w)}
+            assert told == {"CmlHealthy": "ControllerDown", "TelemetryComplete": "Partial"}
             await waits_then_runs(w, "ControllerDown", lambda: w.hosts.set(core_connected=True))
             assert w.get_session("s0").status.phase == "RUNNING"
 

@@ -19,11 +19,14 @@ from world import ADMIN, MACHINE, World, later, world
 
 from labfleet.controllers import assembly
 from labfleet.kernel import errors
+from labfleet.resources import conditions, fleet_alerts
 from labfleet.resources.cluster import Simulation
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
+from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.core.explanation import plain
 
 POOL = Key("Pool", "default", "p1")
 
@@ -68,15 +71,25 @@ def test_a_pool_grows_for_waiting_sessions_to_its_maximum_and_shrinks_when_empty
             peak = []
             for number in range(4):
                 await w.session(f"t{number}", definition="fits")
+            raised = set()
             while not w.ended():
                 peak.append(len(w.compute.alive()))
+                [pool] = w.cache.all(Pool)
+                for each in fleet_alerts.raised(pool):
+                    ready = conditions.find(pool.status.conditions, PoolCondition.READY)
+                    raised.add((each.condition, each.reason, ready.status if ready else ""))
+                    assert each.message == pool.status.message
                 await w.let_pass(30)
+            assert raised == {("DemandMet", "AtMaximum", "False")}
             assert {w.phase(f"t{n}") for n in range(4)} == {"COMPLETED"}
             assert max(peak) == 2
             await w.until(lambda: w.cache.all(Worker) == ())
             await w.check_empty()
             [pool] = w.cache.all(Pool)
             assert [each.kind for each in pool.status.events].count("scale_down") == 2
+            assert fleet_alerts.raised(pool) == ()
+            told = plain(pool)
+            assert told.since == pool.status.phase_since != pool.metadata.creation_timestamp
 
     play(story)
 

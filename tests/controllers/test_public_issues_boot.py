@@ -15,6 +15,7 @@ from virtual_time import play
 from world import World, world
 
 from labfleet.controllers.worker import act, housekeeping, observer
+from labfleet.decisions.lifecycle.worker import draft as worker_draft
 from labfleet.decisions.lifecycle.worker import hosting as worker_hosting
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.kernel import errors
@@ -127,7 +128,7 @@ def off26(patch: Patch) -> None:
 
 def off27(patch: Patch) -> None:
     """Say "not ready" whatever it is."""
-    patch.setattr(worker_up, "_STAGE_REASONS", {})
+    patch.setattr(worker_draft, "STAGE_REASONS", {})
 
 
 def off28(patch: Patch) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from virtual_time import play
-from world import ADMIN, HOUR, World, world
+from world import ADMIN, HOUR, MACHINE, World, world
 
 from labfleet.controllers.series import KEY
 from labfleet.interfaces.compute import MetricPoint
@@ -26,8 +26,8 @@ async def up(w: World) -> None:
     await w.until(w.in_phase("w1", "READY"))
 
 
-def fact(w: World, name: str) -> str:
-    found = conditions.find(w.get_worker().status.conditions, name)
+def fact(w: World, name: str, worker: str = "w1") -> str:
+    found = conditions.find(w.get_worker(worker).status.conditions, name)
     return "" if found is None else f"{found.status} {found.reason}"
 
 
@@ -58,6 +58,38 @@ def test_an_impaired_instance_degrades_and_recovers_without_harm() -> None:
             assert w.phase("w1") == "READY"
             w.cloud.vms[machine].system_check = "ok"
             await w.until(lambda: w.get_worker().status.health == "Healthy")
+            w.check()
+
+    play(story)
+
+
+def test_an_impaired_host_takes_no_new_session_and_its_pool_replaces_it() -> None:
+    """What runs there goes on to its end; a new session is placed on the pool's next worker.
+
+    Off switch: `CLOSING` without InstanceChecksPassed places it on the impaired one.
+    """
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.make("Template", "metal", {"machine": MACHINE})
+            await w.pool(scaling={"minWorkers": 1, "maxWorkers": 2})
+            await w.definition()
+            await w.session("s1")
+            await w.until(w.in_phase("s1", "RUNNING"))
+            first = w.get_session("s1").status.worker
+            assert first
+            machine = w.get_worker(first).status.machine.id or ""
+            w.cloud.vms[machine].system_check = "impaired"
+            await w.until(lambda: fact(w, "AcceptingLabs", first) == "False Closed")
+            await w.session("s2")
+            await w.until(w.in_phase("s2", "RUNNING"))
+            second = w.get_session("s2").status.worker
+            assert second
+            assert second != first
+            assert w.get_session("s1").status.phase == "RUNNING"
+            await w.until(w.in_phase("s1", "COMPLETED"))
+            await w.until(lambda: w.cloud.vms[machine].state == "gone")
             w.check()
 
     play(story)

@@ -362,7 +362,7 @@ def test_only_the_rule_s_own_cordon_is_undone() -> None:
 def candidate(name: str, cpu: int = 4000) -> Candidate:
     """A worker that is up."""
     size = Amounts(cpu_milli=cpu, memory_mib=8192, nodes=50, labs=4)
-    return Candidate(name=name, phase=WorkerPhase.READY, licensed=True, capacity=size)
+    return Candidate(name=name, licensed=True, capacity=size)
 
 
 def test_who_is_started_takes_what_fits_there() -> None:

@@ -14,7 +14,6 @@ from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation
 from labfleet.resources.decision import CANDIDATES
 from labfleet.resources.machine import CmlSettings, LicenceSettings, Machine
 from labfleet.resources.meta import SecretRef
-from labfleet.resources.worker import Health, WorkerPhase
 
 NOW = datetime(2026, 11, 27, 9, tzinfo=UTC)
 BIG = Amounts(
@@ -24,7 +23,7 @@ BIG = Amounts(
 
 def worker(name: str = "w1", **over) -> Candidate:
     """A ready, licensed, empty worker, but for what is given."""
-    fields = {"phase": WorkerPhase.READY, "licensed": True, "product": "CML_Enterprise"}
+    fields = {"licensed": True, "product": "CML_Enterprise"}
     return Candidate(name=name, **{**fields, "capacity": BIG, **over})
 
 
@@ -73,13 +72,9 @@ def test_ties_go_to_the_first_name():
 @pytest.mark.parametrize(
     ("over", "reason"),
     [
-        ({"phase": WorkerPhase.STARTING}, "NotReady"),
-        ({"phase": WorkerPhase.DRAINING}, "Draining"),
-        ({"phase": WorkerPhase.FAILED}, "NotReady"),
-        ({"cordoned": True}, "Cordoned"),
-        ({"draining": True}, "Draining"),
-        ({"overcommitted": True}, "OverCommitted"),
-        ({"health": Health.UNREACHABLE}, "Unreachable"),
+        ({"closed": "NotReady"}, "NotReady"),
+        ({"closed": "Draining"}, "Draining"),
+        ({"closed": "Unreachable"}, "Unreachable"),
         ({"track": "exam"}, "TrackMismatch"),
         ({"capacity": None}, "CapacityUnknown"),
         ({"product": "CML_Personal"}, "LicenceMismatch"),
@@ -109,7 +104,7 @@ def test_each_dimension_is_a_limit(name):
 @pytest.mark.parametrize("nodes", [5, 6])
 def test_unlicensed_worker_runs_five_nodes(nodes):
     """Without a licence five nodes run and the sixth does not."""
-    bare = worker(phase=WorkerPhase.READY_UNLICENSED, licensed=False, product=None)
+    bare = worker(licensed=False, product=None)
     found = place(request(amounts=Amounts(nodes=nodes)), bare)
     assert (found.outcome == "assigned") == (nodes == 5)
     if nodes == 6:
@@ -138,7 +133,7 @@ def test_message_names_the_nearest_miss():
     near = worker("w3", reservations=(booking(Amounts(cpu_milli=38000)),))
     far = worker("w1", reservations=(booking(Amounts(cpu_milli=47000)),))
     wanted = Amounts(cpu_milli=14000, memory_mib=52 * 1024, ports=6, labs=1)
-    found = place(request(amounts=wanted), far, near, worker("w0", cordoned=True))
+    found = place(request(amounts=wanted), far, near, worker("w0", closed="Cordoned"))
     assert found.message == "needs 14 CPU / 52 GiB / 6 ports; best worker w3 is short 4 CPU"
     assert [each.name for each in found.candidates] == ["w3", "w1", "w0"]
 
@@ -148,7 +143,7 @@ def test_message_names_the_nearest_miss():
     [
         ([], "NoWorkersAvailable"),
         ([worker(track="exam")], "NoMatchingTrack"),
-        ([worker(phase=WorkerPhase.STARTING)], "WorkerNotReady"),
+        ([worker(closed="NotReady")], "WorkerNotReady"),
         ([worker(licensed=False)], "WorkerNotLicensed"),
         ([worker(capacity=Amounts())], "NoCapacityAvailable"),
     ],
@@ -259,8 +254,7 @@ def test_placing_never_overfills_a_worker(wanted):
 candidates = st.builds(
     worker,
     st.sampled_from("abcdefgh"),
-    phase=st.sampled_from(WorkerPhase),
-    cordoned=st.booleans(),
+    closed=st.none() | st.sampled_from(["NotReady", "Cordoned", "Unreachable"]),
     licensed=st.booleans(),
     capacity=st.none() | amount,
     track=st.sampled_from(["default", "exam"]),

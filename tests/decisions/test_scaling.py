@@ -439,3 +439,52 @@ def test_idle_parked_workers_rest():
     """Nobody waits: nothing is started, nothing is removed."""
     found = decide(*three_parked())
     assert (found.start, found.create, found.retire) == ((), (), ())
+
+
+def ill(name: str = "w-default-001", **over) -> PoolWorker:
+    """A ready worker on an impaired host."""
+    return worker(name, unreachable=True, ill=True, **over)
+
+
+def test_a_worker_on_an_impaired_host_is_replaced():
+    """An empty one goes at once, and the pool makes another for it."""
+    found = decide(ill(), min_workers=1, created_workers=1)
+    assert [(each.name, each.reason) for each in found.retire] == [("w-default-001", "Impaired")]
+    assert found.create == ("w-default-002",)
+    assert {each.kind for each in found.events} == {"replace", "scale_down"}
+
+
+@pytest.mark.parametrize(
+    ("over", "goes"),
+    [
+        ({"reservations": (booked(),)}, False),
+        ({"in_use": True}, False),
+        ({"reservations": (booked(),), "retired": True}, True),
+        ({"leaving": True}, False),
+    ],
+)
+def test_what_runs_on_an_impaired_host_stays_until_its_end(over, goes):
+    """Only a machine that the provider retires is emptied; the replacement comes all the same."""
+    found = decide(ill(**over), min_workers=1, created_workers=1)
+    assert bool(found.retire) is goes
+    assert found.create == ("w-default-002",)
+
+
+def test_impaired_hosts_are_replaced_within_the_disruption_budget():
+    """Of five at once one goes, since the check may be what is wrong; the next after it."""
+    five = [ill(f"w-default-{number:03d}") for number in range(1, 6)]
+    assert len(decide(*five, min_workers=5, max_workers=10).retire) == 1
+    five[0] = replace(five[0], leaving=True, phase=WorkerPhase.DRAINING)
+    assert decide(*five, min_workers=5, max_workers=10).retire == ()
+    five[0] = replace(five[0], phase=WorkerPhase.TERMINATING_EC2)
+    assert len(decide(*five, min_workers=5, max_workers=10).retire) == 1
+
+
+def test_a_pool_that_may_not_grow_says_so():
+    """At its maximum, or without its template, with demand unmet; never while it is enough."""
+    full = worker(reservations=(booked(),))
+    assert decide(full, max_workers=1, waiting=(ask(4000),)).unmet == "AtMaximum"
+    assert decide(full, max_workers=1, waiting=(ask(4000),)).phase is PoolPhase.READY
+    assert decide(min_workers=1, shape=None).unmet == "NoTemplate"
+    assert decide(full, max_workers=1).unmet is None
+    assert decide(full, waiting=(ask(4000),)).unmet is None

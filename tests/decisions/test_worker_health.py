@@ -36,6 +36,7 @@ from labfleet.resources.worker import (
     WorkerPhase,
     WorkerStatus,
 )
+from labfleet.resources.worker_conditions import WorkerCondition
 
 P = WorkerPhase
 GOOD = ComputeHealth(admission_state="READY", kvm_vmx_enabled=True, lld_connected=True, valid=True)
@@ -91,13 +92,18 @@ class Line:
             step = lifecycle.decide(
                 self.worker,
                 lifecycle.WorkerObservation(
-                    stage="ready", samples=tuple(self.samples[-20:]), **seen
+                    **{"stage": "ready", "samples": tuple(self.samples[-20:]), **seen}
                 ),
                 self.now,
             )
             self.action = step.action
             self.finalizers = step.finalizers
             self.worker = worker(step.status)
+
+    def silent(self) -> None:
+        self.now += timedelta(seconds=30)
+        seen = lifecycle.WorkerObservation(stage="unreachable", trouble="no answer")
+        self.worker = worker(lifecycle.decide(self.worker, seen, self.now).status)
 
     def fact(self, name: str) -> tuple[str, str]:
         found = conditions.find(self.worker.status.conditions, name)
@@ -155,6 +161,112 @@ def test_a_sick_server_is_closed_only_after_two_looks(
     line.look(sample())
     assert line.fact("CmlHealthy") == ("True", "Healthy")
     assert line.open
+
+
+def test_a_server_that_answers_and_is_not_ready_is_not_silent() -> None:
+    """Its health names the cause, and nothing of before is still shown as true."""
+    line = Line()
+    line.look(sample())
+    core_down = sample(ready=False, health=DOWN, stats=None, licence=None, maintenance=None)
+    for _ in range(12):
+        line.look(core_down, stage="not_ready", trouble="the API is up")
+    assert line.fact("CmlHealthy") == ("False", "ControllerDown")
+    assert line.fact("CMLReady") == ("False", "NotReady")
+    assert line.fact("HealthCheckPassed") == ("False", "NotReady")
+    assert line.fact("TelemetryComplete") == ("False", "Partial")
+    assert line.fact("Silent") == ("False", "Answering")
+    for name in ("DiskAlmostFull", "OrphansOnHost", "MaintenanceMode"):
+        assert line.fact(name) == ("Unknown", "NotRenewed")
+    assert line.fact("AcceptingLabs") == ("False", "Closed")
+    assert worker_phases.closed_word(line.worker) == "ControllerDown"
+    assert line.worker.status.health == "Degraded"
+    line.look(sample(), sample())
+    assert line.fact("CmlHealthy") == ("True", "Healthy")
+    assert line.fact("CMLReady") == ("True", "Ready")
+    assert (line.open, line.worker.status.health) == (True, "Healthy")
+
+
+@pytest.mark.parametrize("flags", [None, SystemHealth(computes={"c1": GOOD}, controller=CORE)])
+def test_not_ready_without_a_cause_is_still_told(flags: SystemHealth | None) -> None:
+    """Health that cannot be read, or that finds nothing wrong, hides nothing."""
+    line = Line()
+    line.look(sample())
+    for _ in range(3):
+        line.look(sample(ready=False, health=flags), stage="not_ready", trouble="the API is up")
+    assert line.fact("CmlHealthy") == ("False", "NotReady")
+    assert not line.open
+
+
+FULL = SystemStats(
+    cpu_percent=20,
+    memory=Room(total=100, used=20),
+    disk=Room(total=100, free=50, used=50),
+    running_orphans=0,
+    computes={"c1": ComputeStats()},
+)
+
+
+def test_what_no_look_renews_becomes_unknown() -> None:
+    """All facts read from CML, after three looks without an answer; then every one is read anew."""
+    line = Line()
+    seen: dict[str, Any] = {"licence": LicenceStatus(registration="COMPLETED", licensed=True)}
+    line.look(sample(stats=FULL), **seen)
+    told = [name for name in worker_health.RENEWED_BY if line.fact(name)[0] not in {"", "Unknown"}]
+    assert len(told) >= len(worker_health.RENEWED_BY) - 1
+    for number in range(1, lifecycle.TOLERATED_CHECKS + 1):
+        line.silent()
+        lapsed = number == lifecycle.TOLERATED_CHECKS
+        assert all((line.fact(name) == ("Unknown", "NotRenewed")) is lapsed for name in told)
+    assert line.fact("AcceptingLabs") == ("False", "Closed")
+    assert worker_phases.closed_word(line.worker) == "Unreachable"
+    line.look(sample(stats=FULL), **seen)
+    assert all(line.fact(name)[0] in {"True", "False"} for name in told)
+    assert line.open
+
+
+def test_a_part_that_fails_lets_only_its_own_facts_lapse_and_opens_nothing() -> None:
+    """Statistics that fail thrice leave health as it is; a mode that closed the worker stays."""
+    line = Line()
+    line.look(sample(maintenance=True))
+    for _ in range(lifecycle.TOLERATED_CHECKS):
+        line.look(sample(stats=None, maintenance=None))
+    assert line.fact("DiskAlmostFull") == ("Unknown", "NotRenewed")
+    assert line.fact("CmlHealthy") == ("True", "Healthy")
+    assert line.fact("MaintenanceMode") == ("True", "On")
+    assert not line.open
+
+
+LASTING = {
+    "Adopted", "DuplicateIdentity", "OverCommitted", "LicenceLeaked", "Drained", "Failed", "Late",
+    "ExternalChange", "TagsApplied", "TelemetrySet", "MachineStarted", "PhaseStuck", "IdleWarning",
+}  # fmt: skip
+"""What we did or decided ourselves, or what lasts: no look has to tell it again."""
+EVERY_LOOK = {"CMLReady", "HealthCheckPassed", "Silent", "AcceptingLabs"}
+"""Written by each look at CML, also by one that fails."""
+PROVIDERS = {"MachineProvisioned", "InstanceChecksPassed", "ScheduledEvent"}
+"""Read from EC2; a planned event stays planned while EC2 cannot be asked."""
+
+
+def test_what_the_provider_does_not_renew_becomes_unknown() -> None:
+    """Its last word stands for three minutes without an answer, and is Unknown afterwards."""
+    line = Line()
+    machine = MachineStatus(id="i-1", state="running", host_check="ok", machine_check="ok")
+    line.look(sample(), machine=machine)
+    assert line.fact("InstanceChecksPassed") == ("True", "Passed")
+    line.look(sample(), provider_silent=170.0)
+    assert line.fact("MachineProvisioned") == ("True", "Running")
+    line.look(sample(), provider_silent=190.0)
+    assert line.fact("MachineProvisioned") == ("Unknown", "NotRenewed")
+    assert line.fact("InstanceChecksPassed") == ("Unknown", "NotRenewed")
+    line.look(sample(), machine=machine)
+    assert line.fact("MachineProvisioned") == ("True", "Running")
+    assert line.fact("InstanceChecksPassed") == ("True", "Passed")
+
+
+def test_every_condition_says_who_renews_it() -> None:
+    """A new one has to be put into a look's table, or among those that last."""
+    of_cml = {str(name) for name in worker_health.RENEWED_BY}
+    assert {str(name) for name in WorkerCondition} == of_cml | LASTING | EVERY_LOOK | PROVIDERS
 
 
 def test_a_server_that_was_never_well_is_closed_at_once() -> None:

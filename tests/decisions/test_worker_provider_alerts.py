@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from alert_line import Line, measured
@@ -55,8 +56,11 @@ def test_an_impaired_check_degrades_after_two_minutes_with_its_name() -> None:
     assert line.fact("InstanceChecksPassed") == ("False", "Impaired")
     assert "system check" in line.text("InstanceChecksPassed")
     assert (line.worker.status.health, line.worker.status.phase) == (Health.DEGRADED, P.READY)
+    assert worker_phases.closed_word(line.worker) == "Impaired"
+    assert line.fact("AcceptingLabs") == ("False", "Closed")
     impaired(line)
     line.look(measured())
+    assert worker_phases.accepting(line.worker)
     assert line.worker.status.health is Health.HEALTHY
 
 
@@ -137,12 +141,38 @@ def test_raised_alerts_come_with_cause_command_and_fix() -> None:
     """The gravest first; what is not raised is not listed."""
     line = Line()
     line.load(95, 95)
+    found = _raised(line)
+    assert [each.condition for each in found] == ["CpuHigh", "TelemetryComplete"]
+    assert all(each.cause and each.fix for each in found)
+    assert "labfleet top worker w1" in found[0].command
     for _ in range(12):
         line.look(None)
-    found = alerts.raised(Key("Worker", "default", "w1"), line.worker.status.conditions)
-    assert [each.condition for each in found] == ["Silent", "CpuHigh", "TelemetryComplete"]
-    assert all(each.cause and each.fix for each in found)
-    assert "labfleet top worker w1" in found[1].command
+    assert [each.condition for each in _raised(line)] == ["Silent"]
+
+
+def _raised(line: Line) -> tuple[alerts.Raised, ...]:
+    return alerts.raised(Key("Worker", "default", "w1"), line.worker.status.conditions)
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason", "remedy"),
+    [
+        ({"stage": "unreachable"}, "NoAnswer", "Compare the instance's checks"),
+        ({"stage": "bad_gateway"}, "BadGateway", "Restart the services of CML"),
+        ({"stage": "ready", "login_refused": "no"}, "LoginRefused", "adminPassword"),
+    ],
+)
+def test_each_kind_of_silence_has_its_own_reason_and_remedy(
+    seen: dict[str, Any], reason: str, remedy: str
+) -> None:
+    """What answers 502, or refuses the login, is not told as a server that hangs."""
+    line = Line()
+    line.look(measured())
+    for _ in range(13):
+        line.look(None, **seen)
+    told = next(each for each in _raised(line) if each.condition == "Silent")
+    assert told.reason == reason
+    assert remedy in told.fix
 
 
 def test_changes_of_alerts_are_told_by_name() -> None:
@@ -228,9 +258,9 @@ def test_every_limit_is_one_of_the_machines() -> None:
 
 def test_every_word_that_closes_a_worker_has_its_sentence() -> None:
     """A word without one would end the whole round of placements."""
-    words = {*worker_phases.QUARANTINE, "DuplicateIdentity", "MaintenanceMode", "DiskAlmostFull"}
-    facts = conditions.put((), "Adopted", "False", "NotAdopted", now=START)
-    words |= {worker_phases.closed_word(facts), "ScheduledEvent"}
+    words = {word for _, word in worker_phases.CLOSING.values() if word}
+    words |= {str(each) for each in worker_phases.QUARANTINE}
+    words |= {"NotReady", "Draining", "Cordoned", "Unreachable", "ScheduledEvent"}
     # private _SAYS, _STAGE: tables that must name every word, also one no test meets
     assert words <= placement._SAYS.keys()
     assert words <= placement._STAGE.keys()

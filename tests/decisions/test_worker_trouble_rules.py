@@ -15,7 +15,8 @@ from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import MachineStatus
-from labfleet.resources.worker import Drain, Health, WorkerPhase, WorkerStatus
+from labfleet.resources.worker import Drain, Health, LicenceStatus, WorkerPhase, WorkerStatus
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 P = WorkerPhase
 STATES = ["booting", "running", "stopping", "stopped", "ending", "gone", None]
@@ -194,3 +195,22 @@ def test_less_capacity_than_reserved_is_said_and_breaks_nothing() -> None:
     again = msgspec.structs.replace(made, status=step.status)
     step = lifecycle.decide(again, fits, START)
     assert not conditions.is_true(step.status.conditions, "OverCommitted")
+
+
+def test_a_worker_whose_machine_ended_is_neither_healthy_nor_licensed() -> None:
+    """At once, also when others ended it: nobody looks again before its record is shown."""
+    cloud = brought_to(P.ACTIVE)
+    status = msgspec.structs.replace(
+        cloud.worker.status,
+        health=Health.HEALTHY,
+        licence=LicenceStatus(licensed=True, registered=True),
+        conditions=conditions.put(
+            (), WorkerCondition.LICENSED, "True", WorkerReason.IN_COMPLIANCE, now=cloud.now
+        ),
+    )
+    cloud.worker = msgspec.structs.replace(cloud.worker, status=status)
+    seen = lifecycle.WorkerObservation(machine=MachineStatus(id="i-1", state="gone"))
+    ended = lifecycle.decide(cloud.worker, seen, cloud.now).status
+    assert (ended.phase, ended.health) == (P.FAILED, Health.UNKNOWN)
+    assert (ended.licence.licensed, ended.licence.registered) == (None, None)
+    assert conditions.find(ended.conditions, WorkerCondition.LICENSED) is None

@@ -22,7 +22,15 @@ _PROVIDER = "machines come from more than EC2: neutral names, and the old ones a
 DIFFERENCES: dict[str, dict[str, str]] = {
     "9f921ab": {
         "/paths/~api~internal~workers~{id}~cml-data/get/summary": "seed 003 is upstream 003 now",
+        "/components/schemas/SettingValue/properties/note": "what a value will not do is said",
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
+    }
+    | {
+        f"/components/schemas/{place}": "a pool's phase has a date of its own"
+        for place in (
+            "Pool/properties/status/default/phaseSince",
+            "PoolStatus/properties/phaseSince",
+        )
     }
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE

@@ -13,7 +13,7 @@ from cml_simulator.core.inputs import Rng
 from cml_simulator.core.licensing import Licence, LicenceCloud
 from cml_simulator.core.model import Connector, Lab, Node, State, User
 from cml_simulator.core.profile import Config, Rules
-from cml_simulator.core.server import ADMIN_ID, MIB, BootStage, Server, boot_stage
+from cml_simulator.core.server import ADMIN_ID, MIB, BootStage, Server, boot_stage, can_start
 from cml_simulator.core.server_conditions import ServerConditions
 from cml_simulator.core.tokens import Sessions
 
@@ -26,6 +26,7 @@ __all__ = [
     "admit",
     "boot_seconds",
     "boot_stage",
+    "can_start",
     "create_server",
     "in_use",
     "lab_state",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from labfleet.kernel import errors
@@ -25,7 +25,10 @@ _URL = re.compile(r"https?://[^\s/]+(/\S*)?")
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """One variable. `there` is its default or example upstream; `path` what it sets here."""
+    """One variable. `there` is its default or example upstream; `path` what it sets here.
+
+    `differs` says what its value does here, when the same word did something else there.
+    """
 
     variable: str
     there: str
@@ -33,6 +36,7 @@ class Alias:
     path: str = ""
     read: Callable[[str], Any] = str
     note: str = ""
+    differs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ class Environment:
     """What the variables say.
 
     `layer` and `variables` are for the fleet's settings, `server` for the server's own,
-    `defaults` for new objects by kind. `ignored` names those that are set and do nothing.
+    `defaults` for new objects by kind. `ignored` names those that are set and do nothing,
+    `differing` those whose word means something else here, with what it means.
     """
 
     layer: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -49,6 +54,7 @@ class Environment:
     defaults: dict[str, dict[str, Any]] = field(default_factory=dict)
     webhooks: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    differing: tuple[tuple[str, str], ...] = ()
 
 
 _OF_AWS = "machine.provider."
@@ -83,7 +89,12 @@ def read(env: Mapping[str, str]) -> Environment:
             _put(defaults, row.path.split("."), value)
             if row.path.startswith(_OF_AWS):
                 _put(defaults, [*_OF_AWS.split(".")[:2], "kind"], "aws")
-    return Environment(made.layer, made.variables, made.server, made.defaults, hooks, made.ignored)
+    differing = tuple(
+        (row.variable, row.differs)
+        for row in TABLE
+        if row.differs and env.get(row.variable, "").strip()
+    )
+    return replace(made, webhooks=hooks, differing=differing)
 
 
 def _ignored(env: Mapping[str, str]) -> Iterator[str]:
@@ -225,7 +236,10 @@ TABLE: tuple[Alias, ...] = (
     Alias("AWS_ACCESS_KEY_ID", "<key>", "sdk", note=_SDK),
     Alias("AWS_SECRET_ACCESS_KEY", "<secret>", "sdk", note=_SDK),
     Alias("SCHEDULER_STRATEGY", "BestFit", "fixed", read=_only("BestFit"),
-          note="placement is best fit; any other word is refused at start"),
+          note="placement is best fit: the fullest worker that fits first, where upstream 001's "
+               "BestFit prefers the emptiest; any other word is refused at start",
+          differs="placement here takes the fullest worker that fits, so that empty ones can go; "
+                  "upstream 001's BestFit preferred the emptiest"),
     _nothing("REQUIRE_LICENSED_FOR_CML", "true",
              "whether a session needs a licensed worker follows from its definition"),
     _nothing("SCALE_UP_THRESHOLD_CPU", "0.75", _BY_LOAD),

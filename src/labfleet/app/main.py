@@ -126,6 +126,8 @@ async def _surroundings(system: wiring.System) -> None:
     if environment.ignored:
         detail = "see docs/reference/settings.md, Upstream variables"
         log.info("environment.ignored", variables=",".join(environment.ignored), detail=detail)
+    for variable, detail in environment.differing:
+        log.warning("environment.differs", variable=variable, detail=detail)
     for refused in await notifying.ensure(system.services, environment.webhooks):
         log.warning("environment.webhook", detail=refused)
 

@@ -35,7 +35,7 @@ from labfleet.resources.pool import (
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 from labfleet.resources.session import Session
 from labfleet.resources.template import Template
-from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.fleet_settings import PAUSED_MARK
@@ -344,8 +344,9 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
         reservations=held,
         empty_since=worker.status.empty_since,
         in_use=bool(worker.status.cml.running_nodes),
-        unreachable=worker.status.health is Health.UNREACHABLE
-        or worker_phases.closed_by(worker.status.conditions) is not None,
+        unreachable=worker_phases.sick(worker) is not None,
+        ill=worker_phases.host_ill(worker),
+        retired=worker_phases.retired(worker),
     )
 
 
@@ -422,10 +423,11 @@ def _status(
     up = any(each.kind != "scale_down" for each in decision.events)
     down = any(each.kind == "scale_down" for each in decision.events)
     alive = decision.ready + decision.booting + decision.draining + decision.failed
-    ready = decision.phase is PoolPhase.READY
+    ready = decision.phase is PoolPhase.READY and decision.unmet is None
     return msgspec.structs.replace(
         before,
         phase=decision.phase,
+        phase_since=now if decision.phase is not before.phase else before.phase_since,
         message=decision.message,
         workers=alive + len(decision.create),
         ready=decision.ready,
@@ -438,10 +440,22 @@ def _status(
         last_scale_down=now if down else before.last_scale_down,
         events=(*before.events, *decision.events)[-EVENTS_KEPT:],
         conditions=conditions.put(
-            before.conditions,
+            _demand(before.conditions, decision.unmet, decision.message, now),
             PoolCondition.READY,
             "True" if ready else "False",
-            PoolReason.STEADY if ready else PoolReason[decision.phase.name],
+            PoolReason.STEADY if ready else decision.unmet or PoolReason[decision.phase.name],
             now=now,
         ),
     )
+
+
+def _demand(
+    facts: tuple[conditions.Condition, ...], lack: PoolReason | None, told: str, now: datetime
+) -> tuple[conditions.Condition, ...]:
+    """Return the conditions with what keeps the pool short; one that never was has none."""
+    if lack is None and conditions.find(facts, PoolCondition.DEMAND_MET) is None:
+        return facts
+    status: conditions.Status = "True" if lack is None else "False"
+    reason = lack or PoolReason.COVERED
+    told = told if lack is not None else ""
+    return conditions.put(facts, PoolCondition.DEMAND_MET, status, reason, told, now=now)

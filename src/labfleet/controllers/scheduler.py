@@ -23,7 +23,7 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources import conditions, refs
+from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, Reservation, Shortage
 from labfleet.resources.decision import Decision
 from labfleet.resources.meta import Key, Ref
@@ -31,7 +31,6 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
 from labfleet.resources.session_conditions import PhaseReason
 from labfleet.resources.worker import Worker
-from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import ledger_rows
 from labfleet.service.kinds import indices
 
@@ -337,14 +336,9 @@ def _candidate(
     licence, machine = worker.status.licence, worker.spec.machine
     return placement.Candidate(
         name=worker.name,
-        phase=worker.status.phase,
         track=worker.spec.track,
         pool=worker.spec.pool,
-        cordoned=worker.spec.cordoned,
-        draining=worker_phases.drain_wanted(worker),
-        overcommitted=conditions.is_true(worker.status.conditions, WorkerCondition.OVER_COMMITTED),
-        health=worker.status.health,
-        closed=worker_phases.closed_word(worker.status.conditions),
+        closed=worker_phases.closed_word(worker),
         closes_at=worker_phases.closes_at(worker),
         licensed=bool(licence.licensed),
         product=licence.product,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources.pool import Disruption
-from labfleet.resources.worker import Health, Worker, WorkerPhase
+from labfleet.resources.worker import Worker, WorkerPhase
 
 _AWAY = frozenset(
     {
@@ -53,7 +53,7 @@ def of_workers(budget: Disruption, workers: Iterable[Worker]) -> Room:
     for worker in workers:
         phase = worker.status.phase
         if phase in phases.HOSTING and not phases.drain_wanted(worker):
-            sick = worker.status.health is Health.UNREACHABLE
+            sick = phases.broken(worker)
             away, serving = away + sick, serving + (not sick)
         elif phase in _AWAY or phase in phases.HOSTING:
             away += 1

@@ -18,12 +18,10 @@ from labfleet.decisions import ledger, wording
 from labfleet.resources.amounts import Amounts, Reservation, Shortage, vector
 from labfleet.resources.decision import CANDIDATES, Decision, Verdict
 from labfleet.resources.machine import Machine
-from labfleet.resources.worker import Health, WorkerPhase
 
 UNLICENSED_NODES = 5
 """Running nodes that CML allows without a licence (facts/cml.md#licensing)."""
 
-_OPEN = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
 _SHORT = {
     "cpu_milli": "InsufficientCpu",
     "memory_mib": "InsufficientMemory",
@@ -40,7 +38,7 @@ _SERVES = {
 }
 # How far a candidate passed the filters; the furthest one is the nearest miss.
 _STAGE = {
-    "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "ScheduledEvent": 2, "NotAdopted": 2,
+    "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "Impaired": 2, "ScheduledEvent": 2, "NotAdopted": 2,
     "ControllerDown": 2, "KvmMissing": 2, "NoComputeReady": 2, "NoCompute": 2, "Overloaded": 2,
     "DuplicateIdentity": 2, "MaintenanceMode": 2, "DiskAlmostFull": 2, "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
 }  # fmt: skip
@@ -68,22 +66,16 @@ class Candidate:
 
     `capacity` None means not seen yet. `free_ports` counts the ports of the range held neither
     by our sessions nor by the quarantine now; None when that was not read.
-    `closed` names the condition of CML's health that closes it (lifecycle.worker.phases); at
+    `closed` is the word for what keeps sessions away (`lifecycle.worker.phases.closure`); at
     `closes_at` the provider takes the machine away, so no placement may last beyond it.
-    `overcommitted`: reservations exceed a shrunk capacity, so nothing more is placed here.
     Computed: `booked` is the sum of all reservations, `real` the capacity with the node limit
     of the licence state, `room` what `real` has beyond `booked`, `fill` the mean share of CPU and
     memory that is booked.
     """
 
     name: str
-    phase: WorkerPhase
     track: str = "default"
     pool: str | None = None
-    cordoned: bool = False
-    draining: bool = False
-    overcommitted: bool = False
-    health: Health = Health.UNKNOWN
     closed: str | None = None
     closes_at: datetime | None = None
     licensed: bool = False
@@ -288,16 +280,6 @@ def _judge(
 
 
 def _closed(request: PlacementRequest, candidate: Candidate) -> str | None:
-    if candidate.phase not in _OPEN:
-        return "Draining" if candidate.phase is WorkerPhase.DRAINING else "NotReady"
-    if candidate.cordoned:
-        return "Cordoned"
-    if candidate.draining:
-        return "Draining"
-    if candidate.overcommitted:
-        return "OverCommitted"
-    if candidate.health is Health.UNREACHABLE:
-        return "Unreachable"
     if candidate.closed is not None:
         return candidate.closed
     limit = candidate.closes_at
@@ -382,6 +364,7 @@ _SAYS = {
     "Draining": "it is draining",
     "OverCommitted": "more is reserved on it than it has",
     "Unreachable": "it does not answer",
+    "Impaired": "the provider's check of its machine fails",
     "ControllerDown": "its controller is down",
     "KvmMissing": "it has no KVM",
     "NoComputeReady": "none of its computes is READY",

@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from labfleet.decisions import disruption, parking, placement
-from labfleet.kernel import ids
+from labfleet.decisions import disruption, parking, placement, worker_names
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPolicy
+from labfleet.resources.pool_conditions import PoolReason
 from labfleet.resources.worker import WorkerPhase
 
 STUCK = timedelta(minutes=30)
@@ -26,7 +26,6 @@ STUCK = timedelta(minutes=30)
 with sessions bound to it: only its end releases them, since its server never answers."""
 WAITING_LIMIT = 200
 """How many waiting sessions one decision considers; only one worker is added at a time."""
-
 _READY = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
 
 
@@ -37,7 +36,8 @@ class PoolWorker:
     `leaving`: its end, stop or drain was requested. `parked`: the idle rule stopped it or is
     about to, so it may be started again. `capacity` None means not seen yet; the template's is
     assumed. `empty_since` None means that it hosts something. `in_use`: nodes run there that
-    belong to no session, so a person may be at work.
+    belong to no session, so a person may be at work. `ill`: the provider's host under it is
+    impaired; `retired`: the provider takes that machine away.
     """
 
     name: str
@@ -47,6 +47,8 @@ class PoolWorker:
     parked: bool = False
     cordoned: bool = False
     unreachable: bool = False
+    ill: bool = False
+    retired: bool = False
     capacity: Amounts | None = None
     reservations: tuple[Reservation, ...] = ()
     empty_since: datetime | None = None
@@ -88,7 +90,7 @@ class PoolDecision:
 
     `drain` are workers to empty and keep; `retire` are workers whose end is asked for (also
     when it was asked for before), and TERMINATED ones whose record may go; `start` are parked
-    ones that shall serve again.
+    ones that shall serve again; `unmet` is why the pool lacks workers and may not add one.
     """
 
     phase: PoolPhase
@@ -103,6 +105,7 @@ class PoolDecision:
     booting: int = 0
     draining: int = 0
     failed: int = 0
+    unmet: PoolReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +139,20 @@ def _run(
         for each in groups.failed
         if not each.leaving and (not each.reservations or _stuck(each, now))
     )
+    replaced = _replaced(view, groups)
     before = len(groups.ready) + len(groups.booting)
     start, started_why = _starts(view, groups, now)
     groups = _with_started(groups, start)
     count, why, message = _growth(view, groups, now)
-    create, counter = _names(view, count)
-    retire = (*ended, *failed)
-    if not create and not start:
-        surplus = _surplus(view, groups, now)
-        retire = (*retire, *surplus)
-    else:
-        surplus = ()
-    lost = why == "BelowMinimum" and bool(groups.failed or groups.ended)
+    mine = {each.name for each in view.workers}
+    create, counter = worker_names.fresh(
+        view.spec, count, last=view.created_workers, mine=mine, taken=view.taken
+    )
+    quiet = not (create or start or replaced)
+    surplus = _surplus(view, groups, now) if quiet else ()
+    retire = (*ended, *failed, *replaced, *surplus)
+    ill = any(each.ill for each in groups.ready)
+    lost = why == "BelowMinimum" and bool(groups.failed or groups.ended or ill)
     grown = [(name, "scale_up", started_why) for name in start]
     grown += [(name, "replace" if lost else "scale_up", why) for name in create]
     events = [
@@ -166,11 +171,11 @@ def _run(
             at=now, kind="scale_down", reason=each.reason, before=before, after=before - 1,
             worker=each.name,
         )
-        for each in surplus
+        for each in (*replaced, *surplus)
     ]  # fmt: skip
     if surplus and not message:
         message = f"removing {surplus[0].name}: {surplus[0].reason}"
-    if start and not message:
+    elif start and not message:
         message = f"starting {', '.join(start)}"
     return _decision(
         view,
@@ -182,6 +187,7 @@ def _run(
         retire=retire,
         created_workers=counter,
         events=tuple(events),
+        unmet=why if isinstance(why, PoolReason) else None,
     )
 
 
@@ -199,7 +205,7 @@ def _terminate(view: PoolView, groups: _Groups, ended: tuple[Retirement, ...]) -
 def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, str]:
     """Return how many workers to add, a one-word reason, and a sentence for the pool's status."""
     scaling = view.spec.scaling
-    serving = len(groups.ready) + len(groups.booting)
+    serving = sum(not each.ill for each in groups.ready) + len(groups.booting)
     room = scaling.max_workers - _places(groups, now)
     missing = scaling.min_workers - serving
     uncovered = 0
@@ -215,16 +221,16 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
         else f"{uncovered} {'session waits' if uncovered == 1 else 'sessions wait'} for capacity"
     )
     if view.shape is None:
-        return 0, "", f"{need}; template {view.spec.template} is missing or disabled"
-    if room <= 0:
-        return 0, "", f"{need}; at the maximum of {scaling.max_workers} workers"
-    pause = timedelta(seconds=scaling.cooldown_up_seconds)
-    if view.last_scale_up is not None and now - view.last_scale_up < pause:
         return (
             0,
-            "",
-            f"{need}; the last worker was added less than {scaling.cooldown_up_seconds} s ago",
+            PoolReason.NO_TEMPLATE,
+            f"{need}; template {view.spec.template} is missing or disabled",
         )
+    if room <= 0:
+        return 0, PoolReason.AT_MAXIMUM, f"{need}; at the maximum of {scaling.max_workers} workers"
+    least = scaling.cooldown_up_seconds
+    if view.last_scale_up is not None and now - view.last_scale_up < timedelta(seconds=least):
+        return 0, "", f"{need}; the last worker was added less than {least} s ago"
     if missing > 0:
         return min(missing, room), "BelowMinimum", f"{need}; adding {min(missing, room)}"
     return 1, "SessionsWaiting", f"{need}; adding a worker"
@@ -324,9 +330,8 @@ def _as_ready(worker: PoolWorker, view: PoolView) -> placement.Candidate:
         capacity = view.shape.capacity
     return placement.Candidate(
         name=worker.name,
-        phase=WorkerPhase.READY,
         track=view.spec.track,
-        cordoned=worker.cordoned or worker.unreachable,
+        closed="Cordoned" if worker.cordoned or worker.unreachable else None,
         licensed=True,
         product=view.shape.product if view.shape else None,
         capacity=capacity,
@@ -372,12 +377,32 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
     return (Retirement(name=name, reason="Empty"),)
 
 
+def _replaced(view: PoolView, groups: _Groups) -> tuple[Retirement, ...]:
+    """Return the workers on an impaired host that may go now (facts/aws.md#status-checks).
+
+    What runs there stays until its end, unless the provider retires the machine. Of several, as
+    many go at once as the disruption budget allows: the check may be what is wrong.
+    """
+    ill = [
+        each
+        for each in groups.ready
+        if each.ill and (each.retired or not (each.reservations or each.in_use))
+    ]
+    away = _away(groups)
+    left = disruption.allowance(view.spec.disruption, len(groups.ready) + away) - away
+    return tuple(Retirement(name=each.name, reason="Impaired") for each in ill[: max(left, 0)])
+
+
 def _budget(view: PoolView, groups: _Groups) -> disruption.Room:
     """Return how many serving workers may be taken out while others already are."""
     sick = sum(each.unreachable for each in groups.ready)
-    ending = sum(each.phase is WorkerPhase.TERMINATING_EC2 for each in groups.leaving)
-    away = sick + len(groups.failed) + len(groups.leaving) - ending
+    away = sick + _away(groups)
     return disruption.room(view.spec.disruption, serving=len(groups.ready) - sick, away=away)
+
+
+def _away(groups: _Groups) -> int:
+    ending = sum(each.phase is WorkerPhase.TERMINATING_EC2 for each in groups.leaving)
+    return len(groups.failed) + len(groups.leaving) - ending
 
 
 def _wanted(view: PoolView, now: datetime) -> bool:
@@ -404,21 +429,6 @@ def _places(groups: _Groups, now: datetime) -> int:
 
 def _stuck(worker: PoolWorker, now: datetime) -> bool:
     return worker.phase_since is not None and now - worker.phase_since >= STUCK
-
-
-def _names(view: PoolView, count: int) -> tuple[tuple[str, ...], int]:
-    """Return new names from the counter, and its new value."""
-    prefix = view.spec.name_prefix
-    track = ids.slug(view.spec.track, limit=max(12, ids.NAME_LIMIT - len(prefix) - 8))
-    mine = {each.name for each in view.workers}
-    made: list[str] = []
-    counter = view.created_workers
-    while len(made) < count:
-        counter += 1
-        name = f"{prefix}-{track}-{counter:03d}"
-        if name not in mine and name not in view.taken:
-            made.append(name)
-    return tuple(made), counter
 
 
 def _group(workers: Sequence[PoolWorker]) -> _Groups:
@@ -471,6 +481,7 @@ def _decision(
     start: tuple[str, ...] = (),
     created_workers: int | None = None,
     events: tuple[ScalingEvent, ...] = (),
+    unmet: PoolReason | None = None,
 ) -> PoolDecision:
     return PoolDecision(
         phase=phase,
@@ -481,6 +492,7 @@ def _decision(
         start=start,
         created_workers=view.created_workers if created_workers is None else created_workers,
         events=events,
+        unmet=unmet,
         ready=len(groups.ready),
         booting=len(groups.booting),
         draining=len(groups.leaving),

@@ -13,13 +13,14 @@ from labfleet.resources import conditions as facts
 from labfleet.resources.conditions import Condition, ConditionType, Status
 from labfleet.resources.declaration import Severity
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Record
-from labfleet.resources.worker_conditions import WorkerCondition
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 
 class Alert(Record, frozen=True, kw_only=True):
     """One row of the runbook: raised while the condition has status `when`.
 
-    `command` shows more, with NAME for the worker; `fix` is what a person does.
+    `command` shows more, with NAME for the worker; `fix` is what a person does. `by_reason` has cause
+    and fix for reasons of the condition that need others.
     """
 
     condition: str
@@ -28,6 +29,7 @@ class Alert(Record, frozen=True, kw_only=True):
     cause: str
     command: str
     fix: str
+    by_reason: dict[str, tuple[str, str]] = {}
 
 
 class Raised(Record, frozen=True, kw_only=True):
@@ -68,6 +70,25 @@ _ROWS = (
         command="labfleet describe worker NAME; labfleet top worker NAME --since 6h",
         fix="Compare the instance's checks and CloudWatch's CPU. Restart the instance when no "
         "lab matters; else drain it, and delete it once it is empty.",
+        by_reason={
+            WorkerReason.LOGIN_REFUSED: (
+                (
+                    "CML answers and refuses our login: its password was changed, or is not the one "
+                    "that the template names."
+                ),
+                (
+                    "Set the password of the account in CML, or what spec.machine.cml.adminPassword "
+                    "leads to, so that both are the same."
+                ),
+            ),
+            WorkerReason.BAD_GATEWAY: (
+                "Only CML's web server answers: the controller behind it is down or restarts.",
+                (
+                    "Restart the services of CML; if that does not help, the instance, once no lab on "
+                    "it matters."
+                ),
+            ),
+        },
     ),
     Alert(
         condition=WorkerCondition.PHASE_STUCK,
@@ -222,6 +243,7 @@ def changes(
 
 def _raised(worker: Key, condition: Condition) -> Raised:
     row = ALERTS[condition.type]
+    cause, fix = row.by_reason.get(condition.reason, (row.cause, row.fix))
     return Raised(
         object=f"worker/{worker.name}",
         namespace=worker.namespace,
@@ -231,9 +253,9 @@ def _raised(worker: Key, condition: Condition) -> Raised:
         since=condition.last_transition_time,
         reason=condition.reason,
         message=condition.message,
-        cause=row.cause,
+        cause=cause,
         command=row.command.replace("NAME", worker.argument),
-        fix=row.fix.replace("NAME", worker.argument),
+        fix=fix.replace("NAME", worker.argument),
     )
 
 

@@ -121,6 +121,7 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     """
 
     phase: PoolPhase = PoolPhase.PENDING
+    phase_since: datetime | None = None
     conditions: tuple[Condition, ...] = ()
     workers: int = 0
     ready: int = 0

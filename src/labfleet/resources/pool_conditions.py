@@ -8,6 +8,8 @@ from labfleet.resources.conditions import ConditionType, Reason
 class PoolReason(Reason):
     """Why a condition of a pool is as it is."""
 
+    AT_MAXIMUM = "AtMaximum", "It has as many workers as it may have, and more are needed."
+    COVERED = "Covered", "Its workers are enough for what waits, or more are coming."
     DRAINING = "Draining", "It is being emptied."
     FAILED = "Failed", "It cannot make workers."
     INITIALIZING = "Initializing", "Its first workers are being made."
@@ -16,6 +18,7 @@ class PoolReason(Reason):
         "Many machines were ended from outside within half an hour.",
     )
     NEVER_UP = "NeverUp", "Several workers in a row never came up."
+    NO_TEMPLATE = "NoTemplate", "Workers are needed; its template is missing or disabled."
     PAUSED_BY_PEOPLE = "PausedByPeople", "Somebody paused the pool or the fleet."
     PENDING = "Pending", "Its controller has not looked at it yet."
     RESUMED = "Resumed", "Somebody resumed the pool."
@@ -44,6 +47,15 @@ class PoolCondition(ConditionType):
         R.TERMINATING,
         R.TERMINATED,
         R.FAILED,
+        R.AT_MAXIMUM,
+        R.NO_TEMPLATE,
+    )
+    DEMAND_MET = (
+        "DemandMet",
+        "False while workers are needed that the pool may not add; True since it may, or needs none.",
+        R.AT_MAXIMUM,
+        R.COVERED,
+        R.NO_TEMPLATE,
     )
     LOSING_MACHINES = (
         "LosingMachines",

@@ -72,6 +72,16 @@ _RUNBOOK = runbook(
         ),
     ),
     (
+        "DemandMet",
+        "",
+        "False: sessions wait, or workers are missing, and the pool may not add one.",
+        _EXPLAIN,
+        (
+            "At its maximum: raise spec.scaling.maxWorkers, or let sessions end. Without its "
+            "template: enable it, or name another."
+        ),
+    ),
+    (
         "Paused",
         "",
         "True: somebody paused its automatic actions.",
@@ -105,10 +115,12 @@ KIND = Kind(
     reasons=PoolReason,
     news=(
         (PoolCondition.LOSING_MACHINES, "True"),
+        (PoolCondition.DEMAND_MET, "False"),
         (PoolCondition.PAUSED, "True"),
     ),
     loud=(
         Loud(PoolCondition.LOSING_MACHINES, "True", "critical"),
+        Loud(PoolCondition.DEMAND_MET, "False", "warning"),
         Loud(PoolCondition.PAUSED, "True", "info"),
     ),
     resting=(

@@ -61,6 +61,10 @@ class WorkerReason(Reason):
     NOT_IN_COMPLIANCE = "NotInCompliance", "CML says that it is not registered or not authorized."
     NOT_LISTED = "NotListed", "The provider does not show the machine; it is looked for again."
     NOT_READY = "NotReady", "CML answers and says that it is not ready."
+    NOT_RENEWED = (
+        "NotRenewed",
+        "The latest looks did not tell; the message has what they said before.",
+    )
     NOT_RETURNED = "NotReturned", "The licence could not be given back before the machine ended."
     NOT_RUNNING = "NotRunning", "The provider shows the machine in another state than running."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
@@ -124,6 +128,7 @@ class WorkerCondition(ConditionType):
         "MachineProvisioned",
         "The machine runs, as its provider says.",
         R.NOT_LISTED,
+        R.NOT_RENEWED,
         R.NOT_RUNNING,
         R.RUNNING,
         R.TERMINATED,
@@ -159,8 +164,9 @@ class WorkerCondition(ConditionType):
         "CML is registered and in compliance.",
         R.IN_COMPLIANCE,
         R.IN_PROGRESS,
-        R.NO_LICENCE,
         R.NOT_IN_COMPLIANCE,
+        R.NOT_RENEWED,
+        R.NO_LICENCE,
         R.REFUSED,
         R.RETURNED,
         R.TIMED_OUT,
@@ -175,6 +181,7 @@ class WorkerCondition(ConditionType):
         "LicenceExpiring",
         "A licence date is near or past: its automatic renewals fail.",
         R.EXPIRED,
+        R.NOT_RENEWED,
         R.NO_DATE,
         R.SOON,
         R.VALID,
@@ -193,29 +200,37 @@ class WorkerCondition(ConditionType):
         R.CONTROLLER_DOWN,
         R.HEALTHY,
         R.KVM_MISSING,
+        R.NOT_READY,
+        R.NOT_RENEWED,
+        R.NOT_TOLD,
         R.NO_COMPUTE,
         R.NO_COMPUTE_READY,
-        R.NOT_TOLD,
         R.OVERLOADED,
     )
     CPU_HIGH = (
         "CpuHigh",
         "CPU is over its threshold in two measurements; back below the eased one.",
         R.BELOW_THRESHOLD,
+        R.NOT_RENEWED,
         R.OVER_THRESHOLD,
     )
     MEMORY_HIGH = (
         "MemoryHigh",
         "Used memory is over its threshold, by the same rule.",
         R.BELOW_THRESHOLD,
+        R.NOT_RENEWED,
         R.OVER_THRESHOLD,
     )
     SILENT = (
         "Silent",
         "Nothing good was heard of CML; raised after thresholds.silentSeconds.",
         R.ANSWERING,
-        R.NO_ANSWER,
+        R.BAD_GATEWAY,
+        R.CHECK_FAILED,
+        R.LOGIN_REFUSED,
         R.NOT_ANSWERING,
+        R.NO_ANSWER,
+        R.REFUSED,
     )
     PHASE_STUCK = (
         "PhaseStuck",
@@ -227,6 +242,7 @@ class WorkerCondition(ConditionType):
         "The provider's own checks of host and machine; two minutes of patience.",
         R.IMPAIRED,
         R.INITIALIZING,
+        R.NOT_RENEWED,
         R.NOT_TOLD,
         R.PASSED,
         R.SUSPECTED,
@@ -245,6 +261,7 @@ class WorkerCondition(ConditionType):
     ORPHANS_ON_HOST = (
         "OrphansOnHost",
         "Machines run there that CML does not know; capacity is less.",
+        R.NOT_RENEWED,
         R.NO_ORPHANS,
         R.ORPHANS,
     )
@@ -252,11 +269,13 @@ class WorkerCondition(ConditionType):
         "DiskAlmostFull",
         "A disk is over its watermark: no new labs.",
         R.BELOW_WATERMARK,
+        R.NOT_RENEWED,
         R.WATERMARK,
     )
     MAINTENANCE_MODE = (
         "MaintenanceMode",
         "CML is in maintenance mode: closed for new sessions.",
+        R.NOT_RENEWED,
         R.OFF,
         R.ON,
     )
@@ -264,6 +283,7 @@ class WorkerCondition(ConditionType):
         "TelemetryComplete",
         "Every part of its telemetry could be read.",
         R.COMPLETE,
+        R.NOT_RENEWED,
         R.PARTIAL,
     )
     TELEMETRY_SET = (
@@ -277,6 +297,7 @@ class WorkerCondition(ConditionType):
         "The last check of CML succeeded; failing ones never end a worker.",
         R.ANSWERING,
         R.CHECK_FAILED,
+        R.NOT_READY,
         R.UNREACHABLE,
     )
     ACCEPTING_LABS = (

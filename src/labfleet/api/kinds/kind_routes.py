@@ -11,6 +11,7 @@ import msgspec
 from litestar.params import FromPath, QueryParameter
 
 from labfleet.api.core.route import SMALL, Key, Reply, Routes
+from labfleet.api.core.warning_headers import warning_headers
 from labfleet.api.kinds.events_reply import EventsReply, events_reply
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS, Kind
@@ -139,7 +140,8 @@ def _create(made: Routes, services: ServiceContext, row: Kind) -> None:
         new = await objects.create(
             services, who, row, sent, namespace=namespace, key=idempotency_key
         )
-        return Reply(new, headers={"Location": f"/api/v1/{row.plural}/{new.name}"})
+        where = {"Location": f"/api/v1/{row.plural}/{new.name}"}
+        return Reply(new, headers={**where, **warning_headers(services, new)})
 
 
 def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
@@ -189,8 +191,9 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
     )  # fmt: skip
     async def replace(
         who: Caller, name: FromPath[str], sent: Any, namespace: Namespace = "default"
-    ) -> Resource:
-        return await objects.replace(services, who, row, name, sent, namespace=namespace)
+    ) -> Reply[Resource]:
+        new = await objects.replace(services, who, row, name, sent, namespace=namespace)
+        return Reply(new, headers=warning_headers(services, new))
 
     @made.patch(
         path, f"Change a {word} by a merge patch",
@@ -199,8 +202,9 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
     )  # fmt: skip
     async def patch(
         who: Caller, name: FromPath[str], sent: Any, namespace: Namespace = "default"
-    ) -> Resource:
-        return await objects.patch(services, who, row, name, sent, namespace=namespace)
+    ) -> Reply[Resource]:
+        new = await objects.patch(services, who, row, name, sent, namespace=namespace)
+        return Reply(new, headers=warning_headers(services, new))
 
     @made.delete(
         path, f"Ask for a {word}'s end",

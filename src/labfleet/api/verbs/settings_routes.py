@@ -10,10 +10,12 @@ from typing import Annotated, Any
 import msgspec
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.route import Routes
+from labfleet.api.core.route import Reply, Routes
+from labfleet.api.core.warning_headers import warning_headers
 from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.meta import Record
 from labfleet.resources.pool import Pool
+from labfleet.service.core import warned
 from labfleet.service.core.fleet_settings import Pause, SettingValue
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import lifecycle as verbs
@@ -62,14 +64,17 @@ def _own(made: Routes, services: ServiceContext) -> None:
         del who
         await services.fresh()
         reader = services.settings
-        return EffectiveReply(settings=reader.listed(), pauses=reader.pauses())
+        told = warned.blind_templates(services.cache) if reader.now().idle.enabled else ""
+        notes = {"idle.enabled": told}
+        return EffectiveReply(settings=reader.listed(notes), pauses=reader.pauses())
 
     @made.post(
         "/api/v1/settings/change", "Set and unset settings by name",
         needs=("update", "Settings"),
     )  # fmt: skip
-    async def change_settings(who: Caller, sent: ChangeRequest) -> Settings:
-        return await settings_verbs.change(services, who, sent.set, sent.unset, reason=sent.reason)
+    async def change_settings(who: Caller, sent: ChangeRequest) -> Reply[Settings]:
+        new = await settings_verbs.change(services, who, sent.set, sent.unset, reason=sent.reason)
+        return Reply(new, headers=warning_headers(services, new))
 
 
 def _pauses(made: Routes, services: ServiceContext) -> None:

@@ -54,6 +54,9 @@ def settings(call: Call) -> int:
         titles.append("DEFAULT")
         shown = [[*row, _text(each["default"])] for row, each in zip(shown, rows, strict=True)]
     call.out.table(titles, shown)
+    for each in rows:
+        if each.get("note"):
+            call.out.note(f"{each['setting']}: {human_units.printable(str(each['note']))}")
     for each in answer.get("pauses") or ():
         call.out.note(_sentence(str(each.get("text"))))
     return exits.OK

@@ -32,6 +32,12 @@ class Call:
         """Print no notice of a pause, for commands that are themselves about pauses."""
         self.muted = True
 
+    def tell_warnings(self) -> None:
+        """Say on stderr what was accepted and will not do what it seems to, each once."""
+        for each in () if self.out.structured else self.api.warnings:
+            self.out.note(f"Warning: {human_units.printable(each)}")
+        self.api.warnings.clear()
+
     def tell_pause(self) -> None:
         """Say once, on stderr, that automatic actions are paused."""
         if self.api.paused and not self.muted and not self.out.structured:
@@ -64,6 +70,7 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(call, *args, **kwargs)
         finally:
+            call.tell_warnings()
             call.tell_pause()
 
     return options.shared(run)

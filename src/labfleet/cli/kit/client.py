@@ -11,7 +11,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
@@ -26,6 +26,7 @@ PAGE = 500
 PAGES = 400
 STREAM_PATIENCE = 45.0
 PAUSED_HEADER = "labfleet-paused"
+WARNING_HEADER = "labfleet-warning"
 _AGAIN = frozenset({502, 503, 504})
 
 
@@ -48,6 +49,8 @@ class Client:
     attempts: int = ATTEMPTS
     paused: str = ""
     """What is paused, by the server's last reply: replies to operators carry it."""
+    warnings: dict[str, None] = field(default_factory=dict)
+    """What the server said that will not do what it seems to; each once, in order."""
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the decoded body of a read."""
@@ -146,6 +149,8 @@ class Client:
             answer = connection.getresponse()
             raw = answer.read(BODY_LIMIT + 1)
             self.paused = unquote(answer.getheader(PAUSED_HEADER) or "")
+            said = unquote(answer.getheader(WARNING_HEADER) or "").splitlines()
+            self.warnings.update(dict.fromkeys(said))
             return answer.status, {k.lower(): v for k, v in answer.getheaders()}, raw
         finally:
             connection.close()

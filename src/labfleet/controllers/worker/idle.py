@@ -415,9 +415,8 @@ def _as_ready(worker: Worker, context: Context) -> placement.Candidate:
     """Return a worker without a pool as placement will see it once it is ready."""
     return placement.Candidate(
         name=worker.name,
-        phase=WorkerPhase.READY,
         track=worker.spec.track,
-        cordoned=worker.spec.cordoned and not parking.cordoned(worker),
+        closed="Cordoned" if worker.spec.cordoned and not parking.cordoned(worker) else None,
         licensed=True,
         product=worker.status.licence.product,
         capacity=worker.status.capacity,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from labfleet.decisions.discovery import OWNER_TAG
+from labfleet.decisions.lifecycle.worker.draft import PROVIDER_BELIEVED
 from labfleet.interfaces.compute import Checks, Instance, Machines
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
@@ -21,8 +22,6 @@ from labfleet.resources.machine import MachineState
 MAX_AGE = 8.0
 FAILURE_AGE = 4.0
 CHECKS_AGE = 30.0
-CHECKS_BELIEVED = 180.0
-"""How long the last checks are used while asking for them fails; then they are unknown."""
 STALE_STATE = 120.0
 """How long EC2 may still show the state from before a call that it accepted.
 
@@ -151,7 +150,7 @@ class Inventory:
                     kept.checks = await self._compute.checks(region)
                     kept.checks_at = self._clock.monotonic()
                 except errors.LabfleetError:
-                    if kept.checks_at is None or now - kept.checks_at > CHECKS_BELIEVED:
+                    if kept.checks_at is None or now - kept.checks_at > PROVIDER_BELIEVED:
                         kept.checks = None
         return kept.checks
 
@@ -167,6 +166,13 @@ class Inventory:
         kept.read_at = self._clock.monotonic()
         # Changes made while we listed may not be in the list.
         kept.changed = {name: at for name, at in kept.changed.items() if at >= begun}
+
+    def silent_for(self, region: str) -> float:
+        """Return the seconds since the region was last listed; 0 when it never was."""
+        kept = self._regions.get(region)
+        if kept is None or kept.read_at is None:
+            return 0.0
+        return self._clock.monotonic() - kept.read_at
 
     def took(self, region: str, instance_id: str, state: MachineState) -> None:
         """Record that EC2 accepted a call leading to this state, even if it shows it later."""

@@ -84,7 +84,8 @@ class WorkerObserver:
         try:
             described = await self.inventory.find(machine.provider.region, instance_id)
         except errors.LabfleetError as problem:
-            return replace(seen, trouble=f"provider: {problem.message}")
+            silent = self.inventory.silent_for(machine.provider.region)
+            return replace(seen, trouble=f"provider: {problem.message}", provider_silent=silent)
         if described is None:
             return replace(seen, absent=True)
         checks = None
@@ -124,7 +125,8 @@ class WorkerObserver:
         )
         seen = replace(seen, stage=readiness.stage, cml=cml)
         if readiness.stage != "ready":
-            return replace(seen, trouble=readiness.detail)
+            seen = replace(seen, trouble=readiness.detail)
+            return await self._unready(worker, host, seen) if seen.stage == "not_ready" else seen
         try:
             await host.authenticate()
             return await self._inside(worker, machine, host, seen)
@@ -132,6 +134,23 @@ class WorkerObserver:
             return replace(seen, login_refused=problem.message, trouble=problem.message)
         except errors.LabfleetError as problem:
             return replace(seen, trouble=f"CML: {problem.message}")
+
+    async def _unready(
+        self, worker: Worker, host: LabHost, seen: WorkerObservation
+    ) -> WorkerObservation:
+        """Ask a server that answers, and is not ready, only for its health: that names the cause.
+
+        Its other numbers would be those of a part of it: without its core it may list no node,
+        which must not look like an unused worker. A server that boots is kept out of the series.
+        """
+        survey = await measure.health_only(host)
+        sample = survey.sample(worker, seen.cml or worker.status.cml, self.context.clock.now())
+        if worker.status.phase is P.STARTING:
+            return replace(seen, samples=(sample,))
+        percent = self.context.settings.now().monitoring.metrics_change_percent
+        self.context.samples.put(sample, change_percent=percent)
+        recent = self.context.samples.recent(worker.key, SAMPLES_READ)
+        return replace(seen, samples=tuple(recent))
 
     async def _inside(
         self, worker: Worker, machine: Machine, host: LabHost, seen: WorkerObservation

@@ -35,6 +35,7 @@ from cml_simulator.core.world import (
     Server,
     admit,
     boot_stage,
+    can_start,
     in_use,
     settle,
     why_waiting,
@@ -201,13 +202,12 @@ class DirectHost:
 
     async def readiness(self) -> Readiness:
         def effect() -> Readiness:
-            server = self._cml_servers.fleet.at_address(self._ip)
-            stage = BootStage.OFF if server is None else boot_stage(server, self._cml_servers.now())
-            told = _STAGES[stage]
-            version = None
-            if server is not None and told in {"ready", "not_ready"}:
-                version = server.config.profile.version
-            return Readiness(told, f"the server is {told}", version)
+            server, now = self._cml_servers.fleet.at_address(self._ip), self._cml_servers.now()
+            told = _STAGES[BootStage.OFF if server is None else boot_stage(server, now)]
+            if server is None or told not in {"ready", "not_ready"}:
+                return Readiness(told, f"the server is {told}")
+            told = "ready" if can_start(server, now) else "not_ready"
+            return Readiness(told, f"the server is {told}", server.config.profile.version)
 
         try:
             return await self._wire.ask("system_information", effect, down=self._down)

@@ -111,10 +111,11 @@ def made(
 def plain(obj: Resource, about: str = "") -> Explanation:
     """Return what can be said of an object of any kind; `about` is one more sentence on it."""
     phase = getattr(obj.status, "phase", None)
+    since = getattr(obj.status, "phase_since", obj.metadata.creation_timestamp)
     return made(
         obj,
         phase=phase,
-        since=obj.metadata.creation_timestamp,
+        since=since,
         why=about or getattr(obj.status, "message", ""),
         conditions=getattr(obj.status, "conditions", ()),
         decision=None,

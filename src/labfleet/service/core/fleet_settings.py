@@ -33,7 +33,10 @@ class Pause(Record, frozen=True, kw_only=True):
 
 
 class SettingValue(Record, frozen=True, kw_only=True):
-    """One setting's effective value. `variable` is the environment variable it is from, if any."""
+    """One setting's effective value. `variable` is the environment variable it is from, if any.
+
+    `note` says what the value will not do, empty for most.
+    """
 
     setting: str
     value: Any
@@ -41,6 +44,7 @@ class SettingValue(Record, frozen=True, kw_only=True):
     source: Literal["settings", "environment", "default"]
     variable: str | None = None
     default: Any = None
+    note: str = ""
 
 
 class SettingsReader:
@@ -97,8 +101,8 @@ class SettingsReader:
         stored = self.stored
         return stores.AtRevision(KEY, 0 if stored is None else stored.revision)
 
-    def listed(self) -> tuple[SettingValue, ...]:
-        """Return every setting with its effective value and source."""
+    def listed(self, notes: Mapping[str, str] | None = None) -> tuple[SettingValue, ...]:
+        """Return every setting with its effective value and source, and the given notes."""
         now, default = self.now(), FleetSettings()
         origin = fleet_settings.sources(self.stored, self.environment)
         return tuple(
@@ -109,6 +113,7 @@ class SettingsReader:
                 source=origin[path],
                 variable=self.variables.get(path) if origin[path] == "environment" else None,
                 default=fleet_settings.value_at(default, path),
+                note=(notes or {}).get(path, ""),
             )
             for path, _, _ in fleet_settings.settings_fields()
         )

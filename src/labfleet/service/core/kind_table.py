@@ -37,7 +37,8 @@ class KindRules:
     with the kind beyond what it may do with any, and `fields` which fields of `spec` it may set in
     an action (no entry: all). `admins_only`: only admins write it; callers of the roles in `owned`
     see only those whose spec.owner they are. `explain` is a coroutine function (services,
-    obj) that returns an Explanation, `about` a sentence for those that need no more. `pools` tells
+    obj) that returns an Explanation, `about` a sentence for those that need no more; `warns`
+    (services, obj) returns sentences on what it asks for in vain. `pools` tells
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
     events of a new object, `changed` those of a change, instead of `updated` for a new spec.
     `unlogged` event types come in the compatible stream only. Any: each takes its own kind.
@@ -53,6 +54,7 @@ class KindRules:
     owned: frozenset[Role] = frozenset()
     explain: Callable[..., Any] | None = None
     about: Callable[[Any], str] | None = None
+    warns: Callable[..., tuple[str, ...]] | None = None
     pools: Callable[[Any], tuple[Ref[Pool] | None, ...]] | None = None
     event_types: type[EventType] | None = None
     unlogged: frozenset[EventType] = frozenset()

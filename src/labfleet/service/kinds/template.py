@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from labfleet.resources.template import Template
+from labfleet.service.core import warned
 from labfleet.service.core.kind_table import EventType, KindRules
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import machine_rules
 
 
@@ -14,10 +17,17 @@ class TemplateEvent(EventType):
     DELETED = "template.deleted", "a template is gone"
 
 
+def _warns(services: ServiceContext, template: Template) -> tuple[str, ...]:
+    if not services.settings.now().idle.enabled or not warned.blind(template.spec.machine):
+        return ()
+    return (warned.never_idle("this template"),)
+
+
 RULES = KindRules(
     name="Template",
     create=machine_rules.create_template,
     update=machine_rules.update_template,
     delete=machine_rules.delete_template,
+    warns=_warns,
     event_types=TemplateEvent,
 )

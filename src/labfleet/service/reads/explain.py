@@ -10,7 +10,7 @@ import msgspec
 
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
-from labfleet.service.core import access, lookup
+from labfleet.service.core import access, lookup, warned
 from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -25,7 +25,10 @@ async def explain(
     access.demand(caller.principal, "read", row.name)
     kind: type[Resource] = row.type
     obj = await lookup.found(services, caller, kind, name, namespace)
-    return _with_pause(services, caller, obj, await _explained(services, obj))
+    made = await _explained(services, obj)
+    lines = (f"{each[:1].upper()}{each[1:]}." for each in warned.warnings(services, obj))
+    made = msgspec.structs.replace(made, lines=(*made.lines, *lines))
+    return _with_pause(services, caller, obj, made)
 
 
 async def _explained(services: ServiceContext, obj: Resource) -> Explanation:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.worker import phases
-from labfleet.decisions.lifecycle.worker.draft import Draft, P
+from labfleet.decisions.lifecycle.worker.draft import PROVIDER_BELIEVED, Draft, P
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
 from labfleet.resources.telemetry import ProviderPoint, Sample
@@ -135,7 +135,13 @@ def _checks(draft: Draft) -> None:
         return
     bad = [name for name, word in told.items() if word == "impaired"]
     before = _before(draft, WorkerCondition.INSTANCE_CHECKS_PASSED)
-    if bad:
+    asked = draft.seen.machine is not None or draft.seen.provider_silent > PROVIDER_BELIEVED
+    if asked and before is not None and (draft.seen.machine is None or not any(told.values())):
+        if before.status != "Unknown":
+            text = f"the provider does not tell; {before.status} before that"
+            reason = WorkerReason.NOT_RENEWED
+            draft.fact(WorkerCondition.INSTANCE_CHECKS_PASSED, "Unknown", reason, text)
+    elif bad:
         what = f"the provider's {' and '.join(bad)} check fails"
         suspected = before is not None and before.reason == WorkerReason.SUSPECTED
         if before is not None and (before.status == "False" or _impaired_long(draft, before)):
@@ -235,13 +241,14 @@ def _rank(code: str) -> int:
 def _silent(draft: Draft) -> None:
     """Count from the first observation without answer, which the condition keeps over a restart.
 
-    A server that answers 502 or refuses the login does not serve either: only a successful
-    observation counts as an answer.
+    A server that answers 502 or refuses the login does not serve either, and the reason says which
+    of them it is. One that tells its health is not silent, whatever that says.
     """
     if draft.status.phase not in WATCHED:
         _forget(draft, WorkerCondition.SILENT)
         return
-    if draft.seen.stage == "ready" and not draft.seen.trouble:
+    well = draft.seen.stage == "ready" and not draft.seen.trouble
+    if well or draft.seen.stage == "not_ready":  # CmlHealthy says what such a server lacks
         draft.fact(WorkerCondition.SILENT, "False", WorkerReason.ANSWERING)
         return
     before, limit = _before(draft, WorkerCondition.SILENT), draft.seen.thresholds.silent_seconds
@@ -255,9 +262,24 @@ def _silent(draft: Draft) -> None:
         return
     silent = before.last_transition_time
     if before.status == "True" or draft.overdue(silent, timedelta(seconds=limit)):
-        since = silent if before.status == "Unknown" else None
-        told = before.message if since is None else f"no answer since {since:%Y-%m-%d %H:%M:%S}Z"
-        draft.fact(WorkerCondition.SILENT, "True", WorkerReason.NO_ANSWER, told)
+        told = f"no answer since {silent:%Y-%m-%d %H:%M:%S}Z"
+        if before.status == "True":
+            told = before.message.partition(": ")[0]
+        reason, why = _mute(draft)
+        draft.fact(WorkerCondition.SILENT, "True", reason, f"{told}: {why}" if why else told)
+
+
+def _mute(draft: Draft) -> tuple[WorkerReason, str]:
+    """Return what kind of silence it is; a good answer is what is missed."""
+    if draft.seen.login_refused:
+        return WorkerReason.LOGIN_REFUSED, "it refuses our login"
+    if draft.seen.stage == "bad_gateway":
+        return WorkerReason.BAD_GATEWAY, "only its web server answers"
+    if draft.seen.stage == "refused":
+        return WorkerReason.REFUSED, "the machine answers, no server listens on the port"
+    if draft.seen.stage == "ready":
+        return WorkerReason.CHECK_FAILED, "it says that it is ready and answers nothing else"
+    return WorkerReason.NO_ANSWER, ""
 
 
 # --- load ------------------------------------------------------------------------------------
@@ -325,7 +347,7 @@ def _judge(
     draft: Draft, name: WorkerCondition, values: Values, top: float, low: float
 ) -> bool | None:
     before = _before(draft, name)
-    was = None if before is None else before.status == "True"
+    was = None if before is None or before.status == "Unknown" else before.status == "True"
     return verdict(values, before=was, raise_at=top, ease_below=low)
 
 

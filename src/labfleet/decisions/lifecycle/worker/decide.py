@@ -29,6 +29,7 @@ from labfleet.decisions.lifecycle.worker import (
 )
 from labfleet.decisions.lifecycle.worker.draft import (
     ABSENCE_PATIENCE,
+    PROVIDER_BELIEVED,
     TOLERATED_CHECKS,
     Action,
     Draft,
@@ -38,6 +39,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     gone,
     leak,
 )
+from labfleet.resources import conditions
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
@@ -83,6 +85,12 @@ def _note_machine(draft: Draft) -> None:
             WorkerReason.NOT_LISTED,
             "the provider does not show it: looking again",
         )
+    elif seen.provider_silent > PROVIDER_BELIEVED:
+        before = conditions.find(draft.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
+        if before is not None and before.status != "Unknown":
+            told = f"the provider does not answer; {before.status} before that"
+            reason = WorkerReason.NOT_RENEWED
+            draft.fact(WorkerCondition.MACHINE_PROVISIONED, "Unknown", reason, told)
 
 
 _EXPECT_MACHINE = frozenset(P) - {P.PENDING, P.TERMINATING_EC2, P.TERMINATED, P.FAILED}

@@ -20,6 +20,7 @@ from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
     CmlStatus,
+    Health,
     LicenceStatus,
     Worker,
     WorkerPhase,
@@ -39,6 +40,8 @@ ABSENCE_PATIENCE = timedelta(seconds=70)
 Source: facts/aws.md#absence.
 """
 TOLERATED_CHECKS = 3
+PROVIDER_BELIEVED = 180.0
+"""How many seconds the provider's last word stands while it does not answer."""
 SOON, POLL, CHECK = 1.0, 15.0, 30.0
 
 
@@ -53,7 +56,9 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     for. `samples` are the newest of this worker, oldest first, none when this look brought none;
     `duplicate_of` is an older worker with the same product_uuid. `points` are CloudWatch's
     newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
-    this moment; `paused`: nothing is done that nobody asked for. `trouble` says why something could not be looked at.
+    this moment; `paused`: nothing is done that nobody asked for. `provider_silent` are the
+    seconds since the provider last listed the region, when it does not now. `trouble` says why
+    something could not be looked at.
     """
 
     machine: MachineStatus | None = None
@@ -80,6 +85,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     thresholds: Thresholds = Thresholds()
     poll: float = CHECK
     paused: bool = False
+    provider_silent: float = 0.0
     trouble: str = ""
 
 
@@ -182,6 +188,7 @@ class Draft:
             if phase not in phases.edges(self.worker, self.status.phase):
                 raise AssertionError(f"no edge {self.status.phase} -> {phase}")
             self._leave(phase)
+            self._enter(phase)
             self.set(phase=phase, phase_since=self.now, summary=phases.coarse(phase))
         if message != self.status.message:
             self.set(message=message)
@@ -195,6 +202,16 @@ class Draft:
         if self.status.phase is P.FAILED:
             self.fact(WorkerCondition.FAILED, "False", WorkerReason.LEFT, f"went on to {phase}")
 
+    def _enter(self, phase: WorkerPhase) -> None:
+        """Take back what cannot be so in the new phase: nobody looks at it for an hour, or ever."""
+        if phase in {P.STOPPED, P.TERMINATED, P.FAILED}:
+            self.set(health=Health.UNKNOWN)
+        ended = self.status.machine.state in {"ending", "gone"}
+        if phase is P.TERMINATED or (phase is P.FAILED and ended):
+            licence = msgspec.structs.replace(self.status.licence, licensed=None, registered=None)
+            self.set(licence=licence)
+            self.forget(WorkerCondition.LICENSED)
+
     def stay(self, message: str = "", *, again: float = POLL, do: Action | None = None) -> Step:
         return self.go(self.status.phase, message or self.status.message, again=again, do=do)
 
@@ -206,23 +223,14 @@ class Draft:
     def done(self, *, again: float, do: Action | None) -> Step:
         if self.status.observed_generation != self.worker.metadata.generation:
             self.set(observed_generation=self.worker.metadata.generation)
-        open_for = phases.accepting(msgspec.structs.replace(self.worker, status=self.status))
+        shut = phases.closure(msgspec.structs.replace(self.worker, status=self.status), self.now)
         self.fact(
             WorkerCondition.ACCEPTING_LABS,
-            "True" if open_for else "False",
-            WorkerReason.OPEN if open_for else WorkerReason.CLOSED,
-            "" if open_for else _why_closed(self.worker, self.status),
+            "True" if shut is None else "False",
+            WorkerReason.OPEN if shut is None else WorkerReason.CLOSED,
+            "" if shut is None else shut.text,
         )
         return Step(self.status, self.finalizers, do, again)
-
-
-def _why_closed(worker: Worker, status: WorkerStatus) -> str:
-    if status.phase not in phases.HOSTING:
-        return f"phase is {status.phase}"
-    if worker.spec.cordoned or phases.drain_wanted(worker):
-        return "cordoned" if worker.spec.cordoned else "draining"
-    fact = phases.closed_by(status.conditions)
-    return "" if fact is None else f"{fact.type}: {fact.message or fact.reason}"
 
 
 def gone(draft: Draft) -> bool:
@@ -261,6 +269,22 @@ def note_server(draft: Draft) -> None:
         draft.set(capacity=seen.capacity)
     if seen.foreign_ports is not None:
         draft.set(foreign_ports=seen.foreign_ports)
+
+
+STAGE_REASONS = {
+    "unreachable": WorkerReason.UNREACHABLE,
+    "refused": WorkerReason.REFUSED,
+    "bad_gateway": WorkerReason.BAD_GATEWAY,
+    "not_ready": WorkerReason.NOT_READY,
+    "ready": WorkerReason.LICENCE_UNKNOWN,
+}
+
+
+def stage_reason(seen: WorkerObservation) -> WorkerReason:
+    """Return why CML is not ready, by how far it answers."""
+    if seen.login_refused:
+        return WorkerReason.LOGIN_REFUSED
+    return STAGE_REASONS.get(seen.stage or "", WorkerReason.NOT_SEEN)
 
 
 def surely_unregistered(licence: LicenceStatus) -> bool:

@@ -13,6 +13,7 @@ from labfleet.decisions.lifecycle.worker import hosting, phases
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.decisions.lifecycle.worker.draft import (
     CHECK,
+    TOLERATED_CHECKS,
     Draft,
     P,
     Step,
@@ -114,7 +115,7 @@ def _draining(draft: Draft) -> Step:
     if phases.desire(draft.worker) != "Terminated":
         return hosting.draining(draft)
     limit = draft.limits.drain + draft.limits.terminate
-    silent = draft.status.health is Health.UNREACHABLE and draft.late(limit)
+    silent = draft.status.failed_checks >= TOLERATED_CHECKS and draft.late(limit)
     if draft.seen.sessions and not silent:
         return hosting.draining(draft)
     note_server(draft)

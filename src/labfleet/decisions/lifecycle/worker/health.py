@@ -2,7 +2,7 @@
 
 Pure: reads samples, writes conditions into the draft. A condition changes only when the two
 newest samples agree; the very first sample counts at once, and a value missing in a sample
-changes nothing. Sources: facts/cml.md#system-bodies and #licensing,
+changes nothing at first: what no look has renewed for a while becomes Unknown. Sources: facts/cml.md#system-bodies and #licensing,
 facts/cml-issues.md#f33, #f41, #f42, #f45.
 """
 
@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from labfleet.decisions import vitals
-from labfleet.decisions.lifecycle.worker.draft import Draft
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.draft import TOLERATED_CHECKS, Draft
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, Status
@@ -65,6 +66,49 @@ def settled(
     return found if agree else None
 
 
+RENEWED_BY: dict[WorkerCondition, Callable[[Sample], bool]] = {
+    WorkerCondition.CML_HEALTHY: lambda each: each.health is not None or each.ready is False,
+    WorkerCondition.TELEMETRY_COMPLETE: lambda _: True,
+    WorkerCondition.MAINTENANCE_MODE: lambda each: each.maintenance is not None,
+    WorkerCondition.LICENSED: lambda each: each.licence is not None,
+    WorkerCondition.LICENCE_EXPIRING: lambda each: each.licence is not None,
+    WorkerCondition.DISK_ALMOST_FULL: lambda each: vitals.fullest_disk(each) is not None,
+    WorkerCondition.CPU_HIGH: lambda each: vitals.cml_cpu(each)[0] is not None,
+    WorkerCondition.MEMORY_HIGH: lambda each: vitals.cml_memory(each)[0] is not None,
+    WorkerCondition.ORPHANS_ON_HOST: lambda each: (
+        each.stats is not None and each.stats.running_orphans is not None
+    ),
+}
+"""Every fact that is read from CML, and which samples tell it anew. One that no look has renewed
+for `TOLERATED_CHECKS` looks is Unknown, so that nothing is shown as of before."""
+
+
+def let_lapse(draft: Draft) -> None:
+    """Make Unknown what the latest looks did not renew, each by its own part of the samples.
+
+    What keeps sessions away stays while the server answers otherwise: one part that fails must not
+    open it. CloudWatch renews the load of a silent server.
+    """
+    for name, told in RENEWED_BY.items():
+        before = _before(draft, name)
+        if before is None or before.status == "Unknown" or not _lapsed(draft, told):
+            continue
+        if draft.seen.samples and phases.closing(before):
+            continue
+        if name is WorkerCondition.CPU_HIGH and draft.seen.points and not draft.seen.samples:
+            continue
+        text = f"the last {TOLERATED_CHECKS} looks did not tell; {before.status} before that"
+        draft.fact(name, "Unknown", WorkerReason.NOT_RENEWED, text)
+
+
+def _lapsed(draft: Draft, told: Callable[[Sample], bool]) -> bool:
+    if not draft.seen.samples:
+        return draft.status.failed_checks >= TOLERATED_CHECKS
+    boot = draft.seen.samples[-1].boot
+    last = [each for each in draft.seen.samples if each.boot == boot][-TOLERATED_CHECKS:]
+    return len(last) == TOLERATED_CHECKS and not any(told(each) for each in last)
+
+
 def _holds(found: Found) -> bool:
     return found[0] == "True"
 
@@ -94,6 +138,14 @@ def _cml(draft: Draft, samples: Sequence[Sample]) -> None:
 
 def _healthy(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
     """Return the worst problem that a sample shows; None when it has no health values."""
+    found = _worst(sample, known, lost=lost)
+    if sample.ready is not False or (found is not None and found[0] == "False"):
+        return found
+    why = sample.gaps.get("health") or "no flag of its health says why"
+    return "False", WorkerReason.NOT_READY, f"CML says ready: false, no node can start; {why}"
+
+
+def _worst(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
     health = sample.health
     if health is None:
         return None
@@ -179,6 +231,12 @@ def _failing(sample: Sample) -> list[str]:
     return failing
 
 
+def cause(samples: Sequence[Sample]) -> str:
+    """Return in words why a server is not ready, as its newest sample says; empty if it does not."""
+    found = _worst(samples[-1], set(), lost=False) if samples else None
+    return found[2] if found is not None and found[0] == "False" else ""
+
+
 def _orphans(draft: Draft, samples: Sequence[Sample]) -> None:
     def read(sample: Sample) -> Found | None:
         count = None if sample.stats is None else sample.stats.running_orphans
@@ -233,7 +291,11 @@ def _complete(draft: Draft, samples: Sequence[Sample]) -> None:
     def read(sample: Sample) -> Found:
         missing = [name for name in ("stats", "health", "licence") if getattr(sample, name) is None]
         if missing:
-            return "False", WorkerReason.PARTIAL, f"{', '.join(missing)} failed: see its telemetry"
+            return (
+                "False",
+                WorkerReason.PARTIAL,
+                f"{', '.join(missing)} not read: see its telemetry",
+            )
         return "True", WorkerReason.COMPLETE, ""
 
     found = settled(samples, _before(draft, WorkerCondition.TELEMETRY_COMPLETE), read)

@@ -16,6 +16,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     must_return_licence,
     note_server,
     seen_twice,
+    stage_reason,
     wants_licence,
 )
 from labfleet.resources import conditions
@@ -27,6 +28,12 @@ RENEW_EVERY = timedelta(days=1)
 
 
 def _check_health(draft: Draft) -> None:
+    """Update health, and let lapse what the looks no longer tell."""
+    _note_answer(draft)
+    worker_health.let_lapse(draft)
+
+
+def _note_answer(draft: Draft) -> None:
     """Update health, allowing for a few failures; a failed check never changes the phase."""
     if draft.seen.stage == "ready" and not draft.seen.trouble:
         degraded = any(
@@ -36,16 +43,21 @@ def _check_health(draft: Draft) -> None:
         )
         draft.set(health=Health.DEGRADED if degraded else Health.HEALTHY, failed_checks=0)
         draft.fact(WorkerCondition.HEALTH_CHECK_PASSED, "True", WorkerReason.ANSWERING)
+        told = f"CML {draft.status.cml.version}"
+        draft.fact(WorkerCondition.CML_READY, "True", WorkerReason.READY, told)
         return
     failed = min(draft.status.failed_checks + 1, 1000)
     draft.set(failed_checks=failed)
     why = draft.seen.trouble or f"CML is {draft.seen.stage}"
-    if failed >= TOLERATED_CHECKS:
-        draft.set(health=Health.UNREACHABLE)
-        draft.fact(WorkerCondition.HEALTH_CHECK_PASSED, "False", WorkerReason.UNREACHABLE, why)
-    else:
+    if failed < TOLERATED_CHECKS:
         draft.set(health=Health.DEGRADED)
         draft.fact(WorkerCondition.HEALTH_CHECK_PASSED, "Unknown", WorkerReason.CHECK_FAILED, why)
+        return
+    answers = draft.seen.stage == "not_ready"
+    draft.set(health=Health.DEGRADED if answers else Health.UNREACHABLE)
+    reason = WorkerReason.NOT_READY if answers else WorkerReason.UNREACHABLE
+    draft.fact(WorkerCondition.HEALTH_CHECK_PASSED, "False", reason, why)
+    draft.fact(WorkerCondition.CML_READY, "False", stage_reason(draft.seen), why)
 
 
 def hosting(draft: Draft) -> Step:

@@ -130,7 +130,10 @@ def _server(draft: Draft) -> Step:
     if seen.stage != "ready":
         told = seen.trouble or seen.stage or "not looked at yet"
         draft.fact(WorkerCondition.CML_READY, "False", WorkerReason.NOT_READY, told)
-        draft.set(health=Health.UNREACHABLE if hosting else Health.UNKNOWN)
+        answers = Health.DEGRADED if seen.stage == "not_ready" else Health.UNREACHABLE
+        draft.set(health=answers if hosting else Health.UNKNOWN)
+        draft.set(failed_checks=min(draft.status.failed_checks + 1, 1000))
+        worker_health.let_lapse(draft)
         return draft.stay(f"observed: waiting for CML: {told}", again=CHECK if hosting else 5.0)
     draft.fact(
         WorkerCondition.CML_READY, "True", WorkerReason.READY, f"CML {draft.status.cml.version}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from labfleet.resources import conditions
-from labfleet.resources.conditions import Condition
-from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.conditions import Condition, Status
+from labfleet.resources.worker import Health, Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 P = WorkerPhase
@@ -140,6 +141,7 @@ def closes_at(worker: Worker) -> datetime | None:
 QUARANTINE = frozenset(
     {
         WorkerReason.CONTROLLER_DOWN,
+        WorkerReason.NOT_READY,
         WorkerReason.KVM_MISSING,
         WorkerReason.NO_COMPUTE_READY,
         WorkerReason.NO_COMPUTE,
@@ -149,35 +151,120 @@ QUARANTINE = frozenset(
 """Reasons of CmlHealthy False with which no node would start."""
 
 
+CLOSING: dict[WorkerCondition, tuple[Status, str]] = {
+    WorkerCondition.DUPLICATE_IDENTITY: ("True", "DuplicateIdentity"),
+    WorkerCondition.MAINTENANCE_MODE: ("True", "MaintenanceMode"),
+    WorkerCondition.DISK_ALMOST_FULL: ("True", "DiskAlmostFull"),
+    WorkerCondition.ADOPTED: ("False", "NotAdopted"),
+    WorkerCondition.CML_HEALTHY: ("False", ""),
+    WorkerCondition.INSTANCE_CHECKS_PASSED: ("False", "Impaired"),
+    WorkerCondition.OVER_COMMITTED: ("True", "OverCommitted"),
+    WorkerCondition.CML_READY: ("False", "NotReady"),
+}
+"""Fact -> the status with which it keeps sessions away, and placement's word for it (empty: its
+reason, of which only some close). The first of several is told."""
+
+
+def closing(fact: Condition) -> bool:
+    """Tell whether this fact keeps new sessions away."""
+    status = next((told for name, (told, _) in CLOSING.items() if name == fact.type), None)
+    if fact.type == WorkerCondition.CML_HEALTHY and fact.reason not in QUARANTINE:
+        return False
+    return fact.status == status
+
+
 def closed_by(facts: tuple[Condition, ...]) -> Condition | None:
     """Return the condition that closes a worker for new sessions; running ones continue."""
-    for name in (
-        WorkerCondition.DUPLICATE_IDENTITY,
-        WorkerCondition.MAINTENANCE_MODE,
-        WorkerCondition.DISK_ALMOST_FULL,
-    ):
+    for name in CLOSING:
         fact = conditions.find(facts, name)
-        if fact is not None and fact.status == "True":
+        if fact is not None and closing(fact):
             return fact
-    fact = conditions.find(facts, WorkerCondition.ADOPTED)
-    if fact is not None and fact.status == "False":
-        return fact
-    fact = conditions.find(facts, WorkerCondition.CML_HEALTHY)
-    sick = fact is not None and fact.status == "False" and fact.reason in QUARANTINE
-    return fact if sick else None
+    return None
 
 
-def closed_word(facts: tuple[Condition, ...]) -> str | None:
-    """Return the word for what closes a worker, as placement gives it."""
+class Closure(NamedTuple):
+    """Why no new session may be placed on a worker: placement's word, and a sentence."""
+
+    word: str
+    text: str
+
+
+def closure(worker: Worker, now: datetime | None = None) -> Closure | None:
+    """Return what keeps new sessions away, None when nothing does: one rule for all who ask.
+
+    Placement, pools, `AcceptingLabs` and what people are shown. A planned event closes from its date
+    on; that a session may not last beyond the date is placement's business (`closes_at`).
+    """
+    status = worker.status
+    if status.phase not in HOSTING:
+        word = "Draining" if status.phase is P.DRAINING else "NotReady"
+        return Closure(word, f"phase is {status.phase}")
+    if worker.spec.cordoned:
+        return Closure("Cordoned", "cordoned")
+    if drain_wanted(worker):
+        return Closure("Draining", "draining")
+    found = sick(worker)
+    if found is not None:
+        return found
+    limit = closes_at(worker)
+    if limit is not None and limit <= (now or datetime.min.replace(tzinfo=UTC)):
+        return Closure("ScheduledEvent", "the provider takes the machine away")
+    return None
+
+
+def sick(worker: Worker) -> Closure | None:
+    """Return what the facts close, the cause before its symptom.
+
+    That CML is not ready says nothing of a worker that boots or is stopped.
+    """
+    facts = worker.status.conditions
+    if worker.status.phase not in HOSTING:
+        facts = conditions.drop(facts, WorkerCondition.CML_READY)
     fact = closed_by(facts)
+    silent = worker.status.health is Health.UNREACHABLE
+    if silent and (fact is None or fact.type == WorkerCondition.CML_READY):
+        return Closure("Unreachable", "CML does not answer")
     if fact is None:
         return None
-    if fact.type == WorkerCondition.ADOPTED:
-        return "NotAdopted"
-    return fact.reason if fact.type == WorkerCondition.CML_HEALTHY else fact.type
+    word = next(word for name, (_, word) in CLOSING.items() if name == fact.type)
+    return Closure(word or fact.reason, f"{fact.type}: {fact.message or fact.reason}")
 
 
-def accepting(worker: Worker) -> bool:
-    """Tell whether new sessions may be placed here, by intent, phase and CML's own health."""
-    open_ = worker.status.phase in HOSTING and not worker.spec.cordoned
-    return open_ and not drain_wanted(worker) and closed_by(worker.status.conditions) is None
+_BROKEN = frozenset(
+    {
+        WorkerCondition.CML_HEALTHY,
+        WorkerCondition.CML_READY,
+        WorkerCondition.INSTANCE_CHECKS_PASSED,
+    }
+)
+
+
+def host_ill(worker: Worker) -> bool:
+    """Tell whether the provider's own host under it is impaired, for longer than the patience."""
+    fact = conditions.find(worker.status.conditions, WorkerCondition.INSTANCE_CHECKS_PASSED)
+    impaired = worker.status.machine.host_check == "impaired"
+    return impaired and fact is not None and fact.status == "False"
+
+
+def retired(worker: Worker) -> bool:
+    """Tell whether the provider said that it retires the machine."""
+    return any(each.code == "instance-retirement" for each in worker.status.machine.events)
+
+
+def broken(worker: Worker) -> bool:
+    """Tell whether its server or machine does not work: not only shut, or full, or kept free."""
+    facts = worker.status.conditions
+    return worker.status.health is Health.UNREACHABLE or any(
+        fact.type in _BROKEN and closing(fact) for fact in facts
+    )
+
+
+def closed_word(worker: Worker, now: datetime | None = None) -> str | None:
+    """Return the word for what closes a worker, as placement gives it."""
+    found = closure(worker, now)
+    return None if found is None else found.word
+
+
+def accepting(worker: Worker, now: datetime | None = None) -> bool:
+    """Tell whether new sessions may be placed here."""
+    return closure(worker, now) is None

@@ -17,6 +17,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     must_return_licence,
     note_server,
     seen_twice,
+    stage_reason,
     surely_unregistered,
     wants_licence,
 )
@@ -100,12 +101,10 @@ def starting(draft: Draft) -> Step:
     detail = (
         seen.login_refused or seen.trouble or (seen.stage or "instance is " + str(machine.state))
     )
-    reason = (
-        WorkerReason.LOGIN_REFUSED
-        if seen.login_refused
-        else _STAGE_REASONS.get(seen.stage or "", WorkerReason.NOT_SEEN)
-    )
-    draft.fact(WorkerCondition.CML_READY, "False", reason, detail)
+    why = worker_health.cause(seen.samples) if seen.stage == "not_ready" else ""
+    if why:
+        detail = f"{detail}: {why}"
+    draft.fact(WorkerCondition.CML_READY, "False", stage_reason(seen), detail)
     if late:
         if want == "Terminated":
             leak(draft, f"CML did not come up to return the licence: {detail}")
@@ -122,15 +121,6 @@ def _boot_late(draft: Draft) -> bool:
     pending = draft.status.machine.state == "booting"
     limit = draft.limits.launch if pending else draft.limits.boot
     return draft.overdue(draft.boot_since, timedelta(seconds=limit))
-
-
-_STAGE_REASONS = {
-    "unreachable": WorkerReason.UNREACHABLE,
-    "refused": WorkerReason.REFUSED,
-    "bad_gateway": WorkerReason.BAD_GATEWAY,
-    "not_ready": WorkerReason.NOT_READY,
-    "ready": WorkerReason.LICENCE_UNKNOWN,
-}
 
 
 def _started(draft: Draft) -> Step:
