@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labfleet.cli.main import COMMANDS
-from labfleet.resources import alerts, fleet_alerts, runbook
+from labfleet.resources import alerts, fleet_alerts, runbook, server_alerts
 from labfleet.resources.pool import PoolPhase
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import WorkerPhase
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import reference
 
 KINDS = {"Worker": WorkerPhase, "Session": SessionPhase, "Pool": PoolPhase}
-ENTRIES = (*runbook.PHASES, *runbook.CONDITIONS)
+ENTRIES = (*runbook.PHASES, *runbook.CONDITIONS, *server_alerts.SERVER_ALERTS.values())
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -23,6 +23,7 @@ from labfleet.app.aws_requests import add_aws_requests
 from labfleet.app.metrics import Metrics
 from labfleet.app.region_gauges import add_region_gauges
 from labfleet.app.settings import Settings, surroundings
+from labfleet.app.store_gauges import StoreLog, add_store_health
 from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges, add_pauses
 from labfleet.app.worker_gauges import add_worker_gauges
@@ -35,6 +36,7 @@ from labfleet.engine.effects import Effects
 from labfleet.engine.election import Election
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
+from labfleet.engine.store_health import StoreCheck, StoreHealth
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
@@ -63,6 +65,7 @@ class Outside:
     probe: PortProbe
     environment: Environment = field(default_factory=Environment)
     deliveries: Deliveries | None = None
+    health: StoreHealth | None = None
 
 
 @dataclass(slots=True)
@@ -79,6 +82,7 @@ class System:
     supervisors: dict[str, Supervisor] = field(default_factory=dict)
     controllers: list[Controller] = field(default_factory=list)
     locks: list[IO[str]] = field(default_factory=list)
+    check: StoreCheck | None = None
 
 
 def make_folder(settings: Settings) -> None:
@@ -95,7 +99,10 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
     """Open the store and the adapters; return them with the installation's identity."""
     make_folder(settings)
     clock, ids = clock_of(settings), SystemIds()
-    store = await open_store(settings.store_url, runner=Threads(), ids=ids, clock=clock)
+    health = StoreHealth(clock, watcher=StoreLog())
+    store = await open_store(
+        settings.store_url, runner=Threads(), ids=ids, clock=clock, observer=health
+    )
     installation = await store.installation(ids.uid())
     outside = Outside(
         store=store,
@@ -112,6 +119,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         probe=TcpProbe(),
         environment=surroundings(),
         deliveries=HttpDeliveries(),
+        health=health,
     )
     return outside, installation
 
@@ -164,12 +172,19 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             environment=outside.environment.layer,
             variables=outside.environment.variables,
             defaults=outside.environment.defaults,
+            health=outside.health,
         ),
         metrics=metrics,
         watcher=Watcher(metrics),
     )
     feed = Feed(outside.store, cache, outside.clock, relist=RELIST_SECONDS)
     system.feeds.append(Role("feed", feed.run, ready=lambda: cache.cursor is not None))
+    if outside.health is not None:
+        system.check = StoreCheck(
+            outside.health, outside.store, outside.store, lambda: cache.revision
+        )
+        system.feeds.append(Role("store", system.check.run))
+        add_store_health(metrics, outside.health)
     for role in settings.roles:
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")

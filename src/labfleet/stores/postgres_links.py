@@ -88,6 +88,8 @@ def _no_connection(error: psycopg.Error, where: str) -> errors.LabfleetError:
         return errors.Denied(f"{where} refuses the credentials: {text}")
     if error.sqlstate == "3D000" or ("database" in text and "does not exist" in text):
         return errors.Permanent(f"{where}: {text}", reason="NoSuchDatabase")
+    if error.sqlstate == "53300" or "too many clients" in text or "connection slots" in text:
+        return errors.OutOfCapacity(f"{where} takes no more connections: {text}")
     return errors.Unreachable(f"{where} does not answer: {text}")
 
 
