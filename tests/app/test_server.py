@@ -79,6 +79,7 @@ def test_a_store_that_takes_no_writes_is_said_by_probe_alerts_metrics_and_log(
         with pytest.raises(urllib.error.HTTPError) as refused:
             server.call("/api/v1/clusters", "POST", CLUSTER)
         assert refused.value.code == 503
+        refused.value.close()
         status, ready = server.call("/readyz")
         assert (status, ready["store"]) == (200, "read-only")
         assert ready["storeReason"]

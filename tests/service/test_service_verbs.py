@@ -330,10 +330,18 @@ async def test_explain_says_why_a_session_waits(world: World):
 
 
 @pytest.mark.asyncio
-async def test_explain_says_when_a_slot_begins_and_when_a_place_is_looked_for(world: World):
-    """A session of tomorrow is not told that its slot must "come near": both instants are named."""
+@pytest.mark.parametrize(
+    "start",
+    ["2026-11-28T08:00:00Z", "2026-11-28T09:00:00+01:00", "2026-11-27T20:30:00-11:30"],
+)
+async def test_explain_says_when_a_slot_begins_and_when_a_place_is_looked_for(
+    world: World, start: str
+):
+    """Both instants are named, in UTC whatever the offset; the spec stays as it was written."""
     await world.definition()
-    await world.session("s", slot={"start": "2026-11-28T08:00:00Z"})
+    made = await world.session("s", slot={"start": start, "zone": "Europe/Warsaw"})
+    assert made.spec.slot.start.isoformat() == start.replace("Z", "+00:00")
+    assert made.spec.slot.zone == "Europe/Warsaw"
     found = await explain.explain(world.services, ADMIN, KINDS["Session"], "s", "default")
     (said,) = found.waiting_for
     assert "starts at 2026-11-28 08:00:00Z" in said

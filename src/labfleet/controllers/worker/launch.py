@@ -18,6 +18,7 @@ from labfleet.controllers.worker.observer import machine_status
 from labfleet.controllers.worker.offers import Offers, Option
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
+from labfleet.kernel.clock import utc_time
 from labfleet.resources import conditions, refs
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect
@@ -262,7 +263,7 @@ class Launcher:
         now = self.context.clock.now()
         block = self.offers.starts.refused(worker.metadata.uid, problem, now)
         fresh = self._fresh(worker)
-        told = f"{problem.message[:400]}; asked again at {block.until:%H:%M:%S} UTC"
+        told = f"{problem.message[:400]}; asked again at {utc_time(block.until)}"
         full = isinstance(problem, errors.OutOfCapacity)
         facts = conditions.put(
             fresh.status.conditions,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from labfleet.engine.cache import Cache
 from labfleet.interfaces import store as stores
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import FleetSettings, Layer, Settings, effective
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref
@@ -117,7 +118,7 @@ class SettingsReader:
 def _everything(automation: fleet_settings.Automation) -> Pause:
     said = "automatic actions are paused"
     if automation.since is not None:
-        said += f" since {automation.since:%Y-%m-%d %H:%M}Z"
+        said += f" since {utc_text(automation.since)}"
     said += f" by {automation.by}" if automation.by else ""
     said += f": {automation.reason}" if automation.reason else ""
     return Pause(text=said, reason=automation.reason, by=automation.by, since=automation.since)

@@ -13,6 +13,7 @@ import msgspec
 
 from labfleet.decisions import wording
 from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD, ON_DEMAND_PATIENCE
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import alerts, refs
 from labfleet.resources import conditions as facts
 from labfleet.resources import runbook as runbooks
@@ -371,7 +372,7 @@ def _blocker(each: Blocker) -> str:
 
 
 def _shown(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}Z"
+    return utc_text(at, seconds=True)
 
 
 def _on(worker: Worker, session: Session) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from labfleet.kernel import errors
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import NAME, REF, Settings, SettingsSpec
 from labfleet.resources.meta import Metadata
@@ -122,7 +123,7 @@ async def pause_pool(
         marks.pop(PAUSED_MARK, None)
         if paused:
             said = f" by {caller.principal.name}" + (f": {reason}" if reason else "")
-            marks[PAUSED_MARK] = f" since {services.clock.now():%Y-%m-%d %H:%M}Z{said}"
+            marks[PAUSED_MARK] = f" since {utc_text(services.clock.now())}{said}"
         if old.spec.paused == paused and (not paused or not reason):
             return old
         metadata = msgspec.structs.replace(

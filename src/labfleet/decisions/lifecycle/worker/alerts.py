@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import Draft, P
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
 from labfleet.resources.telemetry import ProviderPoint, Sample
@@ -106,7 +107,9 @@ def _stuck(draft: Draft) -> None:
     if not draft.overdue(since, timedelta(seconds=seconds * factor)):
         _forget(draft, "PhaseStuck")
         return
-    told = f"{draft.status.phase} since {since:%Y-%m-%d %H:%M:%S}Z, over {factor:g} x its {name}"
+    told = (
+        f"{draft.status.phase} since {utc_text(since, seconds=True)}, over {factor:g} x its {name}"
+    )
     told += f" limit of {seconds:.0f} s; see what it waits for: labfleet explain worker"
     draft.fact("PhaseStuck", "True", "OverLimit", f"{told} {draft.worker.name}")
 
@@ -179,7 +182,7 @@ def _planned(draft: Draft) -> None:
         return
     first = min(machine.events, key=lambda each: (_rank(each.code), each.not_before or draft.now))
     word, advice = EVENTS.get(first.code, ("OtherEvent", "read the AWS Health dashboard"))
-    when = "at once" if first.not_before is None else f"{first.not_before:%Y-%m-%d %H:%M}Z"
+    when = "at once" if first.not_before is None else utc_text(first.not_before)
     text = f"{first.code} not before {when}: {advice}"
     draft.fact("ScheduledEvent", "True", word if word in EVENT_REASONS else "OtherEvent", text)
 
@@ -219,7 +222,9 @@ def _silent(draft: Draft) -> None:
     silent = before.last_transition_time
     if before.status == "True" or draft.overdue(silent, timedelta(seconds=limit)):
         since = silent if before.status == "Unknown" else None
-        told = before.message if since is None else f"no answer since {since:%Y-%m-%d %H:%M:%S}Z"
+        told = (
+            before.message if since is None else f"no answer since {utc_text(since, seconds=True)}"
+        )
         draft.fact("Silent", "True", "NoAnswer", told)
 
 

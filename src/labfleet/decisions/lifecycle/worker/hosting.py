@@ -18,6 +18,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     seen_twice,
     wants_licence,
 )
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import FINALIZER_LICENCE, Health, WorkerPhase
@@ -139,7 +140,7 @@ def draining(draft: Draft) -> Step:
         limit = timedelta(seconds=draft.limits.drain)
         deadline = drain.deadline if drain else (draft.status.phase_since or draft.now) + limit
         reason = "Late" if draft.now > deadline else "SessionsRunning"
-        message = f"{_sessions(seen.sessions)} still here, deadline {deadline:%Y-%m-%d %H:%M}Z"
+        message = f"{_sessions(seen.sessions)} still here, deadline {utc_text(deadline)}"
         draft.fact("Drained", "False", reason, message)
         return draft.stay(message, again=10.0)
     draft.fact("Drained", "True", "Empty")
