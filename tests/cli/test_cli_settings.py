@@ -153,3 +153,11 @@ def test_an_explanation_without_a_phase_names_none(run, stub):
     said = run("explain", "webhook/chat")
     assert said.out.splitlines()[0] == "webhook/chat"
     assert "If it lasts: look at chat" in said.out
+
+
+def test_a_clock_is_confirmed_with_its_reason(run, stub):
+    """The route gets the reason; the reply says who follows."""
+    stub.answers["POST /api/v1/settings/confirm-clock"] = (200, OBJECT)
+    done = run("confirm-clock", "--reason", "NTP was off")
+    assert done.out == "clock confirmed\n"
+    assert stub.seen[-1].body == {"reason": "NTP was off"}

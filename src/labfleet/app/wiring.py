@@ -22,8 +22,8 @@ from labfleet.app.aliases import Environment
 from labfleet.app.aws_requests import add_aws_requests
 from labfleet.app.metrics import Metrics
 from labfleet.app.region_gauges import add_region_gauges
+from labfleet.app.server_gauges import ClockLog, StoreLog, add_clock, add_store_health
 from labfleet.app.settings import Settings, surroundings
-from labfleet.app.store_gauges import StoreLog, add_store_health
 from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges, add_pauses
 from labfleet.app.worker_gauges import add_worker_gauges
@@ -31,6 +31,7 @@ from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.engine.cache import Cache
+from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.controller import Controller
 from labfleet.engine.effects import Effects
 from labfleet.engine.election import Election
@@ -46,6 +47,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.kernel.rng import Rng
+from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
@@ -173,6 +175,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             variables=outside.environment.variables,
             defaults=outside.environment.defaults,
             health=outside.health,
+            clock_check=_clock_check(outside, cache),
         ),
         metrics=metrics,
         watcher=Watcher(metrics),
@@ -185,16 +188,28 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         )
         system.feeds.append(Role("store", system.check.run))
         add_store_health(metrics, outside.health)
+    if system.services.clock_check is not None:
+        system.feeds.append(Role("clock", system.services.clock_check.run))
     for role in settings.roles:
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
     add_gauges(metrics, cache, system.controllers)
+    if isinstance(outside.clock, SystemClock):
+        add_clock(metrics, outside.clock)
     add_pauses(metrics, system.services.settings)
     add_worker_gauges(metrics, system.services.samples, outside.clock, cache)
     add_region_gauges(metrics, cache, outside.clock)
     if isinstance(outside.compute, compute.Ec2):
         add_aws_requests(metrics, outside.compute.sent)
     return system
+
+
+def _clock_check(outside: Outside, cache: Cache) -> ClockCheck | None:
+    """Return the check of a clock that reads the host's."""
+    if not isinstance(outside.clock, SystemClock):
+        return None
+    confirmed = SettingsReader(cache).clock_confirmed
+    return ClockCheck(outside.clock, outside.store, confirmed, told=ClockLog())
 
 
 def _add_role(

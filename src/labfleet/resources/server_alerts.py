@@ -1,4 +1,4 @@
-"""Alerts of the server itself, which no object carries: its store.
+"""Alerts of the server itself, which no object carries: its store and its clock.
 
 The texts are rows like those of `alerts`; who knows the facts says since when and in which words.
 """
@@ -32,6 +32,24 @@ _ROWS = (
         "read-only, or its connections are used up. Nothing is started, ended or moved meanwhile.",
         command="GET /readyz of each server; the server's log, event store.trouble",
         fix="Free space on the store's disk, or make it writable again; it goes on by itself.",
+    ),
+    Alert(
+        condition="ClockJumped",
+        severity="critical",
+        cause="The host's clock jumped by more than five minutes, or differs so much from the "
+        "fleet's log. The jump is not followed, so that nothing ends before its time.",
+        command="labfleet alerts; on the host: timedatectl, chronyc tracking",
+        fix="Set the host's clock right: the alert ends by itself. If the new time is the right "
+        "one, say so with `labfleet confirm-clock`; what is over by it then ends.",
+    ),
+    Alert(
+        condition="ClockBehind",
+        severity="critical",
+        cause="The store has a commit of the future: this host's clock is behind, or the clock that "
+        "wrote the commit was ahead.",
+        command="labfleet alerts; on the host: timedatectl, chronyc tracking",
+        fix="Set the host's clock right: the alert ends by itself. If it is right already, say so "
+        "with `labfleet confirm-clock`.",
     ),
 )
 

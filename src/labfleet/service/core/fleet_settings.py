@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from labfleet.engine.cache import Cache
 from labfleet.interfaces import store as stores
-from labfleet.kernel.clock import utc_text
+from labfleet.kernel.clock import parse_instant, utc_text
 from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import FleetSettings, Layer, Settings, effective
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref
@@ -20,6 +20,8 @@ from labfleet.resources.pool import Pool
 KEY = fleet_settings.REF.key
 # On a pool: why it is paused, by whom and since when, in a sentence for people.
 PAUSED_MARK = "labfleet.dev/paused"
+# On the settings: the instant that people said a host's clock shows rightly.
+CONFIRMED_MARK = "labfleet.dev/clock-confirmed"
 
 
 class Pause(Record, frozen=True, kw_only=True):
@@ -97,6 +99,15 @@ class SettingsReader:
         """Return the precondition of an automatic action: the settings did not change meanwhile."""
         stored = self.stored
         return stores.AtRevision(KEY, 0 if stored is None else stored.revision)
+
+    def clock_confirmed(self) -> datetime | None:
+        """Return the instant that people last confirmed as the time, None when they never did."""
+        stored = self.stored
+        mark = "" if stored is None else stored.metadata.annotations.get(CONFIRMED_MARK, "")
+        try:
+            return parse_instant(mark) if mark else None
+        except ValueError:
+            return None  # somebody wrote the annotation by hand
 
     def listed(self) -> tuple[SettingValue, ...]:
         """Return every setting with its effective value and source."""

@@ -159,7 +159,7 @@ def _busiest(each: Vitals) -> tuple[float, str, str]:
 def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
     """Return the raised alerts on all objects that the caller may read, the gravest first.
 
-    Those of this server's store come with them. At most `LISTED`, and how many were left out. A leaked licence is listed once: by its
+    Those of this server's store and clock come with them. At most `LISTED`, and how many were left out. A leaked licence is listed once: by its
     Leak, which stays when the worker is gone.
     """
     access.demand(caller.principal, "read", "Worker")
@@ -186,18 +186,27 @@ def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raise
 
 
 def of_server(services: ServiceContext) -> tuple[alerts.Raised, ...]:
-    """Return the alerts of this server itself: that its store cannot be read or written."""
+    """Return the alerts of this server itself: of its store and of its clock."""
+    found = []
     trouble = None if services.health is None else services.health.trouble
-    if trouble is None:
-        return ()
-    made = server_alerts.of_server(
-        "store",
-        server_alerts.STORE_CONDITIONS[trouble.state.value],
-        since=trouble.since,
-        reason=trouble.reason,
-        message=trouble.words,
-    )
-    return (made,)
+    if trouble is not None:
+        found.append(
+            server_alerts.of_server(
+                "store",
+                server_alerts.STORE_CONDITIONS[trouble.state.value],
+                since=trouble.since,
+                reason=trouble.reason,
+                message=trouble.words,
+            )
+        )
+    odd = None if services.clock_check is None else services.clock_check.trouble
+    if odd is not None:
+        found.append(
+            server_alerts.of_server(
+                "clock", odd.reason, since=odd.since, reason="ClocksDiffer", message=odd.words
+            )
+        )
+    return tuple(found)
 
 
 def numbers_of(services: ServiceContext, worker: Worker) -> dict[str, vitals.Number]:

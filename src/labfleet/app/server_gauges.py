@@ -1,4 +1,4 @@
-"""Metrics of the store's health and of refused writes, and its lines in the log."""
+"""Metrics and lines in the log about the server itself: its store and its clock."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from labfleet.app import logs
 from labfleet.app.metrics import Metrics, Sample
+from labfleet.engine.clock_check import ClockTrouble, JudgedClock
 from labfleet.engine.store_health import StoreHealth, StoreState, StoreTrouble
 from labfleet.kernel import clock
 
@@ -23,6 +24,31 @@ class StoreLog:
     def store_well(self, trouble: StoreTrouble) -> None:
         """Log the end of a trouble."""
         self._log.warning("store.well", **_said(trouble), count=trouble.count)
+
+
+class ClockLog:
+    """Logs when the clock begins and ceases to be odd."""
+
+    def __init__(self) -> None:
+        self._log = logs.get("clock")
+
+    def __call__(self, trouble: ClockTrouble | None) -> None:
+        """Log a trouble, or its end."""
+        if trouble is None:
+            self._log.warning("clock.well")
+            return
+        said = {"since": clock.format_instant(trouble.since), "detail": trouble.words}
+        self._log.error("clock.trouble", reason=trouble.reason, **said)
+
+
+def add_clock(metrics: Metrics, clock_of: JudgedClock) -> None:
+    """Add how far the host's wall clock is from the time that holds."""
+    metrics.gauge(
+        "labfleet_clock_apart_seconds",
+        "How far the host's clock is ahead of the fleet's time while its jump is not followed.",
+        (),
+        lambda: [((), clock_of.apart)],
+    )
 
 
 def _said(trouble: StoreTrouble) -> dict[str, str]:
