@@ -173,7 +173,7 @@ async def serve(folder: str, ec2: str, file: str, port: int, poll: int) -> None:
             told = figures.told()
             phases = Counter(f"{each.status.phase} {each.status.health}"
                              for each in system.cache.all(Worker))  # fmt: skip
-            sent = {action: count for (_, action), count in outside.compute.sent().items()}
+            sent = {action: count for (_, action), count in outside.aws_requests().items()}
             depth = {each.name: len(each.queue) for each in system.controllers}
             said = Counter(each.status.message for each in system.cache.all(Worker))
             print(json.dumps({**told, "phases": phases, "sent": sent, "queues": depth,

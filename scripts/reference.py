@@ -3,7 +3,7 @@
     python scripts/reference.py          write the pages
     python scripts/reference.py --check  say which differ; exit 1 when one does
 
-Meanings that no code states stand in the tables here; `tests/docs` fails when one is missing.
+What things mean stands with them in the code; `tests/docs` fails when something says nothing.
 The glossary and the maps from the upstream names are written by hand.
 """
 
@@ -27,79 +27,23 @@ from labfleet.app import aliases, settings
 from labfleet.cli import main as cli
 from labfleet.kernel import errors
 from labfleet.resources import alerts, fleet_settings, kinds, runbook, server_alerts
+from labfleet.resources.conditions import ANY_ERROR
+from labfleet.resources.session_conditions import PhaseReason
 from labfleet.service.core import event_types
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reference_source import (
     calls,
-    conditions,
     error_reasons,
     error_types,
     metrics,
     sentence,
-    session_reasons,
     texts,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
 WRITTEN = "<!-- Written by scripts/reference.py from the code; do not edit. -->"
-
-# What each condition type tells. A type the code sets and this table lacks fails tests/docs.
-CONDITIONS: dict[str, dict[str, str]] = {
-    "Worker": {
-        "MachineProvisioned": "The instance runs, as EC2 says.",
-        "MachineStarted": "False while EC2 has no room to start the worker's own machine again.",
-        "TagsApplied": "The instance has the tags that spec.tags names.",
-        "CMLReady": "CML on it answers and is ready.",
-        "Licensed": "CML is registered and in compliance.",
-        "LicenceLeaked": "A licence could not be given back; a person must free it.",
-        "LicenceExpiring": "A licence date is near or past: its automatic renewals fail.",
-        "DuplicateIdentity": "An older worker has the same product_uuid: this one hosts nothing.",
-        "CmlHealthy": "What CML says of its controller and computes, the worst first.",
-        "CpuHigh": "CPU is over its threshold in two measurements; back below the eased one.",
-        "MemoryHigh": "Used memory is over its threshold, by the same rule.",
-        "Silent": "Nothing good was heard of CML; raised after thresholds.silentSeconds.",
-        "PhaseStuck": "The phase lasts longer than its limit times thresholds.stuckFactor.",
-        "InstanceChecksPassed": "EC2's own checks of host and instance; two minutes of patience.",
-        "ScheduledEvent": "AWS will reboot, stop or retire the machine, or takes it back now.",
-        "OrphansOnHost": "Machines run there that CML does not know; capacity is less.",
-        "DiskAlmostFull": "A disk is over its watermark: no new labs.",
-        "MaintenanceMode": "CML is in maintenance mode: closed for new sessions.",
-        "TelemetryComplete": "Every part of its telemetry could be read.",
-        "TelemetrySet": "CML's own telemetry was switched as wanted, on this boot.",
-        "HealthCheckPassed": "The last check of CML succeeded; failing ones never end a worker.",
-        "AcceptingLabs": "New sessions may be placed here.",
-        "OverCommitted": "More is reserved than there is: nothing more is admitted, nothing broken.",
-        "Drained": "No session is left while a drain is asked for.",
-        "Adopted": "It is ours to manage; False: only observed, no sessions, no acts.",
-        "ExternalChange": "Somebody else stopped, started or ended its instance, with a hint.",
-        "IdleWarning": "Nobody uses it, and it will be stopped; False once used, kept or stopped.",
-        "Late": "A stage takes longer than its limit; it goes on.",
-        "Failed": "Why the worker is FAILED; False once it went on.",
-    },
-    "Pool": {
-        "Ready": "The pool has what its policy asks for.",
-        "LosingMachines": "So many machines were ended from outside, or never came up, that it paused itself.",
-        "Paused": "People have paused automatic actions on it; False since they were resumed.",
-    },
-    "Region": {
-        "Scanned": "Discovery's last scan of the region was complete.",
-    },
-    "Definition": {
-        "NodesKnown": "Every node definition of the topology is known, so its demand is.",
-    },
-    "Webhook": {
-        "Delivering": "Events reach the receiver; False says why not, and when it is tried again.",
-    },
-    "Session": {
-        "StartTurn": "It is the lab's turn: its worker has room, and so many of a worker boot at once.",
-        "LabStarted": "All nodes of the lab are booted.",
-        "PortsOpen": "The session's TCP ports answer.",
-        "HostReachable": "The worker's CML could be asked about the lab.",
-        "Collected": "What the lab used was observed before its teardown.",
-    },
-}
 
 # --- the pages ---------------------------------------------------------------------------------
 
@@ -295,6 +239,14 @@ def _fields(struct: Any, above: str) -> Iterator[tuple[str, ...]]:
         yield f"`{path}`", _type(field.type), "" if below and not field.required else default
         if below is not None and path.count(".") < 3:
             yield from _fields(below, path + ".")
+        for each in _tagged(field.type):
+            yield from _fields(each.cls, f"{path} ({each.tag}).")
+
+
+def _tagged(described: Any) -> list[inspect.StructType]:
+    """Return the records of a union that a tag tells apart."""
+    options = described.types if isinstance(described, inspect.UnionType) else ()
+    return [each for each in options if isinstance(each, inspect.StructType) and each.tag_field]
 
 
 def _default(field: Any) -> str:
@@ -347,15 +299,23 @@ def page_conditions() -> str:
             "`lastTransitionTime` moves only when the status flips.\n"
         ),
     ]
-    for kind, types in sorted(conditions().items()):
+    for row in sorted(kinds.KINDS.values(), key=lambda each: each.name):
+        if row.conditions is None or row.reasons is None:
+            continue
         rows = [("type", "what it tells", "reasons")]
-        for name, reasons in sorted(types.items()):
-            rows.append((f"`{name}`", CONDITIONS.get(kind, {}).get(name, ""), code(reasons)))
-        parts.append(f"## {kind}\n\n{table(*rows)}")
-    rows = [("reason", "phases")]
-    rows += [(f"`{word}`", code(phases)) for word, phases in sorted(session_reasons().items())]
+        for each in sorted(row.conditions):
+            closed = code(word for word in each.reasons if word != ANY_ERROR)
+            more = ", any reason of an error"
+            rows.append(
+                (f"`{each}`", each.sentence, closed + (more if ANY_ERROR in each.reasons else ""))
+            )
+        words = [("reason", "what it says")]
+        words += [(f"`{each}`", each.sentence) for each in sorted(row.reasons)]
+        parts.append(f"## {row.name}\n\n{table(*rows)}\n{table(*words)}")
+    ends = [("reason", "what it says")]
+    ends += [(f"`{each}`", each.sentence) for each in sorted(PhaseReason)]
     parts.append(
-        f"## Reasons of a session's phase\n\n`status.reason` of a session.\n\n{table(*rows)}"
+        f"## Reasons of a session's phase\n\n`status.reason` of a session.\n\n{table(*ends)}"
     )
     return "\n".join(parts)
 
@@ -396,7 +356,7 @@ def page_metrics() -> str:
 def page_events() -> str:
     """Return the page of named events."""
     rows = [("type", "what happened")]
-    rows += [(f"`{name}`", text) for name, text in event_types.TYPES.items()]
+    rows += [(f"`{name}`", text) for name, text in event_types.types().items()]
     return (
         "# Events\n\nWhat changes of objects are called: the `type` of a webhook's CloudEvents and "
         "the event names of `/api/events/stream`, which puts `lablet.` before those of sessions "
@@ -424,18 +384,20 @@ def page_runbook() -> str:
         f"## Alerts of workers\n\n{table(*alert)}",
         f"## Alerts of the server\n\n{table(*server)}",
     ]
-    for kind in ("Worker", "Session", "Pool"):
+    for kind in kinds.KINDS.values():
         rows = [("phase", "until", "why it lasts", "see", "fix")]
         rows += [
             (f"`{each.subject}`", each.limit, each.cause, _shell(each.command), each.fix)
-            for each in runbook.PHASES
-            if each.kind == kind
+            for each in runbook.phases(kind)
         ]
-        parts.append(f"## A {kind.lower()} that stays in a phase\n\n{table(*rows)}")
+        if len(rows) > 1:
+            name = kind.name.lower()
+            parts.append(f"## A {name} that stays in a phase\n\n{table(*rows)}")
     rows = [("kind", "condition", "what it says", "see", "fix")]
     rows += [
         (each.kind, f"`{each.subject}`", each.cause, _shell(each.command), each.fix)
-        for each in runbook.CONDITIONS
+        for row in kinds.KINDS.values()
+        for each in runbook.conditions(row)
     ]
     parts.append(f"## Other conditions\n\n{table(*rows)}")
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""Reads from the source what docs/reference lists: conditions, reasons, errors, metrics."""
+"""Reads from the source what docs/reference lists and no table of the code has: errors and metrics."""
 
 from __future__ import annotations
 
@@ -71,18 +71,6 @@ def assigned(name: str, place: ast.AST) -> Iterator[ast.expr]:
                 yield each.value
 
 
-def words_of(node: ast.expr, scope: ast.AST, module: ast.Module, depth: int = 2) -> set[str]:
-    """Return the reason words an expression may stand for, names looked up where assigned."""
-    found = {text for text in texts(node) if WORD.fullmatch(text)}
-    if depth == 0:
-        return found
-    for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}:
-        for place in (scope, module):
-            for value in assigned(name, place):
-                found |= words_of(value, scope, module, depth - 1)
-    return found
-
-
 def said_by(node: ast.Call, scopes: list[ast.AST]) -> str:
     """Return the message of a raise; a name is looked up in the innermost function."""
     told = node.args[0] if node.args else None
@@ -94,66 +82,6 @@ def said_by(node: ast.Call, scopes: list[ast.AST]) -> str:
         before = [value for value in values if value.lineno <= node.lineno]
         told = before[-1] if before else None
     return sentence(told)
-
-
-def argument(node: ast.Call, at: int, name: str) -> ast.expr | None:
-    """Return an argument by position or name."""
-    if len(node.args) > at:
-        return node.args[at]
-    return next((each.value for each in node.keywords if each.arg == name), None)
-
-
-def conditions() -> dict[str, dict[str, set[str]]]:
-    """Return kind -> condition type -> reasons, as the code sets them."""
-    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for name, tree in modules().items():
-        for scope in ast.walk(tree):
-            if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
-                for node in calls(scope):
-                    _condition(found[_kind_of(name)], node, scope, tree)
-    return {kind: dict(types) for kind, types in found.items() if types}
-
-
-def _condition(
-    found: dict[str, set[str]], node: ast.Call, scope: ast.AST, tree: ast.Module
-) -> None:
-    verb = called(node)
-    if verb == "fail" and ast.unparse(node.func) == "draft.fail":
-        found["Failed"] |= words_of(node.args[0], scope, tree)
-        return
-    at = {"fact": 0, "put": 1}.get(verb)
-    if at is None or (verb == "put" and "conditions" not in ast.unparse(node.func)):
-        return
-    kind = argument(node, at, "name")
-    if not (isinstance(kind, ast.Constant) and isinstance(kind.value, str)):
-        return
-    reason = argument(node, at + 2, "reason")
-    found[kind.value] |= set() if reason is None else words_of(reason, scope, tree)
-
-
-def _kind_of(module: str) -> str:
-    words = ("worker", "definition", "pool", "webhook")
-    for word, kind in (("controllers.discovery", "Region"), *((w, w.title()) for w in words)):
-        if word in module:
-            return kind
-    return "Session"
-
-
-def session_reasons() -> dict[str, set[str]]:
-    """Return reason -> phases, as the session's lifecycle gives them."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for node in calls(modules()["labfleet.decisions.lifecycle.session.decide"]):
-        if called(node) in {"go", "teardown", "_collect", "_place_again", "_lose_worker"}:
-            phases = {
-                each.attr
-                for argument in node.args
-                for each in ast.walk(argument)
-                if isinstance(each, ast.Attribute) and each.attr.isupper()
-            }
-            for text in (each for one in node.args for each in texts(one)):
-                if WORD.fullmatch(text):
-                    found[text] |= phases
-    return dict(found)
 
 
 def error_types() -> list[type[errors.LabfleetError]]:

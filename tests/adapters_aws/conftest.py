@@ -53,17 +53,16 @@ class Cloud:
         """Return how often an action was called."""
         return self.ask("GET", "journal")["counts"].get(action, 0)
 
-    def request(self, worker="w-1", aws=None, **changes):
-        """Return a launch request."""
+    def request(self, worker="w-1", aws=None, kind="m5zn.metal", subnet="", **changes):
+        """Return a launch request; subnet None lets EC2 choose."""
+        where = {} if subnet is None else {"subnet": subnet or self.ready["subnets"][0]["id"]}
         request = LaunchRequest(
             region=REGION,
             token=f"token-{worker}",
             worker=worker,
             worker_uid=f"uid-{worker}",
             attempt=1,
-            image_id=self.ready["ami_id"],
-            instance_type="m5zn.metal",
-            subnet_id=self.ready["subnets"][0]["id"],
+            choice={"image": self.ready["ami_id"], "type": kind, **where},
             settings=AwsSettings(**(aws or {})),
             pool="pool-a",
         )

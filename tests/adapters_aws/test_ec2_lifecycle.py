@@ -156,11 +156,11 @@ async def test_console_text_is_evidence(cloud, ec2):
 @pytest.mark.asyncio
 async def test_profile_network_and_key_reach_ec2(cloud, ec2):
     """A launch without a subnet or with unknown groups behaves as EC2 says."""
-    await ec2.launch(cloud.request(subnet_id=None))
+    await ec2.launch(cloud.request(subnet=None))
     with pytest.raises(errors.Invalid):
         await ec2.launch(cloud.request("w-2", aws={"iam_instance_profile": "nobody"}))
     with pytest.raises(errors.Invalid):
-        await ec2.launch(cloud.request("w-3", subnet_id="subnet-0123456789abcdef0"))
+        await ec2.launch(cloud.request("w-3", subnet="subnet-0123456789abcdef0"))
     assert cloud.summary()["instances_total"] == 1
 
 
@@ -168,14 +168,14 @@ async def test_profile_network_and_key_reach_ec2(cloud, ec2):
 async def test_nested_virtualisation_is_checked_with_ec2_before_the_launch(cloud, ec2):
     """A type that EC2 says cannot nest is refused by name; one that can is launched with it."""
     flat = cloud.request(
-        instance_type="m6a.large",
+        kind="m6a.large",
         aws={"instance_types": ("x99.large",), "nested_virtualization": True},
     )
     with pytest.raises(errors.Invalid) as caught:
         await ec2.launch(flat)
     assert caught.value.reason == "NestedUnsupported"
     nested = cloud.request(
-        instance_type="m8i.12xlarge",
+        kind="m8i.12xlarge",
         aws={"instance_types": ("m8i.12xlarge",), "nested_virtualization": True},
     )
     await ec2.launch(nested)

@@ -26,9 +26,7 @@ def request(aws=None, **changes):
         "worker": "w",
         "worker_uid": "u",
         "attempt": 2,
-        "image_id": "ami-1",
-        "instance_type": "m5zn.metal",
-        "subnet_id": "subnet-1",
+        "choice": {"image": "ami-1", "type": "m5zn.metal", "subnet": "subnet-1"},
         "settings": AwsSettings(**(aws or {})),
     }
     return LaunchRequest(**{**fields, **changes})

@@ -1,7 +1,6 @@
 """Bad days of EC2 as the adapter reports them (the cases of facts/aws-bugs.md)."""
 
 import asyncio
-import dataclasses
 
 import pytest
 
@@ -115,7 +114,7 @@ async def test_a_zone_without_the_type_is_out_of_capacity(cloud, ec2):
     """A zone that does not offer the type means: try elsewhere."""
     zone_e = next(net["id"] for net in cloud.ready["subnets"] if net["zone"].endswith("e"))
     with pytest.raises(errors.OutOfCapacity) as caught:
-        await ec2.launch(cloud.request(subnet_id=zone_e))
+        await ec2.launch(cloud.request(subnet=zone_e))
     assert caught.value.reason == "Unsupported"
 
 
@@ -166,7 +165,7 @@ async def test_a_used_token_is_gone_or_a_conflict(cloud, ec2):
     request = cloud.request()
     started = await ec2.launch(request)
     with pytest.raises(errors.Conflict):
-        await ec2.launch(dataclasses.replace(request, instance_type="m5.metal"))
+        await ec2.launch(cloud.request(kind="m5.metal"))
     await ec2.terminate(REGION, started.id)
     with pytest.raises(errors.Gone) as caught:
         await ec2.launch(request)

@@ -47,7 +47,7 @@ async def test_an_observation_is_asked_for_recorded_and_summed_up(api: Api):
     await api.world.services.fresh()
     path = f"/api/internal/lablet-sessions/{uid}/resource-observations"
     sent = {"observed_resources": SEEN, "observed_ports": {"r1_serial": 5041}}
-    told = await api.call("POST", path, sent, role="internal")
+    told = await api.call("POST", path, sent, role="controller")
     assert told.json == {
         "session_id": "s",
         "observation_count": 1,
@@ -87,20 +87,20 @@ async def test_a_run_is_asked_for_and_reported(api: Api):
     sent = {"metadata": {"name": "default"}, "spec": {"capacity": {"cpu": 10, "memory": "10Gi"}}}
     await api.call("POST", "/api/v1/clusters", sent)
     run = {"chart": "waku", "node_count": 50, "cost": {"cpu": 6}, "duration_seconds": 600}
-    yes = await api.call("POST", "/request_run", run, role="internal")
+    yes = await api.call("POST", "/request_run", run, role="runner")
     assert yes.status == 200
     assert yes.json["decision"] == "approved"
     until = api.world.clock.now() + timedelta(minutes=20)
     assert yes.json["expires_at"] == until.isoformat().replace("+00:00", "Z")
     kept = (await api.call("GET", f"/api/v1/simulations/{yes.json['simulation_id']}")).json
     assert kept["spec"]["params"] == {"chart": "waku", "node_count": 50}
-    no = await api.call("POST", "/request_run", run, role="internal")
+    no = await api.call("POST", "/request_run", run, role="runner")
     assert (no.json["decision"], no.json["simulation_id"]) == ("denied", None)
     assert no.json["reasons"] == ["OverCpuTarget"]
     assert no.json["message"]
     done = {"simulation_id": yes.json["simulation_id"]}
     for _ in range(2):
-        ended = await api.call("POST", "/simulation_complete", done, role="internal")
+        ended = await api.call("POST", "/simulation_complete", done, role="runner")
         assert ended.json == {**done, "status": "completed"}
     gone = await api.call("POST", "/simulation_complete", {"simulation_id": "x"})
     assert gone.status == 404
@@ -121,10 +121,10 @@ async def test_internal_workers_are_listed_and_read(api: Api):
     """By name and by uid."""
     await api.world.template()
     made = await api.world.make("Worker", "w", {"template": "metal"})
-    page = (await api.call("GET", "/api/internal/workers", role="internal")).json
+    page = (await api.call("GET", "/api/internal/workers", role="controller")).json
     assert [each["metadata"]["name"] for each in page["items"]] == ["w"]
     for name in ("w", made.metadata.uid):
-        found = await api.call("GET", f"/api/internal/workers/{name}", role="internal")
+        found = await api.call("GET", f"/api/internal/workers/{name}", role="controller")
         assert found.json["metadata"]["name"] == "w"
     assert (await api.call("GET", "/api/internal/workers/x")).status == 404
 

@@ -45,14 +45,14 @@ async def test_bulk_import_makes_each_worker_once(api: Api):
     """Upstream's body and reply; a second time nothing is imported; owners are skipped."""
     await ready(api)
     path = f"{INTERNAL}/bulk-import"
-    made = await api.call("POST", path, scan("i-0000000a", "i-0000000b"), role="internal")
+    made = await api.call("POST", path, scan("i-0000000a", "i-0000000b"), role="controller")
     assert made.json["total_imported"] == 2
     assert made.json["imported"] == ["lab", "lab-0000000b"]
-    again = await api.call("POST", path, scan("i-0000000a"), role="internal")
+    again = await api.call("POST", path, scan("i-0000000a"), role="controller")
     assert (again.json["total_found"], again.json["total_imported"]) == (1, 0)
     theirs = await api.call("POST", path, scan("i-0000000c", **{"labfleet:owner": "x"}))
     assert "owner tag" in theirs.json["skipped"]["i-0000000c"]
-    assert (await api.call("POST", path, scan("x; rm"), role="internal")).status == 400
+    assert (await api.call("POST", path, scan("x; rm"), role="controller")).status == 400
     assert (await api.call("POST", path, scan(), role="user", owner="eve")).status == 403
     assert (await api.call("POST", path, {"aws_region": "a"})).status == 400
 
@@ -74,7 +74,7 @@ async def test_reported_numbers_are_samples_in_both_shapes(api: Api):
         "ec2": {"cpu_utilization": 12.5, "network_in_bytes": 3000, "network_out_bytes": 0},
         "cml": {"cpu_percent": 40.0, "memory_total": 1000, "memory_used": 400, "memory_free": 600},
     }  # fmt: skip
-    told = await api.call("POST", f"{INTERNAL}/w1/metrics", new, role="internal")
+    told = await api.call("POST", f"{INTERNAL}/w1/metrics", new, role="controller")
     assert (told.status, told.json["status"]) == (200, "pending")
     sample = api.world.services.samples.newest(Key("Worker", "default", "w1"))
     assert sample is not None
@@ -85,7 +85,7 @@ async def test_reported_numbers_are_samples_in_both_shapes(api: Api):
     old = {
         "cml": {"cpu_percent": 1.0, "memory_percent": 70.5, "disk_percent": 3, "uptime_seconds": 9}
     }
-    await api.call("POST", f"{INTERNAL}/w1/metrics", old, role="internal")
+    await api.call("POST", f"{INTERNAL}/w1/metrics", old, role="controller")
     sample = api.world.services.samples.newest(Key("Worker", "default", "w1"))
     assert sample is not None
     assert sample.gaps["stats.memory"] == "reported as 70.5 percent only"
@@ -95,13 +95,13 @@ async def test_reported_numbers_are_samples_in_both_shapes(api: Api):
         "system_info": {"all_cpu_count": 48, "all_memory_total": 5, "computes": {"x": {}}},
         "license_info": {"is_valid": True},
     }  # fmt: skip
-    await api.call("POST", f"{INTERNAL}/w1/cml-data", data, role="internal")
+    await api.call("POST", f"{INTERNAL}/w1/cml-data", data, role="controller")
     sample = api.world.services.samples.newest(Key("Worker", "default", "w1"))
     assert sample is not None
     assert sample.stats is not None
     assert (sample.labs_count, sample.stats.cpu_count) == (3, 48)
     for wrong in ({"cml": {"cpu_percent": 400}}, {"cml": 3}, {"collected_at": "soon"}, [1]):
-        sent = await api.call("POST", f"{INTERNAL}/w1/metrics", wrong, role="internal")
+        sent = await api.call("POST", f"{INTERNAL}/w1/metrics", wrong, role="controller")
         assert sent.status == 400
     old_time = {"collected_at": "0001-01-01T00:00:00", "ec2": {"cpu_utilization": 1}}
     assert (await api.call("POST", f"{INTERNAL}/w1/metrics", old_time)).status == 200
@@ -129,10 +129,10 @@ async def test_the_internal_drain_is_for_running_workers(api: Api):
     await ready(api)
     made = await worker(api)
     why = {"reason": "patching", "requested_by": "ann"}
-    early = await api.call("POST", f"{INTERNAL}/w1/drain", why, role="internal")
+    early = await api.call("POST", f"{INTERNAL}/w1/drain", why, role="controller")
     assert (early.status, early.json["reason"]) == (409, "NotRunning")
     await api.world.status(made, phase=WorkerPhase.READY, summary="running")
-    done = await api.call("POST", f"{INTERNAL}/w1/drain", why, role="internal")
+    done = await api.call("POST", f"{INTERNAL}/w1/drain", why, role="controller")
     assert done.json["desired_status"] == "stopped"
     now = await api.world.services.objects.get(Worker, "w1", "default")
     assert now is not None
@@ -281,19 +281,19 @@ async def test_a_report_never_stands_before_what_we_saw_ourselves(api: Api):
     told = {"cml": {"cpu_percent": 1.0}, "ec2": {"network_in_bytes": 1}}
     for _ in range(30):
         assert (
-            await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="internal")
+            await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="controller")
         ).status == 200
         assert (
-            await api.call("POST", f"{INTERNAL}/w1/cml-data", {}, role="internal")
+            await api.call("POST", f"{INTERNAL}/w1/cml-data", {}, role="controller")
         ).status == 200
     assert samples.recent(Key("Worker", "default", "w1"), 20) == (ours,)
     await clock.sleep(3600)
-    assert (await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="internal")).status == 200
+    assert (await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="controller")).status == 200
     newest = samples.newest(Key("Worker", "default", "w1"))
     assert newest is not None
     assert newest.boot == "reported"
     late = {**told, "collected_at": "2026-11-27T09:30:00Z"}
-    assert (await api.call("POST", f"{INTERNAL}/w1/metrics", late, role="internal")).status == 200
+    assert (await api.call("POST", f"{INTERNAL}/w1/metrics", late, role="controller")).status == 200
     assert samples.newest(Key("Worker", "default", "w1")) == newest
 
 
@@ -305,5 +305,5 @@ async def test_reported_traffic_does_not_stand_in_for_cloudwatch(api: Api):
     await worker(api)
     await api.world.services.fresh()
     told = {"ec2": {"network_in_bytes": 0, "network_out_bytes": 0}}
-    assert (await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="internal")).status == 200
+    assert (await api.call("POST", f"{INTERNAL}/w1/metrics", told, role="controller")).status == 200
     assert api.world.services.samples.points(Key("Worker", "default", "w1")) == ()

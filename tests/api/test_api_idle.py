@@ -104,11 +104,11 @@ async def test_the_check_takes_events_over_and_stops_nothing(api: Api) -> None:
         return {"category": category, "timestamp": at.isoformat(), "data": {"user_id": user}}
 
     sent = {"raw_telemetry_events": [event(SYSTEM), event(PERSON, "weather")]}
-    told = (await api.call("POST", path, sent, role="internal")).json
+    told = (await api.call("POST", path, sent, role="controller")).json
     assert (told["is_idle"], told["activity_updated"]) == (True, False)
     assert told["eligible_for_pause"] is True
     told = (
-        await api.call("POST", path, {"raw_telemetry_events": [event(PERSON)]}, role="internal")
+        await api.call("POST", path, {"raw_telemetry_events": [event(PERSON)]}, role="controller")
     ).json
     assert told == {
         "worker_id": "w",
@@ -139,13 +139,13 @@ async def test_a_check_without_telemetry_is_no_proof_and_a_forced_one_wakes_the_
     measure(api)
     path = "/api/internal/workers/w/detect-idle"
     before = (await api.call("GET", "/api/v1/workers/w")).json["metadata"]
-    told = (await api.call("POST", path, {"force_check": True}, role="internal")).json
+    told = (await api.call("POST", path, {"force_check": True}, role="controller")).json
     assert (told["telemetry_fetched"], told["is_idle"]) == (False, False)
     assert "unknown" in told["error"]
     after = (await api.call("GET", "/api/v1/workers/w")).json["metadata"]
     assert after["generation"] == before["generation"] + 1
     assert "labfleet.dev/idle-check-asked" in after["annotations"]
-    assert (await api.call("POST", path, {"what": 1}, role="internal")).status == 400
+    assert (await api.call("POST", path, {"what": 1}, role="controller")).status == 400
 
 
 @pytest.mark.asyncio

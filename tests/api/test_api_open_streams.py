@@ -69,6 +69,7 @@ async def test_the_end_of_the_server_ends_a_stream_whole(api: Api, path: str) ->
         api.app.shutdown()
         await drained(events)
         await events.task
+    assert api.app.streams.clients == 0
 
 
 async def test_a_token_has_a_bounded_number_of_streams(api: Api) -> None:

@@ -14,7 +14,7 @@ async def test_the_seeds_discovery_routes_read_and_patch(api: Api) -> None:
         {"enabled": True, "regions": ["us-west-2"], "scan_interval_seconds": 600},
     )  # fmt: skip
     assert patched.status == 200
-    internal = await api.call("GET", "/api/internal/settings/discovery", role="internal")
+    internal = await api.call("GET", "/api/internal/settings/discovery", role="controller")
     assert internal.json == patched.json
     shown = {
         key: internal.json[key]

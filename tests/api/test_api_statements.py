@@ -14,7 +14,7 @@ from labfleet.api.kinds import kind_routes
 from labfleet.resources.definition import TOPOLOGY_LIMIT
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.topology import LABEL_LIMIT, NODE_LIMIT
-from labfleet.service.core.access import Role
+from labfleet.service.core.roles import FOR_TOKENS
 from labfleet.service.verbs import adoption, observations
 
 
@@ -33,8 +33,9 @@ async def test_a_route_lets_in_the_roles_that_it_states(api: Api):
     """For each route and role: 403 Forbidden exactly when its statement leaves the role out."""
     wrong = []
     for route in filter(answers_whole, api.app.routes.values()):
-        for role in Role:
-            found = await api.call(route.method, address(route), role=str(role))
+        for role in FOR_TOKENS:
+            # Somebody else for each route: one token writes 40 times at once and no more.
+            found = await api.call(route.method, address(route), role=str(role), owner=route.name)
             refused = found.status == 403 and found.json["reason"] == "Forbidden"
             if refused == (role in route.roles or route.public):
                 wrong.append((route.name, str(role), found.status))
@@ -56,12 +57,12 @@ async def test_a_role_is_judged_before_its_body(api: Api):
         (route, role)
         for route in api.app.routes.values()
         if route.body is not None
-        for role in Role
+        for role in FOR_TOKENS
         if role not in route.roles
     ]
     assert len(closed) > 50
     for route, role in closed:
-        headers = {"Authorization": f"Bearer {await api.token(str(role))}"}
+        headers = {"Authorization": f"Bearer {await api.token(str(role), route.name)}"}
         reads = 0
 
         async def receive() -> dict[str, object]:

@@ -50,7 +50,8 @@ async def test_readyz_alerts_and_pages_say_the_same(state: StoreState, status: i
         assert found.json["store"] == state.value
         assert found.json["storeReason"] == "it says why"
         assert clock.parse_instant(found.json["storeSince"]) == since
-        assert (await api.call("GET", "/healthz", role=None)).status == 200
+        alive = await api.call("GET", "/healthz", role=None)
+        assert (alive.status, alive.json) == (200, {"status": "ok"})
         (row,) = (await api.call("GET", "/api/v1/fleet/alerts")).json["items"]
         assert (row["condition"], row["object"]) == (condition, "server/store")
         assert row["message"] == "it says why"

@@ -97,9 +97,9 @@ async def test_seed_003_gets_all_its_keys(api: Api) -> None:
     await api.world.make("Worker", "w", {"machine": MACHINE})
     await api.world.services.fresh()
     path = "/api/internal/workers/w/cml-data"
-    assert (await api.call("GET", path, role="internal")).json["system_info"] is None
+    assert (await api.call("GET", path, role="controller")).json["system_info"] is None
     api.world.services.samples.put(measured(api))
-    told = (await api.call("GET", path, role="internal")).json
+    told = (await api.call("GET", path, role="controller")).json
     info = told["system_info"]
     assert set(info) == SEED_KEYS
     assert (info["all_memory_free"], info["allocated_memory"]) == (40, 6 * 1024)
@@ -118,7 +118,7 @@ async def test_a_part_that_failed_is_null_with_its_reason(api: Api) -> None:
     await api.world.make("Worker", "w", {"machine": MACHINE})
     await api.world.services.fresh()
     api.world.services.samples.put(measured(api, stats=None, gaps={"stats": "Temporary: 500"}))
-    told = (await api.call("GET", "/api/internal/workers/w/cml-data", role="internal")).json
+    told = (await api.call("GET", "/api/internal/workers/w/cml-data", role="controller")).json
     assert told["system_info"] is None
     assert told["unknown"]["stats"] == "Temporary: 500"
     assert told["system_health"]["valid"] is True

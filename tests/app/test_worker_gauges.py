@@ -39,6 +39,9 @@ class Kept:
                    status=WorkerStatus(phase=WorkerPhase.TERMINATED, conditions=facts, machine=ec2)),
         ]  # fmt: skip
 
+    def by(self, index: Any, value: Any) -> list[Worker]:
+        return [each for each in self.all(Worker) if value in index.values(each)]
+
 
 def exposed() -> list[str]:
     """The exposition's samples of one scrape."""

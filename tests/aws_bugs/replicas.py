@@ -16,6 +16,7 @@ from typing import Any
 from bug_world import BugWorld
 from world import CHANGES, Gate, HostGate, PatientStore, Process, services_over
 
+from labfleet.adapters.aws.paced import PacedEc2
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
@@ -51,7 +52,6 @@ class Replica(Process):
         self.awake.set()
         store: Any = Gate(world.store, self)
         self.cache = Cache(store)
-        assembly.prepare(self.cache)
         self.services = services_over(store, self.cache, world.clock, world.ids)
         watched: Any = PatientStore(world.store, self)
         self._spawn(Feed(watched, self.cache, world.clock, relist=self.relist).run())
@@ -88,7 +88,7 @@ class Replica(Process):
             ids=world.ids,
             effects=Effects(world.clock, world.ids, election.leadership),
             leadership=election.leadership,
-            compute=compute,
+            compute=PacedEc2(compute, world.clock),
             hosts=hosts,
             secrets=world.secrets,
             probe=world.hosts.probe,

@@ -11,7 +11,7 @@ from virtual_time import play
 from world import ADMIN
 
 from labfleet.resources import conditions
-from labfleet.service.reads import drain_blockers
+from labfleet.service.kinds import drain_blockers
 from labfleet.service.verbs import lifecycle as verbs
 
 MINUTE = 60.0

@@ -16,14 +16,18 @@ from typing import Any, Protocol
 from labfleet.adapters.aws.clients import Clients, Credentials, Deadlines
 from labfleet.adapters.aws.compute import Ec2
 from labfleet.adapters.aws.runner import ThreadRunner
+from labfleet.adapters.static.compute import StaticCompute
+from labfleet.adapters.static.sites import Power, Server
 from labfleet.interfaces.compute import Compute, LaunchRequest, Leftover, MetricPoint
 from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.time import loop as loops
-from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
+from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng, VirtualClock
 from labfleet.rehearsal.worlds import cml, ec2, ec2_client, ec2_wire
 from labfleet.rehearsal.worlds.wire import Wire
-from labfleet.resources.machine import ScheduledEvent
+from labfleet.resources.machine import MachineState, ScheduledEvent
+from labfleet.resources.providers import ProviderSettings
 from labfleet.resources.providers.aws import AwsSettings
+from labfleet.resources.providers.static import StaticSettings
 
 REGION = "us-east-1"
 OWNER = "conformance"
@@ -76,18 +80,29 @@ class Place(Protocol):
         ...
 
 
-def request(place: Place, worker: str = "w-1", **changes: Any) -> LaunchRequest:
+def request(
+    place: Place,
+    worker: str = "w-1",
+    *,
+    kind: str = "m5zn.metal",
+    subnet: str = "",
+    **changes: Any,
+) -> LaunchRequest:
     """Return a launch request that fits a place."""
+    if isinstance(place, Servers):
+        settings: ProviderSettings = StaticSettings(site="lab-a")
+        choice = {"machine": subnet or place.subnets[0]}
+    else:
+        settings = AwsSettings()
+        choice = {"image": place.image, "type": kind, "subnet": subnet or place.subnets[0]}
     made = LaunchRequest(
-        region=REGION,
+        region=getattr(place, "region", REGION),
         token=f"token-{worker}",
         worker=worker,
         worker_uid=f"uid-{worker}",
         attempt=1,
-        image_id=place.image,
-        instance_type="m5zn.metal",
-        subnet_id=place.subnets[0],
-        settings=AwsSettings(),
+        choice=choice,
+        settings=settings,
         pool="pool-a",
     )
     return replace(made, **changes)
@@ -244,6 +259,44 @@ def clients_of(url: str) -> Clients:
         endpoint_url=url,
         deadlines=Deadlines(connect=2, read=5),
     )
+
+
+class Servers:
+    """A site of two servers that are there already; switching one takes a minute."""
+
+    image, subnets = "", ("cml-1", "cml-2")
+    region = "static-lab-a"
+
+    def __init__(self, loop: loops.Loop) -> None:
+        self._loop = loop
+        self._states: dict[str, tuple[MachineState, MachineState, float]] = {}
+        power = Power(start=("/x",), stop=("/x",), status=("/x",))
+        site = {name: Server("lab-a", name, f"{name}.example.org", power) for name in self.subnets}
+        clock = VirtualClock(0.0, 1.0, loop.time)
+        self.compute: Compute = StaticCompute({"lab-a": site}, self, OWNER, clock)
+        self.stranger = self.compute
+
+    async def pass_by(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def start(self, server: Server) -> None:
+        self._states[server.name] = ("booting", "running", self._loop.time() + 60)
+
+    async def stop(self, server: Server) -> None:
+        self._states[server.name] = ("stopping", "stopped", self._loop.time() + 60)
+
+    async def state(self, server: Server) -> MachineState:
+        before, after, at = self._states.get(server.name, ("stopped", "stopped", 0.0))
+        return after if self._loop.time() >= at else before
+
+
+def in_a_site(story: Any) -> None:
+    """Play a story of any provider with servers that are there already."""
+
+    async def main(loop: loops.Loop) -> None:
+        await story(Servers(loop))
+
+    loops.run(1, main)
 
 
 def start_simulator() -> tuple[subprocess.Popen[str], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Compute means the same in the rehearsal's world, over its XML, and against moto's EC2."""
+"""Compute means the same in the rehearsal's world, over its XML, against moto's EC2, and on metal."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from compute_places import (
     Simulator,
     Story,
     clients_of,
+    in_a_site,
     in_the_world,
     request,
     start_simulator,
@@ -40,7 +41,12 @@ def simulator_process() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(params=["world", "wire", "simulator"])
 def play(request: pytest.FixtureRequest) -> Play:
-    """Each cloud in turn, empty."""
+    """Each cloud in turn, empty: what EC2 holds to."""
+    return play_in(request)
+
+
+def play_in(request: pytest.FixtureRequest) -> Play:
+    """Return how a story is played in the cloud that a fixture names."""
     if request.param != "simulator":
         return lambda story: in_the_world(story, wired=request.param == "wire")
     ready = request.getfixturevalue("simulator_process")
@@ -54,6 +60,14 @@ def play(request: pytest.FixtureRequest) -> Play:
     return run
 
 
+@pytest.fixture(params=["world", "wire", "simulator", "static"])
+def any_provider(request: pytest.FixtureRequest) -> Play:
+    """Each cloud in turn, and servers that are there already: what every provider holds to."""
+    if request.param == "static":
+        return in_a_site
+    return play_in(request)
+
+
 async def launched(place: Place, **changes: Any) -> str:
     """Launch one machine and wait until it runs."""
     started = await place.compute.launch(request(place, **changes))
@@ -61,13 +75,18 @@ async def launched(place: Place, **changes: Any) -> str:
     return started.id
 
 
+def region_of(place: Place) -> str:
+    """Return where a place's machines are."""
+    return getattr(place, "region", REGION)
+
+
 async def state(place: Place, instance_id: str) -> str | None:
     """Return the state as EC2 tells it."""
-    seen = await place.compute.describe(REGION, instance_id)
+    seen = await place.compute.describe(region_of(place), instance_id)
     return None if seen is None else seen.state
 
 
-def test_a_token_gives_one_machine(play: Play) -> None:
+def test_a_token_gives_one_machine(any_provider: Play) -> None:
     """The same request again is the same machine, also when it runs."""
 
     async def story(place: Place) -> None:
@@ -77,9 +96,9 @@ def test_a_token_gives_one_machine(play: Play) -> None:
         assert (await place.compute.launch(wanted)).id == first.id
         await place.pass_by(SETTLED)
         assert (await place.compute.launch(wanted)).id == first.id
-        assert [each.id for each in await place.compute.list_owned(REGION)] == [first.id]
+        assert [each.id for each in await place.compute.list_owned(region_of(place))] == [first.id]
 
-    play(story)
+    any_provider(story)
 
 
 def test_a_token_with_other_parameters_is_refused(play: Play) -> None:
@@ -88,7 +107,7 @@ def test_a_token_with_other_parameters_is_refused(play: Play) -> None:
     async def story(place: Place) -> None:
         await place.compute.launch(request(place))
         with pytest.raises(errors.Conflict) as caught:
-            await place.compute.launch(request(place, instance_type="m5zn.12xlarge"))
+            await place.compute.launch(request(place, kind="m5zn.12xlarge"))
         assert caught.value.reason == "IdempotentParameterMismatch"
         assert len(await place.compute.list_owned(REGION)) == 1
 
@@ -100,27 +119,27 @@ def test_a_token_is_zonal(play: Play) -> None:
 
     async def story(place: Place) -> None:
         one = await place.compute.launch(request(place))
-        other = await place.compute.launch(request(place, subnet_id=place.subnets[1]))
+        other = await place.compute.launch(request(place, subnet=place.subnets[1]))
         assert one.id != other.id
 
     play(story)
 
 
-def test_a_token_of_the_dead_gives_nothing(play: Play) -> None:
+def test_a_token_of_the_dead_gives_nothing(any_provider: Play) -> None:
     """A machine that has ended does not come back by its token."""
 
     async def story(place: Place) -> None:
         instance_id = await launched(place)
-        await place.compute.terminate(REGION, instance_id)
+        await place.compute.terminate(region_of(place), instance_id)
         await place.pass_by(SETTLED)
         with pytest.raises(errors.Gone) as caught:
             await place.compute.launch(request(place))
         assert caught.value.reason == "IdempotentInstanceTerminated"
 
-    play(story)
+    any_provider(story)
 
 
-def test_states_come_in_their_order(play: Play) -> None:
+def test_states_come_in_their_order(any_provider: Play) -> None:
     """Pending, running, stopping, stopped, pending, running, shutting-down, terminated."""
 
     async def story(place: Place) -> None:
@@ -129,7 +148,7 @@ def test_states_come_in_their_order(play: Play) -> None:
         seen.append(await state(place, instance_id))
         for verb in (None, compute.stop, compute.start, compute.terminate):
             if verb is not None:
-                await verb(REGION, instance_id)
+                await verb(region_of(place), instance_id)
                 seen.append(await state(place, instance_id))
             await place.pass_by(SETTLED)
             seen.append(await state(place, instance_id))
@@ -138,7 +157,7 @@ def test_states_come_in_their_order(play: Play) -> None:
             "ending", "gone",
         ]  # fmt: skip
 
-    play(story)
+    any_provider(story)
 
 
 def test_a_start_gives_a_new_address_and_keeps_the_disk(play: Play) -> None:
@@ -168,68 +187,68 @@ def test_a_start_gives_a_new_address_and_keeps_the_disk(play: Play) -> None:
     play(story)
 
 
-def test_verbs_in_the_wrong_state_say_so(play: Play) -> None:
+def test_verbs_in_the_wrong_state_say_so(any_provider: Play) -> None:
     """A stop while pending and a start while stopping are IncorrectInstanceState: later."""
 
     async def story(place: Place) -> None:
         compute = place.compute
         instance_id = (await compute.launch(request(place))).id
         with pytest.raises(errors.Temporary) as caught:
-            await compute.stop(REGION, instance_id)
+            await compute.stop(region_of(place), instance_id)
         assert caught.value.reason == "IncorrectInstanceState"
         await place.pass_by(SETTLED)
-        await compute.stop(REGION, instance_id)
+        await compute.stop(region_of(place), instance_id)
         with pytest.raises(errors.Temporary) as caught:
-            await compute.start(REGION, instance_id)
+            await compute.start(region_of(place), instance_id)
         assert caught.value.reason == "IncorrectInstanceState"
 
-    play(story)
+    any_provider(story)
 
 
-def test_repeated_verbs_are_fine(play: Play) -> None:
+def test_repeated_verbs_are_fine(any_provider: Play) -> None:
     """Stop of the stopped, start of the running, terminate of the terminated: no error."""
 
     async def story(place: Place) -> None:
         compute = place.compute
         instance_id = await launched(place)
-        await compute.start(REGION, instance_id)
+        await compute.start(region_of(place), instance_id)
         for verb in (compute.stop, compute.terminate):
-            await verb(REGION, instance_id)
-            await verb(REGION, instance_id)
+            await verb(region_of(place), instance_id)
+            await verb(region_of(place), instance_id)
             await place.pass_by(SETTLED)
-            await verb(REGION, instance_id)
+            await verb(region_of(place), instance_id)
         assert await state(place, instance_id) == "gone"
 
-    play(story)
+    any_provider(story)
 
 
-def test_the_ended_are_gone_to_start_and_stop(play: Play) -> None:
+def test_the_ended_are_gone_to_start_and_stop(any_provider: Play) -> None:
     """A dead machine is Gone, never a reason to wait."""
 
     async def story(place: Place) -> None:
         instance_id = await launched(place)
-        await place.compute.terminate(REGION, instance_id)
+        await place.compute.terminate(region_of(place), instance_id)
         for verb in (place.compute.start, place.compute.stop):
             with pytest.raises(errors.Gone):
-                await verb(REGION, instance_id)
+                await verb(region_of(place), instance_id)
 
-    play(story)
+    any_provider(story)
 
 
-def test_not_found_and_empty_are_two_things(play: Play) -> None:
+def test_not_found_and_empty_are_two_things(any_provider: Play) -> None:
     """An unknown id is None or Gone; an account without machines is an empty list."""
 
     async def story(place: Place) -> None:
         compute, nobody = place.compute, "i-0123456789abcdef0"
-        assert await compute.list_owned(REGION) == ()
-        assert await compute.describe(REGION, nobody) is None
+        assert await compute.list_owned(region_of(place)) == ()
+        assert await compute.describe(region_of(place), nobody) is None
         for verb in (compute.start, compute.stop):
             with pytest.raises(errors.Gone):
-                await verb(REGION, nobody)
-        await compute.terminate(REGION, nobody)
+                await verb(region_of(place), nobody)
+        await compute.terminate(region_of(place), nobody)
         assert await compute.find_launched(request(place)) == ()
 
-    play(story)
+    any_provider(story)
 
 
 def test_the_terminated_leave_the_list_before_they_leave_sight(play: Play) -> None:
@@ -275,7 +294,7 @@ def test_no_stock_is_of_one_zone(play: Play) -> None:
             await place.compute.launch(request(place))
         assert caught.value.reason == "InsufficientInstanceCapacity"
         assert await place.compute.list_owned(REGION) == ()
-        await place.compute.launch(request(place, token="next", subnet_id=place.subnets[1]))
+        await place.compute.launch(request(place, token="next", subnet=place.subnets[1]))
 
     play(story)
 
@@ -293,33 +312,33 @@ def test_a_quota_is_no_lack_of_stock(play: Play) -> None:
     play(story)
 
 
-def test_machines_carry_who_they_belong_to(play: Play) -> None:
+def test_machines_carry_who_they_belong_to(any_provider: Play) -> None:
     """Owner, worker, attempt and pool are tags from the launch on."""
 
     async def story(place: Place) -> None:
         started = await place.compute.launch(request(place))
-        seen = await place.compute.describe(REGION, started.id)
+        seen = await place.compute.describe(region_of(place), started.id)
         assert seen is not None
         assert seen.tags["labfleet:owner"] == OWNER
         assert seen.tags["labfleet:worker-uid"] == "uid-w-1"
         assert seen.tags["labfleet:attempt"] == "1"
         assert seen.tags["labfleet:pool"] == "pool-a"
-        assert seen.instance_type == "m5zn.metal"
+        assert seen.instance_type in {"m5zn.metal", "static"}
 
-    play(story)
+    any_provider(story)
 
 
-def test_attempts_are_told_apart(play: Play) -> None:
+def test_attempts_are_told_apart(any_provider: Play) -> None:
     """The look-up of one attempt does not find another's machine."""
 
     async def story(place: Place) -> None:
         await place.compute.launch(request(place))
-        second = request(place, token="second", attempt=2)
+        second = request(place, token="second", attempt=2, subnet=place.subnets[1])
         assert await place.compute.find_launched(second) == ()
         started = await place.compute.launch(second)
         assert [each.id for each in await place.compute.find_launched(second)] == [started.id]
 
-    play(story)
+    any_provider(story)
 
 
 def test_strangers_machines_are_left_alone(play: Play) -> None:
@@ -332,19 +351,21 @@ def test_strangers_machines_are_left_alone(play: Play) -> None:
             with pytest.raises(errors.Denied) as caught:
                 await verb(REGION, instance_id)
             assert caught.value.reason == "NotOurs"
+        with pytest.raises(errors.Denied):
+            await place.stranger.set_tags(REGION, instance_id, {"team": "theirs"})
         assert await state(place, instance_id) == "running"
 
     play(story)
 
 
-def test_console_output_is_text(play: Play) -> None:
+def test_console_output_is_text(any_provider: Play) -> None:
     """Evidence for a failure message: some text or none, never an error for a fresh machine."""
 
     async def story(place: Place) -> None:
         instance_id = await launched(place)
-        assert isinstance(await place.compute.console_output(REGION, instance_id), str)
+        assert isinstance(await place.compute.console_output(region_of(place), instance_id), str)
 
-    play(story)
+    any_provider(story)
 
 
 def test_checks_tell_what_is_not_ok(play: Play) -> None:
@@ -414,37 +435,35 @@ def test_a_claim_makes_a_machine_ours(play: Play) -> None:
     play(story)
 
 
-def test_tags_change_on_live_machines(play: Play) -> None:
+def test_tags_change_on_live_machines(any_provider: Play) -> None:
     """Set, changed, removed; removing what is not there is fine."""
 
     async def story(place: Place) -> None:
         instance_id = await launched(place)
-        await place.compute.set_tags(REGION, instance_id, {"team": "a", "cost": "1"})
-        await place.compute.set_tags(REGION, instance_id, {"team": "b"})
-        await place.compute.remove_tags(REGION, instance_id, ["cost", "never-there"])
-        seen = await place.compute.describe(REGION, instance_id)
+        await place.compute.set_tags(region_of(place), instance_id, {"team": "a", "cost": "1"})
+        await place.compute.set_tags(region_of(place), instance_id, {"team": "b"})
+        await place.compute.remove_tags(region_of(place), instance_id, ["cost", "never-there"])
+        seen = await place.compute.describe(region_of(place), instance_id)
         assert seen is not None
         assert seen.tags["team"] == "b"
         assert "cost" not in seen.tags
         assert seen.tags["labfleet:owner"] == OWNER
 
-    play(story)
+    any_provider(story)
 
 
-def test_owner_tags_are_protected(play: Play) -> None:
-    """Nobody changes whose a machine is by the tag verbs, and strangers' have none of them."""
+def test_owner_tags_are_protected(any_provider: Play) -> None:
+    """Nobody changes whose a machine is by the tag verbs."""
 
     async def story(place: Place) -> None:
         instance_id = await launched(place)
         with pytest.raises(errors.Denied) as caught:
-            await place.compute.set_tags(REGION, instance_id, {"labfleet:owner": "me"})
+            await place.compute.set_tags(region_of(place), instance_id, {"labfleet:owner": "me"})
         assert caught.value.reason == "TagProtected"
         with pytest.raises(errors.Denied):
-            await place.compute.remove_tags(REGION, instance_id, ["labfleet:worker-uid"])
-        with pytest.raises(errors.Denied):
-            await place.stranger.set_tags(REGION, instance_id, {"team": "theirs"})
+            await place.compute.remove_tags(region_of(place), instance_id, ["labfleet:worker-uid"])
 
-    play(story)
+    any_provider(story)
 
 
 def test_leftovers_are_found_and_removed_once(play: Play) -> None:

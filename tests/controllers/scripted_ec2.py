@@ -108,7 +108,7 @@ class ScriptedEc2(Ec2):
 
     async def launch(self, request: LaunchRequest) -> Instance:
         await self.expect(request.worker, "launch")
-        self.calls.append(f"launch {request.instance_type} {request.subnet_id}")
+        self.calls.append(f"launch {request.choice['type']} {request.choice.get('subnet')}")
         return await super().launch(request)
 
     async def start(self, region: str, instance_id: str) -> None:

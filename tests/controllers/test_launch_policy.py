@@ -197,7 +197,7 @@ def test_a_place_that_others_found_full_is_not_insisted_on() -> None:
             real, calls = w.compute.launch, []
 
             async def launch(request: LaunchRequest) -> Instance:
-                calls.append((request.worker, request.subnet_id, request.token))
+                calls.append((request.worker, request.choice.get("subnet"), request.token))
                 if request.worker == "w1" and len([c for c in calls if c[0] == "w1"]) == 1:
                     raise errors.Throttled("slow down", retry_after=20.0)
                 return await real(request)

@@ -20,6 +20,7 @@ from scripted_cml import ScriptedCml
 from scripted_ec2 import ScriptedEc2
 from virtual_time import Ids
 
+from labfleet.adapters.aws.paced import PacedEc2
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
@@ -40,6 +41,7 @@ from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
@@ -144,6 +146,7 @@ class PatientStore(Gate):
 
 def services_over(store: Any, cache: Cache, clock: VirtualClock, ids: Ids) -> ServiceContext:
     """The verbs over one store, which may be a `Gate`."""
+    cache.declare(*indices.declared())
     return ServiceContext(Objects(store), cache, clock, ids, log=store, replies=store, series=store)
 
 
@@ -166,9 +169,8 @@ class Process:
     async def begin(self, *, run: Iterable[str] | None = None) -> None:
         """Take the leases, list everything, start the controllers (all, or the named)."""
         world = self.world
-        store: Any = Gate(world.store, self)
+        store = Gate(world.store, self)
         self.cache = Cache(store)
-        assembly.prepare(self.cache)
         self.services = services_over(store, self.cache, world.clock, world.ids)
         feed = Feed(PatientStore(world.store, self), self.cache, world.clock, relist=self.relist)  # type: ignore[arg-type]
         self._spawn(feed.run())
@@ -202,7 +204,7 @@ class Process:
             ids=world.ids,
             effects=Effects(world.clock, world.ids, leader),
             leadership=leader,
-            compute=Gate(world.compute, self),  # type: ignore[arg-type]
+            compute=PacedEc2(Gate(world.compute, self), world.clock),  # type: ignore[arg-type]
             hosts=HostGate(world.hosts, self),  # type: ignore[arg-type]
             secrets=world.secrets,
             probe=world.hosts.probe,
@@ -273,7 +275,6 @@ class World:
         self.hosts = ScriptedCml(self.cloud.cml_servers, self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.cache = Cache(store)
-        assembly.prepare(self.cache)
         self.services = services_over(store, self.cache, clock, ids)
         self.crashed = asyncio.Event()
         self.strike: Strike | None = None

@@ -3,47 +3,44 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
 from labfleet.cli.main import COMMANDS
 from labfleet.resources import alerts, fleet_alerts, runbook, server_alerts
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import PoolPhase
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import WorkerPhase
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-import reference
-
-KINDS = {"Worker": WorkerPhase, "Session": SessionPhase, "Pool": PoolPhase}
-ENTRIES = (*runbook.PHASES, *runbook.CONDITIONS, *server_alerts.SERVER_ALERTS.values())
+PHASES = {"Worker": WorkerPhase, "Session": SessionPhase, "Pool": PoolPhase}
+ENTRIES = [each for row in KINDS.values() for each in row.runbook]
+ENTRIES += server_alerts.SERVER_ALERTS.values()
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", list(PHASES))
 def test_every_phase_has_a_row_or_may_last(kind: str) -> None:
     """No phase can be stuck without the runbook saying what to do."""
-    rows = {each.subject for each in runbook.PHASES if each.kind == kind}
-    rest = {phase for owner, phase in runbook.RESTING if owner == kind}
-    assert rows | rest == {str(phase) for phase in KINDS[kind]}
+    rows = {each.subject for each in runbook.phases(KINDS[kind])}
+    rest = set(KINDS[kind].resting)
+    assert rows | rest == {str(phase) for phase in PHASES[kind]}
     assert not rows & rest
 
 
 def test_every_condition_is_an_alert_or_has_a_row() -> None:
-    """What the code can say of an object, the runbook explains."""
-    said = {(kind, name) for kind, types in reference.conditions().items() for name in types}
-    rows = {(each.kind, each.subject) for each in runbook.CONDITIONS}
-    known = rows | {("Worker", name) for name in alerts.ALERTS}
-    assert said - known == set()
-    assert rows - said == set()
+    """What the code can say of an object, the runbook explains, once."""
+    for row in KINDS.values():
+        said = set() if row.conditions is None else set(row.conditions)
+        rows = {each.subject for each in runbook.conditions(row)}
+        known = rows | (set(alerts.ALERTS) if row.name == "Worker" else set())
+        assert said == known, row.name
 
 
 def test_what_is_raised_beside_workers_has_its_row() -> None:
-    """A loud condition of another kind has cause, command and fix, and its kind can say it."""
-    rows = {(each.kind, each.subject) for each in runbook.CONDITIONS}
-    assert set(fleet_alerts.LOUD) <= rows
-    assert {kind for kind, _ in fleet_alerts.LOUD} < set(fleet_alerts.KINDS)
+    """A loud condition of another kind has cause, command and fix."""
+    for name in fleet_alerts.kinds():
+        for each in KINDS[name].loud:
+            assert runbook.of_condition(name, each.condition).fix
 
 
 def test_every_command_of_the_runbook_is_one() -> None:

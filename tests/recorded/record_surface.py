@@ -138,7 +138,8 @@ def _forms(info: Any) -> list[Any]:
             for form in _forms(each)
         ]
     if isinstance(info, inspect.StructType):
-        return _records(info)
+        tag = {} if info.tag_field is None else {info.tag_field: info.tag}
+        return [{**tag, **each} for each in _records(info)]
     if isinstance(info, inspect.LiteralType):
         return list(info.values)
     if isinstance(info, inspect.EnumType):

@@ -91,9 +91,9 @@ def _request(request: LaunchRequest) -> dict[str, Any]:
         "worker": request.worker,
         "workerUid": request.worker_uid,
         "attempt": request.attempt,
-        "image": request.image_id,
-        "type": request.instance_type,
-        "subnet": request.subnet_id,
+        "image": request.choice["image"],
+        "type": request.choice["type"],
+        "subnet": request.choice.get("subnet"),
         "pool": request.pool,
         "aws": msgspec.to_builtins(request.settings),
     }
@@ -106,9 +106,7 @@ def _asked(row: dict[str, Any]) -> LaunchRequest:
         worker=row["worker"],
         worker_uid=row["workerUid"],
         attempt=row["attempt"],
-        image_id=row["image"],
-        instance_type=row["type"],
-        subnet_id=row["subnet"],
+        choice={key: row[key] for key in ("image", "type", "subnet") if row[key] is not None},
         pool=row["pool"],
         settings=msgspec.convert(row["aws"], AwsSettings),
     )

@@ -29,6 +29,10 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
     }
     | {
+        f"/components/schemas/{place}/limits": "one caller's share is a setting"
+        for place in ("Settings/properties/spec/default", "SettingsSpec/properties")
+    }
+    | {
         f"/components/schemas/RunBody/properties/{name}/default": "what the caller left out stays "
         "left out, so that one key and body are one request after an upgrade too"
         for name in ("cluster", "duration_seconds", "owner", "params")
@@ -42,6 +46,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "Machine/properties/aws",
             "Machine/properties/provider",
             "MachineStatus",
+            "StaticSettings",
             "Worker/properties/status/default/ec2",
             "Worker/properties/status/default/machine",
             "WorkerStatus/properties/ec2",
@@ -54,6 +59,7 @@ _OPERATION = r"/paths/[^/]+/(get|put|post|patch|delete)"
 EVERYWHERE: dict[str, dict[str, str]] = {
     "9f921ab": {
         _OPERATION + r"/x-roles(/\d+)?": "each route states its roles, and the document shows them",
+        _OPERATION + r"/parameters/\d+/schema/.*m(in|ax)imum": "a revision in a query is bounded",
         _OPERATION + r"/x-body-limit": "bodies are bounded by route",
         _OPERATION + r"/responses/[45]\d\d/.*": "the errors of a route follow from its statement",
         _OPERATION + r"/responses/202/.*": "a deletion that waits for a finalizer is a 202",

@@ -23,6 +23,7 @@ from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.kinds import indices
 
 SPACES = ("exam", "default")
 MACHINE = {
@@ -158,7 +159,7 @@ def test_a_namespace_without_room_borrows_none() -> None:
         assert waiting.status.phase is SessionPhase.PENDING
         assert [each.reasons for each in waiting.status.decision.candidates] == [("Cordoned",)]
         assert beside.get(Pool, "main").status.waiting_sessions == 0
-        assert len(exam.replica.cache.by(Worker, "pool", "default/main")) == 1
+        assert len(exam.replica.cache.by(indices.WORKERS_OF_POOL, "default/main")) == 1
         await exam.call("POST", f"workers/{HOST}/uncordon", {})
         await exam.until(lambda: exam.phase(Session, "s1") is SessionPhase.RUNNING)
         assert beside.phase(Worker, HOST) is WorkerPhase.READY

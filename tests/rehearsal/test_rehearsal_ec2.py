@@ -22,9 +22,7 @@ REQUEST = LaunchRequest(
     worker="w1",
     worker_uid="uid-1",
     attempt=1,
-    image_id="ami-1",
-    instance_type="m5zn.metal",
-    subnet_id="subnet-a",
+    choice={"image": "ami-1", "type": "m5zn.metal", "subnet": "subnet-a"},
     settings=AwsSettings(),
 )
 
@@ -65,7 +63,9 @@ def test_a_token_gives_one_instance() -> None:
         first = await account.ec2.launch(REQUEST)
         assert (await account.ec2.launch(REQUEST)).id == first.id
         with pytest.raises(errors.Conflict):
-            await account.ec2.launch(replace(REQUEST, instance_type="m5zn.6xlarge"))
+            await account.ec2.launch(
+                replace(REQUEST, choice={**REQUEST.choice, "type": "m5zn.6xlarge"})
+            )
 
     play(story)
 
@@ -75,7 +75,9 @@ def test_tokens_are_zonal() -> None:
 
     async def story(loop: loops.Loop, account: Account) -> None:
         first = await account.ec2.launch(REQUEST)
-        second = await account.ec2.launch(replace(REQUEST, subnet_id="subnet-b"))
+        second = await account.ec2.launch(
+            replace(REQUEST, choice={**REQUEST.choice, "subnet": "subnet-b"})
+        )
         assert first.id != second.id
 
     play(story)
@@ -191,7 +193,9 @@ def test_a_refused_request_binds_its_token() -> None:
             await account.ec2.launch(REQUEST)
         close()
         with pytest.raises(errors.Conflict):
-            await account.ec2.launch(replace(REQUEST, instance_type="m6i.metal"))
+            await account.ec2.launch(
+                replace(REQUEST, choice={**REQUEST.choice, "type": "m6i.metal"})
+            )
         await account.ec2.launch(REQUEST)
 
     play(story)

@@ -78,7 +78,7 @@ def _machine(stage: Stage, worker: str, state: str = "running") -> FakeInstance:
     vm = stage.cloud.launch(
         LaunchRequest(
             region="", token=f"t-{worker}", worker=worker, worker_uid=f"u-{worker}", attempt=0,
-            image_id="ami-1", instance_type="m5zn.metal", subnet_id="subnet-a", settings=AwsSettings(),
+            choice={"image": "ami-1", "type": "m5zn.metal", "subnet": "subnet-a"}, settings=AwsSettings(),
         ),
         "us",
     )  # fmt: skip

@@ -51,7 +51,7 @@ class Site:
         """Launch a machine for w1 that runs and is up at once."""
         request = LaunchRequest(
             region="us-east-1", token=token, worker="w1", worker_uid="uid-w1", attempt=1,
-            image_id="ami-1", instance_type="m5zn.metal", subnet_id="subnet-a", settings=AwsSettings(),
+            choice={"image": "ami-1", "type": "m5zn.metal", "subnet": "subnet-a"}, settings=AwsSettings(),
         )  # fmt: skip
         vm = self.cloud.launch(request, "us")
         vm.state = "running"

@@ -74,12 +74,20 @@ def test_readers_of_raw_events_get_todays_spelling() -> None:
     assert told["spec"]["machine"]["provider"]["kind"] == "aws"
 
 
-def test_what_is_no_mapping_is_left_to_the_decoder() -> None:
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"spec": 1},
+        {"spec": {"machine": 1}},
+        {"spec": {"machine": {"aws": 1}}},
+        {"status": {"ec2": None, "conditions": [1, {"type": 2}]}},
+        {"metadata": {"finalizers": [1, None]}},
+    ],
+)
+def test_what_is_no_mapping_is_left_to_the_decoder(odd: dict[str, object]) -> None:
     """Any value where a mapping belongs passes, so that the decoder can say what is wrong."""
-    for odd in ({"spec": 1}, {"spec": {"machine": 1}}, {"spec": {"machine": {"aws": 1}}},
-                {"status": {"ec2": None, "conditions": [1, {"type": 2}]}},
-                {"metadata": {"finalizers": [1, None]}}):  # fmt: skip
-        spellings.present("Worker", odd)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"metadata": {"name": "w"}, **spellings.present("Worker", odd)}, Worker)
 
 
 def test_both_spellings_at_once_are_refused() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 from hand_clock import START, HandClock
 
-from labfleet.controllers import assembly
 from labfleet.engine.cache import Cache
 from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
@@ -19,6 +18,7 @@ from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline
@@ -105,12 +105,12 @@ class World:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
+async def world(kind_of_cache: type[Cache] = Cache) -> AsyncIterator[World]:
     """Open an installation; its cache follows the log until the end."""
     clock, ids = HandClock(sleep_moves=True), CountingIds()
     store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
-    cache = Cache(store)
-    assembly.prepare(cache)
+    cache = kind_of_cache(store)
+    cache.declare(*indices.declared())
     made = World(
         ServiceContext(Objects(store), cache, clock, ids, log=store, replies=store, series=store),
         store,

@@ -26,9 +26,9 @@ from labfleet.resources.worker import (
     WorkerSpec,
 )
 from labfleet.service.core.access import Principal, Role
-from labfleet.service.core.event_types import TYPES, changes
+from labfleet.service.core.event_types import changes, types
 from labfleet.service.core.service_context import Caller
-from labfleet.service.kinds.webhook_rules import url_problem
+from labfleet.service.kinds.webhook import url_problem
 from labfleet.service.verbs import objects
 
 NOW = datetime(2026, 11, 28, 9, tzinfo=UTC)
@@ -71,7 +71,7 @@ def test_each_change_of_a_worker_has_its_name(new: Worker, name: str) -> None:
     """The compatible names, and every one of them is in the table."""
     found = [each.type for each in changes(BASE, new)]
     assert name in found
-    assert set(found) <= set(TYPES)
+    assert set(found) <= set(types())
 
 
 def test_the_life_of_a_record_is_told() -> None:
@@ -149,6 +149,12 @@ async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
     moved["spec"] = {**body["spec"], "url": "http://10.0.0.2/"}
     with pytest.raises(errors.Denied):
         await objects.replace(world.services, OPERATOR, row, "h", moved, namespace="default")
+    signed = {"spec": {"secret": {"env": "ANOTHER"}}}
+    with pytest.raises(errors.Denied, match="secret"):
+        await objects.patch(world.services, OPERATOR, row, "h", signed, namespace="default")
+    await objects.patch(
+        world.services, OPERATOR, row, "h", {"spec": {"enabled": False}}, namespace="default"
+    )
     wrong = {
         "metadata": {"name": "h2"},
         "spec": {"url": "https://example.com/", "types": ["wrk.*"]},

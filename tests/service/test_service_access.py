@@ -11,6 +11,7 @@ from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.service.core import access, tokens
 from labfleet.service.core.access import Principal, Role
+from labfleet.service.core.kind_table import TABLE
 from labfleet.service.reads import explain, listing
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
@@ -30,10 +31,28 @@ ALLOWED = {
     ("user", "cancel", "Session"): True,
     ("user", "record", "Session"): False,
     ("user", "admit", "Simulation"): False,
-    ("internal", "record", "Session"): True,
-    ("internal", "admit", "Simulation"): True,
-    ("internal", "create", "Template"): False,
-    ("internal", "tokens", "Token"): False,
+    ("controller", "record", "Session"): True,
+    ("controller", "record", "Worker"): True,
+    ("controller", "drain", "Worker"): True,
+    ("controller", "cleanup", "Worker"): True,
+    ("controller", "force", "Worker"): False,
+    ("controller", "delete", "Worker"): False,
+    ("controller", "update", "Worker"): False,
+    ("controller", "create", "Session"): False,
+    ("controller", "cancel", "Session"): False,
+    ("controller", "extend", "Session"): False,
+    ("controller", "delete", "Session"): False,
+    ("controller", "admit", "Simulation"): False,
+    ("controller", "create", "Template"): False,
+    ("controller", "tokens", "Token"): False,
+    ("runner", "admit", "Simulation"): True,
+    ("runner", "read", "Simulation"): True,
+    ("runner", "read", "Session"): False,
+    ("runner", "read", "Worker"): False,
+    ("runner", "read", "Cluster"): False,
+    ("runner", "create", "Worker"): False,
+    ("runner", "record", "Session"): False,
+    ("system", "tokens", "Token"): False,
 }
 
 
@@ -46,10 +65,11 @@ def test_the_roles_table_says_who_may_do_what(case, allowed):
 
 def test_every_rule_names_known_actions_and_kinds():
     """The table has no word that nobody checks."""
-    for rules in access.RULES.values():
-        for action, kinds in rules.items():
-            assert action in access.ACTIONS
-            assert kinds <= {"*", *KINDS}
+    assert set(TABLE) == set(KINDS)
+    for name, rules in TABLE.items():
+        assert rules.name == name
+        assert set(rules.grants) <= set(Role) - {Role.ADMIN, Role.OPERATOR}
+        assert frozenset().union(*rules.grants.values()) <= set(access.ACTIONS)
 
 
 @pytest.mark.asyncio
@@ -126,7 +146,7 @@ async def test_wrong_expired_and_revoked_tokens_are_unauthenticated(world: World
 async def test_only_an_admin_handles_tokens(world: World):
     """Operators, users and programs get Forbidden."""
     book = tokens.Tokens(world.store, world.clock, world.ids)
-    for role in ("operator", "user", "internal"):
+    for role in ("operator", "user", "controller", "runner"):
         with pytest.raises(errors.Denied) as caught:
             await book.create(who(role).principal, role="admin", owner="x")
         assert caught.value.reason == "Forbidden"

@@ -19,7 +19,7 @@ from labfleet.service.reads import explain
 from labfleet.service.verbs import admission, objects
 
 RUN = {"cost": {"cpu": 1, "memory": "1Gi"}, "durationSeconds": 60}
-PROGRAM = who("internal", "runner")
+PROGRAM = who("runner", "runner")
 
 
 async def ask(world: World, key: str | None = None, **body):

@@ -10,6 +10,7 @@ from fleet_world import ADMIN, World, who, world
 
 from labfleet.interfaces.compute import Instance
 from labfleet.kernel import errors
+from labfleet.resources import providers
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.meta import Metadata, SecretRef
@@ -35,7 +36,7 @@ async def ready(w: World) -> None:
 
 async def take(w: World, some: list[Instance], **how: Any) -> adoption.Imported:
     return await adoption.bulk_import(
-        w.services, who("internal"), some, region=REGION, source="test", **how
+        w.services, who("controller"), some, region=REGION, source="test", **how
     )
 
 
@@ -192,6 +193,7 @@ async def test_an_external_server_has_a_login_and_no_stop() -> None:
         assert made.spec.machine is not None
         assert made.spec.machine.cml.api_base_url == "https://cml.example"
         assert made.spec.machine.cml.admin_username == "ann"
+        assert made.spec.machine.provider == providers.ELSEWHERE
         same = await adoption.adopt_server(
             w.services, ADMIN, "https://cml.example", password=ref, namespace="default"
         )
@@ -305,7 +307,7 @@ async def test_a_leak_is_resolved_with_a_note() -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("role", ["internal", "user"])
+@pytest.mark.parametrize("role", ["controller", "runner", "user"])
 async def test_only_operators_and_admins_adopt(role: str) -> None:
     """Another service imports; it never makes us send a password to an address that it names."""
     async with world() as w:

@@ -121,7 +121,7 @@ async def test_a_patch_makes_the_object_when_it_is_absent(world: World) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("caller", [OPERATOR, who("internal"), who("user", "ulla")])
+@pytest.mark.parametrize("caller", [OPERATOR, who("controller"), who("user", "ulla")])
 async def test_only_an_admin_writes_settings(world: World, caller: Any) -> None:
     """Operators, controllers and users may not change settings."""
     with pytest.raises(errors.Denied):

@@ -256,7 +256,7 @@ async def test_an_observation_is_recorded_with_its_drift(world: World):
     """Ports are compared by name whenever nodes were seen; the phase stays."""
     await world.definition()
     await running(world)
-    program = who("internal", "lab-controller")
+    program = who("controller", "lab-controller")
 
     async def record(ports):
         seen = look(world, 1.5)

@@ -8,7 +8,7 @@ from pathlib import Path
 from labfleet.resources import fleet_settings
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "labfleet"
-ROOMS = ("controllers", "decisions", "service", "adapters")
+ROOMS = ("controllers", "decisions", "service", "adapters", "api")
 
 
 def test_every_setting_is_read_by_what_acts() -> None:

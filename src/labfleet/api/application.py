@@ -24,7 +24,7 @@ from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core import openapi, problems
 from labfleet.api.core.route import JSON, Route, Routes, Text
-from labfleet.api.core.served import handler
+from labfleet.api.core.served import litestar_route
 from labfleet.api.front import App, Credentials, Done, Front
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams import stream_routes
@@ -82,7 +82,7 @@ def build(
     inner = Litestar(
         # An application prepares all methods of a path again for each route that is added to it.
         # A router only collects them.
-        [Router("/", route_handlers=[handler(route) for route in stated])],
+        [Router("/", route_handlers=[litestar_route(route) for route in stated])],
         openapi_config=OpenAPIConfig(
             title="Labfleet", version="1", path="/api/v1/openapi", render_plugins=()
         ),

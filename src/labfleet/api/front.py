@@ -17,6 +17,7 @@ from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.core import problems
 from labfleet.api.core.route import SMALL, Route
 from labfleet.api.core.served import CALLER, HELD, whole
+from labfleet.api.core.writes import Writes
 from labfleet.api.streams.open_stream import OpenStreams, Receive, Scope, Send
 from labfleet.api.streams.stream import Stream
 from labfleet.kernel import clock, errors
@@ -82,6 +83,7 @@ class Front:
         self.streams = streams
         self.events = events
         self.compatible_events = compatible_events
+        self._writes = Writes()
         self._web = web
         self._credentials = credentials
         self._done = done
@@ -123,6 +125,9 @@ class Front:
             scope[CALLER] = Caller(principal, call.request_id)
         if ours and principal is None:
             raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
+        if ours and principal is not None and method not in _SAFE:
+            most = self._services.settings.now().limits.writes_per_minute
+            self._writes.take(principal, most, asyncio.get_running_loop().time())
         if not ours and self._web is not None:
             await self._web(scope, await _bounded_body(scope, receive), call.send)
             return

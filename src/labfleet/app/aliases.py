@@ -243,7 +243,7 @@ TABLE: tuple[Alias, ...] = (
     _nothing("ETCD_KEY_PREFIX", "/lcm", _ETCD),
     _nothing("CONTROL_PLANE_API_URL", "http://control-plane-api:8030", _ONE_SERVER),
     _nothing("CONTROL_PLANE_API_KEY", "xxx",
-             "programs sign in with a token of role internal (`labfleet token create`)"),
+             "programs sign in with a token of role controller (`labfleet token create`)"),
     _nothing("BACKGROUND_JOB_STORE", "a Redis", "no job is kept outside the store"),
 )  # fmt: skip
 

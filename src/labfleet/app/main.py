@@ -20,7 +20,7 @@ from labfleet.app.system import SystemIds
 from labfleet.engine.feed import Feed
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.kernel import errors
-from labfleet.service.core.tokens import Tokens
+from labfleet.service.core.tokens import Tokens, role_of
 from labfleet.stores import opening
 from labfleet.web import application as pages
 from labfleet.web import doors
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         settings = load(given, file=file)
         serving.check_tls(settings)
     except errors.Invalid as problem:
-        sys.stderr.write(f"Error: {problem.message}\n")
+        sys.stderr.write(f"Error: {problem}\n")
         return 2
     logs.configure(fmt=settings.log_format, level=settings.log_level)
     try:
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, token_file))
     except errors.LabfleetError as problem:
-        sys.stderr.write(f"Error: {problem.message}\n")
+        sys.stderr.write(f"Error: {problem}\n")
         return 1
     except OSError as problem:
         sys.stderr.write(f"Error: {problem}\n")
@@ -94,6 +94,7 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
         tokens = Tokens(outside.store, outside.clock, ids)
         await _first_token(tokens, token_file)
         await _surroundings(system)
+        await _earlier_roles(tokens)
         base = list(system.feeds)
         url = ""
         if bound is not None:
@@ -192,6 +193,16 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         listener.should_exit = True
 
     return [Role("stream", ring_feed.run), Role("api", serve, stop=stop)]
+
+
+async def _earlier_roles(tokens: Tokens) -> None:
+    """Log which tokens have a role of an earlier version, and what they may do now."""
+    for row in await tokens.earlier():
+        detail = (
+            f"role {row.role} is now {role_of(row)}: it reports and looks after workers; a program "
+            "that asks for simulations needs a token of role runner (labfleet token create)"
+        )
+        logs.get("app").warning("token.role", token=row.id, owner=row.owner, detail=detail)
 
 
 async def _first_token(tokens: Tokens, token_file: str | None) -> None:

@@ -7,10 +7,11 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
-from labfleet.app import wiring
+from labfleet.app import data_folder
 from labfleet.app.settings import Settings, load
 from labfleet.app.system import SystemClock, SystemIds
 from labfleet.engine.objects import Objects
@@ -45,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
         act = _restore if what == "restore" else _backup
         size = asyncio.run(act(settings, file))
     except errors.Invalid as problem:
-        sys.stderr.write(f"Error: {problem.message}\n")
+        sys.stderr.write(f"Error: {problem}\n")
         return 2
     except (errors.LabfleetError, OSError) as problem:
         sys.stderr.write(f"Error: {problem}\n")
@@ -67,7 +68,7 @@ async def _backup(settings: Settings, file: str) -> int:
 
 
 async def _restore(settings: Settings, file: str) -> int:
-    wiring.make_folder(settings)
+    data_folder.private(Path(settings.data))
     runner = Threads()
     ids, time = SystemIds(), SystemClock()
     try:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 
 from labfleet.kernel import errors
-from labfleet.resources.kinds import KINDS
+from labfleet.resources import webhook
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -28,14 +28,14 @@ async def ensure(services: ServiceContext, urls: Sequence[str]) -> tuple[str, ..
     refused = []
     for url in urls:
         name = f"notify-{hashlib.sha256(url.encode()).hexdigest()[:12]}"
-        if await services.objects.get(KINDS["Webhook"].type, name, DEFAULT_NAMESPACE) is not None:
+        if await services.objects.get(webhook.KIND.type, name, DEFAULT_NAMESPACE) is not None:
             continue
         body = {
             "metadata": {"name": name, "namespace": DEFAULT_NAMESPACE},
             "spec": {"url": url, "types": list(TYPES)},
         }
         try:
-            await objects.create(services, WHO, KINDS["Webhook"], body)
+            await objects.create(services, WHO, webhook.KIND, body)
         except errors.Conflict:
             continue  # another process was first
         except errors.Invalid as problem:

@@ -13,11 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from labfleet.adapters.aws import clients, compute
+from labfleet.adapters.aws import clients, compute, paced
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import connect
 from labfleet.adapters.probe import TcpProbe
+from labfleet.adapters.providers import Providers
+from labfleet.adapters.static.compute import StaticCompute
+from labfleet.adapters.static.hooks import Hooks
+from labfleet.adapters.static.sites import read as read_sites
 from labfleet.adapters.webhooks import HttpDeliveries
+from labfleet.app import data_folder
 from labfleet.app.aliases import Environment
 from labfleet.app.aws_requests import add_aws_requests
 from labfleet.app.metrics import Metrics
@@ -49,6 +54,7 @@ from labfleet.kernel.ids import IdSource
 from labfleet.kernel.rng import Rng
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 
@@ -68,6 +74,7 @@ class Outside:
     environment: Environment = field(default_factory=Environment)
     deliveries: Deliveries | None = None
     health: StoreHealth | None = None
+    aws_requests: Callable[[], Mapping[tuple[str, str], int]] | None = None
 
 
 @dataclass(slots=True)
@@ -87,11 +94,6 @@ class System:
     check: StoreCheck | None = None
 
 
-def make_folder(settings: Settings) -> None:
-    """Make the folder of a local store and its locks; it is the owner's alone."""
-    Path(settings.data).mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
 def clock_of(settings: Settings) -> SystemClock:
     """Return the clock that the settings ask for."""
     return SystemClock(settings.clock_epoch, settings.clock_rate)
@@ -99,23 +101,29 @@ def clock_of(settings: Settings) -> SystemClock:
 
 async def open_outside(settings: Settings) -> tuple[Outside, str]:
     """Open the store and the adapters; return them with the installation's identity."""
-    make_folder(settings)
+    data_folder.private(Path(settings.data))
     clock, ids = clock_of(settings), SystemIds()
     health = StoreHealth(clock, watcher=StoreLog())
     store = await open_store(
         settings.store_url, runner=Threads(), ids=ids, clock=clock, observer=health
     )
     installation = await store.installation(ids.uid())
+    sites = read_sites(settings.static_sites) if settings.static_sites else {}
+    ec2 = compute.connect(
+        owner=installation,
+        credentials=_credentials(settings, os.environ),
+        endpoint_url=settings.aws_endpoint_url or None,
+    )
     outside = Outside(
         store=store,
         clock=clock,
         rng=SystemRng(),
         ids=ids,
-        compute=compute.connect(
-            owner=installation,
-            credentials=_credentials(settings, os.environ),
-            endpoint_url=settings.aws_endpoint_url or None,
+        compute=Providers(
+            aws=paced.PacedEc2(ec2, clock),
+            static=StaticCompute(sites, Hooks(), installation, clock),
         ),
+        aws_requests=ec2.sent,
         hosts=CmlHosts(connect),
         secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
         probe=TcpProbe(),
@@ -158,7 +166,7 @@ def lock_role(settings: Settings, role: str) -> IO[str] | None:
 def build(outside: Outside, settings: Settings, installation: str, *, holder: str) -> System:
     """Wire the parts of one process."""
     cache = Cache(outside.store)
-    assembly.prepare(cache)
+    cache.declare(*indices.declared())
     metrics = Metrics()
     system = System(
         outside=outside,
@@ -199,8 +207,8 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_pauses(metrics, system.services.settings)
     add_worker_gauges(metrics, system.services.samples, outside.clock, cache)
     add_region_gauges(metrics, cache, outside.clock)
-    if isinstance(outside.compute, compute.Ec2):
-        add_aws_requests(metrics, outside.compute.sent)
+    if outside.aws_requests is not None:
+        add_aws_requests(metrics, outside.aws_requests)
     return system
 
 

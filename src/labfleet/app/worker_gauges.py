@@ -9,14 +9,15 @@ from labfleet.engine.cache import Cache
 from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel.clock import Clock
 from labfleet.resources import alerts, telemetry
-from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker import Worker
+from labfleet.service.kinds import indices
 
 Read = Callable[[telemetry.Sample], Iterable[tuple[tuple[str, ...], float | None]]]
 MIB = 2**20
 
 
 CHECKED = {"ok": 1.0, "not-applicable": 1.0, "impaired": 0.0}
-"""The gauge's value for each status word of EC2's checks; other words are unknown."""
+"""The gauge's value for each status word of the provider's checks; other words are unknown."""
 
 
 def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: Cache) -> None:
@@ -149,11 +150,10 @@ def _add_provider_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> No
 
 
 def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
-    """Add what the records say: EC2's checks, and which alerts are raised."""
+    """Add what the records say: the provider's checks, and which alerts are raised."""
 
     def living() -> Iterable[Worker]:
-        ended = WorkerPhase.TERMINATED
-        return (each for each in cache.all(Worker) if each.status.phase is not ended)
+        return cache.by(indices.WORKERS_LIVING, True)
 
     def checks() -> Iterable[Sample]:
         for each in living():
@@ -169,7 +169,7 @@ def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
 
     metrics.gauge(
         "labfleet_worker_ec2_check",
-        "EC2's checks: 1 passed, 0 impaired; absent while unknown.",
+        "The provider's checks: 1 passed, 0 impaired; absent while unknown.",
         ("namespace", "worker", "check"),
         checks,
     )

@@ -21,7 +21,6 @@ from labfleet.controllers.scheduler import KEY as SCHEDULER
 from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.series import KEY as SERIES
 from labfleet.controllers.series import SeriesController
-from labfleet.controllers.session.observer import hour_of
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.upkeep import KEY as UPKEEP
 from labfleet.controllers.upkeep import Upkeep
@@ -30,7 +29,6 @@ from labfleet.controllers.worker.idle import IdleController
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.reconcile import WorkerController
 from labfleet.decisions.lifecycle.session import phases as session_phases
-from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
 from labfleet.engine.queue import EVENT, USER, KeyQueue
 from labfleet.interfaces import store as stores
@@ -39,10 +37,11 @@ from labfleet.resources import kinds
 from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.meta import Key, Ref, Resource
 from labfleet.resources.pool import Pool
-from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 
 RESYNC_SECONDS = 300.0
 ROUND_RESYNC_SECONDS = 7200.0
@@ -51,42 +50,6 @@ GATHER_SECONDS = 0.5
 """How long changes are collected before webhooks read the log (fleet seconds)."""
 CONCURRENCY = 32
 ROLES = ("scheduler", "worker-controller", "lab-controller")
-
-
-def prepare(cache: Cache) -> None:
-    """Add the indices that controllers read by; call before the cache starts."""
-    cache.index(Session, "up", _up_of)
-    cache.index(Session, "here", _here)
-    cache.index(Session, "phase", _phase_of)
-    cache.index(Session, "open", _open)
-    cache.index(Worker, "pool", _pool_of)
-    cache.index(Worker, "product_uuid", _uuid_of)
-    cache.index(Worker, "instance", _instance_of)
-    cache.index(Worker, "uid", _uid_of)
-
-
-def _up_of(obj: Resource) -> Iterable[str]:
-    """Index by worker and the hour in which the session's lab became ready, or ended."""
-    up = obj.status.ready_at or obj.status.ended_at
-    if up is None or obj.status.worker is None:
-        return ()
-    return (f"{obj.namespace}/{obj.status.worker} {hour_of(up)}",)
-
-
-def _here(obj: Resource) -> Iterable[str]:
-    """Index by worker the sessions that hold something there; ended ones still name a worker."""
-    held = obj.status.phase not in TERMINAL or obj.status.reservation is not None
-    if not held or obj.status.worker is None:
-        return ()
-    return (f"{obj.namespace}/{obj.status.worker}",)
-
-
-def _phase_of(obj: Resource) -> Iterable[str]:
-    return (obj.status.phase,)
-
-
-def _pool_of(obj: Resource) -> Iterable[str]:
-    return () if obj.spec.pool is None else (f"{obj.namespace}/{obj.spec.pool}",)
 
 
 class ControllerStore(
@@ -125,8 +88,9 @@ class Assembly:
         def session_changed(old: Resource | None, new: Resource | None) -> None:
             if _places(old, new):
                 scheduler.queue.add(SCHEDULER, priority=EVENT)
-                for pool in cache.all(Pool):
-                    pools.queue.add(pool.key, priority=EVENT)
+                for namespace in {each.namespace for each in (old, new) if each is not None}:
+                    for pool in cache.by(indices.POOLS_IN, namespace):
+                        pools.queue.add(pool.key, priority=EVENT)
 
         def worker_changed(old: Resource | None, new: Resource | None) -> None:
             if _phase(old) != _phase(new) or _asked(old, new):
@@ -238,14 +202,14 @@ class Assembly:
         sessions = self._controller(context, "session", reconcile, CONCURRENCY)
         cache = context.cache
         sessions.resync(
-            self._resync, lambda: [each.key for each in cache.by(Session, "open", "yes")]
+            self._resync, lambda: [each.key for each in cache.by(indices.SESSIONS_OPEN, True)]
         )
 
         def worker_changed(old: Resource | None, new: Resource | None) -> None:
             named = new or old
             if named is None or (_phase(old) == _phase(new) and not _asked(old, new)):
                 return
-            for session in cache.by(Session, "here", named.key.path):
+            for session in cache.by(indices.SESSIONS_HERE, named.key.path):
                 sessions.queue.add(session.key, priority=EVENT)
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:
@@ -323,30 +287,6 @@ def _bound(obj: Resource | None) -> tuple[Key, ...]:
 
 def _moved(old: Resource | None, new: Resource | None) -> bool:
     return _bound(old) != _bound(new)
-
-
-def _uuid_of(obj: Resource) -> Iterable[str]:
-    known = obj.status.cml.product_uuid
-    return () if known is None else (known,)
-
-
-def _instance_of(obj: Resource) -> Iterable[str]:
-    known = obj.status.machine.id
-    return () if known is None else (known,)
-
-
-def _uid_of(obj: Resource) -> Iterable[str]:
-    return (obj.metadata.uid,)
-
-
-def _open(obj: Resource) -> Iterable[str]:
-    """Index the sessions that still need work: all but ended ones that hold nothing more.
-
-    Ended ones stay for a month; reconciling each every few minutes would be most of a busy
-    server's resync, for nothing.
-    """
-    held = obj.metadata.finalizers or obj.deleting or obj.status.effect is not None
-    return ("yes",) if held or obj.status.phase not in TERMINAL else ()
 
 
 def _places(old: Resource | None, new: Resource | None) -> bool:

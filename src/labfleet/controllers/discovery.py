@@ -22,7 +22,7 @@ from labfleet.resources import conditions
 from labfleet.resources import region as regions
 from labfleet.resources.fleet_settings import Discovery, sources
 from labfleet.resources.meta import Key
-from labfleet.resources.region import IMAGES_KEPT, RegionStatus
+from labfleet.resources.region import IMAGES_KEPT, RegionCondition, RegionReason, RegionStatus
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import adoption
@@ -138,9 +138,9 @@ def _after(status: RegionStatus, state: _ScanState, now: datetime) -> RegionStat
     told = state.trouble
     facts = conditions.put(
         status.conditions,
-        "Scanned",
+        RegionCondition.SCANNED,
         "True" if told is None else "False",
-        "Complete" if told is None else told.reason,
+        RegionReason.COMPLETE if told is None else conditions.of_error(told),
         "" if told is None else told.message[:300],
         now=now,
     )

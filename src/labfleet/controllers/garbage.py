@@ -35,7 +35,7 @@ from labfleet.resources.region import (
     Suspect,
 )
 from labfleet.resources.template import Template
-from labfleet.resources.worker import Worker
+from labfleet.service.kinds import indices
 
 KEY = Key("Worker", "", "garbage")
 ACTOR = "garbage"
@@ -78,7 +78,7 @@ class GarbageController:
         regions = self._regions()
         state = await self._look(regions, wanted)
         # Read the provider first, then the records: records written in between count.
-        known = garbage.owners(self.context.cache.all(Worker))
+        known = garbage.owners(self.context.cache.by(indices.WORKERS_LIVING, True))
         rules = garbage.Rules(
             grace=float(wanted.grace_seconds),
             round_limit=wanted.round_limit,
@@ -120,13 +120,8 @@ class GarbageController:
 
     def _regions(self) -> list[str]:
         cache = self.context.cache
-        machines = [
-            each.spec.machine
-            for each in cache.all(Worker)
-            if each.spec.origin is None or each.spec.origin.kind == "imported"
-        ]
-        machines += [each.spec.machine for each in cache.all(Template)]
-        found = {each.provider.region for each in machines if each is not None}
+        found = set(cache.values(indices.WORKERS_OF_REGION))
+        found |= {each.spec.machine.provider.region for each in cache.all(Template)}
         discovery = self.context.settings.now().discovery
         found |= set(discovery.regions) if discovery.enabled else set()
         return sorted(found)

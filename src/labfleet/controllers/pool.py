@@ -33,11 +33,14 @@ from labfleet.resources.pool import (
     PoolPhase,
     PoolStatus,
 )
+from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerSpec, WorkerStatus
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.fleet_settings import PAUSED_MARK
+from labfleet.service.kinds import indices
 
 EVERY = 20.0
 KEPT_LIMIT = 5000
@@ -64,8 +67,6 @@ class PoolController:
         self._requests = Requests(context)
         self._kept: dict[Key, _Kept] = {}
         self._guards: dict[Key, tuple[stores.Precondition, ...]] = {}
-        self._keys: tuple[Key, ...] = ()
-        self._names: dict[str, frozenset[str]] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the pool of this key."""
@@ -94,7 +95,7 @@ class PoolController:
 
     async def _broke(self, pool: Pool, now: datetime) -> bool:
         """Record lost workers; pause the pool when there are many. Return True when written."""
-        workers = list(self.context.cache.by(Worker, "pool", pool.key.path))
+        workers = list(self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path))
         losses = breaker.noted(pool.status.losses, workers, now)
         asked = pool.deleting or pool.spec.desired != "Ready" or pool.spec.paused
         up = max(
@@ -136,35 +137,22 @@ class PoolController:
             workers=self._workers(pool),
             waiting=tuple(
                 request
-                for session in self._requests.due(now)
-                if session.namespace == pool.namespace
-                and (request := self._requests.of(session, now)) is not None
-                and self._requests.pool_of(request, pool.namespace, now) == pool.name
+                for session in self._requests.due_in(pool, now)
+                if (request := self._requests.of(session, now)) is not None
             ),
             shape=shape_of(pool, template),
             deleting=pool.deleting,
-            taken=self._taken(pool.namespace),
+            taken=self.context.cache.names(Worker, pool.namespace),
             created_workers=pool.status.created_workers,
             last_scale_up=pool.status.last_scale_up,
             last_scale_down=pool.status.last_scale_down,
         )
 
-    def _taken(self, namespace: str) -> frozenset[str]:
-        """Return the names of a namespace's workers; cached until one is added or removed."""
-        keys = self.context.cache.keys(Worker)
-        if self._keys is not keys:
-            self._keys, self._names = keys, {}
-        found = self._names.get(namespace)
-        if found is None:
-            names = [each.name for each in keys if each.namespace == namespace]
-            found = self._names[namespace] = frozenset(names)
-        return found
-
     def _workers(self, pool: Pool) -> tuple[scaling.PoolWorker, ...]:
         """Return the pool's workers; those unchanged since the last call come from a cache."""
         found, cache = [], self.context.cache
-        for worker in cache.by(Worker, "pool", pool.key.path):
-            here = cache.by(Session, "here", worker.key.path)
+        for worker in cache.by(indices.WORKERS_OF_POOL, pool.key.path):
+            here = cache.by(indices.SESSIONS_HERE, worker.key.path)
             kept = self._kept.get(worker.key)
             if kept is None or kept.worker is not worker or kept.here is not here:
                 view = _of(worker, requests.reserved(here))
@@ -185,7 +173,7 @@ class PoolController:
         """Write the pool's status and its new workers in one commit."""
         template = self.context.cache.find(refs.template_of(pool))
         made = [self._made(pool, template, name, now) for name in decision.create if template]
-        workers = self.context.cache.by(Worker, "pool", pool.key.path)
+        workers = self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
         decision = replace(decision, message=decision.message + _without_machine(workers))
         status = _paused(_status(pool.status, decision, waiting, now), paused, now)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
@@ -278,7 +266,7 @@ class PoolController:
         """Uncordon workers that the pool itself cordoned, once they shall be Ready again."""
         if decision.phase in {PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.TERMINATED}:
             return
-        for worker in self.context.cache.by(Worker, "pool", pool.key.path):
+        for worker in self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path):
             if (
                 worker.spec.cordoned
                 and worker.metadata.annotations.get(CORDONED_BY) == pool.metadata.name
@@ -365,7 +353,7 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
 def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
     """Return the pool with its automatic pause, and a sentence on why and how to resume."""
     words = ", ".join(sorted({each.why for each in losses}))
-    reason = "NeverUp" if words else "MassTermination"
+    reason = PoolReason.NEVER_UP if words else PoolReason.MASS_TERMINATION
     told = f"{len(losses)} machines were ended from outside within 30 min"
     if words:
         told = f"{len(losses)} workers in a row never came up ({words})"
@@ -380,7 +368,7 @@ def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
     )
     facts = conditions.put(
         pool.status.conditions,
-        "LosingMachines",
+        PoolCondition.LOSING_MACHINES,
         "True",
         reason,
         f"{told} ({', '.join(names[:5])}): nothing is replaced until labfleet resume",
@@ -396,16 +384,18 @@ def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
 
 def _paused(status: PoolStatus, paused: str | None, now: datetime) -> PoolStatus:
     """Return the status with the pause condition; a pool that never was paused has none."""
-    if paused is None and conditions.is_true(status.conditions, "LosingMachines"):
-        facts = conditions.put(status.conditions, "LosingMachines", "False", "Resumed", now=now)
+    if paused is None and conditions.is_true(status.conditions, PoolCondition.LOSING_MACHINES):
+        facts = conditions.put(
+            status.conditions, PoolCondition.LOSING_MACHINES, "False", PoolReason.RESUMED, now=now
+        )
         status = msgspec.structs.replace(status, conditions=facts)
-    if paused is None and conditions.find(status.conditions, "Paused") is None:
+    if paused is None and conditions.find(status.conditions, PoolCondition.PAUSED) is None:
         return status
     fact = conditions.put(
         status.conditions,
-        "Paused",
+        PoolCondition.PAUSED,
         "False" if paused is None else "True",
-        "Resumed" if paused is None else "PausedByPeople",
+        PoolReason.RESUMED if paused is None else PoolReason.PAUSED_BY_PEOPLE,
         paused or "",
         now=now,
     )
@@ -419,7 +409,8 @@ def _without_machine(workers: Iterable[Worker]) -> str:
         for each in workers
         if each.status.phase is WorkerPhase.PROVISIONING_EC2
         and each.status.machine.id is None
-        and (fact := conditions.find(each.status.conditions, "MachineProvisioned")) is not None
+        and (fact := conditions.find(each.status.conditions, WorkerCondition.MACHINE_PROVISIONED))
+        is not None
         and fact.status == "False"
     ]
     return f"; {len(told)} without a machine: {min(told)}"[:500] if told else ""
@@ -449,9 +440,9 @@ def _status(
         events=(*before.events, *decision.events)[-EVENTS_KEPT:],
         conditions=conditions.put(
             before.conditions,
-            "Ready",
+            PoolCondition.READY,
             "True" if ready else "False",
-            "Steady" if ready else decision.phase.title().replace("_", ""),
+            PoolReason.STEADY if ready else PoolReason[decision.phase.name],
             now=now,
         ),
     )

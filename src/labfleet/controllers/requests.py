@@ -6,7 +6,7 @@ workers would be made on which no session is placed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,10 +18,11 @@ from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
 from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
-from labfleet.resources.pool import Pool, ScalingPolicy
-from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.pool import Pool
+from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
+from labfleet.service.kinds import indices
 
 TEARDOWN = timedelta(minutes=10)
 
@@ -34,50 +35,62 @@ class Requests:
 
     def due(self, now: datetime) -> list[Session]:
         """Return the sessions that are to be placed now, most urgent first."""
-        waiting = []
-        for session in self.context.cache.by(Session, "phase", SessionPhase.PENDING):
-            start = session.spec.slot.start
-            if session_phases.end_asked(session) or (
-                start is not None and start - lifecycle.LOOK_AHEAD > now
-            ):
+        return _due(self.context.cache.by(indices.SESSIONS_PENDING, True), now)
+
+    def due_in(self, pool: Pool, now: datetime) -> list[Session]:
+        """Return the sessions to be placed now for which this pool is the one that grows.
+
+        Of each (track, definition) that waits one session is looked at, since all ask for the same;
+        the rest only where it is this pool's. So ten pools do not each look at all that wait.
+        """
+        cache, found = self.context.cache, list[Session]()
+        for value in cache.values(indices.SESSIONS_WAITING):
+            namespace, track, _ = value
+            if namespace != pool.namespace or track not in {None, pool.spec.track}:
                 continue
-            created = session.metadata.creation_timestamp or now
-            waiting.append((-session.spec.priority, start or created, session.key, session))
-        return [each[3] for each in sorted(waiting, key=lambda each: each[:3])]
+            first = next(cache.each(indices.SESSIONS_WAITING, value))
+            request = self.of(first, now)
+            if request is not None and self.pool_of(request, namespace) == pool.name:
+                found += cache.by(indices.SESSIONS_WAITING, value)
+        return _due(found, now)
+
+    def due_without_pool(self, namespace: str, now: datetime) -> list[Session]:
+        """Return the sessions of a namespace to be placed now for which no pool grows."""
+        cache, found = self.context.cache, list[Session]()
+        for value in cache.values(indices.SESSIONS_WAITING):
+            if value[0] != namespace:
+                continue
+            first = next(cache.each(indices.SESSIONS_WAITING, value))
+            request = self.of(first, now)
+            if request is not None and self.pool_of(request, namespace) is None:
+                found += cache.by(indices.SESSIONS_WAITING, value)
+        return _due(found, now)
 
     def ahead(self, now: datetime) -> list[Session]:
         """Return the sessions of later slots that were not checked yet, in name order."""
         return [
             session
-            for session in self.context.cache.by(Session, "phase", SessionPhase.PENDING)
+            for session in self.context.cache.by(indices.SESSIONS_PENDING, True)
             if session.status.decision is None
             and not session_phases.end_asked(session)
             and session.spec.slot.start is not None
             and session.spec.slot.start - lifecycle.LOOK_AHEAD > now
         ]
 
-    def pool_of(
-        self, request: placement.PlacementRequest, namespace: str, now: datetime
-    ) -> str | None:
+    def pool_of(self, request: placement.PlacementRequest, namespace: str) -> str | None:
         """Return the name of the one pool that grows for a request; None when none would.
 
         A session that takes any track must not make every pool of its namespace grow. So one is
         chosen: the first by name that may grow and whose empty worker is large enough; pools
         at their maximum come last.
         """
-        found: list[tuple[bool, str]] = []
-        for pool in self.context.cache.all(Pool):
-            if pool.namespace != namespace:
-                continue
-            scaling = pool.spec.scaling
-            grows = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
-            closed = pool.spec.desired != "Ready" or pool.deleting or not grows
-            if closed or request.track not in {None, pool.spec.track}:
-                continue
-            shape = shape_of(pool, self.context.cache.find(refs.template_of(pool)))
-            if shape is not None and placement.never_fits(request, [shape], now=now) is None:
-                found.append((pool.status.workers >= scaling.max_workers, pool.name))
-        return min(found)[1] if found else None
+        cache = self.context.cache
+        for full in (False, True):
+            for pool in cache.each(indices.POOLS_GROWING, (namespace, request.track, full)):
+                shape = shape_of(pool, cache.find(refs.template_of(pool)))
+                if shape is not None and placement.fits_empty(request, shape):
+                    return pool.name
+        return None
 
     def of(self, session: Session, now: datetime) -> placement.PlacementRequest | None:
         """Return the session's request if placed now; None when its definition is gone."""
@@ -95,9 +108,23 @@ class Requests:
         )
 
 
+def _due(sessions: Iterable[Session], now: datetime) -> list[Session]:
+    """Return those to be placed now, most urgent first."""
+    waiting = []
+    for session in sessions:
+        start = session.spec.slot.start
+        if session_phases.end_asked(session) or (
+            start is not None and start - lifecycle.LOOK_AHEAD > now
+        ):
+            continue
+        created = session.metadata.creation_timestamp or now
+        waiting.append((-session.spec.priority, start or created, session.key, session))
+    return [each[3] for each in sorted(waiting, key=lambda each: each[:3])]
+
+
 def held(cache: Cache, worker: Worker) -> tuple[Reservation, ...]:
     """Return the sessions' reservations on a worker, ordered by session name."""
-    return reserved(cache.by(Session, "here", worker.key.path))
+    return reserved(cache.by(indices.SESSIONS_HERE, worker.key.path))
 
 
 def reserved(sessions: Sequence[Session]) -> tuple[Reservation, ...]:

@@ -30,8 +30,11 @@ from labfleet.resources.decision import Decision
 from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
+from labfleet.resources.session_conditions import PhaseReason
 from labfleet.resources.worker import Worker
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import ledger_rows
+from labfleet.service.kinds import indices
 
 KEY = Key("Session", "", "scheduler")
 ACTOR = "scheduler"
@@ -111,9 +114,13 @@ class Scheduler:
     async def _snapshot(self) -> _Board:
         cache = self.context.cache
         revision, now = cache.revision, self.context.clock.now()
-        hosting = [each for each in cache.all(Worker) if each.status.phase in worker_phases.HOSTING]
+        hosting = [
+            each
+            for each in cache.by(indices.WORKERS_LIVING, True)
+            if each.status.phase in worker_phases.HOSTING
+        ]
         # Read before the ports, so that all of it is valid at `revision`.
-        here = {each.key: cache.by(Session, "here", each.key.path) for each in hosting}
+        here = {each.key: cache.by(indices.SESSIONS_HERE, each.key.path) for each in hosting}
         taken: dict[Key, set[tuple[str, int]]] = {}
         for worker in hosting:
             taken[worker.key] = {
@@ -150,7 +157,9 @@ class Scheduler:
         definition = self.context.cache.find(refs.definition_of(session))
         request = self._requests.of(session, board.now)
         if definition is None or request is None:
-            return await self._refuse(session, board, "NoDefinition", "its definition is gone")
+            return await self._refuse(
+                session, board, PhaseReason.NO_DEFINITION, "its definition is gone"
+            )
         shapes = board.shapes.get(session.namespace, [])
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
@@ -169,7 +178,9 @@ class Scheduler:
         """Check a later slot once: what can never fit is refused now, not when it begins."""
         request = self._requests.of(session, board.now)
         if request is None:
-            return await self._refuse(session, board, "NoDefinition", "its definition is gone")
+            return await self._refuse(
+                session, board, PhaseReason.NO_DEFINITION, "its definition is gone"
+            )
         shapes = board.shapes.get(session.namespace, [])
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
@@ -209,7 +220,7 @@ class Scheduler:
             decision=decision,
             placements=session.status.placements + 1,
             scheduled_at=board.now,
-            reason="Scheduled",
+            reason=str(PhaseReason.SCHEDULED),
             message=f"placed on {worker}",
         )
         row = ledger_rows.of(key)
@@ -253,7 +264,7 @@ class Scheduler:
             shape = shape_of(pool, self.context.cache.find(refs.template_of(pool)))
             if shape is not None:
                 shapes.setdefault(pool.namespace, []).append(shape)
-        for worker in self.context.cache.all(Worker):
+        for worker in self.context.cache.by(indices.WORKERS_LIVING, True):
             live = worker.status.phase in worker_phases.HOSTING | worker_phases.BOOTING
             if (live or parking.auto_stopped(worker)) and worker.status.capacity is not None:
                 shapes.setdefault(worker.namespace, []).append(
@@ -266,12 +277,14 @@ class Scheduler:
                 )
         return shapes
 
-    async def _refuse(self, session: Session, board: _Board, reason: str, message: str) -> int:
+    async def _refuse(
+        self, session: Session, board: _Board, reason: PhaseReason, message: str
+    ) -> int:
         return await self._end(
             session,
             Decision(
                 outcome="refused",
-                reason=reason,
+                reason=str(reason),
                 message=message,
                 at=board.now,
                 revision=board.revision,
@@ -298,7 +311,10 @@ class Scheduler:
         if before is not None and _same(before, decision):
             return 0
         status = msgspec.structs.replace(
-            session.status, decision=decision, reason="Waiting", message=decision.message
+            session.status,
+            decision=decision,
+            reason=str(PhaseReason.WAITING),
+            message=decision.message,
         )
         return await self._save(session, status, decision.message)
 
@@ -327,7 +343,7 @@ def _candidate(
         pool=worker.spec.pool,
         cordoned=worker.spec.cordoned,
         draining=worker_phases.drain_wanted(worker),
-        overcommitted=conditions.is_true(worker.status.conditions, "OverCommitted"),
+        overcommitted=conditions.is_true(worker.status.conditions, WorkerCondition.OVER_COMMITTED),
         health=worker.status.health,
         closed=worker_phases.closed_word(worker.status.conditions),
         closes_at=worker_phases.closes_at(worker),

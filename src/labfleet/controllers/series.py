@@ -18,9 +18,9 @@ from labfleet.interfaces.compute import MetricPoint
 from labfleet.kernel import errors
 from labfleet.resources import series
 from labfleet.resources.meta import Key
-from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint
 from labfleet.resources.worker import Worker
+from labfleet.service.kinds import indices
 
 KEY = Key("Worker", "", "series")
 EVERY = 60.0
@@ -88,7 +88,7 @@ class SeriesController:
     def _running(self) -> dict[str, dict[str, Key]]:
         """Return region -> instance -> worker's key, for the machines that run."""
         found: dict[str, dict[str, Key]] = {}
-        for worker in self.context.cache.all(Worker):
+        for worker in self.context.cache.by(indices.WORKERS_LIVING, True):
             machine, shown = worker.spec.machine, worker.status.machine
             if machine is not None and shown.id is not None and shown.state == "running":
                 found.setdefault(machine.provider.region, {})[shown.id] = worker.key
@@ -126,7 +126,7 @@ class SeriesController:
         last = self._taken.get(worker)
         sessions = sum(
             each.status.phase in session_phases.BOUND
-            for each in self.context.cache.by(Session, "here", worker.path)
+            for each in self.context.cache.by(indices.SESSIONS_HERE, worker.path)
         )
         for sample in self.context.samples.recent(worker, SAMPLES_READ):
             if last is None or sample.at > last:

@@ -6,22 +6,25 @@ removed after their retention time.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 
 from labfleet.controllers import webhooks
 from labfleet.controllers.context import Context
 from labfleet.engine.controller import Again, Done
+from labfleet.engine.index import Index
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources.cluster import Simulation, SimulationPhase
+from labfleet.resources.cluster import Simulation
 from labfleet.resources.meta import Key
-from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.session import Session
 from labfleet.resources.webhook import Webhook
-from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.verbs import admission
 
 KEY = Key("Session", "", "upkeep")
@@ -33,6 +36,7 @@ EVENTS_HELD = 2_000_000
 ROUND_LIMIT = 200
 RETIRE_EVERY = 900.0
 ACTOR = "upkeep"
+R = TypeVar("R", Session, Simulation, Worker)
 
 
 class Upkeep:
@@ -73,20 +77,18 @@ class Upkeep:
         limit = self.context.clock.now() - timedelta(days=days)
         old: list[Session | Simulation | Worker] = [
             each
-            for each in self.context.cache.all(Session)
-            if each.status.phase in TERMINAL and (each.status.ended_at or limit) < limit
+            for each in self._until(indices.SESSIONS_ENDED, limit)
+            if each.status.ended_at is not None and each.status.ended_at < limit
         ]
         old += [
             each
-            for each in self.context.cache.all(Simulation)
-            if each.status.phase is not SimulationPhase.APPROVED
-            and (each.status.completed_at or each.status.decided_at or limit) < limit
+            for each in self._until(indices.SIMULATIONS_ENDED, limit)
+            if (each.status.completed_at or each.status.decided_at or limit) < limit
         ]
         old += [
             each
-            for each in self.context.cache.all(Worker)
-            if each.status.phase is WorkerPhase.TERMINATED
-            and (each.status.phase_since or limit) < limit
+            for each in self._until(indices.WORKERS_ENDED, limit)
+            if each.status.phase_since is not None and each.status.phase_since < limit
         ]
         for each in old[:ROUND_LIMIT]:
             try:
@@ -95,6 +97,12 @@ class Upkeep:
                 if isinstance(problem, errors.Fenced):
                     raise
         return len(old) > ROUND_LIMIT
+
+    def _until(self, ended: Index[R, date], limit: datetime) -> list[R]:
+        """Return, in key order, what ended up to the limit's day: not what is kept longer."""
+        cache, last = self.context.cache, limit.astimezone(UTC).date()
+        days = [day for day in cache.values(ended) if day <= last]
+        return sorted((each for day in days for each in cache.by(ended, day)), key=_key)
 
     async def _remove(self, each: Session | Simulation | Worker) -> None:
         metadata = msgspec.structs.replace(
@@ -106,3 +114,7 @@ class Upkeep:
             cause=self.context.cause(ACTOR, "retention is over"),
             fence=self.context.fence(),
         )
+
+
+def _key(obj: Session | Simulation | Worker) -> Key:
+    return obj.key

@@ -12,7 +12,7 @@ import base64
 import fnmatch
 import hashlib
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
@@ -24,10 +24,11 @@ from labfleet.interfaces.outside import Deliveries
 from labfleet.kernel import backoff, clock, errors
 from labfleet.kernel.rng import Rng
 from labfleet.resources import conditions, kinds
+from labfleet.resources.conditions import ErrorReason, Reason
 from labfleet.resources.meta import Key, Resource
-from labfleet.resources.webhook import Webhook, WebhookStatus
+from labfleet.resources.webhook import Webhook, WebhookCondition, WebhookReason, WebhookStatus
 from labfleet.service.core import event_types
-from labfleet.service.core.event_types import Change
+from labfleet.service.core.kind_table import Change
 
 ACTOR = "webhooks"
 POLL = 30.0
@@ -65,8 +66,8 @@ class _Failed(Exception):
     """One delivery did not work."""
 
     message: str
-    status: int | None = None
-    reason: str = field(default="Failed")
+    status: int | None
+    reason: Reason | ErrorReason
 
 
 class WebhookController:
@@ -141,7 +142,7 @@ class WebhookController:
 
     async def _changes(self, event: stores.Event) -> tuple[Change, ...]:
         """Return the named changes of an event, compared with the object's event before it."""
-        if event.key.kind == "Webhook" or event.key.kind not in kinds.KINDS:
+        if event.key.kind == Webhook.__name__ or event.key.kind not in kinds.KINDS:
             return ()
         try:
             return await self._read(event)
@@ -183,10 +184,10 @@ class WebhookController:
                 allow_private=hook.spec.allow_private,
             )
         except errors.LabfleetError as problem:
-            raise _Failed(problem.message, None, problem.reason) from None
+            raise _Failed(problem.message, None, conditions.of_error(problem)) from None
         place.status = status
         if not 200 <= status < 300:
-            raise _Failed(f"the receiver answered {status}", status, "Refused")
+            raise _Failed(f"the receiver answered {status}", status, WebhookReason.REFUSED)
         place.delivered += 1
 
     def _signature(self, hook: Webhook, identity: str, body: bytes) -> dict[str, str]:
@@ -198,7 +199,7 @@ class WebhookController:
         try:
             secret = self.context.secrets.resolve(hook.spec.secret)
         except errors.LabfleetError as problem:
-            raise _Failed(problem.message, None, problem.reason) from None
+            raise _Failed(problem.message, None, conditions.of_error(problem)) from None
         signed = f"{identity}.{at}.".encode() + body
         digest = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
         return {**named, "webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
@@ -209,7 +210,9 @@ class WebhookController:
         """Store the cursor when a visible status changed, or at intervals."""
         status = hook.status
         now = self.context.clock.now()
-        recovered = status.failures > 0 or not conditions.is_true(status.conditions, "Delivering")
+        recovered = status.failures > 0 or not conditions.is_true(
+            status.conditions, WebhookCondition.DELIVERING
+        )
         fresh = place.delivered > 0 or place.dropped > 0
         last = status.last_delivered_at
         due = fresh and (last is None or now - last >= SAVE_EVERY)
@@ -228,7 +231,11 @@ class WebhookController:
             last_status=place.status if place.status is not None else status.last_status,
             last_delivered_at=now if place.delivered else status.last_delivered_at,
             conditions=conditions.put(
-                status.conditions, "Delivering", "True", "Delivering", now=now
+                status.conditions,
+                WebhookCondition.DELIVERING,
+                "True",
+                WebhookReason.DELIVERING,
+                now=now,
             ),
         )
 
@@ -245,7 +252,7 @@ class WebhookController:
             last_status=problem.status,
             conditions=conditions.put(
                 hook.status.conditions,
-                "Delivering",
+                WebhookCondition.DELIVERING,
                 "False",
                 problem.reason,
                 problem.message[:500],
@@ -262,7 +269,7 @@ class WebhookController:
             hook,
             place,
             conditions=conditions.put(
-                hook.status.conditions, "Delivering", "False", "EventsMissed", told,
+                hook.status.conditions, WebhookCondition.DELIVERING, "False", WebhookReason.EVENTS_MISSED, told,
                 now=self.context.clock.now(),
             ),
         )  # fmt: skip

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from labfleet.resources import conditions
 from labfleet.resources.pool import LOSSES_KEPT, Loss
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 LOSSES = 3
 WINDOW = timedelta(minutes=30)
@@ -22,7 +23,7 @@ BOOT_WINDOW = timedelta(hours=6)
 """Bare-metal workers, one after the other, fail to boot at most every half hour."""
 NEVER_UP = frozenset(
     {
-        "BootTimeout", "LaunchRefused", "LicenceRefused", "LicenceTimeout", "NoAddress",
+        WorkerReason.BOOT_TIMEOUT, WorkerReason.LAUNCH_REFUSED, WorkerReason.LICENCE_REFUSED, WorkerReason.LICENCE_TIMEOUT, WorkerReason.NO_ADDRESS,
     }
 )  # fmt: skip
 """Reasons for a failed start that the next worker of the template would meet too."""
@@ -43,12 +44,12 @@ def noted(before: tuple[Loss, ...], workers: Iterable[Worker], now: datetime) ->
 
 def _loss(worker: Worker) -> Loss | None:
     at = worker.status.phase_since
-    why = conditions.find(worker.status.conditions, "Failed")
+    why = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
     if worker.status.phase is not WorkerPhase.FAILED or at is None or why is None:
         return None
     if why.status != "True":
         return None
-    if why.reason == "InstanceTerminated":
+    if why.reason == WorkerReason.INSTANCE_TERMINATED:
         return Loss(worker=worker.name, at=at)
     return Loss(worker=worker.name, at=at, why=why.reason) if why.reason in NEVER_UP else None
 

@@ -7,7 +7,7 @@ Image ids are remembered, because a deregistered image disappears while its inst
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -100,7 +100,18 @@ def remembered(before: Sequence[str], found: Iterable[str], limit: int) -> tuple
     return tuple([*kept, *again][-limit:])
 
 
-def worker_name(instance_id: str, tag: str | None, taken: Collection[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """Names that others have, and those given out since; others' are only asked, never listed."""
+
+    others: Container[str]
+    mine: set[str]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.mine or name in self.others
+
+
+def worker_name(instance_id: str, tag: str | None, taken: Container[str]) -> str:
     """Return a valid, free name: of the Name tag, with the instance's id if that is taken."""
     base = ids.slug(tag, limit=NAME_LIMIT) if tag else ids.slug(instance_id)
     if base not in taken:
@@ -113,10 +124,11 @@ def worker_name(instance_id: str, tag: str | None, taken: Collection[str]) -> st
     return ids.slug(f"{base}/{instance_id}")
 
 
-def names_for(found: Iterable[tuple[str, str | None]], taken: Collection[str]) -> Mapping[str, str]:
+def names_for(found: Iterable[tuple[str, str | None]], taken: Container[str]) -> Mapping[str, str]:
     """Return a name for each (instance id, Name tag), all different and none taken."""
-    used, made = set(taken), {}
+    made: dict[str, str] = {}
+    used = _Used(taken, set())
     for instance_id, tag in found:
         made[instance_id] = worker_name(instance_id, tag, used)
-        used.add(made[instance_id])
+        used.mine.add(made[instance_id])
     return made

@@ -222,6 +222,12 @@ def never_fits(
     )
 
 
+def fits_empty(request: PlacementRequest, shape: WorkerShape) -> bool:
+    """Tell whether a request fits an empty worker of this shape; the track is the caller's."""
+    allowed = serves(shape.product, request.licence_affinity)
+    return allowed and not ledger.shortages(request.amounts, shape.capacity, Amounts())
+
+
 def shape(name: str, track: str, machine: Machine) -> WorkerShape:
     """Return the capacity of an empty worker of this machine once it is licensed.
 

@@ -9,7 +9,7 @@ session placed meanwhile is lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -71,7 +71,7 @@ class PoolView:
     created_workers: int = 0
     last_scale_up: datetime | None = None
     last_scale_down: datetime | None = None
-    taken: frozenset[str] = frozenset()
+    taken: Container[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,13 +410,13 @@ def _names(view: PoolView, count: int) -> tuple[tuple[str, ...], int]:
     """Return new names from the counter, and its new value."""
     prefix = view.spec.name_prefix
     track = ids.slug(view.spec.track, limit=max(12, ids.NAME_LIMIT - len(prefix) - 8))
-    taken = {each.name for each in view.workers} | view.taken
+    mine = {each.name for each in view.workers}
     made: list[str] = []
     counter = view.created_workers
     while len(made) < count:
         counter += 1
         name = f"{prefix}-{track}-{counter:03d}"
-        if name not in taken:
+        if name not in mine and name not in view.taken:
             made.append(name)
     return tuple(made), counter
 

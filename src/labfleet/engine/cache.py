@@ -8,17 +8,31 @@ change is applied. `reached` lets a writer wait until the cache has its own writ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
+from labfleet.engine.index import Index, SortedKeys, Table
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import kinds
 from labfleet.resources.meta import Key, Ref, Resource
 
 R = TypeVar("R", bound=Resource)
+V = TypeVar("V", bound=Hashable)
 Handler = Callable[[Resource | None, Resource | None], None]
-IndexOf = Callable[[Resource], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Tells which names are taken now, without listing them."""
+
+    cache: Cache
+    kind: type[Resource]
+    namespace: str
+
+    def __contains__(self, name: object) -> bool:
+        return self.cache.get(self.kind, str(name), self.namespace) is not None
 
 
 class ObjectsAndLog(stores.ObjectReader, stores.EventLog, Protocol):
@@ -32,11 +46,12 @@ class Cache:
         self._store = store
         self._names = tuple(names or kinds.KINDS)
         self._objects: dict[str, dict[Key, Resource]] = {name: {} for name in self._names}
-        self._indices: dict[tuple[str, str], tuple[IndexOf, dict[str, set[Key]]]] = {}
+        self._keys: dict[str, SortedKeys] = {name: SortedKeys() for name in self._names}
+        self._uids: dict[str, dict[str, Key]] = {name: {} for name in self._names}
+        self._tables: dict[str, list[Table]] = {name: [] for name in self._names}
+        self._table_of: dict[Index[Any, Any], Table] = {}
         self._handlers: dict[str, list[Handler]] = {name: [] for name in self._names}
-        self._sorted: dict[str, tuple[Key, ...]] = {}
         self._tuples: dict[str, tuple[Resource, ...]] = {}
-        self._found: dict[tuple[str, str, str], tuple[Resource, ...]] = {}
         self._moved = asyncio.Event()
         self.cursor: stores.Cursor | None = None
         self.quarantined: dict[Key, str] = {}
@@ -58,49 +73,71 @@ class Cache:
         """Return the object of a key."""
         return self._objects[key.kind].get(key)
 
+    def of_uid(self, kind: type[R], uid: str) -> R | None:
+        """Return the object with this uid, or None when there is none at `revision`."""
+        key = self._uids[kind.__name__].get(uid)
+        return None if key is None else self._objects[kind.__name__][key]  # type: ignore[return-value]
+
     def all(self, kind: type[R]) -> tuple[R, ...]:
         """Return all objects of a kind, in key order, so that decisions are repeatable.
 
-        The same tuple until one of them changes.
+        The same tuple until one of them changes. It holds what has ended too: a decision that is
+        taken often reads an index instead, so that its cost does not grow with the records kept.
         """
         name = kind.__name__
         found = self._tuples.get(name)
         if found is None:
             rows = self._objects[name]
-            found = self._tuples[name] = tuple([rows[key] for key in self.keys(kind)])
+            found = self._tuples[name] = tuple([rows[key] for key in self._keys[name].list()])
         return found  # type: ignore[return-value]
 
     def keys(self, kind: type[R]) -> tuple[Key, ...]:
         """Return the keys of a kind, in order; the same tuple until an object comes or goes."""
-        name = kind.__name__
-        found = self._sorted.get(name)
-        if found is None:
-            found = self._sorted[name] = tuple(sorted(self._objects[name]))
-        return found
+        return self._keys[kind.__name__].tuple()
 
-    def index(self, kind: type[Resource], name: str, values: IndexOf) -> None:
-        """Keep an index of a kind by what `values`, a pure function, returns."""
-        table: dict[str, set[Key]] = {}
-        self._indices[kind.__name__, name] = (values, table)
-        for key, obj in self._objects[kind.__name__].items():
-            for value in values(obj):
-                table.setdefault(value, set()).add(key)
+    def names(self, kind: type[Resource], namespace: str) -> Names:
+        """Return the names that a kind's objects have in a namespace, to be asked one by one."""
+        return Names(self, kind, namespace)
 
-    def by(self, kind: type[R], name: str, value: str) -> tuple[R, ...]:
+    def declare(self, *indices: Index[Any, Any]) -> None:
+        """Keep these indices from now on; those of kinds that this cache does not keep are left out.
+
+        Declaring one again changes nothing.
+        """
+        for index in indices:
+            name = index.kind.__name__
+            if name not in self._objects or index in self._table_of:
+                continue
+            table = self._table_of[index] = Table(index)
+            self._tables[name].append(table)
+            for key, obj in self._objects[name].items():
+                table.change(key, None, obj)
+
+    def by(self, index: Index[R, V], value: V) -> tuple[R, ...]:
         """Return the objects whose index holds the value, in key order.
 
         The same tuple until one of them changes, so that a caller may memoize what it computes
         from the tuple and check by identity whether that is still valid.
         """
-        asked = (kind.__name__, name, value)
-        found = self._found.get(asked)
-        if found is None:
-            _, table = self._indices[kind.__name__, name]
-            if value not in table:
-                return ()
-            rows = self._objects[kind.__name__]
-            found = self._found[asked] = tuple([rows[key] for key in sorted(table[value])])
-        return found  # type: ignore[return-value]
+        rows = self._objects[index.kind.__name__]
+        return self._table_of[index].found(value, rows)  # type: ignore[return-value]
+
+    def each(self, index: Index[R, V], value: V) -> Iterator[R]:
+        """Yield the objects of a value one by one, in key order, for a reader that stops early.
+
+        The reader does not wait between two of them: the cache may change meanwhile.
+        """
+        rows = self._objects[index.kind.__name__]
+        for key in self._table_of[index].keys(value):
+            yield rows[key]  # type: ignore[misc]
+
+    def count(self, index: Index[R, V], value: V) -> int:
+        """Return how many objects have the value, without reading them."""
+        return len(self._table_of[index].keys(value))
+
+    def values(self, index: Index[R, V]) -> tuple[V, ...]:
+        """Return the values that some object has, in no promised order, without reading objects."""
+        return self._table_of[index].values()  # type: ignore[return-value]
 
     def on_change(self, kind: type[Resource], handler: Handler) -> None:
         """Call the handler with (old, new) after each change; None stands for absent."""
@@ -205,24 +242,21 @@ class Cache:
         self._set(key, new)
 
     def _set(self, key: Key, new: Resource | None) -> None:
-        rows = self._objects[key.kind]
+        rows, uids = self._objects[key.kind], self._uids[key.kind]
         old = rows.pop(key, None) if new is None else rows.get(key)
         if new is not None:
             rows[key] = new
         self._tuples.pop(key.kind, None)
-        if old is None or new is None:
-            self._sorted.pop(key.kind, None)
-        for (kind, name), (values, table) in self._indices.items():
-            if kind != key.kind:
-                continue
-            for value in () if old is None else values(old):
-                self._found.pop((kind, name, value), None)
-                table[value].discard(key)
-                if not table[value]:
-                    del table[value]
-            for value in () if new is None else values(new):
-                self._found.pop((kind, name, value), None)
-                table.setdefault(value, set()).add(key)
+        if old is not None and uids.get(old.metadata.uid) == key:
+            del uids[old.metadata.uid]
+        if new is not None:
+            uids[new.metadata.uid] = key
+        if old is None and new is not None:
+            self._keys[key.kind].add(key)
+        elif old is not None and new is None:
+            self._keys[key.kind].discard(key)
+        for table in self._tables[key.kind]:
+            table.change(key, old, new)
         for handler in self._handlers[key.kind]:
             handler(old, new)
 

@@ -120,7 +120,7 @@ class StoreHealth:
         self._refused_at = self._machine()
         reason, words = _cause(error)
         self.refused_writes[reason] += 1
-        self.begin(StoreState.READ_ONLY, reason, words, error.message)
+        self.begin(StoreState.READ_ONLY, reason, words, str(error))
 
     def begin(self, state: StoreState, reason: str, words: str, detail: str = "") -> None:
         """Note a trouble that began or goes on."""
@@ -205,7 +205,7 @@ class StoreCheck:
             self._health.begin(StoreState.UNREADABLE, "Silent", words)
             return
         except errors.LabfleetError as error:
-            self._health.begin(StoreState.UNREADABLE, *_cause(error), error.message)
+            self._health.begin(StoreState.UNREADABLE, *_cause(error), str(error))
             return
         finally:
             self._looked = self._machine()

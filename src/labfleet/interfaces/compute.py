@@ -1,4 +1,4 @@
-"""Compute: where workers' machines come from (EC2).
+"""Compute: where workers' machines come from.
 
 Errors are kernel types: Throttled, OutOfCapacity (this type and zone have none), QuotaExceeded,
 Denied (credentials, clock), Invalid (the template is wrong), Temporary (server trouble),
@@ -8,11 +8,12 @@ is never an empty answer (facts/aws-bugs.md#case-11).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from labfleet.kernel import errors
 from labfleet.resources.machine import MachineState, ScheduledEvent
 from labfleet.resources.providers import ProviderSettings
 
@@ -39,8 +40,8 @@ class Instance:
 class LaunchRequest:
     """All parameters of one launch; sent again unchanged it gives the same instance.
 
-    `token` is the client token; it is zonal when a subnet is named (facts/aws.md#client-token), so
-    another zone or type needs another token, and only after the first was proved empty.
+    `token` is the client token, and `choice` what the provider chose for it: another choice needs
+    another token, and only after the first was proved empty (facts/aws.md#client-token).
     `attempt`, `worker` and `pool` go into tags together with the installation's owner tag. The
     names are for people (`namespace/name` outside of `default`); machines are known by the uid.
     """
@@ -50,9 +51,7 @@ class LaunchRequest:
     worker: str
     worker_uid: str
     attempt: int
-    image_id: str
-    instance_type: str
-    subnet_id: str | None
+    choice: Mapping[str, str]
     settings: ProviderSettings
     pool: str | None = None
 
@@ -104,12 +103,12 @@ class MetricPoint:
     network_out_bytes: float | None = None
 
 
-class Compute(Protocol):
-    """The provider, as one installation uses it: it changes only resources with its tag."""
+Taken = Callable[[], Collection[str]]
+"""Returns ids of machines, and what launches under way have as `machine` in their choice."""
 
-    async def find_image(self, region: str, settings: ProviderSettings) -> Image:
-        """Return the newest image that the settings name; Invalid when none matches."""
-        ...
+
+class Machines(Protocol):
+    """The provider's calls, as one installation makes them: it changes only what has its tag."""
 
     async def launch(self, request: LaunchRequest) -> Instance:
         """Start one machine, tagged at launch. Ambiguous when the reply was lost."""
@@ -197,4 +196,37 @@ class Compute(Protocol):
 
     async def close(self) -> None:
         """Release threads and connections."""
+        ...
+
+
+class Compute(Machines, Protocol):
+    """A provider with what it knows of itself: what to ask for, how fast, and what was refused.
+
+    A caller stores its intent before each call, and before that asks here whether and for what to
+    call. This memory is one process's; losing it costs a call or two.
+    """
+
+    def turn(self, action: str, region: str, instance_id: str | None = None) -> float:
+        """Take a turn to make a call; return 0, or the fleet seconds until there is one.
+
+        An action that is no call to a provider always has its turn.
+        """
+        ...
+
+    def held(
+        self, settings: ProviderSettings, choice: Mapping[str, str] | None = None
+    ) -> errors.Temporary | None:
+        """Return why nothing can be launched now (of this choice); None when something can.
+
+        `retry_after` of the error are fleet seconds.
+        """
+        ...
+
+    async def choose(self, settings: ProviderSettings, taken: Taken) -> Mapping[str, str]:
+        """Return what a launch is to ask for: stored with its intent, and sent unchanged.
+
+        `taken` tells which machines other workers have, or are about to have. Raises what `held`
+        would return. Keys must not be `attempt`, `token` or `mismatch`; `type` is the machine type,
+        for messages, and `machine` one that is there already, so that nobody else is given it.
+        """
         ...

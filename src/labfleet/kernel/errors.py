@@ -13,19 +13,30 @@ class LabfleetError(Exception):
     """Base class of all errors that the product expects.
 
     `reason` is a CamelCase word from a closed list of its module, for conditions and
-    problem documents; `retry_after` is machine seconds, when the other side said so.
+    problem documents; `retry_after` is machine seconds, when the other side said so. `inner` is
+    for the log and the console alone: the words of a driver, which may name hosts and files.
     """
 
     reason = "Error"
 
     def __init__(
-        self, message: str, *, reason: str | None = None, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        reason: str | None = None,
+        retry_after: float | None = None,
+        inner: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
+        self.inner = inner
         if reason is not None:
             self.reason = reason
         self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        """Return the message with the inner words, for logs."""
+        return f"{self.message} ({self.inner})" if self.inner else self.message
 
 
 class Temporary(LabfleetError):
@@ -91,8 +102,9 @@ class Invalid(Permanent):
         *,
         reason: str | None = None,
         problems: tuple[tuple[str, str], ...] = (),
+        inner: str = "",
     ) -> None:
-        super().__init__(message, reason=reason)
+        super().__init__(message, reason=reason, inner=inner)
         self.problems = problems
 
 

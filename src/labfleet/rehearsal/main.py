@@ -45,6 +45,8 @@ def parser() -> argparse.ArgumentParser:
     add("--exam", type=_whole(0, 10_000), help="sessions of an exam at 09:00 (default none)")
     add("--namespaces", type=_spaces, metavar="NAME,NAME",
         help="people, a pool and workers in each of these namespaces (default: default)")  # fmt: skip
+    add("--static", type=_whole(0, 200), metavar="N",
+        help="as many workers on people's own servers besides (default 0)")  # fmt: skip
     add("--replicas", type=_whole(1, 9), help="processes of the product (default 2)")
     add("--faults", choices=(faults.HARSH, faults.MILD, faults.NONE),
         help="how much goes wrong (default harsh)")  # fmt: skip

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
 
 from labfleet.resources import conditions as facts
-from labfleet.resources.conditions import Condition, Status
+from labfleet.resources.conditions import Condition, ConditionType, Status
+from labfleet.resources.declaration import Severity
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Record
-
-Severity = Literal["critical", "warning", "info"]
+from labfleet.resources.worker_conditions import WorkerCondition
 
 
 class Alert(Record, frozen=True, kw_only=True):
@@ -53,7 +52,7 @@ class Raised(Record, frozen=True, kw_only=True):
 
 _ROWS = (
     Alert(
-        condition="Failed",
+        condition=WorkerCondition.FAILED,
         severity="critical",
         cause="The worker cannot go on by itself: its launch, boot or licence failed, or its "
         "instance ended.",
@@ -62,7 +61,7 @@ _ROWS = (
         "again with `labfleet start NAME`, or `labfleet delete worker/NAME`.",
     ),
     Alert(
-        condition="Silent",
+        condition=WorkerCondition.SILENT,
         severity="critical",
         cause="CML has not answered for longer than thresholds.silentSeconds: the server hangs, "
         "its network or security group changed, or the host is ill.",
@@ -71,14 +70,14 @@ _ROWS = (
         "lab matters; else drain it, and delete it once it is empty.",
     ),
     Alert(
-        condition="PhaseStuck",
+        condition=WorkerCondition.PHASE_STUCK,
         cause="A phase lasts longer than its limit times thresholds.stuckFactor.",
         command="labfleet explain worker NAME; labfleet events worker NAME",
         fix="See what the phase waits for. Raise the template's limit when the machine type is "
         "that slow; else delete the worker, or stop its instance by hand.",
     ),
     Alert(
-        condition="ScheduledEvent",
+        condition=WorkerCondition.SCHEDULED_EVENT,
         severity="critical",
         cause="AWS will reboot, stop or retire the machine under the worker.",
         command="labfleet explain worker NAME",
@@ -86,57 +85,57 @@ _ROWS = (
         "another host; a reboot can be awaited when it is empty.",
     ),
     Alert(
-        condition="InstanceChecksPassed",
+        condition=WorkerCondition.INSTANCE_CHECKS_PASSED,
         when="False",
         severity="critical",
-        cause="EC2's own checks of the host or of the instance fail.",
+        cause="The provider's own checks of the host or of the machine fail.",
         command="labfleet explain worker NAME; labfleet logs worker/NAME",
         fix="A failing system check is AWS's host: stop and start the worker. A failing "
         "instance check is the operating system: read its console, then restart it.",
     ),
     Alert(
-        condition="MachineStarted",
+        condition=WorkerCondition.MACHINE_STARTED,
         when="False",
-        cause="EC2 will not start the stopped instance: no room for its type in its zone, or a "
+        cause="The provider will not start the stopped machine: no room for its type in its zone, or a "
         "quota.",
         command="labfleet explain worker NAME",
         fix="It is asked again with back-off. If sessions wait, let the pool launch another "
         "worker, or delete this one; its disk and licence stay until then.",
     ),
     Alert(
-        condition="CpuHigh",
+        condition=WorkerCondition.CPU_HIGH,
         cause="The host's CPU is at or over thresholds.cpuPercent.",
         command="labfleet top worker NAME --since 6h",
         fix="See which labs run; cordon the worker, or raise what the definitions ask for so "
         "that fewer fit.",
     ),
     Alert(
-        condition="MemoryHigh",
+        condition=WorkerCondition.MEMORY_HIGH,
         cause="Used memory is at or over thresholds.memoryPercent.",
         command="labfleet top worker NAME --since 6h",
         fix="As for CPU; machines that CML does not know (OrphansOnHost) hold memory too.",
     ),
     Alert(
-        condition="DiskAlmostFull",
+        condition=WorkerCondition.DISK_ALMOST_FULL,
         cause="A disk of CML is over its watermark; no new labs are placed there.",
         command="labfleet top worker NAME --since 35d",
         fix="Wipe or delete labs, remove images that no definition uses, or make a template "
         "with a larger volume and replace the worker.",
     ),
     Alert(
-        condition="LicenceExpiring",
+        condition=WorkerCondition.LICENCE_EXPIRING,
         cause="A licence date is near: its automatic renewals fail.",
         command="labfleet describe worker NAME",
         fix="Let the worker reach the licence cloud on port 443, or register a new token.",
     ),
     Alert(
-        condition="LicenceLeaked",
+        condition=WorkerCondition.LICENCE_LEAKED,
         cause="A licence could not be given back before the machine ended.",
         command="labfleet explain worker NAME",
         fix="Remove the product instance in the Smart Account by its hostname.",
     ),
     Alert(
-        condition="CmlHealthy",
+        condition=WorkerCondition.CML_HEALTHY,
         when="False",
         severity="critical",
         cause="CML says that its controller or a compute is not well.",
@@ -145,33 +144,33 @@ _ROWS = (
         "KVM choose a metal or nested-virtualisation type.",
     ),
     Alert(
-        condition="OrphansOnHost",
+        condition=WorkerCondition.ORPHANS_ON_HOST,
         cause="Machines run on the host that CML does not know; they hold CPU and memory.",
         command="labfleet describe worker NAME",
         fix="Drain the worker, then restart it: CML cleans up when it starts.",
     ),
     Alert(
-        condition="MaintenanceMode",
+        condition=WorkerCondition.MAINTENANCE_MODE,
         severity="info",
         cause="Somebody switched CML into maintenance mode.",
         command="labfleet describe worker NAME",
         fix="Switch it off in CML when the work is done; the worker opens by itself.",
     ),
     Alert(
-        condition="DuplicateIdentity",
+        condition=WorkerCondition.DUPLICATE_IDENTITY,
         severity="critical",
         cause="Two servers have one product_uuid: an image was made of a registered server.",
         command="labfleet explain worker NAME",
         fix="Delete the worker; deregister a server before an image is made of it.",
     ),
     Alert(
-        condition="OverCommitted",
+        condition=WorkerCondition.OVER_COMMITTED,
         cause="More is reserved on the worker than it has: its real capacity is smaller.",
         command="labfleet explain worker NAME",
         fix="Nothing runs worse by itself. Correct the template's capacity.",
     ),
     Alert(
-        condition="TelemetryComplete",
+        condition=WorkerCondition.TELEMETRY_COMPLETE,
         when="False",
         severity="info",
         cause="A part of CML's telemetry cannot be read.",
@@ -179,13 +178,13 @@ _ROWS = (
         fix="See which part fails, and whether the account is an admin of that CML.",
     ),
     Alert(
-        condition="ExternalChange",
+        condition=WorkerCondition.EXTERNAL_CHANGE,
         cause="Somebody else stopped, started or ended its instance; the message has AWS's reason.",
         command="labfleet explain worker NAME; labfleet events worker/NAME",
         fix="Find out who it was (CloudTrail, a tag policy, a clean-up job) and exempt our machines.",
     ),
     Alert(
-        condition="Late",
+        condition=WorkerCondition.LATE,
         cause="Stopping, terminating, or waiting for a server of others takes longer than its "
         "limit; it goes on.",
         command="labfleet explain worker NAME",
@@ -243,7 +242,7 @@ def gravity(each: Raised) -> tuple[int, datetime, str, str, str]:
     return _ORDER[each.severity], each.since, each.object, each.condition, each.namespace
 
 
-def of(conditions: Iterable[Condition], name: str) -> Condition | None:
+def of(conditions: Iterable[Condition], name: ConditionType) -> Condition | None:
     """Return the condition when it is raised."""
     found = facts.find(conditions, name)
     return found if found is not None and is_raised(found) else None

@@ -24,6 +24,11 @@ LABELS = {
 }  # fmt: skip
 
 
+MOST = 2**40
+"""The largest amount that a body may name, in base units: a billion CPUs, an EiB of memory.
+
+Far below 2**53, from where JavaScript rounds: thousands of the largest can still be summed.
+"""
 _vector = attrgetter(*DIMENSIONS)
 
 
@@ -100,4 +105,9 @@ def expand(raw: dict[str, Any], *, supply: bool) -> dict[str, Any]:
         turned[exact] = parse(turned.pop(friendly), supply=supply)
     if "network" in turned:
         turned["networkKbps"] = quantity.parse_cpu(turned.pop("network"), supply=supply)
+    for name, value in turned.items():
+        # A boolean or a text is judged by the type; only numbers can be too large.
+        if isinstance(value, int | float) and value > MOST:
+            message = f"{name}: an amount is at most {MOST}"
+            raise ValueError(message)
     return turned

@@ -11,6 +11,7 @@ import msgspec
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
+from labfleet.resources.declaration import OVER, Kind, Page, PageColumn, State, columns, filters
 from labfleet.resources.meta import Record, Resource, Text
 
 Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
@@ -82,3 +83,90 @@ class Simulation(Resource, frozen=True, kw_only=True):
     spec: SimulationSpec
     status: SimulationStatus = SimulationStatus()
     kind: str = "Simulation"
+
+
+_CLUSTER_PAGE = Page(
+    2,
+    "Clusters",
+    (
+        PageColumn("Cluster", "name", wide=3),
+        PageColumn("Running", "live"),
+        PageColumn("CPU of target", "load", "cpuMilli", wide=3),
+        PageColumn("Memory GiB of target", "load", "memoryMib", wide=3),
+        PageColumn("About", "text", "spec.description", "", wide=5),
+    ),
+    none="No clusters",
+    hints=(
+        (
+            "A cluster is what simulations run on. Describe one:",
+            "labfleet apply -f cluster.yaml",
+        ),
+    ),
+)
+CLUSTER = Kind(
+    name="Cluster",
+    plural="clusters",
+    type=Cluster,
+    summary="A Kubernetes cluster, or one namespace of it, that simulations run on.",
+    columns=columns(
+        "CPU(m)=spec.capacity.cpuMilli",
+        "MEMORY(MiB)=spec.capacity.memoryMib",
+        "TARGET%=spec.cpuPercent",
+    ),
+    amounts=(("capacity", True),),
+    page=_CLUSTER_PAGE,
+    followed=True,
+)
+_DONE = State("ended", OVER, "calm", "✓")
+_SIMULATION_STATES: dict[str, State] = {
+    SimulationPhase.APPROVED: State("running", 2, "good", "●"),
+    SimulationPhase.DENIED: State("denied", OVER, "warn", "▲"),
+    SimulationPhase.EXPIRED: State("ended", OVER, "warn", "▲"),
+    SimulationPhase.COMPLETED: _DONE,
+}
+_SIMULATION_PAGE = Page(
+    3,
+    "Simulations",
+    (
+        PageColumn("Simulation", "name", wide=3),
+        PageColumn("State", "state", "status.phase", wide=2),
+        PageColumn("Cluster", "link:clusters", "spec.cluster", wide=2),
+        PageColumn("Owner", "text", "spec.owner", "none given"),
+        PageColumn("Decided", "time", "status.decidedAt"),
+        PageColumn("Ends", "time", "status.completedAt|status.reservation.end", "has not run"),
+        PageColumn("Why", "why", "status.decision.message", "", wide=5),
+    ),
+    since="status.decidedAt",
+    groups=("running", "denied", "ended"),
+    none="No simulations have asked yet",
+    hints=(
+        (
+            "A runner asks before it starts:",
+            (
+                "curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json'"
+                ' -d \'{"cost": {"cpu": 4, "memory": "8Gi"}}\' BASE/request_run'
+            ),
+        ),
+    ),
+)
+SIMULATION = Kind(
+    name="Simulation",
+    plural="simulations",
+    short=("sim",),
+    type=Simulation,
+    summary="One run that asked for admission to a cluster.",
+    columns=columns(
+        "PHASE=status.phase",
+        "CLUSTER=spec.cluster",
+        "CPU(m)=spec.cost.cpuMilli",
+        "MEMORY(MiB)=spec.cost.memoryMib",
+        "DECIDED=status.decidedAt",
+    ),
+    filters=filters("phase=status.phase", "owner=spec.owner", "cluster=spec.cluster"),
+    frozen=("cluster", "params", "cost", "duration_seconds", "owner"),
+    amounts=(("cost", False),),
+    creatable=False,
+    states=_SIMULATION_STATES,
+    page=_SIMULATION_PAGE,
+    followed=True,
+)

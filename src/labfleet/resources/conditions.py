@@ -1,21 +1,64 @@
 """Conditions: the facts about an object, each with one owner, a reason and a sentence.
 
 `lastTransitionTime` moves only when the status flips (upstream refreshed it on every write,
-facts/upstream.md#worker-phases). Reasons are CamelCase words; the reference page lists them per
-type.
+facts/upstream.md#worker-phases). Types and reasons are closed lists of each kind, enums whose members
+have a sentence that the reference shows; what is stored is their bare text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from enum import StrEnum
+from typing import Literal, NewType, Self
 
 import msgspec
 
+from labfleet.kernel.errors import LabfleetError
 from labfleet.resources.meta import Record
 
 Status = Literal["True", "False", "Unknown"]
+
+
+ErrorReason = NewType("ErrorReason", str)
+"""The reason of an error as a condition's reason: the closed list of docs/reference/errors.md."""
+ANY_ERROR = "any reason of an error"
+"""Stands among a condition type's reasons where an error's own reason is recorded."""
+
+
+class Word(StrEnum):
+    """Base of closed lists of words: each has the sentence that the reference shows."""
+
+    sentence: str
+
+    def __new__(cls, word: str, sentence: str) -> Self:
+        """Return the member: its text is the word."""
+        made = str.__new__(cls, word)
+        made._value_ = word
+        made.sentence = sentence
+        return made
+
+
+class Reason(Word):
+    """Base of the reasons of a kind's conditions."""
+
+
+class ConditionType(Word):
+    """Base of the condition types of a kind; each member lists its reasons too."""
+
+    reasons: tuple[Reason | str, ...]
+
+    def __new__(cls, word: str, sentence: str, *reasons: Reason | str) -> Self:
+        """Return the member: its text is the word."""
+        made = str.__new__(cls, word)
+        made._value_ = word
+        made.sentence, made.reasons = sentence, reasons
+        return made
+
+
+def of_error(problem: LabfleetError) -> ErrorReason:
+    """Return the reason of an error, to be recorded as that of a condition."""
+    return ErrorReason(problem.reason)
 
 
 class Condition(Record, frozen=True, kw_only=True):
@@ -29,7 +72,7 @@ class Condition(Record, frozen=True, kw_only=True):
     observed_generation: int = 0
 
 
-def find(conditions: Iterable[Condition], name: str) -> Condition | None:
+def find(conditions: Iterable[Condition], name: ConditionType) -> Condition | None:
     """Return the condition of this type, or None when nobody has said anything yet."""
     for each in conditions:
         if each.type == name:
@@ -37,7 +80,7 @@ def find(conditions: Iterable[Condition], name: str) -> Condition | None:
     return None
 
 
-def is_true(conditions: Iterable[Condition], name: str) -> bool:
+def is_true(conditions: Iterable[Condition], name: ConditionType) -> bool:
     """Tell whether the fact is known to hold."""
     found = find(conditions, name)
     return found is not None and found.status == "True"
@@ -45,9 +88,9 @@ def is_true(conditions: Iterable[Condition], name: str) -> bool:
 
 def put(
     conditions: tuple[Condition, ...],
-    name: str,
+    name: ConditionType,
     status: Status,
-    reason: str,
+    reason: Reason | ErrorReason,
     message: str = "",
     *,
     now: datetime,
@@ -62,9 +105,9 @@ def put(
     else:
         since = now
     new = Condition(
-        type=name,
+        type=str(name),
         status=status,
-        reason=reason,
+        reason=str(reason),
         message=message,
         last_transition_time=since,
         observed_generation=generation,
@@ -73,7 +116,7 @@ def put(
     return tuple(sorted((*kept, new), key=_by_type))
 
 
-def drop(conditions: tuple[Condition, ...], name: str) -> tuple[Condition, ...]:
+def drop(conditions: tuple[Condition, ...], name: ConditionType) -> tuple[Condition, ...]:
     """Return the conditions without this fact; the same tuple when there was none."""
     if find(conditions, name) is None:
         return conditions

@@ -13,11 +13,31 @@ from typing import Annotated, Literal
 import msgspec
 
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.conditions import Condition
+from labfleet.resources.conditions import Condition, ConditionType, Reason
+from labfleet.resources.declaration import Kind, columns, filters, runbook
 from labfleet.resources.meta import Record, Resource
 
 TOPOLOGY_LIMIT = 4 * 2**20
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,96}$")]
+
+
+class DefinitionReason(Reason):
+    """Why a condition of a definition is as it is."""
+
+    UNKNOWN_NODE_DEFINITION = (
+        "UnknownNodeDefinition",
+        "A node definition is not in the table; its size is assumed.",
+    )
+
+
+class DefinitionCondition(ConditionType):
+    """The facts that are recorded of a definition."""
+
+    NODES_KNOWN = (
+        "NodesKnown",
+        "Every node definition of the topology is known, so its demand is.",
+        DefinitionReason.UNKNOWN_NODE_DEFINITION,
+    )
 
 
 class PortRequest(Record, frozen=True, kw_only=True):
@@ -90,3 +110,46 @@ class DefinitionPin(Record, frozen=True, kw_only=True):
     version: str
     topology_digest: str
     pinned_at: datetime
+
+
+_RUNBOOK = runbook(
+    "Definition",
+    (
+        "NodesKnown",
+        "",
+        "False: a node definition is unknown, so its demand is too.",
+        "labfleet explain definition/NAME",
+        "Give `resources` in the definition.",
+    ),
+)
+KIND = Kind(
+    name="Definition",
+    plural="definitions",
+    short=("def",),
+    type=Definition,
+    summary="A versioned lab: topology, requested resources, port template.",
+    columns=columns(
+        "VERSION=spec.version",
+        "PHASE=status.phase",
+        "NODES=status.nodeCount",
+        "CPU(m)=status.demand.cpuMilli",
+        "MEMORY(MiB)=status.demand.memoryMib",
+        "PORTS=status.demand.ports",
+        "TITLE=spec.title*",
+    ),
+    text_limit=TOPOLOGY_LIMIT,
+    filters=filters("phase=status.phase"),
+    frozen=(
+        "topology",
+        "version",
+        "track",
+        "resources",
+        "port_template",
+        "licence_affinity",
+    ),
+    amounts=(("resources", False),),
+    conditions=DefinitionCondition,
+    reasons=DefinitionReason,
+    news=((DefinitionCondition.NODES_KNOWN, "False"),),
+    runbook=_RUNBOOK,
+)

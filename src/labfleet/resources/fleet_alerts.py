@@ -1,29 +1,25 @@
 """Alerts of other kinds than workers: failing pools, regions and webhooks, leaked licences.
 
-The texts are the runbook's; this table says which conditions count, and their severity. Workers
+The texts are the runbook's; the kind declares which conditions count, and their severity. Workers
 have a table of their own in `alerts`.
 """
 
 from __future__ import annotations
 
 from labfleet.resources import alerts, runbook
-from labfleet.resources.alerts import Raised, Severity
-from labfleet.resources.conditions import Status
+from labfleet.resources.alerts import Raised
+from labfleet.resources.declaration import Loud
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Resource
+from labfleet.resources.worker_conditions import WorkerCondition
 
-LOUD: dict[tuple[str, str], tuple[Status, Severity]] = {
-    ("Pool", "LosingMachines"): ("True", "critical"),
-    ("Pool", "Paused"): ("True", "info"),
-    ("Region", "Scanned"): ("False", "warning"),
-    ("Webhook", "Delivering"): ("False", "warning"),
-}
-"""(kind, condition) -> in which status it is raised, and how grave it is."""
+LEAKED = WorkerCondition.LICENCE_LEAKED
 
-KINDS = ("Pool", "Region", "Webhook", "Leak")
-LEAKED = "LicenceLeaked"
 
-_ENTRIES = {(each.kind, each.subject): each for each in runbook.CONDITIONS}
+def kinds() -> tuple[str, ...]:
+    """Return the kinds other than Worker that can raise an alert; a leak is one by itself."""
+    return (*(row.name for row in KINDS.values() if row.loud), Leak.__name__)
 
 
 def raised(obj: Resource) -> tuple[Raised, ...]:
@@ -31,18 +27,19 @@ def raised(obj: Resource) -> tuple[Raised, ...]:
     if isinstance(obj, Leak):
         return (_leak(obj),)
     name = f"{obj.kind.lower()}/{obj.metadata.name}"
+    table: dict[str, Loud] = {each.condition: each for each in KINDS[obj.kind].loud}
     found = []
-    for each in obj.status.conditions:
-        loud = LOUD.get((obj.kind, each.type))
-        if loud is None or each.status != loud[0]:
+    for each in obj.status.conditions if table else ():
+        loud = table.get(each.type)
+        if loud is None or each.status != loud.when:
             continue
-        row = _ENTRIES[obj.kind, each.type]
+        row = runbook.of_condition(obj.kind, each.type)
         found.append(
             Raised(
                 object=name,
                 namespace=obj.namespace,
                 condition=each.type,
-                severity=loud[1],
+                severity=loud.severity,
                 since=each.last_transition_time,
                 reason=each.reason,
                 message=each.message,

@@ -157,6 +157,17 @@ class Garbage(Record, frozen=True, kw_only=True):
             raise ValueError("keepTag: no tag of EC2 is spelled like that")
 
 
+class Limits(Record, frozen=True, kw_only=True):
+    """What one person or program may have, so that nobody hurts the others.
+
+    `open_sessions` of one owner in one namespace that have not ended, for callers of role user;
+    `writes_per_minute` of one token of role user or runner, with a sixth of it at once.
+    """
+
+    open_sessions: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 50
+    writes_per_minute: Annotated[int, msgspec.Meta(ge=6, le=1_000_000)] = 240
+
+
 class Automation(Record, frozen=True, kw_only=True):
     """The switch that stops every automatic action at once; what people ask for goes on."""
 
@@ -174,6 +185,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     idle: Idle = Idle()
     thresholds: Thresholds = Thresholds()
     garbage: Garbage = Garbage()
+    limits: Limits = Limits()
     automation: Automation = Automation()
 
 
@@ -183,6 +195,7 @@ SECTIONS: dict[str, type[Record]] = {
     "idle": Idle,
     "thresholds": Thresholds,
     "garbage": Garbage,
+    "limits": Limits,
     "automation": Automation,
 }
 
@@ -217,6 +230,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     idle: dict[str, Any] = {}
     thresholds: dict[str, Any] = {}
     garbage: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     automation: dict[str, Any] = {}
 
     def __post_init__(self) -> None:

@@ -1,7 +1,11 @@
-"""The one table of kinds: REST, OpenAPI, CLI and the reference page come from it."""
+"""The one table of kinds: REST, OpenAPI, CLI, pages and the reference come from it.
+
+A new kind is one module with its fields and its `KIND`, a row here, and a module in `service/kinds`.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
@@ -10,217 +14,46 @@ from labfleet.kernel import errors
 from labfleet.resources import (
     cluster,
     definition,
-    fleet_settings,
     leak,
-    pool,
-    providers,
+    pool_kind,
     region,
-    session,
+    session_kind,
+    settings_kind,
     spellings,
     template,
     webhook,
-    worker,
+    worker_kind,
 )
-from labfleet.resources.meta import Record, Resource
+from labfleet.resources.declaration import Column, Kind
+from labfleet.resources.meta import Resource
 
+__all__ = ["KINDS", "Column", "Kind", "by_word", "decode", "encode", "present"]
 
-class Column(Record, frozen=True, kw_only=True):
-    """One column of a table for people: heading, dotted path, only in wide output or not."""
-
-    title: str
-    path: str
-    wide: bool = False
-
-
-class Kind(Record, frozen=True, kw_only=True):
-    """One row: what a kind is called, its type, and the rules that are the same for all.
-
-    `frozen` lists spec fields (snake_case) that may not change after creation. `amounts`
-    lists (path, is_supply) of Amounts blocks where friendly quantities are accepted.
-    `creatable` False means: objects appear through a verb, never by POST.
-    """
-
-    name: str
-    plural: str
-    type: Any
-    summary: str
-    short: tuple[str, ...] = ()
-    columns: tuple[Column, ...] = ()
-    frozen: tuple[str, ...] = ()
-    amounts: tuple[tuple[str, bool], ...] = ()
-    creatable: bool = True
-
-
-def _columns(*rows: str) -> tuple[Column, ...]:
-    made = []
-    for row in rows:
-        title, path = row.removesuffix("*").split("=")
-        made.append(Column(title=title, path=path, wide=row.endswith("*")))
-    return tuple(made)
-
-
-_SETTINGS = "spec.machine.provider"
-_ROWS = (
-    Kind(
-        name="Worker",
-        plural="workers",
-        short=("w",),
-        type=worker.Worker,
-        summary="One CML server on one machine.",
-        columns=_columns(
-            "PHASE=status.phase", "HEALTH=status.health", "POOL=spec.pool",
-            "LICENSED=status.licence.licensed",
-            "ADDRESS=status.machine.publicAddress|status.machine.privateAddress|spec.origin.url",
-            "MACHINE=status.machine.id*", "TYPE=status.machine.type*",
-            "ZONE=status.machine.zone*", "VERSION=status.cml.version*",
-            "MESSAGE=status.message*",
-        ),
-        frozen=("track", "pool", "template", "machine", "origin"),
-        amounts=(("machine.capacity", True),),
-    ),
-    Kind(
-        name="Pool",
-        plural="pools",
-        short=("p",),
-        type=pool.Pool,
-        summary="The workers of one lab track, with a scaling policy.",
-        columns=_columns(
-            "PHASE=status.phase", "TRACK=spec.track", "MIN=spec.scaling.minWorkers",
-            "MAX=spec.scaling.maxWorkers", "WORKERS=status.workers", "READY=status.ready",
-            "WAITING=status.waitingSessions", "PAUSED=spec.paused*", "TEMPLATE=spec.template*",
-            "MESSAGE=status.message*",
-        ),
-        frozen=("track", "name_prefix"),
-    ),
-    Kind(
-        name="Template",
-        plural="templates",
-        short=("t",),
-        type=template.Template,
-        summary="What a new worker is made of.",
-        columns=_columns(
-            "ENABLED=spec.enabled", f"TYPES={providers.paths(_SETTINGS, 'types')}",
-            f"REGION={providers.paths(_SETTINGS, 'place')}", "USD/H=spec.machine.hourlyPriceUsd",
-        ),
-        amounts=(("machine.capacity", True),),
-    ),
-    Kind(
-        name="Definition",
-        plural="definitions",
-        short=("def",),
-        type=definition.Definition,
-        summary="A versioned lab: topology, requested resources, port template.",
-        columns=_columns(
-            "VERSION=spec.version", "PHASE=status.phase", "NODES=status.nodeCount",
-            "CPU(m)=status.demand.cpuMilli", "MEMORY(MiB)=status.demand.memoryMib",
-            "PORTS=status.demand.ports", "TITLE=spec.title*",
-        ),
-        frozen=(
-            "topology", "version", "track", "resources", "port_template", "licence_affinity",
-        ),
-        amounts=(("resources", False),),
-    ),
-    Kind(
-        name="Session",
-        plural="sessions",
-        short=("s", "lablet", "l"),
-        type=session.Session,
-        summary="One person's use of one definition in a time slot.",
-        columns=_columns(
-            "PHASE=status.phase", "DEFINITION=spec.definition", "OWNER=spec.owner",
-            "WORKER=status.worker", "START=status.start", "END=status.end",
-            "REASON=status.reason*", "MESSAGE=status.message*",
-        ),
-        frozen=("definition", "owner", "track", "reservation_id"),
-    ),
-    Kind(
-        name="Cluster",
-        plural="clusters",
-        type=cluster.Cluster,
-        summary="A Kubernetes cluster, or one namespace of it, that simulations run on.",
-        columns=_columns(
-            "CPU(m)=spec.capacity.cpuMilli", "MEMORY(MiB)=spec.capacity.memoryMib",
-            "TARGET%=spec.cpuPercent",
-        ),
-        amounts=(("capacity", True),),
-    ),
-    Kind(
-        name="Simulation",
-        plural="simulations",
-        short=("sim",),
-        type=cluster.Simulation,
-        summary="One run that asked for admission to a cluster.",
-        columns=_columns(
-            "PHASE=status.phase", "CLUSTER=spec.cluster", "CPU(m)=spec.cost.cpuMilli",
-            "MEMORY(MiB)=spec.cost.memoryMib", "DECIDED=status.decidedAt",
-        ),
-        frozen=("cluster", "params", "cost", "duration_seconds", "owner"),
-        amounts=(("cost", False),),
-        creatable=False,
-    ),
-    Kind(
-        name="Settings",
-        plural="settings",
-        short=("setting",),
-        type=fleet_settings.Settings,
-        summary="What people change while the fleet runs: discovery, idle, thresholds, garbage.",
-        columns=_columns(
-            "PAUSED=spec.automation.paused", "BY=spec.automation.by",
-            "REASON=spec.automation.reason",
-        ),
-    ),
-    Kind(
-        name="Webhook",
-        plural="webhooks",
-        short=("hook",),
-        type=webhook.Webhook,
-        summary="A subscription to events of the log, delivered as CloudEvents 1.0.",
-        columns=_columns(
-            "ENABLED=spec.enabled", "TYPES=spec.types", "URL=spec.url",
-            "DELIVERED=status.delivered", "FAILURES=status.failures", "LAST=status.lastStatus",
-            "ERROR=status.lastError*",
-        ),
-    ),
-    Kind(
-        name="Region",
-        plural="regions",
-        short=("r",),
-        type=region.Region,
-        summary="A provider region that is scanned and swept, and what was found there.",
-        columns=_columns(
-            "LAST SCAN=status.scan.lastRunAt", "FOUND=status.scan.discovered",
-            "IMPORTED=status.scan.imported", "ENDED=status.ended", "WAITS=status.waits",
-            "ERROR=status.scan.lastError*", "SUSPECTS=status.suspects*",
-        ),
-        creatable=False,
-    ),
-    Kind(
-        name="Leak",
-        plural="leaks",
-        type=leak.Leak,
-        summary="A licence that could not be given back; a person must free it.",
-        columns=_columns(
-            "WORKER=spec.worker", "PRODUCT UUID=spec.productUuid", "HOSTNAME=spec.hostname",
-            "SINCE=spec.since", "WHY=spec.why", "FIX=spec.fix*",
-        ),
-        frozen=(
-            "worker", "worker_uid", "instance_id", "region", "product_uuid", "hostname",
-            "product", "since", "why", "fix", "certain",
-        ),
-        creatable=False,
-    ),
-)  # fmt: skip
-
-KINDS: dict[str, Kind] = {row.name: row for row in _ROWS}
+KINDS: dict[str, Kind] = {
+    row.name: row
+    for row in (
+        worker_kind.KIND,
+        pool_kind.KIND,
+        template.KIND,
+        definition.KIND,
+        session_kind.KIND,
+        cluster.CLUSTER,
+        cluster.SIMULATION,
+        settings_kind.KIND,
+        webhook.KIND,
+        region.KIND,
+        leak.KIND,
+    )
+}
 
 
 def by_word(word: str) -> Kind:
     """Return the kind that a person means by its name, plural or short form; Invalid if none."""
     wanted = word.lower()
-    for row in _ROWS:
+    for row in KINDS.values():
         if wanted in {row.name.lower(), row.plural, *row.short}:
             return row
-    known = ", ".join(row.plural for row in _ROWS)
+    known = ", ".join(row.plural for row in KINDS.values())
     message = f"unknown kind {word!r}; the kinds are {known}"
     raise errors.Invalid(message, reason="UnknownKind")
 
@@ -231,9 +64,9 @@ def encode(obj: Resource) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(obj, metadata=bare))
 
 
-_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
-    row.name: msgspec.json.Decoder(row.type) for row in _ROWS
-}
+@functools.cache
+def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
 
 
 def present(kind: str, doc: bytes) -> bytes:
@@ -248,7 +81,7 @@ def decode(kind: str, doc: bytes, revision: int) -> Any:
 
     Any, because the caller names the kind; `engine.objects` gives the typed faces.
     """
-    decoder = _DECODERS[kind]
+    decoder = _decoder(KINDS[kind].type)
     try:
         obj = decoder.decode(doc)
     except msgspec.ValidationError:

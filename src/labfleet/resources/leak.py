@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from labfleet.resources.conditions import Condition
+from labfleet.resources.declaration import Kind, columns
 from labfleet.resources.meta import Record, Resource
 
 KEPT = 1000
@@ -50,3 +51,33 @@ class Leak(Resource, frozen=True, kw_only=True):
     spec: LeakSpec
     status: LeakStatus = LeakStatus()
     kind: str = "Leak"
+
+
+KIND = Kind(
+    name="Leak",
+    plural="leaks",
+    type=Leak,
+    summary="A licence that could not be given back; a person must free it.",
+    columns=columns(
+        "WORKER=spec.worker",
+        "PRODUCT UUID=spec.productUuid",
+        "HOSTNAME=spec.hostname",
+        "SINCE=spec.since",
+        "WHY=spec.why",
+        "FIX=spec.fix*",
+    ),
+    frozen=(
+        "worker",
+        "worker_uid",
+        "instance_id",
+        "region",
+        "product_uuid",
+        "hostname",
+        "product",
+        "since",
+        "why",
+        "fix",
+        "certain",
+    ),
+    creatable=False,
+)

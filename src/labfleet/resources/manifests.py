@@ -233,9 +233,9 @@ class _Reader:
 def _tagged(options: list[inspect.Type], value: Any) -> inspect.Type | None:
     """Return the record of a union that the value's tag names; None when it names none."""
     for each in options:
-        if not isinstance(each, inspect.StructType) or not isinstance(value, dict):
+        if not isinstance(each, inspect.StructType) or each.tag_field is None:
             continue
-        if each.tag_field and value.get(each.tag_field) == each.tag:
+        if isinstance(value, dict) and value.get(each.tag_field) == each.tag:
             return each
     return None
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from labfleet.resources.conditions import Condition
+from labfleet.resources.conditions import ANY_ERROR, Condition, ConditionType, Reason
+from labfleet.resources.declaration import Kind, Loud, columns, runbook
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 
 IMAGES_KEPT = 1000
@@ -19,6 +20,23 @@ SUSPECTS_KEPT = 200
 DEEDS_KEPT = 50
 
 LeftKind = Literal["instance", "volume", "address", "worker"]
+
+
+class RegionReason(Reason):
+    """Why a condition of a region is as it is."""
+
+    COMPLETE = "Complete", "Every machine that matches was looked at."
+
+
+class RegionCondition(ConditionType):
+    """The facts that are recorded of a region."""
+
+    SCANNED = (
+        "Scanned",
+        "Discovery's last scan of the region was complete.",
+        RegionReason.COMPLETE,
+        ANY_ERROR,
+    )
 
 
 class Suspect(Record, frozen=True, kw_only=True):
@@ -97,3 +115,37 @@ class Region(Resource, frozen=True, kw_only=True):
 def ref(name: str) -> Ref[Region]:
     """Return the one object of a provider region; regions are the fleet's, in `default`."""
     return Ref(Region, DEFAULT_NAMESPACE, name)
+
+
+_RUNBOOK = runbook(
+    "Region",
+    (
+        "Scanned",
+        "",
+        "False: the last scan of the region failed; nothing was judged by it.",
+        "labfleet explain region/NAME",
+        "Mend credentials, rights or the region's name; disable regions that are not used.",
+    ),
+)
+KIND = Kind(
+    name="Region",
+    plural="regions",
+    short=("r",),
+    type=Region,
+    summary="A provider region that is scanned and swept, and what was found there.",
+    columns=columns(
+        "LAST SCAN=status.scan.lastRunAt",
+        "FOUND=status.scan.discovered",
+        "IMPORTED=status.scan.imported",
+        "ENDED=status.ended",
+        "WAITS=status.waits",
+        "ERROR=status.scan.lastError*",
+        "SUSPECTS=status.suspects*",
+    ),
+    creatable=False,
+    conditions=RegionCondition,
+    reasons=RegionReason,
+    news=((RegionCondition.SCANNED, "False"),),
+    loud=(Loud(RegionCondition.SCANNED, "False", "warning"),),
+    runbook=_RUNBOOK,
+)

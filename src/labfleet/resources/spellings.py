@@ -121,5 +121,7 @@ def _conditions(facts: list[Any]) -> list[Any]:
     """Return conditions under today's names, in their order by name."""
     if not all(isinstance(each, Mapping) and _named(each.get("type")) for each in facts):
         return facts  # the decoder says what is wrong
+    if not any(each["type"] in CONDITIONS for each in facts):
+        return facts
     made = [{**each, "type": condition(each["type"])} for each in facts]
     return sorted(made, key=lambda each: str(each["type"]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from labfleet.resources import providers
 from labfleet.resources.conditions import Condition
+from labfleet.resources.declaration import Kind, columns
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Record, Resource
 
@@ -28,3 +30,20 @@ class Template(Resource, frozen=True, kw_only=True):
     spec: TemplateSpec
     status: TemplateStatus = TemplateStatus()
     kind: str = "Template"
+
+
+_SETTINGS = "spec.machine.provider"
+KIND = Kind(
+    name="Template",
+    plural="templates",
+    short=("t",),
+    type=Template,
+    summary="What a new worker is made of.",
+    columns=columns(
+        "ENABLED=spec.enabled",
+        f"TYPES={providers.paths(_SETTINGS, 'types')}",
+        f"REGION={providers.paths(_SETTINGS, 'place')}",
+        "USD/H=spec.machine.hourlyPriceUsd",
+    ),
+    amounts=(("machine.capacity", True),),
+)

@@ -7,10 +7,35 @@ from typing import Annotated
 
 import msgspec
 
-from labfleet.resources.conditions import Condition
+from labfleet.resources.conditions import ANY_ERROR, Condition, ConditionType, Reason
+from labfleet.resources.declaration import Kind, Loud, columns, runbook
 from labfleet.resources.meta import Record, Resource, SecretRef
 
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
+class WebhookReason(Reason):
+    """Why a condition of a webhook is as it is."""
+
+    DELIVERING = "Delivering", "The receiver takes what it is sent."
+    EVENTS_MISSED = (
+        "EventsMissed",
+        "The log no longer holds events that were due; it goes on from now.",
+    )
+    REFUSED = "Refused", "The receiver answered with an error; the message has its status."
+
+
+class WebhookCondition(ConditionType):
+    """The facts that are recorded of a webhook."""
+
+    DELIVERING = (
+        "Delivering",
+        "Events reach the receiver; False says why not, and when it is tried again.",
+        WebhookReason.DELIVERING,
+        WebhookReason.EVENTS_MISSED,
+        WebhookReason.REFUSED,
+        ANY_ERROR,
+    )
 
 
 class WebhookSpec(Record, frozen=True, kw_only=True):
@@ -54,3 +79,35 @@ class Webhook(Resource, frozen=True, kw_only=True):
     spec: WebhookSpec
     status: WebhookStatus = WebhookStatus()
     kind: str = "Webhook"
+
+
+_RUNBOOK = runbook(
+    "Webhook",
+    (
+        "Delivering",
+        "",
+        "False: the receiver does not take events.",
+        "labfleet explain webhook/NAME",
+        "Mend the receiver or its URL; events wait for a day.",
+    ),
+)
+KIND = Kind(
+    name="Webhook",
+    plural="webhooks",
+    short=("hook",),
+    type=Webhook,
+    summary="A subscription to events of the log, delivered as CloudEvents 1.0.",
+    columns=columns(
+        "ENABLED=spec.enabled",
+        "TYPES=spec.types",
+        "URL=spec.url",
+        "DELIVERED=status.delivered",
+        "FAILURES=status.failures",
+        "LAST=status.lastStatus",
+        "ERROR=status.lastError*",
+    ),
+    conditions=WebhookCondition,
+    reasons=WebhookReason,
+    loud=(Loud(WebhookCondition.DELIVERING, "False", "warning"),),
+    runbook=_RUNBOOK,
+)

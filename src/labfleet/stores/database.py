@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from labfleet.interfaces import store
 from labfleet.stores import rules
 
+UNSTORABLE = "a value is too large, or has characters that the store cannot keep"
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 Parameters = Sequence[Any]

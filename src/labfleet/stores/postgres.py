@@ -20,7 +20,7 @@ from labfleet.interfaces import store
 from labfleet.kernel import errors
 from labfleet.resources.meta import Key
 from labfleet.stores import postgres_backup, rules
-from labfleet.stores.database import Parameters, Rows, Run
+from labfleet.stores.database import UNSTORABLE, Parameters, Rows, Run
 from labfleet.stores.postgres_links import Connection, Link, translate, translated
 from labfleet.stores.postgres_listen import Listener
 from labfleet.stores.postgres_schema import begin_life
@@ -74,8 +74,8 @@ class PostgresDatabase:
             if isinstance(error, psycopg.Error):
                 raise translate(error, "commit", connection, sent=sent) from error
             if isinstance(error, UnicodeError | OverflowError):
-                message = f"cannot commit: {error}"
-                raise errors.Invalid(message, reason="UnstorableValue") from error
+                message = f"cannot commit: {UNSTORABLE}"
+                raise errors.Invalid(message, reason="UnstorableValue", inner=str(error)) from error
             raise
         return plan.outcomes
 

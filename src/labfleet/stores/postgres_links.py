@@ -10,6 +10,7 @@ import psycopg
 from psycopg import conninfo
 
 from labfleet.kernel import errors
+from labfleet.stores.database import UNSTORABLE
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -85,12 +86,14 @@ def connect(url: str) -> Connection:
 def _no_connection(error: psycopg.Error, where: str) -> errors.LabfleetError:
     text = " ".join(str(error).split())
     if (error.sqlstate or "").startswith("28") or "authentication failed" in text:
-        return errors.Denied(f"{where} refuses the credentials: {text}")
+        return errors.Denied("the store refuses the credentials", inner=f"{where}: {text}")
     if error.sqlstate == "3D000" or ("database" in text and "does not exist" in text):
-        return errors.Permanent(f"{where}: {text}", reason="NoSuchDatabase")
+        message = "the store has no such database"
+        return errors.Permanent(message, reason="NoSuchDatabase", inner=f"{where}: {text}")
     if error.sqlstate == "53300" or "too many clients" in text or "connection slots" in text:
-        return errors.OutOfCapacity(f"{where} takes no more connections: {text}")
-    return errors.Unreachable(f"{where} does not answer: {text}")
+        message = "the store takes no more connections"
+        return errors.OutOfCapacity(message, inner=f"{where}: {text}")
+    return errors.Unreachable("the store does not answer", inner=f"{where}: {text}")
 
 
 @contextmanager
@@ -101,8 +104,8 @@ def translated(doing: str, connection: Connection, *, sent: bool = False) -> Ite
     except psycopg.Error as error:
         raise translate(error, doing, connection, sent=sent) from error
     except (UnicodeError, OverflowError) as error:
-        message = f"cannot {doing}: {error}"
-        raise errors.Invalid(message, reason="UnstorableValue") from error
+        message = f"cannot {doing}: {UNSTORABLE}"
+        raise errors.Invalid(message, reason="UnstorableValue", inner=str(error)) from error
 
 
 def translate(
@@ -113,17 +116,20 @@ def translate(
     text = " ".join(str(error).split())
     if connection.closed or state in _AWAY or state.startswith("08"):
         if sent:
-            message = f"cannot tell whether the {doing} happened: the connection broke ({text})"
-            return errors.Ambiguous(message)
-        return errors.Unreachable(f"cannot {doing}: the connection broke ({text})")
+            message = f"cannot tell whether the {doing} happened: the store's connection broke"
+            return errors.Ambiguous(message, inner=text)
+        message = f"cannot {doing}: the connection to the store broke"
+        return errors.Unreachable(message, inner=text)
     if state.startswith("53"):
-        message = f"cannot {doing}: PostgreSQL is out of room ({text}); nothing was written"
-        return errors.OutOfCapacity(message)
+        message = f"cannot {doing}: PostgreSQL is out of room; nothing was written"
+        return errors.OutOfCapacity(message, inner=text)
     if state in _BUSY:
-        message = f"cannot {doing}: the database stayed locked ({text}); nothing was written"
-        return errors.Temporary(message, reason="StoreBusy", retry_after=1.0)
+        message = f"cannot {doing}: the database stayed locked; nothing was written"
+        return errors.Temporary(message, reason="StoreBusy", retry_after=1.0, inner=text)
     if state.startswith("22") or isinstance(error, psycopg.DataError):
-        return errors.Invalid(f"cannot {doing}: {text}", reason="UnstorableValue")
+        message = f"cannot {doing}: {UNSTORABLE}"
+        return errors.Invalid(message, reason="UnstorableValue", inner=text)
     if state.startswith(("42501", "25006")):
-        return errors.Permanent(f"cannot {doing}: {text}", reason="StoreNotWritable")
-    return errors.Permanent(f"cannot {doing}: {text}", reason="StoreFailed")
+        message = f"cannot {doing}: the store may not be written"
+        return errors.Permanent(message, reason="StoreNotWritable", inner=text)
+    return errors.Permanent(f"cannot {doing}: the store failed", reason="StoreFailed", inner=text)

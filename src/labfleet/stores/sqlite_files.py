@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from labfleet.kernel import errors
+from labfleet.stores.database import UNSTORABLE
 from labfleet.stores.files import file_errors, publish, refuse_existing
 from labfleet.stores.statements import migrations, pending, statements
 
@@ -40,34 +41,35 @@ class translated:  # noqa: N801 - read as a verb; a class, because it is entered
         if isinstance(error, sqlite3.Error):
             raise translate(error, self._doing) from error
         if isinstance(error, UnicodeError | OverflowError):
-            message = f"cannot {self._doing}: {error}"
-            raise errors.Invalid(message, reason="UnstorableValue") from error
+            message = f"cannot {self._doing}: {UNSTORABLE}"
+            raise errors.Invalid(message, reason="UnstorableValue", inner=str(error)) from error
 
 
 def translate(error: sqlite3.Error, doing: str) -> errors.LabfleetError:
     """Return the kernel error for what SQLite says."""
     extended = getattr(error, "sqlite_errorcode", None) or 0
-    code = extended & 0xFF
+    code, inner = extended & 0xFF, str(error)
     if code == sqlite3.SQLITE_FULL:
         return errors.OutOfCapacity(
             f"cannot {doing}: the disk (or the database's size limit) is full; "
             "nothing was written. Free some space and it goes on"
         )
     if code in _BUSY:
-        message = f"cannot {doing}: the database stayed locked by another process ({error})"
-        return errors.Temporary(message, reason="StoreBusy", retry_after=1.0)
+        message = f"cannot {doing}: the database stayed locked by another process"
+        return errors.Temporary(message, reason="StoreBusy", retry_after=1.0, inner=inner)
     if code == sqlite3.SQLITE_IOERR:
         # After a failed fsync nobody can tell which frames of the log reached the disk.
         if extended in {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}:
-            return errors.Ambiguous(f"cannot {doing}: the disk failed while syncing ({error})")
-        return errors.Temporary(f"cannot {doing}: the disk failed ({error})", reason="DiskFailed")
+            return errors.Ambiguous(f"cannot {doing}: the disk failed while syncing", inner=inner)
+        message = f"cannot {doing}: the disk failed"
+        return errors.Temporary(message, reason="DiskFailed", inner=inner)
     if code in _BROKEN:
-        message = f"cannot {doing}: this is no sound labfleet store ({error}); restore a backup"
-        return errors.Permanent(message, reason="StoreCorrupt")
+        message = f"cannot {doing}: this is no sound labfleet store; restore a backup"
+        return errors.Permanent(message, reason="StoreCorrupt", inner=inner)
     if code in _SHUT:
-        message = f"cannot {doing}: {error}; check the path, its folder and their permissions"
-        return errors.Permanent(message, reason="StoreNotWritable")
-    return errors.Permanent(f"cannot {doing}: {error}", reason="StoreFailed")
+        message = f"cannot {doing}: check the store's path, its folder and their permissions"
+        return errors.Permanent(message, reason="StoreNotWritable", inner=inner)
+    return errors.Permanent(f"cannot {doing}: the store failed", reason="StoreFailed", inner=inner)
 
 
 def copy(source: sqlite3.Connection, target: str) -> int:

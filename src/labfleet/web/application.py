@@ -46,7 +46,6 @@ _STATUS = (
     (errors.Invalid, 400),
     (errors.Temporary, 503),
 )
-_PLURALS = {row.plural: row for row in KINDS.values()}
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
@@ -130,7 +129,7 @@ class Pages:
 
     async def _object(self, scope: Scope, caller: Caller, path: str) -> Answer:
         plural, _, name = path.strip("/").partition("/")
-        row = _PLURALS.get(plural)
+        row = next((each for each in KINDS.values() if each.plural == plural), None)
         if row is None:
             raise errors.Gone("There is no page at this address.")
         if not name:

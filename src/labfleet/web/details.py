@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from labfleet.decisions import wording
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.resources import paths
 from labfleet.resources.decision import Verdict
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
@@ -20,7 +21,7 @@ from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import explain, listing
+from labfleet.service.reads import explain
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
 from labfleet.web import overview, values, words
@@ -113,7 +114,7 @@ def _state(row: Kind, found: Explanation | None) -> Cell | None:
 def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ...]:
     """Return the columns of the tables, and those that the CLI shows in wide output."""
     now, held = services.clock.now(), overview.uses(services, row.name)
-    section = words.BY_KIND.get(row.name)
+    section = words.section(row.name)
     shown = [] if section is None else [
         column for column in section.columns
         if column.show not in {"name", "state"} and column.title not in {"Why", "What it does"}
@@ -122,7 +123,7 @@ def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[st
     taken = {column.path for column in shown} | {"status.phase", "status.message"}
     for each in row.columns:
         if not taken & {each.path, f"status.endedAt|{each.path}"}:
-            getter = listing.getter(type(obj), each.path)
+            getter = paths.getter(type(obj), each.path)
             value = None if getter is None else getter(obj)
             if value in ("", ()):
                 continue
@@ -199,4 +200,6 @@ def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) ->
         and each.metadata.namespace == obj.metadata.namespace
         and each.status.phase not in TERMINAL
     ]
-    return overview.table(words.BY_KIND["Session"], here, services.clock.now(), {})
+    section = words.section("Session")
+    assert section is not None  # noqa: S101 - sessions have a table, for the type checker
+    return overview.table(section, here, services.clock.now(), {})

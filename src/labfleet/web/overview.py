@@ -12,12 +12,13 @@ from datetime import datetime
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import kinds, refs
-from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
+from labfleet.resources.cluster import Cluster
 from labfleet.resources.meta import Resource
-from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.session import TERMINAL
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
 from labfleet.web.words import Section
@@ -80,7 +81,7 @@ async def overview(services: ServiceContext, caller: Caller) -> Overview:
     now = services.clock.now()
     tables = tuple(
         table(section, seen(services, caller, section.kind), now, uses(services, section.kind))
-        for section in words.SECTIONS
+        for section in words.sections()
         if access.may(caller.principal, "read", section.kind)
     )
     return Overview(tables, await events(services, caller, now), at)
@@ -100,7 +101,7 @@ def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
                 f"{each.namespace}/{each.status.worker or ''}",
                 None if each.status.reservation is None else each.status.reservation.amounts,
             )
-            for each in services.cache.all(Session)
+            for each in services.cache.by(indices.SESSIONS_OPEN, True)
             if each.status.phase not in TERMINAL
         )
     if kind == Cluster.__name__:
@@ -109,8 +110,8 @@ def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
                 refs.cluster_of(each).key.path,
                 None if each.status.reservation is None else each.status.reservation.amounts,
             )
-            for each in services.cache.all(Simulation)
-            if each.status.phase is SimulationPhase.APPROVED
+            for cluster in services.cache.values(indices.SIMULATIONS_HOLDING)
+            for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster)
         )
     return {}
 
@@ -120,7 +121,7 @@ def table(
 ) -> Table:
     """Return a table of the objects: live ones first, then what is over, newest first."""
     ordered = sorted(objects, key=lambda obj: order(section, obj))
-    counts: dict[str, int] = dict.fromkeys(words.GROUPS.get(section.kind, ()), 0)
+    counts: dict[str, int] = dict.fromkeys(words.groups(section.kind), 0)
     for obj in objects:
         group = words.state(section.kind, phase_of(obj)).group
         if group in counts:
@@ -145,7 +146,9 @@ def row(section: Section, obj: Resource, now: datetime, held: dict[str, Use]) ->
 
 def order(section: Section, obj: Resource) -> tuple[int, int, str, str]:
     """Return a row's sort key; the script sorts by the same four values."""
-    place = words.state(section.kind, phase_of(obj)).order if section.kind in words.STATES else 0
+    place = (
+        words.state(section.kind, phase_of(obj)).order if kinds.KINDS[section.kind].states else 0
+    )
     at = values.read(obj, section.since if _over(obj) else "metadata.creationTimestamp")
     millis = 0 if at is None else int(at.timestamp() * 1000)
     if place >= words.OVER:
@@ -169,8 +172,9 @@ async def events(
         page = await services.log.events(behind)
     except errors.TooOld:
         return ()
-    followed = (event for event in reversed(page.events) if event.key.kind in words.FOLLOWED)
-    return tuple(recent_events(followed, caller, now))
+    kinds_told = words.followed()
+    told = (event for event in reversed(page.events) if event.key.kind in kinds_told)
+    return tuple(recent_events(told, caller, now))
 
 
 def recent_events(

@@ -14,13 +14,13 @@ from urllib.parse import quote
 from labfleet.decisions import admission
 from labfleet.kernel import clock
 from labfleet.kernel.clock import utc_text
+from labfleet.resources import kinds, paths
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster
+from labfleet.resources.declaration import PageColumn
 from labfleet.resources.meta import Resource
 from labfleet.resources.worker import Worker
-from labfleet.service.reads import listing
 from labfleet.web import words
-from labfleet.web.words import Column
 
 _NAMES = {"cpuMilli": "cpu_milli", "memoryMib": "memory_mib", "nodes": "nodes"}
 
@@ -48,12 +48,11 @@ class Use:
     held: Amounts = Amounts()
 
 
-def cell(column: Column, obj: Resource, now: datetime, uses: Mapping[str, Use]) -> Cell:
+def cell(column: PageColumn, obj: Resource, now: datetime, uses: Mapping[str, Use]) -> Cell:
     """Return the cell of an object in a column. `uses` is by the holder's namespace and name."""
     show, _, plural = column.show.partition(":")
     if show == "name":
-        section = words.BY_KIND[obj.kind]
-        href = address(section.plural, obj.name, obj.metadata.namespace)
+        href = address(kinds.KINDS[obj.kind].plural, obj.name, obj.metadata.namespace)
         return Cell("link", obj.name, href=href)
     if show == "live":
         return Cell("text", str(uses.get(obj.key.path, Use()).live))
@@ -83,7 +82,7 @@ def cell(column: Column, obj: Resource, now: datetime, uses: Mapping[str, Use]) 
 def read(obj: Resource, path: str) -> Any:
     """Return the first value of the alternatives, or None."""
     for one in path.split("|"):
-        getter = listing.getter(type(obj), one)
+        getter = paths.getter(type(obj), one)
         value = None if getter is None else getter(obj)
         if value is not None and value != "":
             return value
@@ -129,7 +128,7 @@ def relative(seconds: float) -> str:
     return f"in {text}" if seconds > 0 else f"{text} ago"
 
 
-def absent(column: Column) -> Cell:
+def absent(column: PageColumn) -> Cell:
     """Return the text shown without a value; for an unknown value it gives the reason."""
     if column.absent.startswith("unknown"):
         return Cell("unknown", "unknown", why=column.absent.partition(": ")[2])

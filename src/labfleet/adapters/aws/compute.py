@@ -1,4 +1,4 @@
-"""Ec2: the Compute interface, one call to EC2 per verb plus the reads that make it safe.
+"""Ec2: one call to EC2 per verb plus the reads that make it safe; `paced` makes it Compute.
 
 It holds no state but clients and root device names, logs nothing and reads no clock: the
 controllers wait, decide and repeat.
@@ -22,10 +22,10 @@ from labfleet.adapters.aws.clients import (
     Policy,
 )
 from labfleet.adapters.aws.lookups import Lookups
+from labfleet.adapters.aws.paced import Ec2Calls
 from labfleet.adapters.aws.runner import READERS, Runner, ThreadRunner
 from labfleet.interfaces.compute import (
     Checks,
-    Compute,
     Image,
     Instance,
     LaunchRequest,
@@ -69,7 +69,7 @@ def connect(
     return Ec2(owner=owner, clients=clients, runner=runner or ThreadRunner())
 
 
-class Ec2(Compute):
+class Ec2(Ec2Calls):
     """EC2 as one installation sees it; only instances with its owner tag are ever touched."""
 
     def __init__(self, *, owner: str, clients: Clients, runner: Runner) -> None:
@@ -103,14 +103,14 @@ class Ec2(Compute):
 
     async def launch(self, request: LaunchRequest) -> Instance:
         """Start one machine; the same request again gives the same machine."""
-        key = (request.region, request.image_id)
+        key = (request.region, request.choice["image"])
         if key not in self._root_devices:
-            await self._images(request.region, {"ImageIds": [request.image_id]})
+            await self._images(request.region, {"ImageIds": [request.choice["image"]]})
         root = self._root_devices.get(key)
         if root is None:
-            raise errors.Invalid(f"no image {request.image_id} in {request.region}")
-        if request.settings.nested_virtualization:
-            await self._refuse_flat(request.region, request.instance_type)
+            raise errors.Invalid(f"no image {request.choice['image']} in {request.region}")
+        if launches.own(request.settings).nested_virtualization:
+            await self._refuse_flat(request.region, request.choice["type"])
         wanted = launches.parameters(request, owner=self._owner, root_device=root)
         reply = await self._calls.ask(request.region, "change", "run_instances", wanted)
         try:

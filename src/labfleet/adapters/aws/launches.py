@@ -12,7 +12,8 @@ from typing import Any
 
 from labfleet.interfaces.compute import LaunchRequest
 from labfleet.kernel.errors import Invalid
-from labfleet.resources.providers import aws_limits
+from labfleet.resources.providers import ProviderSettings, aws_limits
+from labfleet.resources.providers.aws import AwsSettings
 
 PREFIX = "labfleet:"
 OWNER = "labfleet:owner"
@@ -31,21 +32,21 @@ _SAFE_VALUE = re.compile(r"[A-Za-z0-9+=,.@:_ -]{0,256}")
 def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[str, Any]:
     """Return what RunInstances is called with; Invalid when EC2 would refuse it anyway."""
     _check(request, owner)
-    aws = request.settings
+    aws = own(request.settings)
     interface: dict[str, Any] = {
         "DeviceIndex": 0,
         "AssociatePublicIpAddress": aws.assign_public_ip,
         "DeleteOnTermination": True,
     }
-    if request.subnet_id is not None:
-        interface["SubnetId"] = request.subnet_id
+    if request.choice.get("subnet") is not None:
+        interface["SubnetId"] = request.choice.get("subnet")
     if aws.security_group_ids:
         interface["Groups"] = list(aws.security_group_ids)
     tags = [{"Key": key, "Value": value} for key, value in tags_of(request, owner).items()]
     wanted: dict[str, Any] = {
         "ClientToken": request.token,
-        "ImageId": request.image_id,
-        "InstanceType": request.instance_type,
+        "ImageId": request.choice["image"],
+        "InstanceType": request.choice["type"],
         "MinCount": 1,
         "MaxCount": 1,
         "NetworkInterfaces": [interface],
@@ -69,6 +70,12 @@ def parameters(request: LaunchRequest, *, owner: str, root_device: str) -> dict[
     if aws.nested_virtualization:
         wanted["CpuOptions"] = {"NestedVirtualization": "enabled"}
     return wanted
+
+
+def own(settings: ProviderSettings) -> AwsSettings:
+    """Return settings as EC2's: calls come here by their region, which is one of EC2's."""
+    assert isinstance(settings, AwsSettings)  # noqa: S101 - see above
+    return settings
 
 
 def tags_of(request: LaunchRequest, owner: str) -> dict[str, str]:
@@ -98,7 +105,7 @@ def named(label: str) -> str:
 
 def _volume(request: LaunchRequest) -> dict[str, Any]:
     """Return the root volume; it ends with its instance (facts/aws-bugs.md#case-45)."""
-    aws = request.settings
+    aws = own(request.settings)
     volume: dict[str, Any] = {
         "VolumeSize": aws.volume_size_gib,
         "VolumeType": aws.volume_type,
@@ -111,7 +118,7 @@ def _volume(request: LaunchRequest) -> dict[str, Any]:
 
 
 def _check(request: LaunchRequest, owner: str) -> None:
-    aws = request.settings
+    aws = own(request.settings)
     problems: list[tuple[str, str]] = []
     if not 1 <= len(request.token) <= TOKEN_LIMIT or not request.token.isascii():
         problems.append(("token", f"1 to {TOKEN_LIMIT} ASCII characters"))

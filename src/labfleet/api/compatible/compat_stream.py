@@ -28,12 +28,13 @@ from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.telemetry import Sample
 from labfleet.resources.template import Template
-from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker import Worker
 from labfleet.service.core import access, event_types
 from labfleet.service.core.access import Principal
 from labfleet.service.core.intake import invalid
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import HeldToken
+from labfleet.service.kinds import indices
 
 HEARTBEAT_SECONDS = 30.0
 METRICS_SECONDS = 1.0
@@ -146,9 +147,9 @@ class CompatStream:
         One by one, so that ten thousand of them are neither held nor rendered at once.
         """
         cache = self._services.cache
-        ended = WorkerPhase.TERMINATED
-        shown: list[Resource] = [x for x in cache.all(Worker) if x.status.phase is not ended]
-        shown += [each for each in cache.all(Session) if each.status.phase not in TERMINAL]
+        shown: list[Resource] = [*cache.by(indices.WORKERS_LIVING, True)]
+        open_ = cache.by(indices.SESSIONS_OPEN, True)
+        shown += [each for each in open_ if each.status.phase not in TERMINAL]
         shown += [each for each in cache.all(Definition) if not each.spec.deprecated]
         for each in shown:
             if access.sees(wish.principal, each):

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from labfleet.api.compatible.cml_data import payload
-from labfleet.resources import spellings
+from labfleet.resources import providers, spellings
 from labfleet.resources.definition import Definition
+from labfleet.resources.machine import Machine
 from labfleet.resources.session import Session
 from labfleet.resources.telemetry import Room, Sample
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -79,7 +80,7 @@ def _identity(obj: Worker) -> dict[str, Any]:
 def _machine(obj: Worker) -> dict[str, Any]:
     shown, machine = obj.status.machine, obj.spec.machine
     return {
-        "aws_region": None if machine is None else machine.provider.region,
+        "aws_region": _region(machine),
         "aws_instance_id": shown.id,
         "instance_type": shown.type,
         "ami_id": shown.image,
@@ -89,6 +90,13 @@ def _machine(obj: Worker) -> dict[str, Any]:
         "ec2_system_status_check": shown.host_check,
         "ec2_instance_status_check": shown.machine_check,
     }
+
+
+def _region(machine: Machine | None) -> str | None:
+    """Return a region of AWS; None for a machine of another provider."""
+    if machine is None or providers.kind_of(machine.provider) != "aws":
+        return None
+    return machine.provider.region
 
 
 def _use(services: ServiceContext, obj: Worker) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def _fleet(made: Routes, services: ServiceContext) -> None:
 
     @made.post(
         f"{INTERNAL}/cleanup", "Remove records of ended workers",
-        needs=("delete", "Worker"), exact=False,
+        needs=("cleanup", "Worker"), exact=False,
     )  # fmt: skip
     async def internal_cleanup(who: Caller, sent: CleanupBody) -> CleanupReply:
         gone = await worker_reports.cleanup(

@@ -42,7 +42,7 @@ def routes(events: CompatStream, state: StatusStream) -> Routes:
 
     @made.get(
         "/status-stream", "Simulations and clusters, whole, at each change",
-        needs=("read", "Simulation"),
+        needs=("read", "Cluster"),
     )  # fmt: skip
     async def status_stream(request: Ask) -> EventStream:
         token = held_token(request)

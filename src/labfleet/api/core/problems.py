@@ -25,6 +25,7 @@ BY_REASON: dict[str, int] = {
     "TooManyTokens": 409,
     "TooManyStreams": 503,
     "TooManyStreamsOfToken": 429,
+    "TooManySessions": 429,
 }
 BY_TYPE: dict[type[errors.LabfleetError], int] = {
     errors.Invalid: 400,

@@ -116,18 +116,23 @@ class Route:
         ]
 
     @property
-    def query(self) -> Iterator[str]:
-        """Return the names of the query's parameters."""
+    def query(self) -> dict[str, Any]:
+        """Return the query's parameters: name -> type."""
+        found = {}
         for each in self.parameters:
-            said = get_args(each.annotation)[1:]
+            said = get_args(each.annotation)
             if f"{{{each.name}:" in self.path or any(
                 isinstance(one, HeaderParameter) for one in said
             ):
                 continue
-            yield next(
-                (one.name for one in said if isinstance(one, QueryParameter) and one.name),
-                each.name,
-            )
+            names = [one.name for one in said if isinstance(one, QueryParameter) and one.name]
+            found[names[0] if names else each.name] = said[0] if said else each.annotation
+        return found
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Return the names of the query's parameters that are whole numbers."""
+        return tuple(name for name, kind in self.query.items() if kind in (int, int | None))
 
     @property
     def roles(self) -> tuple[access.Role, ...]:

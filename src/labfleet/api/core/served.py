@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import MutableMapping
 from typing import Any, NoReturn
 
@@ -27,12 +28,14 @@ CALLER = "labfleet.caller"
 HELD = "labfleet.token"
 """Where `front` puts the caller and the token that they showed, into the scope."""
 BODY_SECONDS = 30.0
+_DIGITS = re.compile("-?[0-9]{1,19}")
 
 
-def handler(route: Route) -> HTTPRouteHandler:
+def litestar_route(route: Route) -> HTTPRouteHandler:
     """Return Litestar's handler of a route: it matches the path and reads the parameters."""
     wants = inspect.signature(route.run).parameters.keys()
     known = frozenset(route.query)
+    numbers = frozenset(route.numbers)
 
     def guard(connection: Any, _handler: Any) -> None:
         # Litestar asks before it reads parameters.
@@ -42,6 +45,7 @@ def handler(route: Route) -> HTTPRouteHandler:
     async def serve(request: Ask, **given: Any) -> Response[Any]:
         if route.path.startswith(OWN_API):
             _only_known(request, known)
+        _only_digits(request, numbers)
         if "who" in wants:
             given["who"] = _scope(request)[CALLER]
         if "request" in wants:
@@ -74,6 +78,8 @@ def shaped(route: Route, raw: object) -> Any:
     """
     if route.prepare is not None:
         raw = route.prepare(raw)
+    if route.path.startswith(OWN_API) and not intake.too_deep(raw):
+        intake.plain(raw)
     if not _is_record(route.body) or issubclass(route.body, Resource):
         if intake.too_deep(raw):
             raise intake.invalid(("body", f"nested deeper than {intake.DEPTH_LIMIT} levels"))
@@ -115,6 +121,17 @@ def _only_known(request: Ask, known: frozenset[str]) -> None:
             for name in unknown[: intake.PROBLEM_LIMIT]
         ]
         raise intake.invalid(*problems, reason="UnknownParameter")
+
+
+def _only_digits(request: Ask, numbers: frozenset[str]) -> None:
+    """Refuse numbers such as 1e3, which Litestar reads and which a body may not have either."""
+    wrong = [
+        (name, "must be a whole number in digits")
+        for name in sorted(numbers)
+        if not _DIGITS.fullmatch(request.query_params.get(name, "0"))
+    ]
+    if wrong:
+        raise intake.invalid(*wrong)
 
 
 async def _sent(request: Ask, route: Route) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -12,7 +13,6 @@ from litestar.params import FromPath, QueryParameter
 from labfleet.api.core.route import SMALL, Key, Reply, Routes
 from labfleet.api.kinds.events_reply import EventsReply, events_reply
 from labfleet.interfaces import store as stores
-from labfleet.resources.definition import TOPOLOGY_LIMIT
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION, Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -31,8 +31,14 @@ Cursor = Annotated[str, QueryParameter(name="cursor", description="`next` of the
 Sort = Annotated[
     str, QueryParameter(name="sort", description="A field, for example -status.end; - descends.")
 ]
-Before = Annotated[int | None, QueryParameter(name="before", description="Only older revisions.")]
+Before = Annotated[
+    int | None,
+    QueryParameter(name="before", ge=0, le=2**53 - 1, description="Only older revisions."),
+]
 Filter = Annotated[str | None, QueryParameter(description="Only these; several with commas.")]
+Handler = Callable[..., Awaitable[dict[str, Any]]]
+ANY_KIND = ("phase", "owner", "worker", "pool", "definition", "cluster")
+"""Filters that the list of every kind takes; one that the kind does not declare is refused."""
 Version = Annotated[
     str | None, QueryParameter(name="resourceVersion", description="Only if still at this version.")
 ]
@@ -79,11 +85,27 @@ def list_type(row: Kind) -> type[msgspec.Struct]:
     )
 
 
+def _with_filters(row: Kind, handler: Handler) -> Handler:
+    """Return the handler with a parameter for each filter, as the framework reads signatures."""
+    names = [*ANY_KIND, *(name for name, _ in row.filters if name not in ANY_KIND)]
+    signature = inspect.signature(handler)
+    fixed = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Filter)
+        for name in names
+    ]
+    typed = {key: each for key, each in handler.__annotations__.items() if key != "given"}
+    handler.__annotations__ = {**typed, **dict.fromkeys(names, Filter)}
+    handler.__signature__ = signature.replace(parameters=[*fixed, *more])  # type: ignore[attr-defined]
+    return handler
+
+
 def _list(made: Routes, services: ServiceContext, row: Kind) -> None:
     @made.get(
         f"/api/v1/{row.plural}", f"List {row.plural}",
         name=f"list{row.name}s", tag=row.plural, needs=("read", row.name), reply=list_type(row),
     )  # fmt: skip
+    @functools.partial(_with_filters, row)
     async def list_(
         who: Caller,
         *,
@@ -92,17 +114,8 @@ def _list(made: Routes, services: ServiceContext, row: Kind) -> None:
         limit: Limit = listing.DEFAULT_LIMIT,
         cursor: Cursor = "",
         sort: Sort = "",
-        phase: Filter = None,
-        owner: Filter = None,
-        worker: Filter = None,
-        pool: Filter = None,
-        definition: Filter = None,
-        cluster: Filter = None,
+        **given: str | None,
     ) -> dict[str, Any]:
-        given = {
-            "phase": phase, "owner": owner, "worker": worker, "pool": pool,
-            "definition": definition, "cluster": cluster,
-        }  # fmt: skip
         query = listing.Query(
             namespace=namespace,
             selector=label_selector,
@@ -205,8 +218,8 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
 
 
 def body_limit(row: Kind) -> int:
-    """Return the bytes of the largest legal body: a topology may be long, all else is small.
+    """Return the bytes of the largest legal body: a kind's long text, and all else is small.
 
-    A JSON string may take two bytes for one of the topology's; the rest of a body is small.
+    A JSON string may take two bytes for one of the text's.
     """
-    return 2 * TOPOLOGY_LIMIT + SMALL if row.name == "Definition" else SMALL
+    return 2 * row.text_limit + SMALL

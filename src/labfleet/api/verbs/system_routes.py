@@ -19,7 +19,7 @@ from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION, Record
 from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.core.tokens import Tokens
+from labfleet.service.core.tokens import Tokens, role_of
 
 # Role -> what it still waits for; None when it is ready.
 Readiness = Callable[[], Mapping[str, str | None]]
@@ -67,6 +67,12 @@ class VersionReply(Record, frozen=True, kw_only=True):
     api_version: str
     time: datetime
     rate: float
+
+
+class AliveReply(Record, frozen=True, kw_only=True):
+    """`ok`; a process that cannot answer is not alive."""
+
+    status: str = "ok"
 
 
 class HealthReply(Record, frozen=True, kw_only=True):
@@ -142,8 +148,8 @@ def _about(made: Routes, services: ServiceContext) -> None:
 
 def _health(made: Routes, services: ServiceContext, system: System) -> None:
     @made.get("/healthz", "Is the process alive", public=True)
-    async def healthz() -> HealthReply:
-        return HealthReply(status="ok")
+    async def healthz() -> AliveReply:
+        return AliveReply()
 
     @made.get("/readyz", "Is every role at work, and the store readable", public=True,
               also=(503,), refuses=(errors.Invalid,))  # fmt: skip
@@ -177,7 +183,7 @@ def _health(made: Routes, services: ServiceContext, system: System) -> None:
 def _shown(row: stores.TokenRow, text: str | None = None) -> TokenReply:
     return TokenReply(
         id=row.id,
-        role=row.role,
+        role=role_of(row),
         owner=row.owner,
         created=row.created,
         expires=row.expires,

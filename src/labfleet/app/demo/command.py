@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="labfleet-demo-") as temporary:
         folder = Path(temporary) if chosen.data is None else chosen.data
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return _run(chosen, folder)
 
 

@@ -14,7 +14,7 @@ from labfleet.cli.kit.call import Call, connected
 def logs(call: Call, *, name: str) -> int:
     """Show the end of a worker's console text, as it was kept.
 
-    It is fetched after a boot that failed and when a status check of EC2 fails, at most 4 KiB,
+    It is fetched after a boot that failed and when a check of the provider fails, at most 4 KiB,
     with secrets masked as far as they are known. A live console is in the AWS console.
     """
     target = targets.one(name, "worker")

@@ -24,7 +24,7 @@ def token() -> None:
 @token.command("create", short_help="Make a token and show it once.")
 @click.option(
     "--role",
-    type=click.Choice(["admin", "operator", "user", "internal"]),
+    type=click.Choice(["admin", "operator", "user", "controller", "runner"]),
     required=True,
     help="What it may do.",
 )

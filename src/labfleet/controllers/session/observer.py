@@ -26,6 +26,8 @@ from labfleet.kernel import errors, ids
 from labfleet.resources import conditions, refs, topology
 from labfleet.resources.session import LabStatus, PortAllocation, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
+from labfleet.service.kinds import indices
 
 S, P = SessionPhase, WorkerPhase
 _LOST = frozenset({P.UNLICENSING, P.STOPPING, P.STOPPED, P.TERMINATING_EC2, P.TERMINATED, P.FAILED})
@@ -80,7 +82,7 @@ class SessionObserver:
         head = timedelta(seconds=seen.lead_seconds)
         if start is not None and self.context.clock.now() < start - head:
             return seen
-        others = self.context.cache.by(Session, "here", worker.key.path)
+        others = self.context.cache.by(indices.SESSIONS_HERE, worker.key.path)
         held = session_start.room_held(session, others, session_start.size_of(worker))
         return replace(seen, room_held=held)
 
@@ -117,12 +119,12 @@ class SessionObserver:
             return 0
         beside = {
             other.name
-            for other in cache.by(Session, "here", worker.key.path)
+            for other in cache.by(indices.SESSIONS_HERE, worker.key.path)
             if other.status.phase is S.INSTANTIATING
         }
         # Indexed by the hour in which they were up, so as not to read a worker's whole history.
         for hour in up_hours(since, self.context.clock.now()):
-            for other in cache.by(Session, "up", f"{worker.key.path} {hour}"):
+            for other in cache.by(indices.SESSIONS_UP, f"{worker.key.path} {hour}"):
                 up = other.status.ready_at or other.status.ended_at
                 if up is not None and since is not None and up > since:
                     beside.add(other.name)
@@ -179,7 +181,7 @@ class SessionObserver:
         if not coming or found.state not in {"DEFINED_ON_CORE", "STOPPED"}:
             return seen
         lost = session_start.lost_tags(session, nodes)
-        others = self.context.cache.by(Session, "here", worker.key.path)
+        others = self.context.cache.by(indices.SESSIONS_HERE, worker.key.path)
         return replace(
             seen,
             tags_lost=tuple(f"{tag} of {label}" for label, tags in lost.items() for tag in tags),
@@ -256,13 +258,8 @@ def up_hours(since: datetime | None, now: datetime) -> range:
     """Return the numbers of the hours from an instant to now, a day's at most."""
     if since is None:
         return range(0)
-    last = hour_of(now) + 1  # another process's clock may be a little ahead
-    return range(max(hour_of(since), last - 24), last + 1)
-
-
-def hour_of(at: datetime) -> int:
-    """Return the number of the hour of an instant."""
-    return int(at.timestamp() // 3600)
+    last = indices.hour_of(now) + 1  # another process's clock may be a little ahead
+    return range(max(indices.hour_of(since), last - 24), last + 1)
 
 
 def lab_title(session: Session) -> str:
@@ -289,8 +286,8 @@ def _of_worker(
         name = session.status.worker
         return replace(seen, host_lost=True, host_dead=True, host_detail=f"{name} does not exist")
     phase, shown = worker.status.phase, worker.status.machine
-    failed = conditions.find(worker.status.conditions, "Failed")
-    ended = failed is not None and failed.reason == "InstanceTerminated"
+    failed = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
+    ended = failed is not None and failed.reason == WorkerReason.INSTANCE_TERMINATED
     dead = phase is P.TERMINATED or shown.state == "gone" or (phase is P.FAILED and ended)
     drain = worker.spec.drain
     late = drain is not None and drain.force and context.clock.now() >= drain.deadline

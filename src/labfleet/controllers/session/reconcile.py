@@ -17,6 +17,7 @@ from labfleet.kernel import errors
 from labfleet.resources import conditions, refs
 from labfleet.resources.meta import Effect, Key
 from labfleet.resources.session import LabStatus, Session, SessionPhase
+from labfleet.resources.session_conditions import SessionCondition, SessionReason
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import observations
@@ -167,9 +168,9 @@ class SessionController:
         if fresh.status.phase is SessionPhase.COLLECTING:
             facts = conditions.put(
                 status.conditions,
-                "Collected",
+                SessionCondition.COLLECTED,
                 "False" if told else "True",
-                "NotObserved" if told else "Observed",
+                SessionReason.NOT_OBSERVED if told else SessionReason.OBSERVED,
                 told,
                 now=self.context.clock.now(),
             )

@@ -18,10 +18,13 @@ from labfleet.kernel.clock import format_instant
 from labfleet.resources import conditions
 from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 DEADLINE = 15.0
 ACTOR = "worker-controller"
-FAILED_BOOT = frozenset({"BootTimeout", "LaunchTimeout", "NoAddress"})
+FAILED_BOOT = frozenset(
+    {WorkerReason.BOOT_TIMEOUT, WorkerReason.LAUNCH_TIMEOUT, WorkerReason.NO_ADDRESS}
+)
 REFUSED_SECONDS = 900.0
 """How long to wait before trying again tags that EC2 refused permanently (fleet seconds)."""
 REFUSED_KEPT = 10_000
@@ -147,14 +150,14 @@ class Housekeeping:
         if worker.spec.tags or trouble:
             facts = conditions.put(
                 facts,
-                "TagsApplied",
+                WorkerCondition.TAGS_APPLIED,
                 "False" if trouble else "True",
-                "Refused" if trouble else "Applied",
+                WorkerReason.REFUSED if trouble else WorkerReason.APPLIED,
                 trouble,
                 now=self.context.clock.now(),
             )
         else:
-            facts = conditions.drop(facts, "TagsApplied")
+            facts = conditions.drop(facts, WorkerCondition.TAGS_APPLIED)
         status = msgspec.structs.replace(worker.status, conditions=facts)
         return await self.context.record(worker, status=status, actor=ACTOR, reason="tags")
 
@@ -164,7 +167,7 @@ def _failed(worker: Worker) -> bool:
     shown = worker.status.machine
     if "impaired" in {shown.host_check, shown.machine_check} and shown.state == "running":
         return True
-    found = conditions.find(worker.status.conditions, "Failed")
+    found = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
     if worker.status.phase is not WorkerPhase.FAILED or found is None:
         return False
     return found.reason in FAILED_BOOT

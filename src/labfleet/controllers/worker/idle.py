@@ -27,8 +27,10 @@ from labfleet.resources import conditions, refs
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.meta import Key
 from labfleet.resources.worker import Drain, IdleStatus, Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.service_context import KeyedLocks
+from labfleet.service.kinds import indices
 from labfleet.service.reads import idle_facts
 
 ACTOR = "idle-controller"
@@ -119,7 +121,12 @@ class IdleController:
                 status,
                 idle=msgspec.structs.replace(told, warned_at=now),
                 conditions=conditions.put(
-                    status.conditions, "IdleWarning", "True", "StopNear", reason[13:], now=now
+                    status.conditions,
+                    WorkerCondition.IDLE_WARNING,
+                    "True",
+                    WorkerReason.STOP_NEAR,
+                    reason[13:],
+                    now=now,
                 ),
             )
         await self.context.record(worker, status=status, actor=ACTOR, reason=reason)
@@ -129,7 +136,12 @@ class IdleController:
         told = msgspec.structs.replace(_told(worker.status.idle, verdict, now), warned_at=None)
         why = ", ".join(verdict.kept_by) or "the stop was put off"
         facts = conditions.put(
-            worker.status.conditions, "IdleWarning", "False", "Kept", f"kept by {why}", now=now
+            worker.status.conditions,
+            WorkerCondition.IDLE_WARNING,
+            "False",
+            WorkerReason.KEPT,
+            f"kept by {why}",
+            now=now,
         )
         status = msgspec.structs.replace(worker.status, idle=told, conditions=facts)
         new = msgspec.structs.replace(worker, status=status)
@@ -195,7 +207,12 @@ class IdleController:
         status = msgspec.structs.replace(
             new.status,
             conditions=conditions.put(
-                new.status.conditions, "IdleWarning", "False", "Stopped", reason, now=now
+                new.status.conditions,
+                WorkerCondition.IDLE_WARNING,
+                "False",
+                WorkerReason.STOPPED,
+                reason,
+                now=now,
             ),
         )
         new = msgspec.structs.replace(new, status=status)
@@ -244,8 +261,8 @@ class IdleController:
         terminated, like every failed one; one without a pool is left for people to look at. If
         its machine still exists, the worker controller stops that first.
         """
-        failed = conditions.find(worker.status.conditions, "Failed")
-        ended = failed is not None and failed.reason == "InstanceTerminated"
+        failed = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
+        ended = failed is not None and failed.reason == WorkerReason.INSTANCE_TERMINATED
         if worker.spec.pool is None or not (ended or worker.spec.drain is not None):
             if worker.spec.drain is not None:
                 whole = parking.undrained(worker)
@@ -276,11 +293,7 @@ class IdleController:
 
     def _wanted(self, namespace: str, now: datetime) -> tuple[str, ...]:
         """Return the namespace's parked workers without a pool that waiting sessions need."""
-        alone = [
-            each
-            for each in self.context.cache.all(Worker)
-            if each.spec.pool is None and each.namespace == namespace
-        ]
+        alone = self.context.cache.by(indices.WORKERS_SINGLE, namespace)
         coming = [
             _as_ready(each, self.context)
             for each in alone
@@ -293,12 +306,10 @@ class IdleController:
             if parking.auto_stopped(each) and idle_facts.ours(each)
         ]
         waiting = []
-        for session in self._requests.due(now) if parked else ():
-            if session.namespace != namespace:
-                continue
+        for session in self._requests.due_without_pool(namespace, now) if parked else ():
             looked = session.status.decision is not None
             request = self._requests.of(session, now) if looked else None
-            if request is not None and self._requests.pool_of(request, namespace, now) is None:
+            if request is not None:
                 waiting.append(request)
         left = parking.uncovered(coming, waiting, now=now)
         return parking.to_start(parked, left, now=now)
@@ -312,7 +323,9 @@ class IdleController:
         if worker.spec.drain is not None or worker.deleting:
             return False
         pool = refs.pool_of(worker)
-        others = () if pool is None else self.context.cache.by(Worker, "pool", pool.key.path)
+        others = (
+            () if pool is None else self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+        )
         if any(_aging(each) for each in others):
             return False
         limit = 14_400 if worker.spec.machine is None else worker.spec.machine.limits.drain

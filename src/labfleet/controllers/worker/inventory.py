@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from labfleet.decisions.discovery import OWNER_TAG
-from labfleet.interfaces.compute import Checks, Compute, Instance
+from labfleet.interfaces.compute import Checks, Instance, Machines
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.resources.machine import MachineState
@@ -59,7 +59,7 @@ class _Region:
 class Inventory:
     """The provider's latest lists; a machine missing there is not proven to be gone."""
 
-    def __init__(self, compute: Compute, clock: Clock) -> None:
+    def __init__(self, compute: Machines, clock: Clock) -> None:
         self._compute = compute
         self._clock = clock
         self._regions: dict[str, _Region] = {}

@@ -2,83 +2,35 @@
 
 The client token is a digest of installation, worker and attempt. The attempt number grows only
 when the provider definitely refused (no capacity here), because a token is zonal: the same token
-in another zone would make a second machine (facts/aws.md#client-token). `offers` remembers the
-refusals for all workers of the process.
+in another zone would make a second machine (facts/aws.md#client-token). What to ask for, when, and
+what was refused lately is the provider's to know: `Compute.choose`, `turn` and `held`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.observer import machine_status
-from labfleet.controllers.worker.offers import Offers, Option
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
 from labfleet.kernel.clock import utc_time
 from labfleet.resources import conditions, refs
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect
-from labfleet.resources.worker import Worker
+from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 DEADLINE = 15.0
 VISIBILITY = timedelta(seconds=60)
 MISMATCH, MISMATCH_PATIENCE = "mismatch", timedelta(minutes=10)
-"""How long a machine is looked up whose token EC2 has bound to another request."""
+"""How long a machine is looked up whose token is bound to another request."""
 HELD_SECONDS = 60.0
 """The longest time until a blocked worker is reconciled again, since its deadlines still run."""
 ACTOR = "worker-controller"
-LEAST_SHARE = 1 / 64
-NEARLY = 1 - 1e-6  # counts as 1: a remainder too small to wait for would never be reached
-# Action -> (burst, per second): four fifths of EC2's buckets, the rest is left to others.
-PACES = {"launch": (4, 1.6), "start": (4, 1.6), "stop": (40, 4.0), "terminate": (80, 4.0)}
-
-
-@dataclass(slots=True)
-class TokenBucket:
-    """Limits calls of one action to the rate that EC2 accepts.
-
-    RunInstances and StartInstances have a bucket of 5 tokens and 2 more a second
-    (facts/aws.md#request-buckets); a pool that grows by two hundred at once would be throttled for
-    minutes, and with it all other users of the account. Being throttled shows that others use the
-    bucket too: then only `share` of the rate is used, and slowly more again. Seconds are machine
-    time.
-    """
-
-    most: float
-    rate: float
-    level: float = field(init=False)
-    at: float = 0.0
-    share: float = 1.0
-
-    def __post_init__(self) -> None:
-        self.level = self.most
-
-    def wait(self, now: float) -> float:
-        """Take a token and return 0, or return how many seconds it is until there is one."""
-        rate = self.rate * self.share
-        grown = self.level + max(0.0, now - self.at) * rate
-        self.level, self.at = min(self.most, grown), now
-        if self.level >= NEARLY:
-            self.level = max(self.level - 1, 0.0)
-            return 0.0
-        return (1 - self.level) / rate
-
-    def throttled(self) -> None:
-        """Halve the rate from now on (facts/aws-bugs.md#case-14)."""
-        self.level, self.share = 0.0, max(self.share / 2, LEAST_SHARE)
-
-    def passed(self) -> None:
-        """Raise the rate a little again."""
-        self.share = min(self.share * 1.1, 1.0)
-
-
-def token_buckets() -> dict[str, TokenBucket]:
-    """Return a token bucket for each action that has a rate limit."""
-    return {action: TokenBucket(most, rate) for action, (most, rate) in PACES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +38,6 @@ class Launcher:
     """Prepares, performs and settles launches."""
 
     context: Context
-    paces: dict[str, TokenBucket] = field(default_factory=token_buckets)
-    offers: Offers = field(default_factory=Offers)
-
-    def turn(self, action: str) -> float:
-        """Take a token and return 0, or the fleet seconds to wait for one."""
-        clock, pace = self.context.clock, self.paces.get(action)
-        return 0.0 if pace is None else pace.wait(clock.monotonic() / clock.rate) * clock.rate
-
-    def answered(self, action: str, problem: errors.LabfleetError | None = None) -> None:
-        """Adapt the rate to the outcome of a call that had a token."""
-        pace = self.paces.get(action)
-        if pace is not None and problem is None:
-            pace.passed()
-        elif pace is not None and isinstance(problem, errors.Throttled):
-            pace.throttled()
 
     async def held(self, worker: Worker, machine: Machine) -> float:
         """Return 0, or how many fleet seconds to wait because every option is blocked.
@@ -110,7 +47,7 @@ class Launcher:
         effect = worker.status.effect
         if effect is not None and not self.context.effects.known_not_done(effect):
             return 0.0
-        problem = self.offers.held(machine, self.context.clock.now())
+        problem = self.context.compute.held(machine.provider)
         if problem is None:
             return 0.0
         await self._say(worker, problem)
@@ -125,24 +62,17 @@ class Launcher:
         """
         before = worker.status.effect
         attempt = max(worker.status.attempt, 1)
-        effects, now = self.context.effects, self.context.clock.now()
+        effects, compute = self.context.effects, self.context.compute
         if before is not None:
-            if not effects.known_not_done(before) or self.offers.may(machine, _option(before), now):
+            free = compute.held(machine.provider, _choice(before)) is None
+            if not effects.known_not_done(before) or free:
                 if effects.fits(before, deadline=DEADLINE):
                     return before
                 return effects.reopen(before, deadline=DEADLINE)
             attempt = max(attempt, int(before.parameters["attempt"])) + 1
-        image = await self.context.compute.find_image(machine.provider.region, machine.provider)
-        instance_type, subnet = self.offers.choose(machine, self.context.clock.now())
+        choice = await compute.choose(machine.provider, lambda: self._taken(worker))
         token = ids.digest(self.context.installation, worker.metadata.uid, str(attempt))
-        parameters = {
-            "attempt": str(attempt),
-            "image": image.id,
-            "token": token,
-            "type": instance_type,
-        }
-        if subnet is not None:
-            parameters["subnet"] = subnet
+        parameters = {"attempt": str(attempt), "token": token, **choice}
         return effects.open("launch", deadline=DEADLINE, parameters=parameters)
 
     def request(self, worker: Worker, machine: Machine, effect: Effect) -> LaunchRequest:
@@ -154,9 +84,7 @@ class Launcher:
             worker=worker.key.label,
             worker_uid=worker.metadata.uid,
             attempt=int(effect.parameters["attempt"]),
-            image_id=effect.parameters["image"],
-            instance_type=effect.parameters["type"],
-            subnet_id=effect.parameters.get("subnet"),
+            choice=_choice(effect),
             settings=machine.provider,
             pool=None if pool is None else pool.key.label,
         )
@@ -169,7 +97,6 @@ class Launcher:
                 effect, lambda: self.context.compute.launch(request), deadline=DEADLINE
             )
         except (errors.OutOfCapacity, errors.QuotaExceeded) as problem:
-            self.offers.refused(machine, _option(effect), problem, self.context.clock.now())
             await self._refused_here(worker, effect, problem)
             raise
         except errors.Gone as problem:
@@ -183,11 +110,6 @@ class Launcher:
         except errors.Invalid:
             await self._close(worker)
             raise
-        except errors.Throttled as problem:
-            self.answered("launch", problem)
-            raise
-        self.answered("launch")
-        self.offers.worked(machine, _option(effect))
         return await self.adopt(worker, found)
 
     async def settle(self, worker: Worker, machine: Machine, effect: Effect) -> Worker | None:
@@ -233,9 +155,15 @@ class Launcher:
     ) -> None:
         """Go on to the next type and zone: this one was definitely refused."""
         now = self.context.clock.now()
-        told = f"{effect.parameters['type']}: {problem.message}"
+        kind = effect.parameters.get("type")
+        told = problem.message if kind is None else f"{kind}: {problem.message}"
         facts = conditions.put(
-            worker.status.conditions, "MachineProvisioned", "False", problem.reason, told, now=now
+            worker.status.conditions,
+            WorkerCondition.MACHINE_PROVISIONED,
+            "False",
+            conditions.of_error(problem),
+            told,
+            now=now,
         )
         status = msgspec.structs.replace(
             worker.status,
@@ -246,12 +174,6 @@ class Launcher:
         )
         await self.context.record(worker, status=status, actor=ACTOR, reason=told)
 
-    def start_held(self, worker: Worker) -> float:
-        """Return 0, or the fleet seconds until a refused start is tried again."""
-        now = self.context.clock.now()
-        at = self.offers.starts.opens(worker.metadata.uid, now)
-        return 0.0 if at is None else min((at - now).total_seconds(), HELD_SECONDS)
-
     async def start_refused(
         self, worker: Worker, problem: errors.OutOfCapacity | errors.QuotaExceeded
     ) -> float:
@@ -260,43 +182,53 @@ class Launcher:
         Another machine is never launched instead: this one has the worker's disk and licence
         (facts/aws-bugs.md#case-19, #case-22).
         """
-        now = self.context.clock.now()
-        block = self.offers.starts.refused(worker.metadata.uid, problem, now)
+        now, wait = self.context.clock.now(), problem.retry_after or HELD_SECONDS
         fresh = self._fresh(worker)
-        told = f"{problem.message[:400]}; asked again at {utc_time(block.until)}"
+        again = now + timedelta(seconds=wait)
+        told = f"{problem.message[:400]}; asked again at {utc_time(again)}"
         full = isinstance(problem, errors.OutOfCapacity)
         facts = conditions.put(
             fresh.status.conditions,
-            "MachineStarted",
+            WorkerCondition.MACHINE_STARTED,
             "False",
-            "OutOfCapacity" if full else "QuotaExceeded",
+            WorkerReason.OUT_OF_CAPACITY if full else WorkerReason.QUOTA_EXCEEDED,
             told,
             now=now,
         )
         status = msgspec.structs.replace(fresh.status, conditions=facts, message=told)
         await self.context.record(fresh, status=status, actor=ACTOR, reason=told)
-        return self.start_held(worker)
+        return min(wait, HELD_SECONDS)
 
     def started(self, worker: Worker) -> Worker:
         """Return the worker after an accepted start: the boot's time limit counts from here."""
-        self.offers.starts.worked(worker.metadata.uid)
-        if conditions.find(worker.status.conditions, "MachineStarted") is None:
+        if conditions.find(worker.status.conditions, WorkerCondition.MACHINE_STARTED) is None:
             return worker
         status = msgspec.structs.replace(
             worker.status,
-            conditions=conditions.drop(worker.status.conditions, "MachineStarted"),
+            conditions=conditions.drop(worker.status.conditions, WorkerCondition.MACHINE_STARTED),
             phase_since=self.context.clock.now(),
         )
         return msgspec.structs.replace(worker, status=status)
+
+    def _taken(self, worker: Worker) -> set[str]:
+        """Return the machines that other workers have or are about to have."""
+        found = set()
+        for each in self.context.cache.all(Worker):
+            if each.key == worker.key or each.status.phase is WorkerPhase.TERMINATED:
+                continue
+            effect = each.status.effect
+            promised = "" if effect is None else effect.parameters.get("machine", "")
+            found |= {each.status.machine.id or "", promised}
+        return found - {""}
 
     async def _say(self, worker: Worker, problem: errors.Temporary) -> None:
         """Record why nothing is launched; the same text is written once."""
         fresh = self._fresh(worker)
         facts = conditions.put(
             fresh.status.conditions,
-            "MachineProvisioned",
+            WorkerCondition.MACHINE_PROVISIONED,
             "False",
-            problem.reason,
+            conditions.of_error(problem),
             problem.message,
             now=self.context.clock.now(),
         )
@@ -317,8 +249,10 @@ class Launcher:
         await self.context.record(worker, status=status, actor=ACTOR, reason="launch refused")
 
 
-def _option(effect: Effect) -> Option:
-    return effect.parameters["type"], effect.parameters.get("subnet")
+def _choice(effect: Effect) -> dict[str, str]:
+    """Return what the provider chose for this launch: all parameters but ours."""
+    ours = {"attempt", "token", MISMATCH}
+    return {key: value for key, value in effect.parameters.items() if key not in ours}
 
 
 def _age(found: Instance) -> tuple[str, str]:

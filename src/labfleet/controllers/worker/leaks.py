@@ -13,6 +13,7 @@ from labfleet.resources import conditions, kinds
 from labfleet.resources.leak import KEPT, Leak, LeakSpec
 from labfleet.resources.meta import Metadata
 from labfleet.resources.worker import Worker, WorkerStatus
+from labfleet.resources.worker_conditions import WorkerCondition
 
 
 def writes(context: Context, before: Worker, after: WorkerStatus) -> tuple[stores.Write, ...]:
@@ -43,14 +44,14 @@ def leak_name(worker: Worker) -> str:
 
 
 def _told(status: WorkerStatus) -> str | None:
-    found = conditions.find(status.conditions, "LicenceLeaked")
+    found = conditions.find(status.conditions, WorkerCondition.LICENCE_LEAKED)
     return None if found is None or found.status == "False" else found.status
 
 
 def _leak(
     context: Context, worker: Worker, status: WorkerStatus, name: str, *, certain: bool
 ) -> Leak:
-    found = conditions.find(status.conditions, "LicenceLeaked")
+    found = conditions.find(status.conditions, WorkerCondition.LICENCE_LEAKED)
     machine, now = worker.spec.machine, context.clock.now()
     return Leak(
         metadata=Metadata(

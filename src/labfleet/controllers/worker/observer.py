@@ -26,9 +26,10 @@ from labfleet.kernel.clock import format_instant
 from labfleet.resources import conditions, refs
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine, MachineStatus, TlsSettings
-from labfleet.resources.session import Session
 from labfleet.resources.telemetry import Licensing, SystemStats
 from labfleet.resources.worker import CmlStatus, LicenceStatus, Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition
+from labfleet.service.kinds import indices
 
 P = WorkerPhase
 SERVED = frozenset(
@@ -77,7 +78,7 @@ class WorkerObserver:
     ) -> WorkerObservation:
         instance_id = worker.status.machine.id
         if instance_id is None and worker.status.phase is P.PROVISIONING_EC2:
-            found = conditions.find(worker.status.conditions, "MachineProvisioned")
+            found = conditions.find(worker.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
             return seen if found is None else replace(seen, trouble=found.message)
         if worker.status.phase in _NO_MACHINE or instance_id is None:
             return seen
@@ -165,7 +166,7 @@ class WorkerObserver:
     def _foreign(self, worker: Worker, nodes: Sequence[NodeState]) -> tuple[str, ...]:
         """Return ports seen on the server that none of our sessions there holds."""
         claimed = port_numbers.claims(nodes)
-        for session in self.context.cache.by(Session, "here", worker.key.path):
+        for session in self.context.cache.by(indices.SESSIONS_HERE, worker.key.path):
             if session_phases.is_live(session):
                 claimed -= {(port.transport, port.number) for port in session.status.ports}
         return tuple(f"{transport}/{number}" for transport, number in sorted(claimed))[
@@ -205,7 +206,7 @@ def _booked(context: Context, worker: Worker) -> Amounts:
     now = context.clock.now()
     held = [
         session.status.reservation
-        for session in context.cache.by(Session, "here", worker.key.path)
+        for session in context.cache.by(indices.SESSIONS_HERE, worker.key.path)
         if session.status.reservation is not None
     ]
     return ledger.peak(ledger.settled(held, now), now, None)
@@ -215,7 +216,7 @@ def live_sessions(context: Context, worker: Worker) -> int:
     """Count the sessions that hold something on this worker."""
     return sum(
         session.status.phase in session_phases.BOUND
-        for session in context.cache.by(Session, "here", worker.key.path)
+        for session in context.cache.by(indices.SESSIONS_HERE, worker.key.path)
     )
 
 
@@ -287,7 +288,7 @@ def _older_twin(context: Context, worker: Worker, product_uuid: str | None) -> s
     """Return an older worker with this identity whose server may still exist."""
     if product_uuid is None:
         return None
-    for other in context.cache.by(Worker, "product_uuid", product_uuid):
+    for other in context.cache.by(indices.WORKERS_OF_PRODUCT, product_uuid):
         gone = other.status.phase is P.TERMINATED or other.status.machine.state == "gone"
         if other.key == worker.key or gone:
             continue

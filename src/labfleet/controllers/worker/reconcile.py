@@ -20,6 +20,7 @@ from labfleet.resources import conditions
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect, Key
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 
 class WorkerController:
@@ -74,8 +75,8 @@ class WorkerController:
     ) -> Done | Again:
         """Commit the intent, act, and record what came of it."""
         action = step.action or ""
-        held = self._launcher.start_held(worker) if action == "start" else 0.0
-        wait = held or self._launcher.turn(action)
+        region, name = machine.provider.region, worker.status.machine.id
+        wait = self.context.compute.turn(action, region, name)
         if wait:
             await self._record(worker, step)
             return Again(wait)
@@ -94,7 +95,8 @@ class WorkerController:
         if worker.status.phase is not WorkerPhase.PROVISIONING_EC2:
             await self._record(worker, step)
             return Again(0.0)
-        wait = await self._launcher.held(worker, machine) or self._launcher.turn("launch")
+        wait = await self._launcher.held(worker, machine)
+        wait = wait or self.context.compute.turn("launch", machine.provider.region)
         if wait:
             return Again(wait)
         try:
@@ -119,9 +121,9 @@ class WorkerController:
             return
         facts = conditions.put(
             fresh.status.conditions,
-            "MachineProvisioned",
+            WorkerCondition.MACHINE_PROVISIONED,
             "False",
-            problem.reason,
+            conditions.of_error(problem),
             problem.message[:500],
             now=self.context.clock.now(),
         )
@@ -145,7 +147,6 @@ class WorkerController:
         except errors.Ambiguous:
             raise
         except errors.LabfleetError as problem:
-            self._launcher.answered(action, problem)
             status = msgspec.structs.replace(
                 worker.status, effect=None, message=f"{action}: {problem.message}"[:500]
             )
@@ -155,7 +156,6 @@ class WorkerController:
             if isinstance(problem, errors.Gone):
                 return ActionResult()  # the next observation shows the effect
             raise
-        self._launcher.answered(action)
         return outcome
 
     async def _after(
@@ -218,9 +218,9 @@ class WorkerController:
         """Remember what was set on this boot, or that CML refused it."""
         facts = conditions.put(
             worker.status.conditions,
-            "TelemetrySet",
+            WorkerCondition.TELEMETRY_SET,
             "False" if refused else "True",
-            "Refused" if refused else "Set",
+            WorkerReason.REFUSED if refused else WorkerReason.SET,
             refused or ("opted in" if value else "opted out"),
             now=self.context.clock.now(),
         )
@@ -232,9 +232,9 @@ class WorkerController:
         """Record that it is unknown whether a deregistration reached the licence cloud."""
         facts = conditions.put(
             worker.status.conditions,
-            "LicenceLeaked",
+            WorkerCondition.LICENCE_LEAKED,
             "Unknown",
-            "OutcomeLost",
+            WorkerReason.OUTCOME_LOST,
             "the controller stopped during deregistration; CML's answer was lost",
             now=self.context.clock.now(),
         )
@@ -265,10 +265,10 @@ def _without_effect(worker: Worker) -> Worker:
 
 def _without_doubt(worker: Worker) -> Worker:
     """Withdraw that a licence may have leaked: CML has now told the licence cloud."""
-    found = conditions.find(worker.status.conditions, "LicenceLeaked")
+    found = conditions.find(worker.status.conditions, WorkerCondition.LICENCE_LEAKED)
     if found is None or found.status != "Unknown":
         return worker
-    facts = conditions.drop(worker.status.conditions, "LicenceLeaked")
+    facts = conditions.drop(worker.status.conditions, WorkerCondition.LICENCE_LEAKED)
     return msgspec.structs.replace(
         worker, status=msgspec.structs.replace(worker.status, conditions=facts)
     )

@@ -17,11 +17,12 @@ from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.resources import conditions
 from labfleet.resources.pool import Pool
+from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.resources.worker import Worker, WorkerPhase
 
 SHORTEST, LONGEST = 600.0, 2400.0
 """Seconds after which somebody resumes what is paused."""
-POOL, BORROWED = "main", "borrowed"
+POOL, BORROWED, OWN = "main", "borrowed", "own"
 MOST_TRIES = 200
 """Tries to create a deleted pool again: more than a day, far beyond the longest drain."""
 _AT_WORK = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.STARTING})
@@ -38,6 +39,8 @@ class Operators:
     replicas: Callable[[], list[Replica]]
     adopted: set[str] = field(default_factory=set)
     put_up: Callable[[], str] | None = None
+    own_servers: int = 0
+    own_site: str = ""
     pool: dict[str, Any] = field(default_factory=dict)
     gone: bool = False
 
@@ -50,6 +53,8 @@ class Operators:
             group.create_task(self._take_over())
             group.create_task(self._borrow())
             group.create_task(self._make_anew())
+            if self.own_servers:
+                group.create_task(self._use_own_servers())
         self.gone = True
 
     async def _often(
@@ -145,6 +150,28 @@ class Operators:
             await asyncio.sleep(rng.between(1800, max(self.hours * 1800, 3600)))
             await self.send(self.client.delete("Worker", BORROWED))
 
+    async def _use_own_servers(self) -> None:
+        """Put people's own servers to use; one worker ends, and another one comes for it."""
+        rng = self.rng.stream("own")
+        machine = {
+            "provider": {"kind": "static", "site": self.own_site},
+            "cml": {"adminPassword": {"env": "CML_PASSWORD"}, "tls": {"mode": "off"}},
+        }
+        made = await self.send(self.client.create("Template", OWN, {"machine": machine}, "own"))
+        if made is None:
+            raise AssertionError("a template of people's own servers was refused")
+        for number in range(self.own_servers):
+            await self._own_worker(f"{OWN}-{number}")
+        if rng.chance(0.7):
+            await asyncio.sleep(rng.between(1800, max(self.hours * 1200, 3600)))
+            await self.send(self.client.delete("Worker", f"{OWN}-0"))
+            await self._own_worker(f"{OWN}-again")  # there is one server more than workers
+
+    async def _own_worker(self, name: str) -> None:
+        spec = {"template": OWN, "track": "main"}
+        if await self.send(self.client.create("Worker", name, spec, name)) is None:
+            raise AssertionError(f"worker {name} was refused")
+
     async def _make_anew(self) -> None:
         """Delete the pool, and make it again once its name is free."""
         rng = self.rng.stream("anew")
@@ -192,7 +219,7 @@ class Operators:
 
 
 def _tripped(pool: Pool) -> bool:
-    return conditions.is_true(pool.status.conditions, "LosingMachines")
+    return conditions.is_true(pool.status.conditions, PoolCondition.LOSING_MACHINES)
 
 
 def _setting(rng: SeededRng) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from labfleet.adapters.aws.paced import Ec2Calls, PacedEc2
+from labfleet.adapters.providers import Providers
+from labfleet.adapters.static.compute import StaticCompute
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
@@ -21,7 +24,6 @@ from labfleet.engine.election import Election
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor, SupervisorObserver
-from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries, PortProbe
 from labfleet.interfaces.store import Store
@@ -30,6 +32,7 @@ from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng, VirtualClock
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 
 T = TypeVar("T")
 INSTALLATION = "rehearsal"
@@ -65,7 +68,8 @@ class Surroundings:
     clock: VirtualClock
     rng: SeededRng
     ids: SeededIds
-    compute: Compute
+    compute: Ec2Calls
+    static: StaticCompute
     hosts: LabHosts
     probe: PortProbe
     injector: FaultInjector
@@ -92,7 +96,7 @@ class Replica:
     def __post_init__(self) -> None:
         around = self.around
         self.cache = LossyCache(around.store, around.injector)
-        assembly.prepare(self.cache)
+        self.cache.declare(*indices.declared())
         self.services = ServiceContext(
             Objects(around.store),
             self.cache,
@@ -121,7 +125,7 @@ class Replica:
             ids=around.ids,
             effects=Effects(around.clock, around.ids, election.leadership),
             leadership=election.leadership,
-            compute=around.compute,
+            compute=Providers(aws=PacedEc2(around.compute, around.clock), static=around.static),
             hosts=around.hosts,
             secrets=FixedSecrets(),
             probe=around.probe,
@@ -133,7 +137,7 @@ class Replica:
         if role == "scheduler":
             made = maker.scheduler(context)
         elif role == "worker-controller":
-            made = maker.workers(context, Inventory(around.compute, around.clock))
+            made = maker.workers(context, Inventory(context.compute, around.clock))
         else:
             made = maker.labs(context)
         self.controllers += made

@@ -75,7 +75,7 @@ def _workers(seen: Invariants, least: int, most: int) -> list[str]:
         if worker.status.phase not in _at_rest(worker)
     ]
     ready = sum(
-        each.status.phase is not WorkerPhase.TERMINATED and each.spec.origin is None
+        each.status.phase is not WorkerPhase.TERMINATED and each.spec.pool is not None
         for each in seen.workers.values()
     )
     if not least <= ready <= most:

@@ -16,6 +16,7 @@ from labfleet.rehearsal.worlds.cml import CmlServers
 from labfleet.resources import conditions, topology
 from labfleet.resources.pool import FINALIZER_WORKERS, Pool
 from labfleet.resources.worker import FINALIZER_SERVER, Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class Finalizers:
                 told = f"{worker.key} is let go while our lab {lab.title} stands there"
                 self.broken("server-finalizer", told)
                 break
-        leaked = conditions.find(worker.status.conditions, "LicenceLeaked")
+        leaked = conditions.find(worker.status.conditions, WorkerCondition.LICENCE_LEAKED)
         held = server.config.identity.product_uuid in self.cml_servers.fleet.cloud.held
         if held and worker.status.licence.leak is None and leaked is None:
             self.broken("server-finalizer", f"{worker.key} is let go with our licence")

@@ -42,6 +42,7 @@ from labfleet.resources.worker import (
     Worker,
     WorkerPhase,
 )  # fmt: skip
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.stores import rules
 
 ORPHAN_SECONDS = 3600.0
@@ -353,7 +354,7 @@ class Invariants:
 
     def _note_leak(self, worker: Worker) -> None:
         """Remember which licence a leak record names; the record itself may be removed later."""
-        told = conditions.find(worker.status.conditions, "LicenceLeaked")
+        told = conditions.find(worker.status.conditions, WorkerCondition.LICENCE_LEAKED)
         vm = self.cloud.vms.get(worker.status.machine.id or "")
         if vm is not None and (worker.status.licence.leak or told is not None):
             server = self.cml_servers.fleet.servers[vm.server_id]

@@ -20,6 +20,7 @@ from labfleet.rehearsal.worlds.ec2 import Cloud, FakeInstance
 from labfleet.resources import conditions, topology
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition
 
 CLOCKS_SECONDS = 600.0
 """How far the clocks of two processes may differ: one wrote a phase's start, one found it late."""
@@ -209,7 +210,7 @@ class Truth:
         """Judge that no machine of a worker holds a licence that no leak record names."""
         if worker.status.licence.leak is not None:
             return
-        if conditions.find(worker.status.conditions, "LicenceLeaked") is not None:
+        if conditions.find(worker.status.conditions, WorkerCondition.LICENCE_LEAKED) is not None:
             return
         now = worker.status.machine.id
         for vm in self.machines(worker):

@@ -125,6 +125,8 @@ def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> s
         words.append(f"--without {','.join(options.without)}")
     if options.namespaces != Options().namespaces:
         words.append(f"--namespaces {','.join(options.namespaces)}")
+    if options.static:
+        words.append(f"--static {options.static}")
     if options.wire:
         words.append("--wire")
     kept = options.keep if keep is None else tuple(keep)

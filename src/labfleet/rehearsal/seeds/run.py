@@ -18,6 +18,7 @@ from labfleet.rehearsal.rules.invariants import Violation
 from labfleet.rehearsal.stage import scheduled_faults
 from labfleet.rehearsal.stage.stage import Stage, told
 from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.worlds.static_servers import SITE
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 
 RARELY = (50_000, 20, 100)
@@ -29,7 +30,8 @@ ones cost a quarter of the CPU time (measured). What is left is collected at the
 class Options:
     """How a seed is played; a seed with the same options gives the same run.
 
-    Each of `namespaces` has people, a pool and workers of its own, all of the same names.
+    Each of `namespaces` has people, a pool and workers of its own, all of the same names. The
+    first also has `static` workers on people's own servers.
     """
 
     hours: float = 24.0
@@ -42,6 +44,7 @@ class Options:
     keep: tuple[int, ...] | None = None
     wire: bool = False
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
+    static: int = 0
 
 
 @dataclass(slots=True)
@@ -80,7 +83,7 @@ def rehearse(seed: int, options: Options) -> Report:
     stages: list[Stage] = []
 
     async def main(loop: loops.Loop) -> None:
-        stage = Stage(loop, seed, plan_of(seed, options), wire=options.wire)
+        stage = Stage(loop, seed, plan_of(seed, options), wire=options.wire, static=options.static)
         stages.append(stage)
         await _play(stage, options, report)
 
@@ -128,6 +131,8 @@ def _people(stage: Stage, options: Options, number: int) -> People:
     rng = stage.rng.stream("people" if number == 0 else f"people of {namespace}")
     people = People(demand, rng, stage.living, client, adopted=stage.invariants.adopted)
     people.operators.put_up = stage.server_at_an_address
+    if options.static and not number:
+        people.operators.own_servers, people.operators.own_site = options.static, SITE
     return people
 
 

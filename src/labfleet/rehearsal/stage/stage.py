@@ -11,10 +11,11 @@ from typing import Any
 from cml_simulator.core import fleet
 from cml_simulator.core.profile import Machine as Hardware
 from labfleet.adapters.aws import launches
+from labfleet.adapters.aws.paced import Ec2Calls
 from labfleet.adapters.cml.hosts import CmlHosts
+from labfleet.adapters.static.compute import StaticCompute
 from labfleet.engine.controller import Outcome
 from labfleet.engine.supervisor import State
-from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries
 from labfleet.kernel import errors
@@ -31,6 +32,7 @@ from labfleet.rehearsal.worlds.database import (
     SerialRunner,
     SharedDatabase,
 )
+from labfleet.rehearsal.worlds.static_servers import StaticServers
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.meta import Key
 from labfleet.stores.database import Database
@@ -104,6 +106,7 @@ class Stage:
     wire: bool = False
     database: Database | None = None
     deliveries: Deliveries | None = None
+    static: int = 0
     injector: FaultInjector = field(init=False)
     rng: SeededRng = field(init=False)
     shared: SharedDatabase = field(init=False)
@@ -116,6 +119,7 @@ class Stage:
     door: cml_wire.CmlNetwork = field(init=False)
     face: ec2_wire.XmlEndpoint = field(init=False)
     far: ec2_wire.Wires | None = None
+    own_servers: StaticServers = field(init=False)
     stop_asked: Any = None
     _lives: Counter[str] = field(default_factory=Counter)
 
@@ -137,6 +141,8 @@ class Stage:
         self.door = cml_wire.CmlNetwork(
             self.loop, rng, self.injector, self.cml_servers, rate=self.rate
         )
+        rng, more = self.rng.stream("own servers"), 1 if self.static else 0
+        self.own_servers = StaticServers(self.cml_servers, rng, self.static + more)
         self.face = ec2_wire.XmlEndpoint(self.cloud)
         if self.wire:
             rng = self.rng.stream("EC2 wire")
@@ -175,7 +181,7 @@ class Stage:
             counted["EC2 over HTTP"] = self.face.calls
         return counted
 
-    def _compute(self) -> Compute:
+    def _compute(self) -> Ec2Calls:
         if self.far is not None:
             return self.far.compute(INSTALLATION)
         return ec2_client.Ec2(self.cloud, self.wires["EC2"], INSTALLATION)
@@ -201,6 +207,7 @@ class Stage:
         lane.slowest = self.slowest_write
         session = DatabaseSession(self.shared, process)
         store = PatientStore(session, lane, clock, head=self.shared.head())
+        own = self.own_servers
         replica = Replica(
             life,
             Surroundings(
@@ -211,6 +218,7 @@ class Stage:
                 rng=rng,
                 ids=ids,
                 compute=self._compute(),
+                static=StaticCompute(own.sites, own, INSTALLATION, clock),
                 hosts=self._hosts(),
                 probe=cml.Probe(self.cml_servers, self.wires["CML"]),
                 injector=self.injector,

@@ -160,7 +160,7 @@ class Cloud:
     def launch(self, request: LaunchRequest, owner: str) -> FakeInstance:
         """Start one instance, or return the one that the client token already started."""
         self.spend("RunInstances")
-        zone = request.subnet_id or "any"
+        zone = request.choice.get("subnet") or "any"
         key = f"{request.token}@{zone}"
         # Bound by a request that was refused, too (facts/aws-bugs.md#case-4).
         if self.bound.setdefault(key, request) != request:
@@ -171,11 +171,11 @@ class Cloud:
             if not vm.live:
                 raise errors.Gone("token of the dead", reason="IdempotentInstanceTerminated")
             return vm
-        place = (request.instance_type, zone)
+        place = (request.choice["type"], zone)
         if self.injector.holds("no_stock", zone) or self.stock.get(place, 1) <= 0:
-            raise errors.OutOfCapacity(f"no {request.instance_type} in {zone}",
+            raise errors.OutOfCapacity(f"no {request.choice['type']} in {zone}",
                                        reason="InsufficientInstanceCapacity")  # fmt: skip
-        self._within_quota(request.instance_type)
+        self._within_quota(request.choice["type"])
         vm = self._made(request, zone, owner)
         if place in self.stock:
             self.stock[place] -= 1
@@ -241,7 +241,7 @@ class Cloud:
         """Return a machine that somebody launched from the console: no tag of ours."""
         request = LaunchRequest(
             region="", token=f"console-{self.rng.getrandbits(32):08x}", worker="", worker_uid="",
-            attempt=0, image_id=image_id, instance_type="m5zn.metal", subnet_id=None,
+            attempt=0, choice={"image": image_id, "type": "m5zn.metal"},
             settings=AwsSettings(),
         )  # fmt: skip
         vm = self._made(request, "any", "")
@@ -256,7 +256,7 @@ class Cloud:
 
     def _within_quota(self, kind: str) -> None:
         used = sum(
-            VCPUS.get(each.request.instance_type, 48)
+            VCPUS.get(each.request.choice["type"], 48)
             for each in self.vms.values()
             if each.state in {"booting", "running"}
         )
@@ -323,7 +323,7 @@ class Cloud:
 
     def begin_start(self, vm: FakeInstance) -> None:
         """Begin to start a stopped instance."""
-        self._within_quota(vm.request.instance_type)
+        self._within_quota(vm.request.choice["type"])
         self._set(vm, "booting")
         vm.launched = self.loop.time()
         self._later(self._slow(*self.start_range), vm, self._runs)
@@ -374,8 +374,8 @@ class Cloud:
         found = Instance(
             id=vm.id,
             state=state,
-            instance_type=vm.request.instance_type,
-            image_id=vm.request.image_id,
+            instance_type=vm.request.choice["type"],
+            image_id=vm.request.choice["image"],
             zone=vm.zone,
             public_ip=vm.public_ip if up else None,
             private_ip=None,

@@ -26,7 +26,7 @@ from labfleet.resources.providers.aws import AwsSettings
 
 
 class Ec2:
-    """Compute, as one process of one installation sees the cloud (the boto adapter's rules)."""
+    """The calls of EC2, as one process of one installation sees the cloud (the boto adapter's rules)."""
 
     def __init__(self, cloud: Cloud, wire: Wire, owner: str) -> None:
         self._cloud = cloud
@@ -52,8 +52,8 @@ class Ec2:
             return Instance(
                 id=vm.id,
                 state=vm.state,
-                instance_type=request.instance_type,
-                image_id=request.image_id,
+                instance_type=request.choice["type"],
+                image_id=request.choice["image"],
                 zone=vm.zone,
                 launch_time=self._cloud.launched_at(vm),
                 client_token=request.token,
@@ -91,7 +91,7 @@ class Ec2:
         del region
         if not image_ids:
             return ()
-        return await self._listed(lambda vm: vm.request.image_id in image_ids)
+        return await self._listed(lambda vm: vm.request.choice["image"] in image_ids)
 
     async def _listed(
         self, wanted: Callable[[FakeInstance], bool], *, whole: bool = True

@@ -78,15 +78,16 @@ def launch_of(form: Form) -> tuple[LaunchRequest, str]:
         volume_size_gib=int(form[f"{disk}.VolumeSize"]),
         volume_iops=int(form[f"{disk}.Iops"]),
     )
+    choice = {"image": form["ImageId"], "type": form["InstanceType"]}
+    if "NetworkInterface.1.SubnetId" in form:
+        choice["subnet"] = form["NetworkInterface.1.SubnetId"]
     request = LaunchRequest(
         region="",
         token=form["ClientToken"],
         worker=tags[WORKER].replace(":", "/"),
         worker_uid=tags[WORKER_UID],
         attempt=int(tags[ATTEMPT]),
-        image_id=form["ImageId"],
-        instance_type=form["InstanceType"],
-        subnet_id=form.get("NetworkInterface.1.SubnetId"),
+        choice=choice,
         settings=settings,
         pool=tags.get(POOL),
     )

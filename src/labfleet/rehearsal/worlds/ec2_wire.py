@@ -114,8 +114,8 @@ class XmlEndpoint:
         shown = Instance(
             id=vm.id,
             state=vm.state,
-            instance_type=request.instance_type,
-            image_id=request.image_id,
+            instance_type=request.choice["type"],
+            image_id=request.choice["image"],
             zone=vm.zone,
             launch_time=self.cloud.launched_at(vm),
             client_token=request.token,

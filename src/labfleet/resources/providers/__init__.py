@@ -1,7 +1,8 @@
 """Where machines come from: the one place at which a provider's settings are registered.
 
-A provider is a settings type here, with its rules in a `Provider` row, and a folder in `adapters`.
-Every settings type answers `region` and `tags`; what else stands in it is for its adapter alone.
+Start at `aws`, the settings that most installations have. A provider is a settings type here, with
+its rules in a `Provider` row, and a folder in `adapters`. Every settings type answers `region` and
+`tags`; what else stands in it is for its adapter alone.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ from typing import Any
 
 import msgspec
 
-from labfleet.resources.providers import aws_limits
+from labfleet.resources.providers import aws_limits, static
 from labfleet.resources.providers.aws import AwsSettings
+from labfleet.resources.providers.static import StaticSettings
 
-ProviderSettings = AwsSettings
+ProviderSettings = AwsSettings | StaticSettings
 RESERVED = aws_limits.RESERVED
 """Beginnings of tag keys that are ours or a provider's own."""
 Problems = tuple[tuple[str, str], ...]
 """(field as manifests spell it, what is wrong with it); empty when nothing is."""
+
+
+ELSEWHERE = StaticSettings(site="external")
+"""Where a server at an address is that nobody here switches or gives out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,17 @@ PROVIDERS: Mapping[str, Provider] = {
         types="instanceTypes",
         instead=(("amiId", "amiNamePattern"), ("amiNamePattern", "amiId")),
     ),
+    "static": Provider(
+        settings=StaticSettings,
+        problems=static.problems,
+        tags=static.tags,
+        region=static.REGION,
+        region_example="static-lab-a",
+        machine=static.MACHINE,
+        machine_example="cml-1.0abc1234def5",
+        place="site",
+        types="servers",
+    ),
 }
 
 
@@ -73,18 +90,25 @@ def kind_of(settings: ProviderSettings) -> str:
 
 def first_type(settings: ProviderSettings) -> str | None:
     """Return the machine type that is asked for first; None when the provider has no types."""
-    first: str = settings.instance_types[0]
-    return first
+    return settings.instance_types[0] if isinstance(settings, AwsSettings) else None
 
 
 def moved(settings: ProviderSettings, region: str) -> ProviderSettings:
     """Return the settings for another region of the same provider."""
+    if isinstance(settings, StaticSettings):
+        return msgspec.structs.replace(settings, site=region.removeprefix(static.PREFIX))
     return msgspec.structs.replace(settings, region=region)
+
+
+def serving(region: str) -> str | None:
+    """Return the word of the provider that has regions of this name; None when none has."""
+    named = (word for word, each in PROVIDERS.items() if each.region.fullmatch(region))
+    return next(named, None)
 
 
 def serves(region: str) -> bool:
     """Tell whether some provider has regions of this name."""
-    return any(each.region.fullmatch(region) for each in PROVIDERS.values())
+    return serving(region) is not None
 
 
 def knows(machine: str) -> bool:

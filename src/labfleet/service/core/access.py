@@ -1,25 +1,23 @@
-"""Authorization: roles, one table of rules, and which objects a caller may see.
+"""Authorization: what each role may do and set, and which objects a caller may see.
+
+What only holds for a kind stands in that kind's rules (`service/kinds`).
 
 Authentication (whose token this is) is in `tokens`; here the principal is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from labfleet.kernel import errors
-from labfleet.resources import session
 from labfleet.resources.meta import Resource
+from labfleet.service.core.kind_table import TABLE
+from labfleet.service.core.roles import Role
 
-
-class Role(StrEnum):
-    """The kind of a caller."""
-
-    ADMIN = "admin"
-    OPERATOR = "operator"
-    USER = "user"
-    INTERNAL = "internal"
+__all__ = [
+    "ACTIONS", "SYSTEM", "Principal", "Role", "demand", "demand_fields", "may", "only_owner", "sees",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Principal:
 
 
 # For verbs that the product's own controllers call in process.
-SYSTEM = Principal("labfleet", Role.INTERNAL)
+SYSTEM = Principal("labfleet", Role.SYSTEM)
 
 ACTIONS = {
     "read": "get, list, events, explain, stream",
@@ -45,6 +43,8 @@ ACTIONS = {
     "update": "replace and patch",
     "delete": "delete",
     "drain": "drain, cancel a drain, cordon, uncordon, set what a worker shall become",
+    "force": "end what still runs on a worker",
+    "cleanup": "remove records of ended workers",
     "cancel": "end a session",
     "extend": "move a session's end",
     "observe": "ask for an observation",
@@ -54,48 +54,26 @@ ACTIONS = {
     "tokens": "create, list and revoke tokens",
 }
 
-_ANY = frozenset({"*"})
-_SESSION = frozenset({"Session"})
-_BOTH = frozenset({"Session", "Worker"})
-
-# The whole table: role -> action -> kinds. Everything else is forbidden.
-RULES: dict[Role, dict[str, frozenset[str]]] = {
-    Role.ADMIN: dict.fromkeys(ACTIONS, _ANY),
-    Role.OPERATOR: {action: _ANY for action in ACTIONS if action != "tokens"},
-    Role.USER: {
-        "read": frozenset({"Session", "Definition"}),
-        "create": _SESSION,
-        "delete": _SESSION,
-        "cancel": _SESSION,
-        "extend": _SESSION,
-        "observe": _SESSION,
-    },
-    Role.INTERNAL: {
-        "read": _ANY,
-        "create": _BOTH,
-        "delete": _BOTH,
-        "drain": frozenset({"Worker"}),
-        "cancel": _SESSION,
-        "extend": _SESSION,
-        "observe": _SESSION,
-        "record": _BOTH,
-        "admit": frozenset({"Simulation"}),
-    },
-}
-
-
-# Kinds that only an admin writes (facts/upstream.md#stream-and-roles); pausing is an action of its
-# own.
-_ADMINS_OWN = frozenset({"Settings"})
 _WRITES = frozenset({"create", "update", "delete"})
+_EVERYWHERE = {
+    Role.ADMIN: frozenset(ACTIONS),
+    Role.OPERATOR: frozenset(ACTIONS) - {"tokens"},
+    Role.USER: frozenset[str](),
+    Role.CONTROLLER: frozenset({"read"}),
+    Role.RUNNER: frozenset[str](),
+    Role.SYSTEM: frozenset({"read"}),
+}
+"""What a role may do with any kind; all else is granted by the kind's rules, or forbidden."""
 
 
 def may(principal: Principal, action: str, kind: str) -> bool:
-    """Tell whether the table allows the action on this kind."""
-    if kind in _ADMINS_OWN and action in _WRITES and principal.role is not Role.ADMIN:
+    """Tell whether the tables allow the action on this kind."""
+    rules, role = TABLE.get(kind), principal.role
+    if rules is not None and rules.admins_only and action in _WRITES and role is not Role.ADMIN:
         return False
-    kinds = RULES[principal.role].get(action, frozenset())
-    return kind in kinds or "*" in kinds
+    if action in _EVERYWHERE[role]:
+        return True
+    return rules is not None and action in rules.grants.get(role, frozenset())
 
 
 def demand(principal: Principal, action: str, kind: str) -> None:
@@ -105,11 +83,27 @@ def demand(principal: Principal, action: str, kind: str) -> None:
         raise errors.Denied(message, reason="Forbidden")
 
 
+def demand_fields(principal: Principal, action: str, kind: str, spec: object) -> None:
+    """Raise Denied (reason ForbiddenField) for a field of a raw spec that the role may not set."""
+    rules = TABLE.get(kind)
+    fields = None if rules is None else rules.fields.get(principal.role, {}).get(action)
+    if fields is None or not isinstance(spec, Mapping):
+        return
+    given = [str(name)[:64] for name, value in spec.items() if value is not None]
+    wrong = sorted(name for name in given if name not in fields)
+    if wrong:
+        message = (
+            f"role {principal.role} may not set {', '.join(wrong[:5])} of a {kind.lower()}, "
+            f"only {', '.join(sorted(fields))}"
+        )
+        raise errors.Denied(message, reason="ForbiddenField")
+
+
 def only_owner(principal: Principal, kind: str) -> str | None:
     """Return the only owner whose objects of this kind the caller may see; None means all."""
-    if principal.role is Role.USER and kind == "Session":
-        return principal.name
-    return None
+    rules = TABLE.get(kind)
+    owned = rules is not None and principal.role in rules.owned
+    return principal.name if owned else None
 
 
 def sees(principal: Principal, obj: Resource) -> bool:
@@ -117,4 +111,4 @@ def sees(principal: Principal, obj: Resource) -> bool:
     if not may(principal, "read", obj.kind):
         return False
     owner = only_owner(principal, obj.kind)
-    return owner is None or (isinstance(obj, session.Session) and obj.spec.owner == owner)
+    return owner is None or getattr(obj.spec, "owner", None) == owner

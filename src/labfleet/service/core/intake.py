@@ -33,6 +33,11 @@ _LABEL_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?")
 _HOST_LIMIT = 253
+# C0 without tab and line feed, DEL, C1, and what turns the direction of the text around it.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_NAMES = frozenset({"metadata.name", "metadata.namespace"})  # judged as names, with a proposal
+DOCUMENTS = frozenset({"topology", "userData"})
+"""Fields with documents of other programs: IOS writes a control character around a banner."""
 # Filled by the server; a body may repeat what stands there but not set it.
 SERVER_FIELDS = (
     "uid", "generation", "finalizers", "ownerReferences", "creationTimestamp",
@@ -57,6 +62,7 @@ def shaped(row: Kind, body: object) -> dict[str, Any]:
         raise invalid(("body", f"a {row.name} object is expected"))
     if too_deep(body):
         raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
+    plain(body)
     raw = {key: value for key, value in body.items() if key != "status"}
     problems = []
     # Tuples, not sets: a raw value may be a list or a mapping, which are not hashable.
@@ -140,6 +146,34 @@ def too_deep(value: object) -> bool:
             return False
         level = inner
     return True
+
+
+def plain(body: object) -> None:
+    """Raise Invalid for a text with control characters: on a terminal or a page it would lie.
+
+    Line ends and tabs may be in it, and anything in documents of others (`DOCUMENTS`).
+    """
+    wrong = list(itertools.islice(_controls(body, ""), PROBLEM_LIMIT))
+    if wrong:
+        what = "must not hold control characters"
+        raise invalid(*((where[:200], what) for where in wrong), reason="ControlCharacters")
+
+
+def _controls(value: object, path: str) -> Iterator[str]:
+    if isinstance(value, str):
+        if _CONTROL.search(value) and path not in _NAMES:
+            yield path or "body"
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(key))
+            where = f"{path}.{shown}" if path else shown
+            if _CONTROL.search(str(key)):
+                yield where
+            if key not in DOCUMENTS:
+                yield from _controls(inner, where)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _controls(inner, f"{path}[{index}]")
 
 
 def name_problem(name: str) -> str | None:

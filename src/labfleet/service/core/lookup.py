@@ -21,12 +21,9 @@ async def found(
         obj = await services.objects.get(kind, name, namespace)
         if obj is None and len(name) == 36:
             # The compatible routes address objects by id.
-            known = [each for each in services.cache.all(kind) if each.metadata.uid == name]
-            obj = (
-                await services.objects.get(kind, known[0].name, known[0].metadata.namespace)
-                if known
-                else None
-            )
+            known = services.cache.of_uid(kind, name)
+            if known is not None:
+                obj = await services.objects.get(kind, known.name, known.namespace)
     if obj is None or not access.sees(caller.principal, obj):
         raise errors.Gone(f"{kind.__name__.lower()} {name[:80]!r} does not exist")
     return obj

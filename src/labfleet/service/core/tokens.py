@@ -19,7 +19,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
-from labfleet.service.core import access
+from labfleet.service.core import access, roles
 from labfleet.service.core.access import Principal, Role
 
 REFRESH_SECONDS = 5.0
@@ -83,7 +83,7 @@ class Tokens:
             raise errors.Denied("the token was revoked", reason="Unauthenticated")
         if row.expires is not None and row.expires <= self._clock.now():
             raise errors.Denied("the token has expired", reason="Unauthenticated")
-        return Principal(id=row.id, role=Role(row.role), owner=row.owner)
+        return Principal(id=row.id, role=role_of(row), owner=row.owner)
 
     def ended(self, principal: Principal) -> bool:
         """Tell whether this process knows that a principal's token was revoked or has expired.
@@ -101,8 +101,10 @@ class Tokens:
         """Create a token; its text is only in the returned value."""
         access.demand(caller, "tokens", "Token")
         problems: list[tuple[str, str]] = []
-        if role not in set(Role):
-            problems.append(("role", "one of " + ", ".join(Role)))
+        if role not in roles.FOR_TOKENS:
+            now = roles.EARLIER.get(role)
+            hint = "" if now is None else f" ({role} was divided into {now} and runner)"
+            problems.append(("role", "one of " + ", ".join(roles.FOR_TOKENS) + hint))
         if not owner or len(owner) > OWNER_LIMIT or not owner.isprintable():
             problems.append(("owner", f"1 to {OWNER_LIMIT} printable characters"))
         if expires is not None and expires.tzinfo is None:
@@ -121,6 +123,11 @@ class Tokens:
         access.demand(caller, "tokens", "Token")
         rows = await self._read()
         return tuple(sorted(rows.values(), key=lambda row: (row.created, row.id)))
+
+    async def earlier(self) -> tuple[stores.TokenRow, ...]:
+        """Return the living tokens whose role is one of an earlier version."""
+        rows = (await self._read()).values()
+        return tuple(row for row in rows if row.role in roles.EARLIER and row.revoked is None)
 
     async def revoke(self, caller: Principal, name: str) -> stores.TokenRow:
         """Revoke a token; no error if revoked before; raise Gone when there is none."""
@@ -180,6 +187,11 @@ class Tokens:
         rows = {row.id: row for row in await self._store.tokens()}
         self._rows, self._read_at = rows, _machine_now()
         return rows
+
+
+def role_of(row: stores.TokenRow) -> Role:
+    """Return a stored token's role; a role of an earlier version is what it became."""
+    return roles.EARLIER.get(row.role) or Role(row.role)
 
 
 def hash_of(secret: str) -> str:

@@ -9,10 +9,16 @@ import msgspec
 
 from labfleet.decisions import demand, port_numbers
 from labfleet.resources import amounts, conditions, topology
-from labfleet.resources.definition import Definition, DefinitionSpec, DefinitionStatus
-from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.definition import (
+    Definition,
+    DefinitionCondition,
+    DefinitionReason,
+    DefinitionSpec,
+    DefinitionStatus,
+)
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import Admitted, with_status
 from labfleet.service.kinds.machine_rules import in_use
 
@@ -25,7 +31,12 @@ async def create_definition(services: ServiceContext, caller: Caller, new: Defin
     if status.unknown_definitions:
         what = "sizes are assumed for: " + ", ".join(status.unknown_definitions[:10])
         found = conditions.put(
-            (), "NodesKnown", "False", "UnknownNodeDefinition", what, now=services.clock.now()
+            (),
+            DefinitionCondition.NODES_KNOWN,
+            "False",
+            DefinitionReason.UNKNOWN_NODE_DEFINITION,
+            what,
+            now=services.clock.now(),
         )
         status = msgspec.structs.replace(status, conditions=found)
     return Admitted(msgspec.structs.replace(new, status=status))
@@ -45,13 +56,7 @@ async def delete_definition(services: ServiceContext, caller: Caller, old: Defin
     """Refuse to delete a definition that sessions still use."""
     del caller
     revision = await services.fresh()
-    users = [
-        each.name
-        for each in services.cache.all(Session)
-        if each.metadata.namespace == old.metadata.namespace
-        and each.spec.definition == old.name
-        and each.status.phase not in TERMINAL
-    ]
+    users = [each.name for each in services.cache.by(indices.SESSIONS_USING, old.key.path)]
     in_use(old.name, "definition", "sessions", users)
     return Admitted(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
 

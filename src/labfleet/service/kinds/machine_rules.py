@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from labfleet.interfaces import store as stores
-from labfleet.resources import meta, providers, refs
+from labfleet.resources import meta, providers
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.resources.machine import Machine
 from labfleet.resources.pool import FINALIZER_WORKERS, Pool, PoolPhase, ScalingPolicy
@@ -18,7 +18,7 @@ from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.fleet_settings import PAUSED_MARK
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import origin_rules
+from labfleet.service.kinds import indices, origin_rules
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
 BUILT_POLICIES = (ScalingPolicy.NONE, ScalingPolicy.NEED_BASED)
@@ -105,7 +105,7 @@ async def delete_pool(services: ServiceContext, caller: Caller, old: Pool) -> Ad
     """Keep the pool until its controller has seen all its workers gone."""
     del caller
     await services.fresh()
-    if any(_in(old, worker) for worker in services.cache.all(Worker)):
+    if any(_in(old, worker) for worker in services.cache.by(indices.WORKERS_OF_POOL, old.key.path)):
         metadata = meta.with_finalizer(old.metadata, FINALIZER_WORKERS)
         return Admitted(_with_metadata(old, metadata))
     return Admitted(old)
@@ -130,9 +130,7 @@ async def delete_template(services: ServiceContext, caller: Caller, old: Templat
     """Refuse to delete a template that pools use."""
     del caller
     revision = await services.fresh()
-    users = [
-        pool.name for pool in services.cache.all(Pool) if refs.template_of(pool).key == old.key
-    ]
+    users = [pool.name for pool in services.cache.by(indices.POOLS_OF_TEMPLATE, old.key.path)]
     in_use(old.name, "template", "pools", users)
     return Admitted(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
 
@@ -141,11 +139,7 @@ async def delete_cluster(services: ServiceContext, caller: Caller, old: Cluster)
     """Refuse to delete a cluster that approved simulations run on."""
     del caller
     revision = await services.fresh()
-    users = [
-        each.name
-        for each in services.cache.all(Simulation)
-        if refs.cluster_of(each).key == old.key and each.status.phase is SimulationPhase.APPROVED
-    ]
+    users = [each.name for each in services.cache.by(indices.SIMULATIONS_HOLDING, old.key.path)]
     in_use(old.name, "cluster", "approved simulations", users)
     return Admitted(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
 

@@ -6,8 +6,6 @@ alone; discovery ignores the machine from then on. An external server is never s
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 import msgspec
 
 from labfleet.decisions.lifecycle.worker import phases
@@ -19,7 +17,7 @@ from labfleet.resources.region import IGNORED_KEPT, RegionStatus
 from labfleet.resources.worker import Origin, Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import region_rules
+from labfleet.service.kinds import indices, region_rules
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 
 
@@ -27,37 +25,17 @@ def row_of(origin: Origin) -> str:
     """Return the ledger row that makes workers of one origin unique."""
     if origin.kind == "imported":
         return ledger_rows.of(region.ref(origin.region or "").key)
-    server = ids.digest(_server(origin.url))
+    server = ids.digest(indices.server_of(origin.url))
     return ledger_rows.row("url", server, DEFAULT_NAMESPACE)  # servers are the whole fleet's
 
 
 def twin(services: ServiceContext, origin: Origin) -> Worker | None:
     """Return the worker that has this instance or address already, as the cache shows it."""
-    server = _server(origin.url)
-    for each in services.cache.all(Worker):
-        if each.status.phase is WorkerPhase.TERMINATED:
-            continue
-        other = each.spec.origin
-        theirs = None if other is None else other.url
-        if origin.kind == "external" and theirs and _server(theirs) == server:
-            return each
-        known = {each.status.machine.id, other and other.instance_id}
-        if origin.kind == "imported" and origin.instance_id in known:
-            return each
-    return None
-
-
-def _server(url: str | None) -> str:
-    """Return the canonical server of a URL: two workers never share one.
-
-    The same host and port is the same server, whatever the path; http and https differ by port.
-    """
-    try:
-        parts = urlsplit(url or "")
-        port = parts.port or (80 if parts.scheme == "http" else 443)
-    except ValueError:
-        return url or ""
-    return f"{(parts.hostname or '').rstrip('.')}:{port}"
+    if origin.kind == "imported":
+        found = services.cache.by(indices.WORKERS_OF_INSTANCE, origin.instance_id or "")
+    else:
+        found = services.cache.by(indices.WORKERS_OF_SERVER, indices.server_of(origin.url))
+    return next((each for each in found if each.status.phase is not WorkerPhase.TERMINATED), None)
 
 
 def filled(new: Worker, origin: Origin) -> Worker:
@@ -68,6 +46,9 @@ def filled(new: Worker, origin: Origin) -> Worker:
     if origin.kind == "imported" and origin.region:
         settings = providers.moved(machine.provider, origin.region)
         machine = msgspec.structs.replace(machine, provider=settings)
+    if origin.kind == "external":
+        # No machine of any provider's is launched, so a template's settings for one are none of its.
+        machine = msgspec.structs.replace(machine, provider=providers.ELSEWHERE)
     if origin.url is not None:
         cml = msgspec.structs.replace(machine.cml, api_base_url=origin.url)
         machine = msgspec.structs.replace(machine, cml=cml)

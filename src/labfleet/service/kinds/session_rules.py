@@ -9,6 +9,7 @@ import msgspec
 
 from labfleet.decisions import ledger, wording
 from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
 from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.resources import meta
 from labfleet.resources.amounts import Reservation
@@ -25,6 +26,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
 PAST_MINUTES = 5
@@ -47,10 +49,17 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
             raise intake.invalid((f"spec.{field}", "is set by a verb, not by hand"))
     space = new.metadata.namespace
     definition = await referred(services, Definition, spec.definition, space, "spec.definition")
+    home = definition.spec.track or "default"
+    if who.role is Role.USER and (spec.track or home) != home:
+        # Another track is another pool, which would start paid machines for it.
+        what = f"{definition.name!r} runs on track {home!r}; leave it out"
+        raise intake.invalid(("spec.track", what))
     if definition.spec.deprecated:
         instead = definition.spec.replacement
         what = f"{definition.name!r} is deprecated" + (f"; use {instead!r}" if instead else "")
         raise intake.invalid(("spec.definition", what), reason="DefinitionDeprecated")
+    if who.role is Role.USER:
+        _few_enough(services, owner, space)
     now = services.clock.now()
     start, end = _resolved(spec.slot, definition, now)
     pin = DefinitionPin(
@@ -75,6 +84,21 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
         (stores.AtRevision(definition.key, definition.revision),),
         (ledger_rows.touch(ledger_rows.of(definition.key)),),
     )
+
+
+def _few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
+    """Raise QuotaExceeded when an owner has as many open sessions as one may have.
+
+    Counted in the cache: a burst may pass it by what the limit of writes lets through at once.
+    """
+    most = services.settings.now().limits.open_sessions
+    count = len(services.cache.by(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}"))
+    if count >= most:
+        message = (
+            f"{owner} has {count} open sessions in {namespace}, as many as one may have "
+            "(limits.openSessions); cancel one, or wait until one ends"
+        )
+        raise errors.QuotaExceeded(message, reason="TooManySessions", retry_after=60)
 
 
 async def update_session(
@@ -166,11 +190,8 @@ def _room(
         raise Refused(f"worker {worker!r} is being emptied", reason="NoCapacity")
     others = [
         each.status.reservation
-        for each in services.cache.all(Session)
-        if each.key != mine.key
-        and each.status.worker == worker
-        and each.metadata.namespace == mine.metadata.namespace
-        and each.status.reservation is not None
+        for each in services.cache.by(indices.SESSIONS_HERE, host.key.path)
+        if each.key != mine.key and each.status.reservation is not None
     ]
     now = services.clock.now()
     held = ledger.peak(ledger.settled(others, now), since, until)

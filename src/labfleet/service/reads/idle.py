@@ -20,9 +20,10 @@ from labfleet.kernel.clock import utc_text
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.idle import Activity, ActivityEvent, IdleSignal
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
-from labfleet.resources.worker import IdleStatus, Worker, WorkerPhase
+from labfleet.resources.worker import IdleStatus, Worker
 from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.reads import idle_facts
 
 LISTED = 1000
@@ -77,8 +78,7 @@ async def overview(services: ServiceContext, caller: Caller) -> tuple[tuple[Idle
     """
     access.demand(caller.principal, "read", "Worker")
     await services.fresh()
-    ended = WorkerPhase.TERMINATED
-    living = [each for each in services.cache.all(Worker) if each.status.phase is not ended]
+    living = services.cache.by(indices.WORKERS_LIVING, True)
     found: list[IdleReading] = []
     for each in sorted(living, key=lambda worker: (worker.name, worker.namespace))[:LISTED]:
         found.append(msgspec.structs.replace(reading(services, each), signals=(), recent=()))

@@ -15,12 +15,14 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.cache import Cache
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts
+from labfleet.resources.definition import Definition
 from labfleet.resources.fleet_settings import FleetSettings, Idle
 from labfleet.resources.idle import Activity
-from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Worker
 from labfleet.service.core.fleet_settings import SettingsReader
+from labfleet.service.kinds import indices
 
 CLOUD_DELAY = timedelta(minutes=5)
 """How late a CloudWatch point may be before it counts as stale."""
@@ -125,7 +127,7 @@ def _bound(cache: Cache, worker: Worker) -> int:
     """Count the sessions that hold something here or are placed here."""
     return sum(
         session.status.phase in session_phases.BOUND or session.status.reservation is not None
-        for session in cache.by(Session, "here", worker.key.path)
+        for session in cache.by(indices.SESSIONS_HERE, worker.key.path)
     )
 
 
@@ -133,22 +135,22 @@ def _coming(cache: Cache, worker: Worker, settings: Idle, now: datetime) -> Iter
     """Yield the waiting sessions that begin within the lead time and may be placed here."""
     horizon = now + timedelta(minutes=settings.soon_minutes)
     capacity = worker.status.capacity
-    for session in cache.by(Session, "phase", SessionPhase.PENDING):
-        if session.namespace != worker.namespace:
-            continue
-        start = session.spec.slot.start
-        if session_phases.end_asked(session) or (start is not None and start > horizon):
-            continue
-        definition = cache.find(refs.definition_of(session))
-        track = session.spec.track or (definition.spec.track if definition else None)
-        if track not in {None, worker.spec.track}:
+    for value in cache.values(indices.SESSIONS_WAITING):
+        namespace, wanted, definition_name = value
+        definition = cache.get(Definition, definition_name, namespace)
+        track = wanted or (definition.spec.track if definition else None)
+        if namespace != worker.namespace or track not in {None, worker.spec.track}:
             continue
         if (
-            definition is None
-            or capacity is None
-            or not ledger.shortages(definition.status.demand, capacity, Amounts())
+            definition is not None
+            and capacity is not None
+            and ledger.shortages(definition.status.demand, capacity, Amounts())
         ):
-            yield session
+            continue
+        for session in cache.by(indices.SESSIONS_WAITING, value):
+            start = session.spec.slot.start
+            if not session_phases.end_asked(session) and (start is None or start <= horizon):
+                yield session
 
 
 def _pool(cache: Cache, worker: Worker) -> tuple[int | None, int]:
@@ -159,7 +161,7 @@ def _pool(cache: Cache, worker: Worker) -> tuple[int | None, int]:
     alive = worker_phases.HOSTING | worker_phases.BOOTING
     serving = sum(
         each.status.phase in alive and not worker_phases.drain_wanted(each)
-        for each in cache.by(Worker, "pool", pool.key.path)
+        for each in cache.by(indices.WORKERS_OF_POOL, pool.key.path)
     )
     return serving, pool.spec.scaling.min_workers if pool.spec.desired == "Ready" else 0
 
@@ -185,7 +187,9 @@ def _held(cache: Cache | None, reader: SettingsReader, worker: Worker) -> Iterab
         yield "paused", paused
     pool = None if cache is None else cache.find(named)
     if cache is not None and pool is not None:
-        room = disruption.of_workers(pool.spec.disruption, cache.by(Worker, "pool", pool.key.path))
+        room = disruption.of_workers(
+            pool.spec.disruption, cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+        )
         if not room.left:
             yield "disruption", room.why or "its pool has nobody else who serves"
     if not ours(worker):

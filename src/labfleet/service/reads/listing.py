@@ -11,34 +11,27 @@ import base64
 import binascii
 import functools
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from labfleet.engine.index import Index
 from labfleet.interfaces import store as stores
 from labfleet.kernel import ids
-from labfleet.resources import selectors, spellings
+from labfleet.resources import selectors
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
+from labfleet.resources.paths import Getter, getter
 from labfleet.service.core import access, intake
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 
 DEFAULT_LIMIT = 100
 TEXT_LIMIT = 256
-ALTERNATIVES = 4
-FILTERS = {
-    "phase": "status.phase",
-    "owner": "spec.owner",
-    "worker": "status.worker",
-    "pool": "spec.pool",
-    "definition": "spec.definition",
-    "cluster": "spec.cluster",
-}
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-Getter = Callable[[Resource], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +77,7 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind, query: Que
     await services.fresh()
     at = services.cache.cursor
     assert at is not None  # noqa: S101 - fresh() returns after the first list
-    matching = [obj for obj in services.cache.all(row.type) if wanted(obj)]
+    matching = [obj for obj in _candidates(services, caller, row, query) if wanted(obj)]
     ordered = [(order(obj), obj) for obj in matching]
     if after is not None:
         floor = _sort_key(after, descends=query.sort.startswith("-"))
@@ -97,54 +90,34 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind, query: Que
     return Listed(items=items, at=at, next=more, total=len(matching))
 
 
-@functools.cache
-def getter(kind: type, path: str) -> Getter | None:
-    """Return a reader of the field at a camelCase path, or None when a kind has no such field.
-
-    `metadata.labels.x` and other free mappings are followed by key. A field of an absent
-    record gives None; `a.b|c.d` gives the first of both that has a value.
-    """
-    if "|" in path:
-        ways = path.split("|")
-        known = [r for r in (getter(kind, one) for one in ways[:ALTERNATIVES]) if r is not None]
-        return _first_of(known) if len(known) == len(ways) else None
-    path = spellings.path(path)
-    steps: list[tuple[str, bool]] = []
-    shape: Any = msgspec.inspect.type_info(kind)
-    rest = path.split(".")
-    while rest:
-        options = shape.types if isinstance(shape, msgspec.inspect.UnionType) else (shape,)
-        structs = [o for o in options if isinstance(o, msgspec.inspect.StructType)]
-        if structs:
-            step = rest.pop(0)
-            fields = (f for struct in structs for f in struct.fields)
-            field = next((f for f in fields if f.encode_name == step), None)
-            if field is None:
-                return None
-            steps.append((field.name, False))
-            shape = field.type
-        elif any(isinstance(o, msgspec.inspect.DictType) for o in options):
-            steps.append((".".join(rest), True))
-            break
-        else:
-            return None
-
-    def read(obj: Any) -> Any:
-        for step, keyed in steps:
-            if obj is None:
-                return None
-            obj = obj.get(step) if keyed else getattr(obj, step, None)
-        return obj
-
-    return read
+def _candidates(
+    services: ServiceContext, caller: Caller, row: Kind, query: Query
+) -> Iterable[Resource]:
+    """Return the fewest objects in which an index finds all that match, in no promised order."""
+    cache = services.cache
+    given = [(name, frozenset(text.split(","))) for name, text in query.filters]
+    owner = access.only_owner(caller.principal, row.name)
+    if owner is not None:
+        given.append(("owner", frozenset({owner})))
+    best: tuple[int, Index[Resource, str], frozenset[str]] | None = None
+    for name, values in given:
+        index = indices.filter_of(row.name, name)
+        count = sum(cache.count(index, value) for value in values)
+        if best is None or count < best[0]:
+            best = count, index, values
+    if best is None:
+        everything: tuple[Resource, ...] = cache.all(row.type)
+        return everything
+    return (obj for value in best[2] for obj in cache.by(best[1], value))
 
 
 def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], bool]:
     owner = access.only_owner(caller.principal, row.name)
     parsed = selectors.parse(query.selector) if query.selector else ()
     tests: list[tuple[Getter, frozenset[str]]] = []
+    paths = dict(row.filters)
     for name, value in query.filters:
-        read = getter(row.type, FILTERS[name])
+        read = getter(row.type, paths[name]) if name in paths else None
         if read is None:
             raise intake.invalid((name, f"{row.plural} cannot be filtered by {name}"))
         tests.append((read, frozenset(value.split(","))))
@@ -159,10 +132,6 @@ def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], boo
         return all(read(obj) in values for read, values in tests)
 
     return wanted
-
-
-def _first_of(readers: Sequence[Getter]) -> Getter:
-    return lambda obj: next((v for v in (read(obj) for read in readers) if v is not None), None)
 
 
 def _order(row: Kind, sort: str) -> Callable[[Resource], Any]:

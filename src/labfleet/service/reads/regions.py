@@ -13,8 +13,10 @@ from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Record
 from labfleet.resources.region import Deed, Region, Suspect
 from labfleet.resources.worker import Worker
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 
 
 class RegionScan(Record, frozen=True, kw_only=True, rename=None):
@@ -107,11 +109,7 @@ def garbage(services: ServiceContext, caller: Caller) -> GarbageSummary:
         for each in _all(services)
         for suspect in each.status.suspects
     ]
-    found += [
-        _absent(each, now)
-        for each in services.cache.all(Worker)
-        if each.status.machine.absent_since
-    ]
+    found += [_absent(each, now) for each in services.cache.by(indices.WORKERS_ABSENT, True)]
     deeds = sorted((deed for each in _all(services) for deed in each.status.deeds), key=_at)
     return GarbageSummary(
         enabled=wanted.enabled,
@@ -159,7 +157,7 @@ def _scan(region: Region) -> RegionScan:
 
 def _absent(worker: Worker, now: datetime) -> LeftBehind:
     machine, since = worker.spec.machine, worker.status.machine.absent_since or now
-    told = conditions.find(worker.status.conditions, "CMLReady")
+    told = conditions.find(worker.status.conditions, WorkerCondition.CML_READY)
     answers = told is not None and told.status == "True" and worker.status.cml.ready is True
     suspect = Suspect(
         kind="worker",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -10,15 +9,15 @@ import msgspec
 
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.session import phases as session_phases
-from labfleet.resources import alerts, fleet_alerts, kinds, refs, server_alerts
+from labfleet.resources import alerts, fleet_alerts, kinds, server_alerts
 from labfleet.resources.leak import Leak
 from labfleet.resources.machine import ScheduledEvent
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
-from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Health, Worker, WorkerPhase
 from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 
 LISTED = 1000
 
@@ -129,26 +128,24 @@ async def all_vitals(services: ServiceContext, caller: Caller) -> tuple[tuple[Vi
     """
     access.demand(caller.principal, "read", "Worker")
     await services.fresh()
-    ended = WorkerPhase.TERMINATED
-    here = Counter(
-        placed.key
-        for each in services.cache.all(Session)
-        if each.status.phase in session_phases.BOUND and (placed := refs.worker_of(each))
-    )
     found = [
         Vitals(
             worker=each.name,
             namespace=each.namespace,
             phase=each.status.phase,
             health=each.status.health,
-            sessions=here[each.key],
+            sessions=_bound(services, each),
             alerts=tuple(row.condition for row in alerts.raised(each.key, each.status.conditions)),
             numbers=numbers_of(services, each),
         )
-        for each in services.cache.all(Worker)
-        if each.status.phase is not ended
+        for each in services.cache.by(indices.WORKERS_LIVING, True)
     ]
     return tuple(sorted(found, key=_busiest)[:LISTED]), max(0, len(found) - LISTED)
+
+
+def _bound(services: ServiceContext, worker: Worker) -> int:
+    here = services.cache.by(indices.SESSIONS_HERE, worker.key.path)
+    return sum(each.status.phase in session_phases.BOUND for each in here)
 
 
 def _busiest(each: Vitals) -> tuple[float, str, str]:
@@ -165,7 +162,7 @@ def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raise
     access.demand(caller.principal, "read", "Worker")
     found = [
         row
-        for kind in fleet_alerts.KINDS
+        for kind in fleet_alerts.kinds()
         if access.may(caller.principal, "read", kind)
         for each in services.cache.all(kinds.KINDS[kind].type)
         for row in fleet_alerts.raised(each)

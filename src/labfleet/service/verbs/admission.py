@@ -26,7 +26,9 @@ from labfleet.resources.cluster import (
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Metadata
 from labfleet.service.core import access, idempotency, intake, ledger_rows, lookup
+from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext, retried
+from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import referred, with_status
 
 GRACE = timedelta(minutes=10)
@@ -107,11 +109,15 @@ async def expire(
     """
     now = services.clock.now()
     count = 0
-    for each in services.cache.all(Simulation):
+    clusters = services.cache.values(indices.SIMULATIONS_HOLDING)
+    holding = [
+        each
+        for cluster in clusters
+        for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster)
+    ]
+    for each in sorted(holding, key=lambda each: each.key):
         held = each.status.reservation
-        if each.status.phase is not SimulationPhase.APPROVED or held is None:
-            continue
-        if held.end is not None and held.end <= now:
+        if held is not None and held.end is not None and held.end <= now:
             phase, space = SimulationPhase.EXPIRED, each.metadata.namespace
             await _ended(services, caller, each.name, space, phase, fence=fence)
             count += 1
@@ -147,7 +153,10 @@ def _spec(caller: Caller, body: Mapping[str, Any]) -> SimulationSpec:
     assert isinstance(spec, SimulationSpec)  # noqa: S101 - typed() made a Simulation
     if len(msgspec.json.encode(spec.params)) > PARAMS_BYTES:
         raise intake.invalid(("params", f"at most {PARAMS_BYTES} bytes"))
-    return msgspec.structs.replace(spec, owner=spec.owner or caller.principal.name)
+    who = caller.principal
+    if who.role is Role.RUNNER and spec.owner not in {"", who.name}:
+        raise intake.invalid(("owner", "you can ask for yourself only"))
+    return msgspec.structs.replace(spec, owner=spec.owner or who.name)
 
 
 def _decided(
@@ -157,10 +166,8 @@ def _decided(
     name = f"sim-{uid.replace('-', '')[:20]}"
     holding = [
         each.status.reservation
-        for each in services.cache.all(Simulation)
-        if each.spec.cluster == cluster.name
-        and each.metadata.namespace == namespace
-        and each.status.reservation is not None
+        for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
+        if each.status.reservation is not None
     ]
     decision = admission.admit(
         spec.cost,

@@ -26,7 +26,7 @@ from labfleet.resources.template import Template
 from labfleet.resources.worker import Origin, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.core import access, intake, ledger_rows, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
-from labfleet.service.kinds import machine_rules, origin_rules
+from labfleet.service.kinds import indices, machine_rules, origin_rules
 from labfleet.service.kinds.admitted import referred
 from labfleet.service.verbs import objects
 
@@ -72,7 +72,7 @@ async def bulk_import(
         kept = await services.objects.find(regions.ref(region))
         groups = discovery.sort(
             found,
-            known=_known(services),
+            known=_known(services, found),
             ignored=() if kept is None else kept.status.ignored,
             installation=installation,
         )
@@ -181,7 +181,7 @@ async def adopt_instance(
         return await adopt(
             services, caller, known.name, known.metadata.namespace, template=template
         )
-    taken = _names(services, namespace)
+    taken = services.cache.names(Worker, namespace)
     chosen = name or discovery.worker_name(instance_id, None, taken)
     spec = WorkerSpec(template=template, origin=origin)
     return await _add(services, caller, chosen, namespace, spec)
@@ -254,12 +254,7 @@ def _name_of(services: ServiceContext, url: str, namespace: str) -> str:
     """Return a name from an address's host, with the port if the name is taken."""
     where = url.partition("://")[2].partition("/")[0]
     chosen = ids.slug(where.partition(":")[0] or url)
-    return ids.slug(where) if chosen in _names(services, namespace) else chosen
-
-
-def _names(services: ServiceContext, namespace: str) -> set[str]:
-    """Return the names that workers of a namespace have."""
-    return {each.name for each in services.cache.all(Worker) if each.namespace == namespace}
+    return ids.slug(where) if chosen in services.cache.names(Worker, namespace) else chosen
 
 
 async def _add(
@@ -273,13 +268,10 @@ async def _add(
     return await objects.add(services, caller, made, reason="Adopted")
 
 
-def _known(services: ServiceContext) -> set[str]:
-    """Return the ids of instances that some worker has, also one that ended."""
-    found = set()
-    for each in services.cache.all(Worker):
-        origin = each.spec.origin
-        found |= {each.status.machine.id, origin and origin.instance_id}
-    return {each for each in found if each}
+def _known(services: ServiceContext, found: Sequence[Instance]) -> set[str]:
+    """Return the ids of those instances that some worker has, also one that ended."""
+    count = services.cache.count
+    return {each.id for each in found if count(indices.WORKERS_OF_INSTANCE, each.id)}
 
 
 def _workers(
@@ -289,7 +281,7 @@ def _workers(
     region: str,
     source: str,
 ) -> list[Worker]:
-    taken = _names(services, template.namespace)
+    taken = services.cache.names(Worker, template.namespace)
     names = discovery.names_for(((each.id, each.tags.get("Name")) for each in batch), taken)
     now = services.clock.now()
     made = []

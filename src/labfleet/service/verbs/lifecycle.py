@@ -12,13 +12,14 @@ from typing import Literal, TypeVar
 import msgspec
 
 from labfleet.decisions import parking
+from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Drain, Worker, WorkerPhase
 from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
-from labfleet.service.kinds import origin_rules, session_rules
+from labfleet.service.kinds import indices, origin_rules, session_rules
 from labfleet.service.kinds.admitted import Admitted, with_spec
 
 R = TypeVar("R", bound=Resource)
@@ -42,6 +43,8 @@ async def drain(
     Without a deadline the worker's own drain limit counts from now. Refused for an ended worker.
     """
     _short(reason)
+    if force:
+        access.demand(caller.principal, "force", "Worker")
     now = services.clock.now()
     if deadline is not None and deadline.tzinfo is None:
         raise intake.invalid(("deadline", "give a time zone, for example 2026-11-27T09:00:00Z"))
@@ -100,6 +103,8 @@ async def change_drain(
 
     `force` without a deadline ends them now. Refused (NotDraining) when there is no drain.
     """
+    if force:
+        access.demand(caller.principal, "force", "Worker")
     if deadline is None and force is None:
         raise intake.invalid(("deadline", "say what to change: deadline or force"))
     now = services.clock.now()
@@ -166,13 +171,16 @@ async def desire(
 ) -> Worker:
     """Set a worker's desired state; Refused when it was Terminated before.
 
-    Setting Ready on a FAILED worker makes it try again.
+    Setting Ready on a FAILED worker makes it try again. A caller who may not end what runs may
+    terminate an empty worker only.
     """
 
     async def change(old: Worker) -> Admitted:
         if old.spec.desired == "Terminated" and desired != "Terminated":
             raise Refused(f"worker {name!r} is being terminated", reason="WorkerEnding")
         origin_rules.may_become(old, desired)
+        if desired == "Terminated" and not access.may(caller.principal, "force", "Worker"):
+            _empty(services, old)
         again = desired == "Ready" and old.status.phase is WorkerPhase.FAILED
         counted = _counted(old, desired, caller.principal.name, services.clock.now())
         return Admitted(with_spec(counted, desired=desired, retries=old.spec.retries + again))
@@ -303,6 +311,15 @@ async def changed(
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
+
+
+def _empty(services: ServiceContext, worker: Worker) -> None:
+    """Raise Refused (HostsSessions) while sessions hold something on a worker."""
+    here = services.cache.by(indices.SESSIONS_HERE, worker.key.path)
+    bound = [each.name for each in here if each.status.phase in session_phases.BOUND]
+    if bound:
+        message = f"worker {worker.name!r} hosts {len(bound)} sessions; drain it first"
+        raise Refused(message, reason="HostsSessions")
 
 
 def _alive(worker: Worker) -> None:

@@ -24,9 +24,6 @@ from labfleet.service.kinds import rules
 from labfleet.service.kinds.admitted import Admitted
 
 R = TypeVar("R", bound=Resource)
-_NAMED_BY_US = frozenset({"Session"})
-# Kinds with a single object, which people change without creating it first.
-_MADE_BY_PATCH = frozenset({"Settings"})
 
 
 async def get(
@@ -55,6 +52,7 @@ async def create(
         message = f"{row.plural} are made by a verb, not by hand"
         raise Refused(message, reason="NotCreatable")
     raw = intake.shaped(row, body)
+    access.demand_fields(caller.principal, "create", row.name, raw.get("spec"))
     found = idempotency.memo(caller, key, "create", row.name, namespace, raw)
     if found is not None:
         before = await idempotency.replayed(services, found, row.name)
@@ -124,6 +122,7 @@ async def replace(
     """Replace a whole object; immutable fields that the body leaves out keep their value."""
     access.demand(caller.principal, "update", row.name)
     raw = intake.shaped(row, body)
+    access.demand_fields(caller.principal, "update", row.name, raw.get("spec"))
     return await _change(services, caller, row, Key(row.name, namespace, name), raw, whole=True)
 
 
@@ -133,7 +132,8 @@ async def patch(
     """Apply a JSON merge patch (RFC 7396) to labels, annotations and spec."""
     access.demand(caller.principal, "update", row.name)
     raw = intake.shaped(row, body)
-    if row.name in _MADE_BY_PATCH and _version(raw) is None:
+    access.demand_fields(caller.principal, "update", row.name, raw.get("spec"))
+    if row.single and _version(raw) is None:
         kind: type[Resource] = row.type
         named = not (intake.name_problem(name) or intake.name_problem(namespace))
         if named and await services.objects.get(kind, name, namespace) is None:
@@ -301,8 +301,8 @@ def _new_body(
     _refuse_server_fields(raw, {})
     if namespace is not None and metadata.setdefault("namespace", namespace) != namespace:
         raise intake.invalid(("metadata.namespace", f"must be {namespace!r}, as in the address"))
-    if "name" not in metadata and row.name in _NAMED_BY_US:
-        base = str((raw.get("spec") or {}).get("definition") or row.name.lower())
+    if "name" not in metadata and row.named_by:
+        base = str((raw.get("spec") or {}).get(row.named_by) or row.name.lower())
         metadata["name"] = f"{ids.slug(base, limit=40)}-{services.ids.uid().replace('-', '')[:12]}"
     raw = dict(spellings.present(row.name, raw))
     filled = defaults.filled(services.defaults.get(row.name, {}), raw.get("spec") or {})
@@ -354,13 +354,12 @@ def _kept(row: Kind, raw: dict[str, Any], shown: dict[str, Any]) -> dict[str, An
     """Return a PUT body completed by the fields it may omit: identity, immutable, set by verbs."""
     spec, before = dict(raw.get("spec") or {}), shown["spec"]
     keep = {_camel(name) for name in row.frozen}
-    # A pause ends only by its own verb, never because a body leaves it out.
-    keep |= {"Settings": {"automation"}, "Pool": {"paused"}}.get(row.name, set())
-    if row.name == "Session":
-        keep |= {"cancel", "observeRequested"}
-        slot = spec.get("slot")
-        if slot is None or isinstance(slot, dict):
-            spec["slot"] = {**before["slot"], **(slot or {})}
+    # What only a verb changes never ends because a body leaves it out.
+    keep |= set(row.kept)
+    for name in row.partial:
+        given = spec.get(name)
+        if given is None or isinstance(given, dict):
+            spec[name] = {**before[name], **(given or {})}
     for name in keep:
         if name not in spec and name in before:
             spec[name] = before[name]

@@ -19,6 +19,7 @@ from labfleet.resources.meta import Record
 from labfleet.resources.session import ResourceObservation, Session, SessionPhase
 from labfleet.service.core import access, intake, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext, retried
+from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import with_status
 
 OBSERVABLE = (SessionPhase.RUNNING, SessionPhase.COLLECTING)
@@ -158,11 +159,8 @@ async def summary(
     await services.fresh()
     seen = [
         each
-        for each in services.cache.all(Session)
-        if each.spec.definition == definition.name
-        and each.metadata.namespace == definition.metadata.namespace
-        and each.status.observed_at is not None
-        and access.sees(caller.principal, each)
+        for each in services.cache.by(indices.SESSIONS_OBSERVED, definition.key.path)
+        if access.sees(caller.principal, each)
     ]
     newest = tuple(sorted(seen, key=_observed, reverse=True)[:limit])
     looks = [

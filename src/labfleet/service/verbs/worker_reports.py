@@ -17,12 +17,12 @@ from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel import errors
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.meta import Metadata, Resource
-from labfleet.resources.session import Session
 from labfleet.resources.telemetry import ProviderPoint, Room, Sample, SystemStats
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec
 from labfleet.service.core import access, intake, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import referred
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
@@ -232,10 +232,8 @@ def capacity(services: ServiceContext, worker: Worker) -> tuple[Amounts | None, 
     now = services.clock.now()
     held = [
         each.status.reservation
-        for each in services.cache.all(Session)
-        if each.status.worker == worker.name
-        and each.namespace == worker.namespace
-        and each.status.reservation is not None
+        for each in services.cache.by(indices.SESSIONS_HERE, worker.key.path)
+        if each.status.reservation is not None
     ]
     return worker.status.capacity, ledger.peak(ledger.settled(held, now), now, None)
 
@@ -244,15 +242,15 @@ async def cleanup(
     services: ServiceContext, caller: Caller, *, retention_days: int, dry_run: bool
 ) -> tuple[str, ...]:
     """Remove records of workers that ended longer ago; return their names (at most 500)."""
-    access.demand(caller.principal, "delete", "Worker")
+    access.demand(caller.principal, "cleanup", "Worker")
     await services.fresh()
     before = services.clock.now() - timedelta(days=retention_days)
+    days = [day for day in services.cache.values(indices.WORKERS_ENDED) if day <= before.date()]
+    ended = [each for day in days for each in services.cache.by(indices.WORKERS_ENDED, day)]
     old = [
         each
-        for each in services.cache.all(Worker)
-        if each.status.phase is WorkerPhase.TERMINATED
-        and each.status.phase_since is not None
-        and each.status.phase_since < before
+        for each in sorted(ended, key=lambda each: each.key)
+        if each.status.phase_since is not None and each.status.phase_since < before
     ][:CLEANUP_LIMIT]
     if not dry_run:
         for each in old:
@@ -263,7 +261,7 @@ async def cleanup(
 def instance(services: ServiceContext, caller: Caller, region: str, instance_id: str) -> Worker:
     """Return the worker that has this instance; Gone when none has."""
     access.demand(caller.principal, "read", "Worker")
-    for each in services.cache.all(Worker):
+    for each in services.cache.by(indices.WORKERS_OF_INSTANCE, instance_id):
         machine = each.spec.machine
         there = machine is not None and machine.provider.region == region
         if there and each.status.machine.id == instance_id:
@@ -276,10 +274,8 @@ def of_region(services: ServiceContext, caller: Caller, region: str) -> list[Wor
     access.demand(caller.principal, "read", "Worker")
     return [
         each
-        for each in sorted(services.cache.all(Worker), key=_name)
-        if each.spec.machine is not None
-        and each.spec.machine.provider.region == region
-        and each.status.phase is not WorkerPhase.TERMINATED
+        for each in sorted(services.cache.by(indices.WORKERS_LIVING, True), key=_name)
+        if each.spec.machine is not None and each.spec.machine.provider.region == region
     ]
 
 

@@ -25,6 +25,7 @@ from labfleet.decisions.lifecycle.session.draft import (
     SOON,
     WATCH,
     Action,
+    AnyReason,
     Draft,
     S,
     SessionObservation,
@@ -33,6 +34,7 @@ from labfleet.decisions.lifecycle.session.draft import (
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.session import FINALIZER_LAB, LabStatus, Session, SessionPhase
+from labfleet.resources.session_conditions import PhaseReason, SessionCondition, SessionReason
 
 __all__ = [
     "LOOK_AHEAD",
@@ -91,12 +93,12 @@ def resolve_slot(
 
 def _pending(draft: Draft) -> Step:
     if phases.end_asked(draft.session):
-        return draft.go(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
+        return draft.go(S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session))
     expired = _expired(draft)
     if expired:
         decision = draft.status.decision
         why = decision.message if decision else "no capacity was found"
-        return draft.go(S.EXPIRED, "NeverStarted", f"{expired}: {why}")
+        return draft.go(S.EXPIRED, PhaseReason.NEVER_STARTED, f"{expired}: {why}")
     return draft.stay(again=_until_deadline(draft))
 
 
@@ -127,10 +129,12 @@ def _cancel_words(session: Session) -> str:
 
 def _scheduled(draft: Draft) -> Step:
     if phases.end_asked(draft.session):
-        return draft.go(S.CANCELLED, "Cancelled", _cancel_words(draft.session), release=True)
+        return draft.go(
+            S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session), release=True
+        )
     expired = _expired(draft)
     if expired:
-        return draft.go(S.EXPIRED, "NeverStarted", expired, release=True)
+        return draft.go(S.EXPIRED, PhaseReason.NEVER_STARTED, expired, release=True)
     if draft.seen.host_lost or draft.seen.host_leaving:
         return _place_again(draft)
     start = draft.session.spec.slot.start
@@ -142,8 +146,8 @@ def _scheduled(draft: Draft) -> Step:
         return _wait_for_room(draft)
     if FINALIZER_LAB not in draft.finalizers:
         draft.finalizers = (*draft.finalizers, FINALIZER_LAB)
-    draft.set(conditions=conditions.drop(draft.status.conditions, "StartTurn"))
-    return draft.go(S.INSTANTIATING, "Importing", "importing the lab")
+    draft.set(conditions=conditions.drop(draft.status.conditions, SessionCondition.START_TURN))
+    return draft.go(S.INSTANTIATING, PhaseReason.IMPORTING, "importing the lab")
 
 
 def _wait_for_room(draft: Draft) -> Step:
@@ -155,12 +159,19 @@ def _wait_for_room(draft: Draft) -> Step:
     held, told = draft.status.reservation, draft.seen.room_held
     if held is not None and draft.now >= held.start + session_start.ROOM_PATIENCE:
         draft.set(placements=max(0, draft.status.placements - 1))
-        return _queue_again(draft, "RoomHeld", told)
-    draft.fact("StartTurn", "False", "RoomHeld", "the room on its worker is still held")
+        return _queue_again(draft, PhaseReason.ROOM_HELD, told)
+    draft.fact(
+        SessionCondition.START_TURN,
+        "False",
+        SessionReason.ROOM_HELD,
+        "the room on its worker is still held",
+    )
     return draft.stay(f"waits for room: {told}")
 
 
-def _place_again(draft: Draft, reason: str = "WorkerLost", detail: str = "") -> Step:
+def _place_again(
+    draft: Draft, reason: AnyReason = PhaseReason.WORKER_LOST, detail: str = ""
+) -> Step:
     """Give the worker up and queue again, a bounded number of times; no lab of ours is left."""
     detail = detail or draft.seen.host_detail
     draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
@@ -173,7 +184,7 @@ def _place_again(draft: Draft, reason: str = "WorkerLost", detail: str = "") -> 
     return _queue_again(draft, reason, detail)
 
 
-def _queue_again(draft: Draft, reason: str, detail: str) -> Step:
+def _queue_again(draft: Draft, reason: AnyReason, detail: str) -> Step:
     """Release the worker and wait for another; nothing of the session is on it."""
     draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
     for name in PRESENT:
@@ -182,7 +193,7 @@ def _queue_again(draft: Draft, reason: str, detail: str) -> Step:
     return draft.go(S.PENDING, reason, f"placed again: {detail}", release=True)
 
 
-def _lose_worker(draft: Draft, reason: str, detail: str) -> Step:
+def _lose_worker(draft: Draft, reason: AnyReason, detail: str) -> Step:
     """Leave a worker before the session began: to be placed again, or failed.
 
     Its lab may still be there, so capacity is given back only once it was seen gone.
@@ -196,29 +207,31 @@ def _lose_worker(draft: Draft, reason: str, detail: str) -> Step:
 def _ending(draft: Draft) -> Step | None:
     """Return the step that ends the session when that is due before it ever ran."""
     if phases.end_asked(draft.session):
-        return draft.teardown(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
+        return draft.teardown(S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session))
     if draft.seen.forced_out:
-        return _lose_worker(draft, "Drained", "its worker was drained by force")
+        return _lose_worker(draft, PhaseReason.DRAINED, "its worker was drained by force")
     end = draft.session.spec.slot.end
     if end is not None and draft.now >= end:
-        return draft.teardown(S.EXPIRED, "NeverStarted", "its slot ended before it was ready")
+        return draft.teardown(
+            S.EXPIRED, PhaseReason.NEVER_STARTED, "its slot ended before it was ready"
+        )
     return None
 
 
 def _instantiating(draft: Draft) -> Step:
     if draft.seen.host_dead:
         if phases.end_asked(draft.session):
-            return draft.teardown(S.CANCELLED, "Cancelled", _cancel_words(draft.session))
+            return draft.teardown(S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session))
         return _place_again(draft)
     ending = _ending(draft)
     if ending is not None:
         return ending
     if draft.seen.refused is not None:
-        return draft.teardown(S.FAILED, "Refused", draft.seen.refused)
+        return draft.teardown(S.FAILED, PhaseReason.REFUSED, draft.seen.refused)
     if draft.seen.host_lost:
-        return _lose_worker(draft, "WorkerLost", draft.seen.host_detail)
+        return _lose_worker(draft, PhaseReason.WORKER_LOST, draft.seen.host_detail)
     if _stuck(draft) and not _all_up(draft):
-        return draft.teardown(S.FAILED, "BootTimeout", _progress(draft))
+        return draft.teardown(S.FAILED, PhaseReason.BOOT_TIMEOUT, _progress(draft))
     if not draft.seen.looked:
         return draft.stay(f"waiting for the worker: {draft.seen.trouble}")
     lab = draft.status.lab
@@ -232,20 +245,29 @@ def _booting(draft: Draft, lab: LabStatus) -> Step:
     if lab.state in {"DEFINED_ON_CORE", "STOPPED"}:
         return session_start.begin(draft, lab)
     up = _all_up(draft)
-    draft.fact("LabStarted", "True" if up else "False", "Booted" if up else "Booting")
+    draft.fact(
+        SessionCondition.LAB_STARTED,
+        "True" if up else "False",
+        SessionReason.BOOTED if up else SessionReason.BOOTING,
+    )
     if not up:
         return draft.stay(_progress(draft))
     if draft.seen.ports_open is False:
-        draft.fact("PortsOpen", "False", "NotAnswering", draft.seen.ports_detail)
+        draft.fact(
+            SessionCondition.PORTS_OPEN,
+            "False",
+            SessionReason.NOT_ANSWERING,
+            draft.seen.ports_detail,
+        )
         if _stuck(draft):
             told = f"ports do not answer: {draft.seen.ports_detail}"
-            return draft.teardown(S.FAILED, "PortsSilent", told)
+            return draft.teardown(S.FAILED, PhaseReason.PORTS_SILENT, told)
         return draft.stay(f"ports do not answer yet: {draft.seen.ports_detail}", again=2.0)
     if draft.seen.ports_open is None and draft.status.ports:
         return draft.stay("waiting for the ports", again=2.0)
-    draft.fact("PortsOpen", "True", "Answering")
+    draft.fact(SessionCondition.PORTS_OPEN, "True", SessionReason.ANSWERING)
     draft.set(ready_at=draft.now)
-    return draft.go(S.READY, "Ready", f"{lab.booted} nodes booted")
+    return draft.go(S.READY, PhaseReason.READY, f"{lab.booted} nodes booted")
 
 
 def _stuck(draft: Draft) -> bool:
@@ -275,9 +297,11 @@ def _ready(draft: Draft) -> Step:
     if draft.seen.host_dead:
         return _place_again(draft)
     if draft.seen.host_lost:
-        return _lose_worker(draft, "WorkerLost", draft.seen.host_detail)
+        return _lose_worker(draft, PhaseReason.WORKER_LOST, draft.seen.host_detail)
     if _lab_vanished(draft):
-        return draft.teardown(S.FAILED, "LabDeletedOutside", "the lab is not on its server")
+        return draft.teardown(
+            S.FAILED, PhaseReason.LAB_DELETED_OUTSIDE, "the lab is not on its server"
+        )
     slot = draft.session.spec.slot
     if slot.start is not None and draft.now < slot.start:
         wait = (slot.start - draft.now).total_seconds()
@@ -289,7 +313,7 @@ def _ready(draft: Draft) -> Step:
         start=start,
         end=draft.session.spec.slot.end or start + duration,
     )
-    return draft.go(S.RUNNING, "Running", "running")
+    return draft.go(S.RUNNING, PhaseReason.RUNNING, "running")
 
 
 # --- while it runs -----------------------------------------------------------------------
@@ -301,24 +325,33 @@ def _lab_vanished(draft: Draft) -> bool:
 
 def _running(draft: Draft) -> Step:
     if draft.seen.host_dead:
-        return _collect(draft, S.FAILED, "WorkerLost", draft.seen.host_detail)
+        return _collect(draft, S.FAILED, PhaseReason.WORKER_LOST, draft.seen.host_detail)
     if _lab_vanished(draft):
-        return _collect(draft, S.FAILED, "LabDeletedOutside", "the lab is not on its server")
+        return _collect(
+            draft, S.FAILED, PhaseReason.LAB_DELETED_OUTSIDE, "the lab is not on its server"
+        )
     if phases.end_asked(draft.session):
-        return _collect(draft, S.CANCELLED, "Cancelled", _cancel_words(draft.session))
+        return _collect(draft, S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session))
     if draft.seen.forced_out:
-        return _collect(draft, S.FAILED, "Drained", "its worker was drained by force")
+        return _collect(draft, S.FAILED, PhaseReason.DRAINED, "its worker was drained by force")
     end = draft.session.spec.slot.end or draft.status.end
     if end is not None and end != draft.status.end:
         draft.set(end=end)
     if end is None or draft.now >= end:
-        return _collect(draft, S.COMPLETED, "SlotEnded", "its time is over")
+        return _collect(draft, S.COMPLETED, PhaseReason.SLOT_ENDED, "its time is over")
     if draft.seen.host_lost:
-        draft.fact("HostReachable", "False", "WorkerFailed", draft.seen.host_detail)
+        draft.fact(
+            SessionCondition.HOST_REACHABLE,
+            "False",
+            SessionReason.WORKER_FAILED,
+            draft.seen.host_detail,
+        )
     elif draft.seen.looked:
-        draft.fact("HostReachable", "True", "Answering")
+        draft.fact(SessionCondition.HOST_REACHABLE, "True", SessionReason.ANSWERING)
     elif draft.seen.trouble:
-        draft.fact("HostReachable", "Unknown", "NotSeen", draft.seen.trouble)
+        draft.fact(
+            SessionCondition.HOST_REACHABLE, "Unknown", SessionReason.NOT_SEEN, draft.seen.trouble
+        )
     if _observe_now(draft):
         return draft.stay("running", do="observe")
     return draft.stay("running", again=min((end - draft.now).total_seconds(), WATCH))
@@ -331,20 +364,25 @@ def _observe_now(draft: Draft) -> bool:
     return fresh and draft.seen.looked
 
 
-def _collect(draft: Draft, outcome: SessionPhase, reason: str, message: str) -> Step:
+def _collect(draft: Draft, outcome: SessionPhase, reason: AnyReason, message: str) -> Step:
     draft.set(outcome=outcome, outcome_message=message)
     return draft.go(S.COLLECTING, reason, message)
 
 
 def _collecting(draft: Draft) -> Step:
     """Observe once, best effort, and never hold the teardown up for it."""
-    tried = conditions.find(draft.status.conditions, "Collected") is not None
+    tried = conditions.find(draft.status.conditions, SessionCondition.COLLECTED) is not None
     over = draft.age > timedelta(seconds=COLLECT_SECONDS)
     blind = draft.seen.host_dead or _lab_vanished(draft)
     if tried or over or blind:
         if not tried:
-            draft.fact("Collected", "False", "NotSeen", draft.seen.trouble or "nothing to observe")
-        return draft.go(S.STOPPING, draft.status.reason, draft.status.message)
+            draft.fact(
+                SessionCondition.COLLECTED,
+                "False",
+                SessionReason.NOT_SEEN,
+                draft.seen.trouble or "nothing to observe",
+            )
+        return draft.go(S.STOPPING, draft.reason, draft.status.message)
     return draft.stay(do="observe")
 
 
@@ -376,12 +414,12 @@ def _finish(draft: Draft) -> Step:
         if phases.end_asked(draft.session):
             draft.set(outcome=S.CANCELLED, outcome_message=_cancel_words(draft.session))
         else:
-            return _place_again(draft, draft.status.reason, draft.status.outcome_message)
+            return _place_again(draft, draft.reason, draft.status.outcome_message)
     if draft.status.lab is not None:
         draft.set(lab=msgspec.structs.replace(draft.status.lab, seen_gone=True, state=None))
     outcome = draft.status.outcome or S.FAILED
     told = draft.status.outcome_message or draft.status.message
-    return draft.go(outcome, draft.status.reason, told, release=True, again=3600.0)
+    return draft.go(outcome, draft.reason, told, release=True, again=3600.0)
 
 
 def _ended(draft: Draft) -> Step:

@@ -21,6 +21,14 @@ from labfleet.resources.session import (
     SessionPhase,
     SessionStatus,
 )
+from labfleet.resources.session_conditions import (
+    PhaseReason,
+    SessionCondition,
+    SessionReason,
+    StoredReason,
+)
+
+AnyReason = PhaseReason | StoredReason
 
 S = SessionPhase
 Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
@@ -30,7 +38,12 @@ ON_DEMAND_PATIENCE = timedelta(hours=24)
 LOOK_AHEAD = timedelta(seconds=2100)
 # How many workers one session may lose before it is failed.
 PLACEMENTS = 5
-PRESENT = ("StartTurn", "LabStarted", "PortsOpen", "HostReachable")
+PRESENT = (
+    SessionCondition.START_TURN,
+    SessionCondition.LAB_STARTED,
+    SessionCondition.PORTS_OPEN,
+    SessionCondition.HOST_REACHABLE,
+)
 """Facts about a lab and its place; they mean nothing once the session has ended or moved."""
 SOON, POLL, WATCH = 1.0, 5.0, 20.0
 
@@ -102,7 +115,14 @@ class Draft:
     def set(self, **changes: object) -> None:
         self.status = msgspec.structs.replace(self.status, **changes)
 
-    def fact(self, name: str, status: conditions.Status, reason: str, message: str = "") -> None:
+    def fact(
+        self,
+        name: SessionCondition,
+        status: conditions.Status,
+        reason: SessionReason,
+        message: str = "",
+    ) -> None:
+        """Record a fact; unchanged when it is so already."""
         generation = self.session.metadata.generation
         before = self.status.conditions
         after = conditions.put(
@@ -110,6 +130,11 @@ class Draft:
         )
         if after is not before:
             self.set(conditions=after)
+
+    @property
+    def reason(self) -> StoredReason:
+        """Return the reason of the present phase."""
+        return StoredReason(self.status.reason)
 
     @property
     def age(self) -> timedelta:
@@ -140,7 +165,7 @@ class Draft:
     def go(
         self,
         phase: SessionPhase,
-        reason: str = "",
+        reason: AnyReason | None = None,
         message: str = "",
         *,
         do: Action | None = None,
@@ -158,7 +183,7 @@ class Draft:
                 for name in PRESENT:
                     self.set(conditions=conditions.drop(self.status.conditions, name))
                 self.finalizers = tuple(e for e in self.finalizers if e != FINALIZER_LAB)
-        self.set(reason=reason, message=message)
+        self.set(reason="" if reason is None else str(reason), message=message)
         if release:
             self.set(reservation=None)
         self.set(observed_generation=self.session.metadata.generation)
@@ -166,14 +191,14 @@ class Draft:
 
     def stay(self, message: str = "", *, do: Action | None = None, again: float = POLL) -> Step:
         kept = message or self.status.message
-        return self.go(self.status.phase, self.status.reason, kept, do=do, again=again)
+        return self.go(self.status.phase, self.reason, kept, do=do, again=again)
 
     @property
     def movable(self) -> bool:
         """Tell whether the session, which has not begun, may be placed once more."""
         return self.seen.may_replace and self.status.placements < PLACEMENTS
 
-    def teardown(self, outcome: SessionPhase, reason: str, message: str = "") -> Step:
+    def teardown(self, outcome: SessionPhase, reason: AnyReason, message: str = "") -> Step:
         """Begin the end of a session whose lab may exist; PENDING means: to be placed again."""
         self.set(outcome=outcome, outcome_message=message)
         return self.go(S.STOPPING, reason, message)

@@ -19,6 +19,7 @@ from labfleet.decisions.lifecycle.session.phases import STARTED
 from labfleet.resources import conditions, port_tags
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.session import LabStatus, Session
+from labfleet.resources.session_conditions import SessionCondition, SessionReason
 from labfleet.resources.worker import Worker
 
 ROOM_PATIENCE = timedelta(minutes=5)
@@ -81,14 +82,19 @@ def begin(draft: Draft, lab: LabStatus) -> Step:
     if draft.seen.tags_lost and lab.state == "DEFINED_ON_CORE":
         told = ", ".join(draft.seen.tags_lost[:5])
         return draft.stay(f"the import lost port tags, writing them back: {told}", do="tag")
-    turn = conditions.find(draft.status.conditions, "StartTurn")
+    turn = conditions.find(draft.status.conditions, SessionCondition.START_TURN)
     if draft.seen.before:
         told = f"{draft.seen.before} labs of its worker boot first"
-        draft.fact("StartTurn", "False", "Waiting", "labs of its worker boot first")
+        draft.fact(
+            SessionCondition.START_TURN,
+            "False",
+            SessionReason.WAITING,
+            "labs of its worker boot first",
+        )
         _count_as_progress(draft, lab, after=draft.seen.boot_seconds / 2)
         return draft.stay(f"waits for its turn to start: {told}")
     if turn is not None and turn.status == "False":
-        draft.fact("StartTurn", "True", "Given")
+        draft.fact(SessionCondition.START_TURN, "True", SessionReason.GIVEN)
         _count_as_progress(draft, lab, after=0)
     return draft.stay("starting the lab", do="start")
 

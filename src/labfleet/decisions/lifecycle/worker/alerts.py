@@ -20,6 +20,7 @@ from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Health, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 CONFIRM = 2
 IMPAIRED_SECONDS = 120
@@ -28,8 +29,17 @@ IMPAIRED_SECONDS = 120
 WATCHED = phases.HOSTING | {P.DRAINING}
 """Phases in which a server is expected to answer."""
 
-OF_A_BOOT = ("CmlHealthy", "MaintenanceMode", "OrphansOnHost", "TelemetryComplete")
-OF_A_MACHINE = ("DiskAlmostFull", "LicenceExpiring", "OverCommitted")
+OF_A_BOOT = (
+    WorkerCondition.CML_HEALTHY,
+    WorkerCondition.MAINTENANCE_MODE,
+    WorkerCondition.ORPHANS_ON_HOST,
+    WorkerCondition.TELEMETRY_COMPLETE,
+)
+OF_A_MACHINE = (
+    WorkerCondition.DISK_ALMOST_FULL,
+    WorkerCondition.LICENCE_EXPIRING,
+    WorkerCondition.OVER_COMMITTED,
+)
 """Conditions that end with the boot, and with the machine; then they need no attention."""
 
 MEASURED = WATCHED | {P.LICENSING, P.UNLICENSING}
@@ -63,11 +73,11 @@ def note(draft: Draft) -> None:
         _forget(draft, *OF_A_MACHINE)
 
 
-def _before(draft: Draft, name: str) -> Condition | None:
+def _before(draft: Draft, name: WorkerCondition) -> Condition | None:
     return conditions.find(draft.status.conditions, name)
 
 
-def _forget(draft: Draft, *names: str) -> None:
+def _forget(draft: Draft, *names: WorkerCondition) -> None:
     draft.forget(*names)
 
 
@@ -94,24 +104,26 @@ def phase_limit(draft: Draft) -> tuple[str, float] | None:
 def _stuck(draft: Draft) -> None:
     limit = phase_limit(draft)
     at_rest = draft.status.phase is P.DRAINING and conditions.is_true(
-        draft.status.conditions, "Drained"
+        draft.status.conditions, WorkerCondition.DRAINED
     )
     since = draft.status.phase_since
     if draft.status.phase is P.STARTING:
         since = draft.boot_since
     if limit is None or at_rest or since is None:
-        _forget(draft, "PhaseStuck")
+        _forget(draft, WorkerCondition.PHASE_STUCK)
         return
     name, seconds = limit
     factor = draft.seen.thresholds.stuck_factor
     if not draft.overdue(since, timedelta(seconds=seconds * factor)):
-        _forget(draft, "PhaseStuck")
+        _forget(draft, WorkerCondition.PHASE_STUCK)
         return
     told = (
         f"{draft.status.phase} since {utc_text(since, seconds=True)}, over {factor:g} x its {name}"
     )
     told += f" limit of {seconds:.0f} s; see what it waits for: labfleet explain worker"
-    draft.fact("PhaseStuck", "True", "OverLimit", f"{told} {draft.worker.name}")
+    draft.fact(
+        WorkerCondition.PHASE_STUCK, "True", WorkerReason.OVER_LIMIT, f"{told} {draft.worker.name}"
+    )
 
 
 # --- the provider's word ---------------------------------------------------------------------
@@ -122,43 +134,67 @@ def _checks(draft: Draft) -> None:
     machine = draft.status.machine
     told = {"system": machine.host_check, "instance": machine.machine_check}
     if machine.state != "running":
-        _forget(draft, "InstanceChecksPassed")
+        _forget(draft, WorkerCondition.INSTANCE_CHECKS_PASSED)
         return
     bad = [name for name, word in told.items() if word == "impaired"]
-    before = _before(draft, "InstanceChecksPassed")
+    before = _before(draft, WorkerCondition.INSTANCE_CHECKS_PASSED)
     if bad:
         what = f"the provider's {' and '.join(bad)} check fails"
-        suspected = before is not None and before.reason == "Suspected"
+        suspected = before is not None and before.reason == WorkerReason.SUSPECTED
         if before is not None and (before.status == "False" or _impaired_long(draft, before)):
-            draft.fact("InstanceChecksPassed", "False", "Impaired", what)
+            draft.fact(WorkerCondition.INSTANCE_CHECKS_PASSED, "False", WorkerReason.IMPAIRED, what)
         else:
             if not suspected:  # the patience begins now, whatever was unknown before
-                _forget(draft, "InstanceChecksPassed")
-            draft.fact("InstanceChecksPassed", "Unknown", "Suspected", what)
+                _forget(draft, WorkerCondition.INSTANCE_CHECKS_PASSED)
+            draft.fact(
+                WorkerCondition.INSTANCE_CHECKS_PASSED, "Unknown", WorkerReason.SUSPECTED, what
+            )
     elif all(word in {"ok", "not-applicable"} for word in told.values()):
-        draft.fact("InstanceChecksPassed", "True", "Passed")
+        draft.fact(WorkerCondition.INSTANCE_CHECKS_PASSED, "True", WorkerReason.PASSED)
     elif any(word == "initializing" for word in told.values()):
         draft.fact(
-            "InstanceChecksPassed", "Unknown", "Initializing", "the provider has not checked it yet"
+            WorkerCondition.INSTANCE_CHECKS_PASSED,
+            "Unknown",
+            WorkerReason.INITIALIZING,
+            "the provider has not checked it yet",
         )
     elif any(word == "insufficient-data" for word in told.values()) and before is None:
-        reason = "NotTold"
-        draft.fact("InstanceChecksPassed", "Unknown", reason, "the provider has too little data")
+        reason = WorkerReason.NOT_TOLD
+        draft.fact(
+            WorkerCondition.INSTANCE_CHECKS_PASSED,
+            "Unknown",
+            reason,
+            "the provider has too little data",
+        )
 
 
 def _impaired_long(draft: Draft, before: Condition) -> bool:
     patience = timedelta(seconds=IMPAIRED_SECONDS)
-    return before.reason == "Suspected" and draft.overdue(before.last_transition_time, patience)
+    return before.reason == WorkerReason.SUSPECTED and draft.overdue(
+        before.last_transition_time, patience
+    )
 
 
 EVENTS = {
-    "instance-retirement": ("InstanceRetirement", "stop and start it before then, once drained"),
-    "instance-stop": ("InstanceStop", "stop and start it before then, once drained"),
-    "instance-reboot": ("InstanceReboot", "drain it, or reboot it yourself before then"),
-    "system-reboot": ("SystemReboot", "drain it before then: everything on it restarts"),
-    "system-maintenance": ("SystemMaintenance", "expect a short loss of network or power"),
+    "instance-retirement": (
+        WorkerReason.INSTANCE_RETIREMENT,
+        "stop and start it before then, once drained",
+    ),
+    "instance-stop": (WorkerReason.INSTANCE_STOP, "stop and start it before then, once drained"),
+    "instance-reboot": (
+        WorkerReason.INSTANCE_REBOOT,
+        "drain it, or reboot it yourself before then",
+    ),
+    "system-reboot": (
+        WorkerReason.SYSTEM_REBOOT,
+        "drain it before then: everything on it restarts",
+    ),
+    "system-maintenance": (
+        WorkerReason.SYSTEM_MAINTENANCE,
+        "expect a short loss of network or power",
+    ),
     "spot-interruption": (
-        "SpotInterruption",
+        WorkerReason.SPOT_INTERRUPTION,
         "it drains at once; the provider takes the machine back",
     ),
 }
@@ -169,28 +205,24 @@ def _planned(draft: Draft) -> None:
     """Name what the provider will do first; what takes the machine away closes it in time."""
     machine = draft.status.machine
     if draft.status.phase is P.TERMINATED:
-        _forget(draft, "ScheduledEvent")
+        _forget(draft, WorkerCondition.SCHEDULED_EVENT)
         return
     reason = draft.seen.state_reason or machine.state_reason or ""
     if "SpotInstance" in reason or "spot-interruption" in reason:
         # Before everything else: there are two minutes (facts/aws-bugs.md#case-36).
         told = f"the provider takes the machine back: {reason}"
-        draft.fact("ScheduledEvent", "True", "SpotInterruption", told)
+        draft.fact(WorkerCondition.SCHEDULED_EVENT, "True", WorkerReason.SPOT_INTERRUPTION, told)
         return
     if not machine.events or machine.state not in {"running", "stopped", "stopping", "booting"}:
-        _forget(draft, "ScheduledEvent")
+        _forget(draft, WorkerCondition.SCHEDULED_EVENT)
         return
     first = min(machine.events, key=lambda each: (_rank(each.code), each.not_before or draft.now))
-    word, advice = EVENTS.get(first.code, ("OtherEvent", "read the AWS Health dashboard"))
+    word, advice = EVENTS.get(
+        first.code, (WorkerReason.OTHER_EVENT, "read the AWS Health dashboard")
+    )
     when = "at once" if first.not_before is None else utc_text(first.not_before)
     text = f"{first.code} not before {when}: {advice}"
-    draft.fact("ScheduledEvent", "True", word if word in EVENT_REASONS else "OtherEvent", text)
-
-
-EVENT_REASONS = (
-    "InstanceRetirement", "InstanceStop", "InstanceReboot", "SystemReboot", "SystemMaintenance",
-    "SpotInterruption", "OtherEvent",
-)  # fmt: skip
+    draft.fact(WorkerCondition.SCHEDULED_EVENT, "True", word, text)
 
 
 def _rank(code: str) -> int:
@@ -210,14 +242,19 @@ def _silent(draft: Draft) -> None:
     observation counts as an answer.
     """
     if draft.status.phase not in WATCHED:
-        _forget(draft, "Silent")
+        _forget(draft, WorkerCondition.SILENT)
         return
     if draft.seen.stage == "ready" and not draft.seen.trouble:
-        draft.fact("Silent", "False", "Answering")
+        draft.fact(WorkerCondition.SILENT, "False", WorkerReason.ANSWERING)
         return
-    before, limit = _before(draft, "Silent"), draft.seen.thresholds.silent_seconds
+    before, limit = _before(draft, WorkerCondition.SILENT), draft.seen.thresholds.silent_seconds
     if before is None or before.status == "False":
-        draft.fact("Silent", "Unknown", "NotAnswering", "the first look without an answer")
+        draft.fact(
+            WorkerCondition.SILENT,
+            "Unknown",
+            WorkerReason.NOT_ANSWERING,
+            "the first look without an answer",
+        )
         return
     silent = before.last_transition_time
     if before.status == "True" or draft.overdue(silent, timedelta(seconds=limit)):
@@ -225,7 +262,7 @@ def _silent(draft: Draft) -> None:
         told = (
             before.message if since is None else f"no answer since {utc_text(since, seconds=True)}"
         )
-        draft.fact("Silent", "True", "NoAnswer", told)
+        draft.fact(WorkerCondition.SILENT, "True", WorkerReason.NO_ANSWER, told)
 
 
 # --- load ------------------------------------------------------------------------------------
@@ -256,7 +293,7 @@ def verdict(
 
 def _load(draft: Draft) -> None:
     if draft.status.phase not in MEASURED:
-        _forget(draft, "CpuHigh", "MemoryHigh")
+        _forget(draft, WorkerCondition.CPU_HIGH, WorkerCondition.MEMORY_HIGH)
         return
     limits = draft.seen.thresholds
     samples = _same_boot(draft.seen.samples)
@@ -266,20 +303,32 @@ def _load(draft: Draft) -> None:
         cpu, source = _cloudwatch(draft.seen.points, draft.now), "CloudWatch"
     memory: Values = [vitals.cml_memory(each)[0] for each in samples]
     top, low = limits.cpu_percent, limits.cpu_eased_percent
-    holds = _judge(draft, "CpuHigh", cpu, top, low)
+    holds = _judge(draft, WorkerCondition.CPU_HIGH, cpu, top, low)
     if holds is True:
-        draft.fact("CpuHigh", "True", "OverThreshold", _told("CPU", top, low, source))
+        draft.fact(
+            WorkerCondition.CPU_HIGH,
+            "True",
+            WorkerReason.OVER_THRESHOLD,
+            _told("CPU", top, low, source),
+        )
     elif holds is False:
-        draft.fact("CpuHigh", "False", "BelowThreshold")
+        draft.fact(WorkerCondition.CPU_HIGH, "False", WorkerReason.BELOW_THRESHOLD)
     top, low = limits.memory_percent, limits.memory_eased_percent
-    holds = _judge(draft, "MemoryHigh", memory, top, low)
+    holds = _judge(draft, WorkerCondition.MEMORY_HIGH, memory, top, low)
     if holds is True:
-        draft.fact("MemoryHigh", "True", "OverThreshold", _told("memory", top, low, "CML"))
+        draft.fact(
+            WorkerCondition.MEMORY_HIGH,
+            "True",
+            WorkerReason.OVER_THRESHOLD,
+            _told("memory", top, low, "CML"),
+        )
     elif holds is False:
-        draft.fact("MemoryHigh", "False", "BelowThreshold")
+        draft.fact(WorkerCondition.MEMORY_HIGH, "False", WorkerReason.BELOW_THRESHOLD)
 
 
-def _judge(draft: Draft, name: str, values: Values, top: float, low: float) -> bool | None:
+def _judge(
+    draft: Draft, name: WorkerCondition, values: Values, top: float, low: float
+) -> bool | None:
     before = _before(draft, name)
     was = None if before is None else before.status == "True"
     return verdict(values, before=was, raise_at=top, ease_below=low)

@@ -39,6 +39,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     leak,
 )
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 __all__ = ["ABSENCE_PATIENCE", "TOLERATED_CHECKS", "Action", "Step", "WorkerObservation", "decide"]
 
@@ -67,16 +68,19 @@ def _note_machine(draft: Draft) -> None:
     if seen.machine is not None:
         draft.set(machine=msgspec.structs.replace(seen.machine, absent_since=None))
         running = seen.machine.state == "running"
-        reason = "Running" if running else "NotRunning"
+        reason = WorkerReason.RUNNING if running else WorkerReason.NOT_RUNNING
         draft.fact(
-            "MachineProvisioned", "True" if running else "False", reason, seen.machine.state or ""
+            WorkerCondition.MACHINE_PROVISIONED,
+            "True" if running else "False",
+            reason,
+            seen.machine.state or "",
         )
     elif seen.absent and machine.absent_since is None:
         draft.set(machine=msgspec.structs.replace(machine, absent_since=draft.now))
         draft.fact(
-            "MachineProvisioned",
+            WorkerCondition.MACHINE_PROVISIONED,
             "Unknown",
-            "NotListed",
+            WorkerReason.NOT_LISTED,
             "the provider does not show it: looking again",
         )
 
@@ -93,11 +97,13 @@ def _lost(draft: Draft) -> Step | None:
         why = draft.seen.state_reason or "not by Labfleet"
         outside.terminated(draft)
         leak(draft, "the instance ended before the licence was returned")
-        return draft.fail("InstanceTerminated", f"instance {machine.id} ended: {why}")
+        return draft.fail(WorkerReason.INSTANCE_TERMINATED, f"instance {machine.id} ended: {why}")
     halted = machine.state in {"stopping", "stopped"} and draft.seen.machine is not None
     if halted and phase in phases.HOSTING | {P.DRAINING, P.LICENSING, P.UNLICENSING}:
         outside.stopped(draft)
-        return draft.fail("StoppedOutside", f"instance {machine.id} was stopped from outside")
+        return draft.fail(
+            WorkerReason.STOPPED_OUTSIDE, f"instance {machine.id} was stopped from outside"
+        )
     return None
 
 

@@ -24,6 +24,7 @@ from labfleet.resources.worker import (
     Health,
     LicenceStatus,
 )
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 
 def unlicensing(draft: Draft) -> Step:
@@ -35,7 +36,7 @@ def unlicensing(draft: Draft) -> Step:
         leak(draft, "CML answered 202: the licence cloud was not told")
     if seen.licence is not None and surely_unregistered(licence):
         draft.drop(FINALIZER_LICENCE)
-        draft.fact("Licensed", "False", "Returned", "licence returned")
+        draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.RETURNED, "licence returned")
         if phases.desire(draft.worker) == "Ready":
             return draft.go(P.READY_UNLICENSED, "licence returned")
         return draft.go(P.STOPPING, "licence returned")
@@ -68,11 +69,16 @@ def stopping(draft: Draft) -> Step:
     if draft.seen.machine is None:
         return draft.stay(f"instance state unknown: {draft.seen.trouble}", again=10.0)
     if machine.state == "stopped":
-        draft.fact("CMLReady", "False", "Stopped")
+        draft.fact(WorkerCondition.CML_READY, "False", WorkerReason.STOPPED)
         draft.set(health=Health.UNKNOWN, empty_since=None, ready_since=None)
         return draft.go(P.STOPPED, "stopped", again=CHECK)
     if draft.late(draft.limits.stop):
-        draft.fact("Late", "True", "StopLate", f"instance is still {machine.state}")
+        draft.fact(
+            WorkerCondition.LATE,
+            "True",
+            WorkerReason.STOP_LATE,
+            f"instance is still {machine.state}",
+        )
     return draft.stay("stopping", again=10.0, do="stop" if machine.state == "running" else None)
 
 
@@ -100,13 +106,18 @@ def terminating(draft: Draft) -> Step:
     if machine.id is None or gone(draft):
         leak(draft, "the instance ended before the licence was returned")
         draft.drop(FINALIZER_MACHINE)
-        draft.fact("MachineProvisioned", "False", "Terminated")
+        draft.fact(WorkerCondition.MACHINE_PROVISIONED, "False", WorkerReason.TERMINATED)
         draft.set(empty_since=None)
         return draft.go(P.TERMINATED, "terminated", again=CHECK)
     if _held(draft, draft.limits.terminate):
         return draft.stay(f"{draft.seen.sessions} sessions are still being ended", again=5.0)
     if draft.late(draft.limits.terminate):
-        draft.fact("Late", "True", "TerminateLate", f"instance is still {machine.state}")
+        draft.fact(
+            WorkerCondition.LATE,
+            "True",
+            WorkerReason.TERMINATE_LATE,
+            f"instance is still {machine.state}",
+        )
     busy = machine.state == "ending" and draft.seen.machine is not None
     ask = draft.seen.machine is not None and not busy
     return draft.stay("terminating", again=10.0, do="terminate" if ask else None)
@@ -115,8 +126,8 @@ def terminating(draft: Draft) -> Step:
 def failed(draft: Draft) -> Step:
     """Terminate if wanted, start again after a new spec or an outside stop, else wait."""
     want, machine = phases.desire(draft.worker), draft.status.machine
-    reason = conditions.find(draft.status.conditions, "Failed")
-    ended = reason is not None and reason.reason == "InstanceTerminated"
+    reason = conditions.find(draft.status.conditions, WorkerCondition.FAILED)
+    ended = reason is not None and reason.reason == WorkerReason.INSTANCE_TERMINATED
     alive = machine.id is not None and not ended and not gone(draft)
     needed = draft.seen.sessions > 0 or (want == "Terminated" and draft.licence_held)
     if want != "Ready" and alive and needed and not _gave_up(draft):
@@ -128,7 +139,7 @@ def failed(draft: Draft) -> Step:
         if alive:
             return draft.go(P.STOPPING, "stopping a failed worker")
         return draft.stay(again=CHECK * 2)
-    if reason is not None and reason.reason == "StoppedOutside" and alive:
+    if reason is not None and reason.reason == WorkerReason.STOPPED_OUTSIDE and alive:
         if draft.seen.machine is None or machine.state not in {"stopped", "running"}:
             return draft.stay(again=10.0)
         begin: Action | None = "start" if machine.state == "stopped" else None
@@ -155,8 +166,8 @@ def _forget_machine(draft: Draft) -> None:
 
 def _gave_up(draft: Draft) -> bool:
     """Tell whether CML already failed to come up once, so that waiting again is pointless."""
-    reason = conditions.find(draft.status.conditions, "Failed")
-    return reason is not None and reason.reason == "BootTimeout"
+    reason = conditions.find(draft.status.conditions, WorkerCondition.FAILED)
+    return reason is not None and reason.reason == WorkerReason.BOOT_TIMEOUT
 
 
 def terminated(draft: Draft) -> Step:

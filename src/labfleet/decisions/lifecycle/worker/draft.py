@@ -25,6 +25,7 @@ from labfleet.resources.worker import (
     WorkerPhase,
     WorkerStatus,
 )
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 P = WorkerPhase
 Action = Literal[
@@ -113,7 +114,14 @@ class Draft:
     def set(self, **changes: object) -> None:
         self.status = msgspec.structs.replace(self.status, **changes)
 
-    def fact(self, name: str, status: conditions.Status, reason: str, message: str = "") -> None:
+    def fact(
+        self,
+        name: WorkerCondition,
+        status: conditions.Status,
+        reason: WorkerReason,
+        message: str = "",
+    ) -> None:
+        """Record a fact; unchanged when it is so already."""
         generation = self.worker.metadata.generation
         before = self.status.conditions
         after = conditions.put(
@@ -122,7 +130,7 @@ class Draft:
         if after is not before:
             self.set(conditions=after)
 
-    def forget(self, *names: str) -> None:
+    def forget(self, *names: WorkerCondition) -> None:
         """Remove conditions that no longer apply."""
         before = self.status.conditions
         after = before
@@ -150,7 +158,7 @@ class Draft:
     def boot_since(self) -> datetime:
         """Return since when CML boots: a started machine of metal is not up for 20 minutes."""
         since = self.status.phase_since or self.now
-        before = conditions.find(self.worker.status.conditions, "MachineProvisioned")
+        before = conditions.find(self.worker.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
         if self.status.machine.state != "running" or before is None:
             return since
         return max(since, before.last_transition_time if before.status == "True" else self.now)
@@ -181,15 +189,17 @@ class Draft:
 
     def _leave(self, phase: WorkerPhase) -> None:
         """Remove what was true only in the old phase."""
-        self.forget("Late", "PhaseStuck", "MachineStarted")
+        self.forget(
+            WorkerCondition.LATE, WorkerCondition.PHASE_STUCK, WorkerCondition.MACHINE_STARTED
+        )
         if self.status.phase is P.FAILED:
-            self.fact("Failed", "False", "Left", f"went on to {phase}")
+            self.fact(WorkerCondition.FAILED, "False", WorkerReason.LEFT, f"went on to {phase}")
 
     def stay(self, message: str = "", *, again: float = POLL, do: Action | None = None) -> Step:
         return self.go(self.status.phase, message or self.status.message, again=again, do=do)
 
-    def fail(self, reason: str, message: str) -> Step:
-        self.fact("Failed", "True", reason, message)
+    def fail(self, reason: WorkerReason, message: str) -> Step:
+        self.fact(WorkerCondition.FAILED, "True", reason, message)
         self.set(errors=self.status.errors + 1)
         return self.go(P.FAILED, message)
 
@@ -198,9 +208,9 @@ class Draft:
             self.set(observed_generation=self.worker.metadata.generation)
         open_for = phases.accepting(msgspec.structs.replace(self.worker, status=self.status))
         self.fact(
-            "AcceptingLabs",
+            WorkerCondition.ACCEPTING_LABS,
             "True" if open_for else "False",
-            "Open" if open_for else "Closed",
+            WorkerReason.OPEN if open_for else WorkerReason.CLOSED,
             "" if open_for else _why_closed(self.worker, self.status),
         )
         return Step(self.status, self.finalizers, do, again)
@@ -231,7 +241,7 @@ def leak(draft: Draft, why: str) -> None:
     if not draft.licence_held:
         return
     draft.set(licence=msgspec.structs.replace(draft.status.licence, leak=why, registered=None))
-    draft.fact("LicenceLeaked", "True", "NotReturned", why)
+    draft.fact(WorkerCondition.LICENCE_LEAKED, "True", WorkerReason.NOT_RETURNED, why)
     draft.drop(FINALIZER_LICENCE)
 
 
@@ -260,7 +270,7 @@ def surely_unregistered(licence: LicenceStatus) -> bool:
 
 def seen_twice(draft: Draft) -> bool:
     """Tell whether an older worker has the same identity, and so the licence."""
-    known = conditions.is_true(draft.status.conditions, "DuplicateIdentity")
+    known = conditions.is_true(draft.status.conditions, WorkerCondition.DUPLICATE_IDENTITY)
     return known or draft.seen.duplicate_of is not None
 
 

@@ -27,6 +27,7 @@ from labfleet.resources.worker import (
     Health,
     WorkerPhase,
 )
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 
 def decide(draft: Draft) -> Step:
@@ -46,9 +47,16 @@ def _pending(draft: Draft) -> Step:
     if phases.desire(draft.worker) == "Terminated":
         return _end(draft)
     if draft.worker.spec.machine is None:
-        return draft.fail("NoMachine", "spec.machine is empty: name a template that exists")
+        return draft.fail(
+            WorkerReason.NO_MACHINE, "spec.machine is empty: name a template that exists"
+        )
     draft.hold(FINALIZER_SERVER)
-    draft.fact("Adopted", "True", "External", "a server at an address; no instance of ours")
+    draft.fact(
+        WorkerCondition.ADOPTED,
+        "True",
+        WorkerReason.EXTERNAL,
+        "a server at an address; no instance of ours",
+    )
     return draft.go(P.STARTING, "looking at the server")
 
 
@@ -60,12 +68,17 @@ def _starting(draft: Draft) -> Step:
     if seen.stage == "ready" and seen.licence is not None:
         return _arrived(draft)
     told = seen.login_refused or seen.trouble or seen.stage or "not looked at yet"
-    reason = "LoginRefused" if seen.login_refused else "NotReady"
-    draft.fact("CMLReady", "False", reason, told)
+    reason = WorkerReason.LOGIN_REFUSED if seen.login_refused else WorkerReason.NOT_READY
+    draft.fact(WorkerCondition.CML_READY, "False", reason, told)
     if draft.late(draft.limits.boot):
         if leaving:
             return _end(draft)
-        draft.fact("Late", "True", "ServerLate", f"the server does not answer: {told}")
+        draft.fact(
+            WorkerCondition.LATE,
+            "True",
+            WorkerReason.SERVER_LATE,
+            f"the server does not answer: {told}",
+        )
     return draft.stay(f"waiting for CML: {told}", again=5.0)
 
 
@@ -73,7 +86,9 @@ def _arrived(draft: Draft) -> Step:
     """Host; a licence that somebody else registered stays theirs."""
     note_server(draft)
     worker_health.note(draft)
-    draft.fact("CMLReady", "True", "Ready", f"CML {draft.status.cml.version}")
+    draft.fact(
+        WorkerCondition.CML_READY, "True", WorkerReason.READY, f"CML {draft.status.cml.version}"
+    )
     licence, sessions = draft.status.licence, draft.seen.sessions
     if surely_unregistered(licence):
         draft.drop(FINALIZER_LICENCE)
@@ -83,12 +98,14 @@ def _arrived(draft: Draft) -> Step:
         return _end(draft)
     draft.set(ready_since=draft.now, empty_since=draft.now)
     if licence.licensed:
-        draft.fact("Licensed", "True", "InCompliance", licence.product or "")
+        draft.fact(
+            WorkerCondition.LICENSED, "True", WorkerReason.IN_COMPLIANCE, licence.product or ""
+        )
         return draft.go(P.READY, "ready", again=CHECK)
     if wants_licence(draft) and not sessions and surely_unregistered(licence):
         draft.hold(FINALIZER_LICENCE)
         return draft.go(P.LICENSING, "licensing", do="register")
-    draft.fact("Licensed", "False", "NoLicence", "runs unlicensed")
+    draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.NO_LICENCE, "runs unlicensed")
     return draft.go(P.READY_UNLICENSED, "ready, unlicensed", again=CHECK)
 
 
@@ -101,7 +118,7 @@ def _draining(draft: Draft) -> Step:
     if draft.seen.sessions and not silent:
         return hosting.draining(draft)
     note_server(draft)
-    draft.fact("Drained", "True", "Empty")
+    draft.fact(WorkerCondition.DRAINED, "True", WorkerReason.EMPTY)
     if draft.licence_held and not silent:
         return draft.go(P.UNLICENSING, "returning the licence that we registered")
     return _end(draft)
@@ -115,7 +132,7 @@ def _unlicensing(draft: Draft) -> Step:
         leak(draft, "CML answered 202: the licence cloud was not told")
     if seen.licence is not None and surely_unregistered(draft.status.licence):
         draft.drop(FINALIZER_LICENCE)
-        draft.fact("Licensed", "False", "Returned", "licence returned")
+        draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.RETURNED, "licence returned")
         if phases.desire(draft.worker) == "Ready":
             return draft.go(P.READY_UNLICENSED, "licence returned")
         return _end(draft)

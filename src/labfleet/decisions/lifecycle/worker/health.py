@@ -18,17 +18,13 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, Status
 from labfleet.resources.telemetry import ComputeHealth, Licensing, Sample, SystemStats
 from labfleet.resources.worker import FINALIZER_LICENCE
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 CONFIRM = 2
 ORPHAN_CPU_MILLI, ORPHAN_MEMORY_MIB = 1000, 2048
 """What an orphan is assumed to hold when unknown: one vCPU and 2 GiB (estimate)."""
 
-CML_REASONS = (
-    "Healthy", "ControllerDown", "NoCompute", "KvmMissing", "NoComputeReady", "Overloaded",
-    "ComputeMissing", "CheckFailed",
-)  # fmt: skip
-
-Found = tuple[Status, str, str]
+Found = tuple[Status, WorkerReason, str]
 """Status, reason, message."""
 
 
@@ -46,7 +42,12 @@ def note(draft: Draft) -> None:
     if newest.maintenance is not None:  # switched by a person: nothing to wait for
         on = newest.maintenance
         told = "in maintenance: labs are refused to people without admin rights" if on else ""
-        draft.fact("MaintenanceMode", "True" if on else "False", "On" if on else "Off", told)
+        draft.fact(
+            WorkerCondition.MAINTENANCE_MODE,
+            "True" if on else "False",
+            WorkerReason.ON if on else WorkerReason.OFF,
+            told,
+        )
     if newest.licence is not None:
         _expiry(draft, newest.licence)
     _identity(draft)
@@ -68,13 +69,16 @@ def _holds(found: Found) -> bool:
     return found[0] == "True"
 
 
-def _before(draft: Draft, name: str) -> Condition | None:
+def _before(draft: Draft, name: WorkerCondition) -> Condition | None:
     return conditions.find(draft.status.conditions, name)
 
 
 def _cml(draft: Draft, samples: Sequence[Sample]) -> None:
-    before = _before(draft, "CmlHealthy")
-    lost = before is not None and before.reason in {"NoCompute", "ComputeMissing"}
+    before = _before(draft, WorkerCondition.CML_HEALTHY)
+    lost = before is not None and before.reason in {
+        WorkerReason.NO_COMPUTE,
+        WorkerReason.COMPUTE_MISSING,
+    }
     known = {key for each in samples if each.health for key in each.health.computes}
 
     def read(sample: Sample) -> Found | None:
@@ -82,12 +86,10 @@ def _cml(draft: Draft, samples: Sequence[Sample]) -> None:
 
     found = settled(samples, before, read)
     if found is not None:
-        status, word, message = found
-        reason = word if word in CML_REASONS else "CheckFailed"
-        draft.fact("CmlHealthy", status, reason, message)
+        draft.fact(WorkerCondition.CML_HEALTHY, *found)
     elif before is None:
-        reason = "NotTold"
-        draft.fact("CmlHealthy", "Unknown", reason, "CML does not tell its health")
+        reason = WorkerReason.NOT_TOLD
+        draft.fact(WorkerCondition.CML_HEALTHY, "Unknown", reason, "CML does not tell its health")
 
 
 def _healthy(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
@@ -96,11 +98,11 @@ def _healthy(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
     if health is None:
         return None
     if health.controller.core_connected is False:
-        return "False", "ControllerDown", "core_connected is false: no new sessions"
+        return "False", WorkerReason.CONTROLLER_DOWN, "core_connected is false: no new sessions"
     computes = list(health.computes.values())
     if not computes:
         if known or lost:
-            return "False", "NoCompute", "the only compute is gone: no node can start"
+            return "False", WorkerReason.NO_COMPUTE, "the only compute is gone: no node can start"
         return None
     closed = _no_room(computes)
     if closed is not None:
@@ -113,14 +115,18 @@ def _healthy(sample: Sample, known: set[str], *, lost: bool) -> Found | None:
         if each.lld_connected is False or key not in told
     )
     if gone:
-        return "False", "ComputeMissing", _gone_text(gone)
+        return "False", WorkerReason.COMPUTE_MISSING, _gone_text(gone)
     failing = _failing(sample)
     if failing:
-        return "False", "CheckFailed", f"CML says no to {', '.join(failing[:8])}"
+        return "False", WorkerReason.CHECK_FAILED, f"CML says no to {', '.join(failing[:8])}"
     if health.valid is False:
-        return "False", "CheckFailed", "CML says valid: false, and no flag of it says why"
+        return (
+            "False",
+            WorkerReason.CHECK_FAILED,
+            "CML says valid: false, and no flag of it says why",
+        )
     flags = [each.kvm_vmx_enabled for each in computes] + [health.controller.core_connected]
-    return None if all(flag is None for flag in flags) else ("True", "Healthy", "")
+    return None if all(flag is None for flag in flags) else ("True", WorkerReason.HEALTHY, "")
 
 
 def _gone_text(gone: Sequence[str]) -> str:
@@ -130,13 +136,25 @@ def _gone_text(gone: Sequence[str]) -> str:
 def _no_room(computes: Sequence[ComputeHealth]) -> Found | None:
     """Return why no compute host would start a node."""
     if all(each.kvm_vmx_enabled is False for each in computes):
-        return "False", "KvmMissing", "no compute has KVM: machines with a kernel do not start"
+        return (
+            "False",
+            WorkerReason.KVM_MISSING,
+            "no compute has KVM: machines with a kernel do not start",
+        )
     states = [each.admission_state for each in computes]
     if all(state is not None and state != "READY" for state in states):
         told = ", ".join(str(state) for state in states[:3])
-        return "False", "NoComputeReady", f"no compute is READY ({told}): nodes stay QUEUED"
+        return (
+            "False",
+            WorkerReason.NO_COMPUTE_READY,
+            f"no compute is READY ({told}): nodes stay QUEUED",
+        )
     if all(each.cpu_overload or each.memory_overload or each.disk_overload for each in computes):
-        return "False", "Overloaded", "every compute is overloaded and refuses node starts"
+        return (
+            "False",
+            WorkerReason.OVERLOADED,
+            "every compute is overloaded and refuses node starts",
+        )
     return None
 
 
@@ -167,20 +185,24 @@ def _orphans(draft: Draft, samples: Sequence[Sample]) -> None:
         if count is None:
             return None
         if count:
-            return "True", "Orphans", f"{count} unknown machines run; capacity is that much less"
-        return "False", "NoOrphans", ""
+            return (
+                "True",
+                WorkerReason.ORPHANS,
+                f"{count} unknown machines run; capacity is that much less",
+            )
+        return "False", WorkerReason.NO_ORPHANS, ""
 
-    found = settled(samples, _before(draft, "OrphansOnHost"), read)
+    found = settled(samples, _before(draft, WorkerCondition.ORPHANS_ON_HOST), read)
     if found is None:
         return
     if _holds(found):
-        draft.fact("OrphansOnHost", "True", "Orphans", found[2])
+        draft.fact(WorkerCondition.ORPHANS_ON_HOST, "True", WorkerReason.ORPHANS, found[2])
     else:
-        draft.fact("OrphansOnHost", "False", "NoOrphans", found[2])
+        draft.fact(WorkerCondition.ORPHANS_ON_HOST, "False", WorkerReason.NO_ORPHANS, found[2])
 
 
 def _disk(draft: Draft, samples: Sequence[Sample]) -> None:
-    before = _before(draft, "DiskAlmostFull")
+    before = _before(draft, WorkerCondition.DISK_ALMOST_FULL)
     full = before is not None and before.status == "True"
     limits = draft.seen.thresholds
 
@@ -189,32 +211,38 @@ def _disk(draft: Draft, samples: Sequence[Sample]) -> None:
         if used is None:
             return None
         if used >= (limits.disk_eased_percent if full else limits.disk_percent):
-            return "True", "Watermark", "a disk is almost full: no new labs until it is freed"
-        return "False", "BelowWatermark", ""
+            return (
+                "True",
+                WorkerReason.WATERMARK,
+                "a disk is almost full: no new labs until it is freed",
+            )
+        return "False", WorkerReason.BELOW_WATERMARK, ""
 
     found = settled(samples, before, read)
     if found is None:
         return
     if _holds(found):
-        draft.fact("DiskAlmostFull", "True", "Watermark", found[2])
+        draft.fact(WorkerCondition.DISK_ALMOST_FULL, "True", WorkerReason.WATERMARK, found[2])
     else:
-        draft.fact("DiskAlmostFull", "False", "BelowWatermark", found[2])
+        draft.fact(
+            WorkerCondition.DISK_ALMOST_FULL, "False", WorkerReason.BELOW_WATERMARK, found[2]
+        )
 
 
 def _complete(draft: Draft, samples: Sequence[Sample]) -> None:
     def read(sample: Sample) -> Found:
         missing = [name for name in ("stats", "health", "licence") if getattr(sample, name) is None]
         if missing:
-            return "False", "Partial", f"{', '.join(missing)} failed: see its telemetry"
-        return "True", "Complete", ""
+            return "False", WorkerReason.PARTIAL, f"{', '.join(missing)} failed: see its telemetry"
+        return "True", WorkerReason.COMPLETE, ""
 
-    found = settled(samples, _before(draft, "TelemetryComplete"), read)
+    found = settled(samples, _before(draft, WorkerCondition.TELEMETRY_COMPLETE), read)
     if found is None:
         return
     if _holds(found):
-        draft.fact("TelemetryComplete", "True", "Complete", found[2])
+        draft.fact(WorkerCondition.TELEMETRY_COMPLETE, "True", WorkerReason.COMPLETE, found[2])
     else:
-        draft.fact("TelemetryComplete", "False", "Partial", found[2])
+        draft.fact(WorkerCondition.TELEMETRY_COMPLETE, "False", WorkerReason.PARTIAL, found[2])
 
 
 # --- licence and identity --------------------------------------------------------------------
@@ -234,7 +262,9 @@ def licence_date(text: str | None) -> datetime | None:
 def _expiry(draft: Draft, licence: Licensing) -> None:
     """Check both dates: renewals are automatic, so a near date means that they fail."""
     if not licence.registered:
-        draft.set(conditions=conditions.drop(draft.status.conditions, "LicenceExpiring"))
+        draft.set(
+            conditions=conditions.drop(draft.status.conditions, WorkerCondition.LICENCE_EXPIRING)
+        )
         return
     raw = {
         "authorization": licence.authorization_expires,
@@ -242,18 +272,23 @@ def _expiry(draft: Draft, licence: Licensing) -> None:
     }
     dates = {name: at for name, text in raw.items() if (at := licence_date(text)) is not None}
     if not dates:
-        draft.fact("LicenceExpiring", "Unknown", "NoDate", f"CML tells no date: {raw}")
+        draft.fact(
+            WorkerCondition.LICENCE_EXPIRING,
+            "Unknown",
+            WorkerReason.NO_DATE,
+            f"CML tells no date: {raw}",
+        )
         return
     name = min(dates, key=dates.__getitem__)
     left = dates[name] - draft.now
     told = f"{name} ends {raw[name]} (no zone told: taken as UTC)"
     if left < timedelta(0):
-        draft.fact("LicenceExpiring", "True", "Expired", told)
+        draft.fact(WorkerCondition.LICENCE_EXPIRING, "True", WorkerReason.EXPIRED, told)
     elif left <= timedelta(days=draft.seen.thresholds.licence_days):
         days = f"{told}, {left.days} days left; it renews by itself only with a way to the cloud"
-        draft.fact("LicenceExpiring", "True", "Soon", days)
+        draft.fact(WorkerCondition.LICENCE_EXPIRING, "True", WorkerReason.SOON, days)
     else:
-        draft.fact("LicenceExpiring", "False", "Valid", told)
+        draft.fact(WorkerCondition.LICENCE_EXPIRING, "False", WorkerReason.VALID, told)
 
 
 def _identity(draft: Draft) -> None:
@@ -261,9 +296,9 @@ def _identity(draft: Draft) -> None:
     older = draft.seen.duplicate_of
     if older is not None:
         told = f"its product_uuid is that of {older}: an image of a registered server; no labs here"
-        draft.fact("DuplicateIdentity", "True", "SameProductUuid", told)
-    elif conditions.is_true(draft.status.conditions, "DuplicateIdentity"):
-        draft.fact("DuplicateIdentity", "False", "Unique")
+        draft.fact(WorkerCondition.DUPLICATE_IDENTITY, "True", WorkerReason.SAME_PRODUCT_UUID, told)
+    elif conditions.is_true(draft.status.conditions, WorkerCondition.DUPLICATE_IDENTITY):
+        draft.fact(WorkerCondition.DUPLICATE_IDENTITY, "False", WorkerReason.UNIQUE)
         if draft.status.licence.registered:  # now it is this one's to give back
             draft.hold(FINALIZER_LICENCE)
 

@@ -22,6 +22,7 @@ from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import FINALIZER_LICENCE, Health, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 RENEW_EVERY = timedelta(days=1)
 
@@ -32,20 +33,20 @@ def _check_health(draft: Draft) -> None:
         degraded = any(
             (fact := conditions.find(draft.status.conditions, name)) is not None
             and fact.status == "False"
-            for name in ("CmlHealthy", "InstanceChecksPassed")
+            for name in (WorkerCondition.CML_HEALTHY, WorkerCondition.INSTANCE_CHECKS_PASSED)
         )
         draft.set(health=Health.DEGRADED if degraded else Health.HEALTHY, failed_checks=0)
-        draft.fact("HealthCheckPassed", "True", "Answering")
+        draft.fact(WorkerCondition.HEALTH_CHECK_PASSED, "True", WorkerReason.ANSWERING)
         return
     failed = min(draft.status.failed_checks + 1, 1000)
     draft.set(failed_checks=failed)
     why = draft.seen.trouble or f"CML is {draft.seen.stage}"
     if failed >= TOLERATED_CHECKS:
         draft.set(health=Health.UNREACHABLE)
-        draft.fact("HealthCheckPassed", "False", "Unreachable", why)
+        draft.fact(WorkerCondition.HEALTH_CHECK_PASSED, "False", WorkerReason.UNREACHABLE, why)
     else:
         draft.set(health=Health.DEGRADED)
-        draft.fact("HealthCheckPassed", "Unknown", "CheckFailed", why)
+        draft.fact(WorkerCondition.HEALTH_CHECK_PASSED, "Unknown", WorkerReason.CHECK_FAILED, why)
 
 
 def hosting(draft: Draft) -> Step:
@@ -61,8 +62,8 @@ def hosting(draft: Draft) -> Step:
     if seen.licence is not None:
         licensed = bool(seen.licence.licensed)
         told = f"registration {seen.licence.registration}"
-        reason = "InCompliance" if licensed else "NotInCompliance"
-        draft.fact("Licensed", "True" if licensed else "False", reason, told)
+        reason = WorkerReason.IN_COMPLIANCE if licensed else WorkerReason.NOT_IN_COMPLIANCE
+        draft.fact(WorkerCondition.LICENSED, "True" if licensed else "False", reason, told)
     if seen.sessions == 0 and status.empty_since is None:
         draft.set(empty_since=draft.now)
     if seen.sessions > 0 and status.empty_since is not None:
@@ -88,7 +89,7 @@ def _chore(draft: Draft) -> Action | None:
         return "telemetry"
     if draft.seen.paused:
         return None
-    expiring = conditions.is_true(draft.status.conditions, "LicenceExpiring")
+    expiring = conditions.is_true(draft.status.conditions, WorkerCondition.LICENCE_EXPIRING)
     asked = licence.renewed_at
     if expiring and draft.licence_held and (asked is None or draft.now - asked >= RENEW_EVERY):
         return "renew"
@@ -103,9 +104,9 @@ def _check_capacity(draft: Draft) -> None:
     short = ledger.shortages(booked, capacity, Amounts())
     if short:
         told = f"reserved more than it has: short {wording.short(short)}"
-        draft.fact("OverCommitted", "True", "CapacityShrank", told)
+        draft.fact(WorkerCondition.OVER_COMMITTED, "True", WorkerReason.CAPACITY_SHRANK, told)
     else:
-        draft.fact("OverCommitted", "False", "WithinCapacity")
+        draft.fact(WorkerCondition.OVER_COMMITTED, "False", WorkerReason.WITHIN_CAPACITY)
 
 
 def resting(draft: Draft) -> WorkerPhase:
@@ -134,16 +135,16 @@ def draining(draft: Draft) -> Step:
     _check_health(draft)
     seen, drain = draft.seen, draft.worker.spec.drain
     if not phases.drain_wanted(draft.worker):
-        draft.set(conditions=conditions.drop(draft.status.conditions, "Drained"))
+        draft.set(conditions=conditions.drop(draft.status.conditions, WorkerCondition.DRAINED))
         return draft.go(P.ACTIVE if seen.sessions else resting(draft), "drain cancelled")
     if seen.sessions:
         limit = timedelta(seconds=draft.limits.drain)
         deadline = drain.deadline if drain else (draft.status.phase_since or draft.now) + limit
-        reason = "Late" if draft.now > deadline else "SessionsRunning"
+        reason = WorkerReason.LATE if draft.now > deadline else WorkerReason.SESSIONS_RUNNING
         message = f"{_sessions(seen.sessions)} still here, deadline {utc_text(deadline)}"
-        draft.fact("Drained", "False", reason, message)
+        draft.fact(WorkerCondition.DRAINED, "False", reason, message)
         return draft.stay(message, again=10.0)
-    draft.fact("Drained", "True", "Empty")
+    draft.fact(WorkerCondition.DRAINED, "True", WorkerReason.EMPTY)
     if phases.desire(draft.worker) == "Ready":
         return draft.stay("drained", again=draft.seen.poll)
     if parking.auto_stopped(draft.worker) and not _still_unused(draft):

@@ -14,6 +14,7 @@ from labfleet.decisions.lifecycle.worker.draft import CHECK, SOON, Draft, P, Ste
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.worker import FINALIZER_LICENCE, FINALIZER_MACHINE, Health, Origin
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 _AS_SEEN = {
     "booting": P.PROVISIONING_EC2,
@@ -36,7 +37,7 @@ def decide(draft: Draft, origin: Origin) -> Step:
         return draft.go(P.PROVISIONING_EC2, "looking at the instance")
     if gone(draft) and machine.type is None and draft.seen.machine is None:
         told = f"the provider knows no instance {machine.id}: look at the id and at the region"
-        draft.fact("Adopted", "False", "NoSuchInstance", told)
+        draft.fact(WorkerCondition.ADOPTED, "False", WorkerReason.NO_SUCH_INSTANCE, told)
         draft.drop(FINALIZER_MACHINE)
         return draft.go(P.TERMINATED, told, again=CHECK)
     if gone(draft):
@@ -54,19 +55,26 @@ def decide(draft: Draft, origin: Origin) -> Step:
 def _closed(draft: Draft, reason: str) -> None:
     if reason == "NotAdopted":
         told = f"only observed: labfleet adopt worker/{draft.worker.name}"
-        draft.fact("Adopted", "False", "NotAdopted", told)
+        draft.fact(WorkerCondition.ADOPTED, "False", WorkerReason.NOT_ADOPTED, told)
     else:
-        draft.fact("Adopted", "False", "Claiming", "putting our owner tag on the instance")
+        draft.fact(
+            WorkerCondition.ADOPTED,
+            "False",
+            WorkerReason.CLAIMING,
+            "putting our owner tag on the instance",
+        )
 
 
 def _claim(draft: Draft) -> Step:
     """Request our owner tag; a refusal is final until somebody adopts the worker again."""
-    before = conditions.find(draft.status.conditions, "Adopted")
+    before = conditions.find(draft.status.conditions, WorkerCondition.ADOPTED)
     if draft.seen.refused:
-        draft.fact("Adopted", "False", "OwnedByAnother", draft.seen.refused)
+        draft.fact(
+            WorkerCondition.ADOPTED, "False", WorkerReason.OWNED_BY_ANOTHER, draft.seen.refused
+        )
         draft.drop(FINALIZER_MACHINE)
         return draft.stay("not adopted: it belongs to somebody else", again=CHECK)
-    refused = before is not None and before.reason == "OwnedByAnother"
+    refused = before is not None and before.reason == WorkerReason.OWNED_BY_ANOTHER
     asked_anew = draft.worker.metadata.generation > draft.worker.status.observed_generation
     if (refused and not asked_anew) or phases.desire(draft.worker) == "Terminated":
         draft.drop(FINALIZER_MACHINE)
@@ -82,7 +90,7 @@ def _claim(draft: Draft) -> Step:
 def _adopted(draft: Draft) -> Step:
     """Continue as with our own machine: a running one is taken over as after a boot."""
     draft.hold(FINALIZER_MACHINE)
-    draft.fact("Adopted", "True", "Claimed", "it carries our owner tag")
+    draft.fact(WorkerCondition.ADOPTED, "True", WorkerReason.CLAIMED, "it carries our owner tag")
     if draft.status.licence.registered:
         draft.hold(FINALIZER_LICENCE)
     if draft.status.machine.state == "running":
@@ -100,7 +108,12 @@ def _follow(draft: Draft, origin: Origin | None) -> Step:
             return draft.stay(f"instance state unknown: {seen.trouble}", again=CHECK)
         if machine.state != "running":
             draft.set(health=Health.UNKNOWN, ready_since=None)
-            draft.fact("CMLReady", "False", "Stopped", f"instance is {machine.state}")
+            draft.fact(
+                WorkerCondition.CML_READY,
+                "False",
+                WorkerReason.STOPPED,
+                f"instance is {machine.state}",
+            )
             phase = _AS_SEEN.get(machine.state or "", draft.status.phase)
             return draft.go(phase, f"observed: instance is {machine.state}", again=CHECK)
     if draft.status.phase not in phases.HOSTING | {P.STARTING}:
@@ -116,15 +129,17 @@ def _server(draft: Draft) -> Step:
     worker_health.note(draft)
     if seen.stage != "ready":
         told = seen.trouble or seen.stage or "not looked at yet"
-        draft.fact("CMLReady", "False", "NotReady", told)
+        draft.fact(WorkerCondition.CML_READY, "False", WorkerReason.NOT_READY, told)
         draft.set(health=Health.UNREACHABLE if hosting else Health.UNKNOWN)
         return draft.stay(f"observed: waiting for CML: {told}", again=CHECK if hosting else 5.0)
-    draft.fact("CMLReady", "True", "Ready", f"CML {draft.status.cml.version}")
+    draft.fact(
+        WorkerCondition.CML_READY, "True", WorkerReason.READY, f"CML {draft.status.cml.version}"
+    )
     draft.set(health=Health.DEGRADED if seen.trouble else Health.HEALTHY, failed_checks=0)
     licence = draft.status.licence
     if seen.licence is not None:
-        reason = "InCompliance" if licence.licensed else "NotInCompliance"
-        draft.fact("Licensed", "True" if licence.licensed else "False", reason)
+        reason = WorkerReason.IN_COMPLIANCE if licence.licensed else WorkerReason.NOT_IN_COMPLIANCE
+        draft.fact(WorkerCondition.LICENSED, "True" if licence.licensed else "False", reason)
     if not hosting:
         draft.set(ready_since=draft.now, empty_since=draft.now)
     phase = P.READY if licence.licensed else P.READY_UNLICENSED

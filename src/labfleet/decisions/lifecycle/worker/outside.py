@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from labfleet.decisions.lifecycle.worker.draft import Draft
 from labfleet.resources import conditions
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 _HINTS = (
     ("Client.UserInitiated", "somebody with access to the account did it: CloudTrail names who"),
@@ -30,23 +31,29 @@ def hint(reason: str | None) -> str:
 
 def stopped(draft: Draft) -> None:
     """Say that somebody else stopped the machine."""
-    draft.fact("ExternalChange", "True", "Stopped", _told(draft, "stopped"))
+    draft.fact(
+        WorkerCondition.EXTERNAL_CHANGE, "True", WorkerReason.STOPPED, _told(draft, "stopped")
+    )
 
 
 def terminated(draft: Draft) -> None:
     """Say that somebody else ended the machine."""
-    draft.fact("ExternalChange", "True", "Terminated", _told(draft, "ended"))
+    draft.fact(
+        WorkerCondition.EXTERNAL_CHANGE, "True", WorkerReason.TERMINATED, _told(draft, "ended")
+    )
 
 
 def started(draft: Draft) -> None:
     """Say that somebody else started a machine that shall be stopped."""
-    draft.fact("ExternalChange", "True", "Started", _told(draft, "started"))
+    draft.fact(
+        WorkerCondition.EXTERNAL_CHANGE, "True", WorkerReason.STARTED, _told(draft, "started")
+    )
 
 
 def settled(draft: Draft) -> None:
     """Withdraw the condition once the machine is again in the wanted state."""
-    if conditions.is_true(draft.status.conditions, "ExternalChange"):
-        draft.fact("ExternalChange", "False", "Settled")
+    if conditions.is_true(draft.status.conditions, WorkerCondition.EXTERNAL_CHANGE):
+        draft.fact(WorkerCondition.EXTERNAL_CHANGE, "False", WorkerReason.SETTLED)
 
 
 def _told(draft: Draft, what: str) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 P = WorkerPhase
 
@@ -58,7 +59,9 @@ def observed(worker: Worker) -> bool:
     origin = worker.spec.origin
     if origin is None:
         return False
-    claimed = origin.kind == "external" or conditions.is_true(worker.status.conditions, "Adopted")
+    claimed = origin.kind == "external" or conditions.is_true(
+        worker.status.conditions, WorkerCondition.ADOPTED
+    )
     return not (origin.managed and claimed)
 
 
@@ -110,8 +113,10 @@ def drain_wanted(worker: Worker) -> bool:
 
 def interrupted(facts: tuple[Condition, ...]) -> bool:
     """Tell whether the provider is reclaiming the machine: two minutes remain."""
-    fact = conditions.find(facts, "ScheduledEvent")
-    return fact is not None and fact.status == "True" and fact.reason == "SpotInterruption"
+    fact = conditions.find(facts, WorkerCondition.SCHEDULED_EVENT)
+    return (
+        fact is not None and fact.status == "True" and fact.reason == WorkerReason.SPOT_INTERRUPTION
+    )
 
 
 CLOSING_EVENTS = frozenset(
@@ -133,21 +138,31 @@ def closes_at(worker: Worker) -> datetime | None:
 
 
 QUARANTINE = frozenset(
-    {"ControllerDown", "KvmMissing", "NoComputeReady", "NoCompute", "Overloaded"}
+    {
+        WorkerReason.CONTROLLER_DOWN,
+        WorkerReason.KVM_MISSING,
+        WorkerReason.NO_COMPUTE_READY,
+        WorkerReason.NO_COMPUTE,
+        WorkerReason.OVERLOADED,
+    }
 )
 """Reasons of CmlHealthy False with which no node would start."""
 
 
 def closed_by(facts: tuple[Condition, ...]) -> Condition | None:
     """Return the condition that closes a worker for new sessions; running ones continue."""
-    for name in ("DuplicateIdentity", "MaintenanceMode", "DiskAlmostFull"):
+    for name in (
+        WorkerCondition.DUPLICATE_IDENTITY,
+        WorkerCondition.MAINTENANCE_MODE,
+        WorkerCondition.DISK_ALMOST_FULL,
+    ):
         fact = conditions.find(facts, name)
         if fact is not None and fact.status == "True":
             return fact
-    fact = conditions.find(facts, "Adopted")
+    fact = conditions.find(facts, WorkerCondition.ADOPTED)
     if fact is not None and fact.status == "False":
         return fact
-    fact = conditions.find(facts, "CmlHealthy")
+    fact = conditions.find(facts, WorkerCondition.CML_HEALTHY)
     sick = fact is not None and fact.status == "False" and fact.reason in QUARANTINE
     return fact if sick else None
 
@@ -157,9 +172,9 @@ def closed_word(facts: tuple[Condition, ...]) -> str | None:
     fact = closed_by(facts)
     if fact is None:
         return None
-    if fact.type == "Adopted":
+    if fact.type == WorkerCondition.ADOPTED:
         return "NotAdopted"
-    return fact.reason if fact.type == "CmlHealthy" else fact.type
+    return fact.reason if fact.type == WorkerCondition.CML_HEALTHY else fact.type
 
 
 def accepting(worker: Worker) -> bool:

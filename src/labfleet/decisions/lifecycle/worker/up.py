@@ -22,6 +22,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
 )
 from labfleet.resources import conditions
 from labfleet.resources.worker import FINALIZER_LICENCE, FINALIZER_MACHINE
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 
 def pending(draft: Draft) -> Step:
@@ -30,7 +31,9 @@ def pending(draft: Draft) -> Step:
         draft.drop(FINALIZER_MACHINE)
         return draft.go(P.TERMINATED, "ended before anything was launched")
     if draft.worker.spec.machine is None:
-        return draft.fail("NoMachine", "spec.machine is empty: name a template that exists")
+        return draft.fail(
+            WorkerReason.NO_MACHINE, "spec.machine is empty: name a template that exists"
+        )
     draft.hold(FINALIZER_MACHINE)
     draft.set(attempt=draft.status.attempt + 1)
     return draft.go(P.PROVISIONING_EC2, "launching", do="launch")
@@ -44,9 +47,11 @@ def provisioning(draft: Draft) -> Step:
         if want != "Ready":
             return draft.go(P.TERMINATING_EC2, "ended while launching")
         if draft.seen.refused:
-            return draft.fail("LaunchRefused", f"launch refused: {draft.seen.refused}")
+            return draft.fail(WorkerReason.LAUNCH_REFUSED, f"launch refused: {draft.seen.refused}")
         if draft.late(draft.limits.launch):
-            return draft.fail("LaunchTimeout", f"no instance yet: {draft.seen.trouble or 'late'}")
+            return draft.fail(
+                WorkerReason.LAUNCH_TIMEOUT, f"no instance yet: {draft.seen.trouble or 'late'}"
+            )
         draft.set(attempt=max(draft.status.attempt, 1))
         return draft.stay("launching", again=SOON, do="launch")
     if want == "Terminated":
@@ -57,7 +62,7 @@ def provisioning(draft: Draft) -> Step:
         return draft.go(P.EC2_READY, "instance is running")
     if draft.late(draft.limits.launch):
         return draft.fail(
-            "LaunchTimeout", f"instance is {machine.state}, not running, for too long"
+            WorkerReason.LAUNCH_TIMEOUT, f"instance is {machine.state}, not running, for too long"
         )
     return draft.stay(f"instance is {machine.state or 'not visible yet'}")
 
@@ -71,7 +76,7 @@ def ec2_ready(draft: Draft) -> Step:
         return draft.go(P.STOPPING, "stopped before CML was up")
     if draft.status.machine.public_address is None and draft.status.machine.private_address is None:
         if draft.late(draft.limits.boot):
-            return draft.fail("NoAddress", "the instance got no address")
+            return draft.fail(WorkerReason.NO_ADDRESS, "the instance got no address")
         return draft.stay("waiting for an address", again=5.0)
     return draft.go(P.STARTING, "CML is starting")
 
@@ -86,7 +91,7 @@ def starting(draft: Draft) -> Step:
     if want == "Stopped" and settled and not must_return_licence(draft):
         return draft.go(P.STOPPING, "stopped while CML was starting")
     # A start that the provider has no capacity for does not count as a late boot.
-    held = conditions.find(draft.status.conditions, "MachineStarted") is not None
+    held = conditions.find(draft.status.conditions, WorkerCondition.MACHINE_STARTED) is not None
     late = _boot_late(draft) and not (held and machine.state == "stopped")
     if machine.state == "stopped" and not late:
         return draft.stay("starting the instance", again=5.0, do="start")
@@ -96,14 +101,16 @@ def starting(draft: Draft) -> Step:
         seen.login_refused or seen.trouble or (seen.stage or "instance is " + str(machine.state))
     )
     reason = (
-        "LoginRefused" if seen.login_refused else _STAGE_REASONS.get(seen.stage or "", "NotSeen")
+        WorkerReason.LOGIN_REFUSED
+        if seen.login_refused
+        else _STAGE_REASONS.get(seen.stage or "", WorkerReason.NOT_SEEN)
     )
-    draft.fact("CMLReady", "False", reason, detail)
+    draft.fact(WorkerCondition.CML_READY, "False", reason, detail)
     if late:
         if want == "Terminated":
             leak(draft, f"CML did not come up to return the licence: {detail}")
             return draft.go(P.TERMINATING_EC2, "licence could not be returned in time")
-        return draft.fail("BootTimeout", f"CML is not ready in time: {detail}")
+        return draft.fail(WorkerReason.BOOT_TIMEOUT, f"CML is not ready in time: {detail}")
     return draft.stay(f"waiting for CML: {detail}", again=5.0)
 
 
@@ -118,11 +125,11 @@ def _boot_late(draft: Draft) -> bool:
 
 
 _STAGE_REASONS = {
-    "unreachable": "Unreachable",
-    "refused": "Refused",
-    "bad_gateway": "BadGateway",
-    "not_ready": "NotReady",
-    "ready": "LicenceUnknown",
+    "unreachable": WorkerReason.UNREACHABLE,
+    "refused": WorkerReason.REFUSED,
+    "bad_gateway": WorkerReason.BAD_GATEWAY,
+    "not_ready": WorkerReason.NOT_READY,
+    "ready": WorkerReason.LICENCE_UNKNOWN,
 }
 
 
@@ -131,7 +138,9 @@ def _started(draft: Draft) -> Step:
     note_server(draft)
     worker_health.note(draft)
     worker_outside.settled(draft)
-    draft.fact("CMLReady", "True", "Ready", f"CML {draft.status.cml.version}")
+    draft.fact(
+        WorkerCondition.CML_READY, "True", WorkerReason.READY, f"CML {draft.status.cml.version}"
+    )
     licence = draft.status.licence
     if licence.registered and not seen_twice(draft):
         draft.hold(FINALIZER_LICENCE)
@@ -145,12 +154,14 @@ def _started(draft: Draft) -> Step:
         return draft.go(target, "nothing to return")
     draft.set(ready_since=draft.now, empty_since=draft.now)
     if licence.licensed:
-        draft.fact("Licensed", "True", "InCompliance", licence.product or "")
+        draft.fact(
+            WorkerCondition.LICENSED, "True", WorkerReason.IN_COMPLIANCE, licence.product or ""
+        )
         return draft.go(P.READY, "ready", again=CHECK)
     if wants_licence(draft) and not sessions:
         draft.hold(FINALIZER_LICENCE)
         return draft.go(P.LICENSING, "licensing", do="register")
-    draft.fact("Licensed", "False", "NoLicence", "runs unlicensed")
+    draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.NO_LICENCE, "runs unlicensed")
     return draft.go(P.READY_UNLICENSED, "ready, unlicensed", again=CHECK)
 
 
@@ -164,17 +175,19 @@ def licensing(draft: Draft) -> Step:
         if _short_of_nodes(draft) and not draft.late(draft.limits.licence):
             have, want = licence.node_capacity, draft.seen.wanted_nodes
             return draft.stay(f"licence has {have} of {want} nodes", again=5.0, do="register")
-        draft.fact("Licensed", "True", "InCompliance", licence.product or "")
+        draft.fact(
+            WorkerCondition.LICENSED, "True", WorkerReason.IN_COMPLIANCE, licence.product or ""
+        )
         draft.set(ready_since=draft.now, empty_since=draft.now)
         return draft.go(P.READY, "ready", again=CHECK)
     told = f"registration {licence.registration}, authorization {licence.authorization}"
     if draft.seen.refused:
-        draft.fact("Licensed", "False", "Refused", draft.seen.refused)
-        return draft.fail("LicenceRefused", f"licence refused: {draft.seen.refused}")
+        draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.REFUSED, draft.seen.refused)
+        return draft.fail(WorkerReason.LICENCE_REFUSED, f"licence refused: {draft.seen.refused}")
     if draft.late(draft.limits.licence):
-        draft.fact("Licensed", "False", "TimedOut", told)
-        return draft.fail("LicenceTimeout", f"not licensed in time: {told}")
-    draft.fact("Licensed", "False", "InProgress", told)
+        draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.TIMED_OUT, told)
+        return draft.fail(WorkerReason.LICENCE_TIMEOUT, f"not licensed in time: {told}")
+    draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.IN_PROGRESS, told)
     begin = draft.seen.licence is not None and not licence.registered
     in_progress = licence.registration == "IN_PROGRESS"
     return draft.stay(told, again=5.0, do="register" if begin and not in_progress else None)

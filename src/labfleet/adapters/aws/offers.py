@@ -1,4 +1,4 @@
-"""Remembers what the provider refused, and until when it is not asked for again.
+"""Remembers what EC2 refused, and until when it is not asked for again.
 
 One memory for all workers of a process (facts/aws.md#error-classes): when a type is out of stock in
 one subnet, no worker asks for it there for a while; an account limit blocks every worker of the
@@ -16,7 +16,6 @@ import msgspec
 
 from labfleet.kernel import errors, ids
 from labfleet.kernel.clock import utc_time
-from labfleet.resources.machine import Machine
 from labfleet.resources.providers.aws import AwsSettings
 
 CAPACITY = (timedelta(minutes=3), timedelta(minutes=30))
@@ -101,66 +100,66 @@ class Offers:
     quota: Blocks = field(default_factory=lambda: Blocks(*QUOTA))
     starts: Blocks = field(default_factory=lambda: Blocks(*START))
 
-    def choose(self, machine: Machine, now: datetime) -> Option:
+    def choose(self, settings: AwsSettings, now: datetime) -> Option:
         """Return the first option in order of preference that is not blocked.
 
         Raises QuotaExceeded or OutOfCapacity (`retry_after` in fleet seconds) if there is none.
         """
-        limit = quota_key(machine.provider)
+        limit = quota_key(settings)
         at = self.quota.opens(limit, now)
         if at is not None:
-            raise self._limited(machine, limit, at, now)
-        for option in options(machine):
-            if self.capacity.opens(_place(machine, option), now) is None:
+            raise self._limited(settings, limit, at, now)
+        for option in options(settings):
+            if self.capacity.opens(_place(settings, option), now) is None:
                 self.quota.trial(limit, now)
-                self.capacity.trial(_place(machine, option), now)
+                self.capacity.trial(_place(settings, option), now)
                 return option
-        raise self._empty(machine, now)
+        raise self._empty(settings, options(settings), now)
 
-    def may(self, machine: Machine, option: Option, now: datetime) -> bool:
-        """Tell whether an option is not blocked now."""
-        limited = self.quota.opens(quota_key(machine.provider), now)
-        return limited is None and self.capacity.opens(_place(machine, option), now) is None
-
-    def held(self, machine: Machine, now: datetime) -> errors.Temporary | None:
-        """Return why every option is blocked; None when one is not."""
-        limit = quota_key(machine.provider)
+    def held(
+        self, settings: AwsSettings, now: datetime, option: Option | None = None
+    ) -> errors.Temporary | None:
+        """Return why every option, or the given one, is blocked; None when one is not."""
+        limit = quota_key(settings)
         at = self.quota.opens(limit, now)
         if at is not None:
-            return self._limited(machine, limit, at, now)
-        if any(self.may(machine, option, now) for option in options(machine)):
+            return self._limited(settings, limit, at, now)
+        wanted = options(settings) if option is None else (option,)
+        if any(self.capacity.opens(_place(settings, each), now) is None for each in wanted):
             return None
-        return self._empty(machine, now)
+        return self._empty(settings, wanted, now)
 
     def refused(
-        self, machine: Machine, option: Option, problem: errors.LabfleetError, now: datetime
+        self, settings: AwsSettings, option: Option, problem: errors.LabfleetError, now: datetime
     ) -> None:
         """Remember a definite refusal of a launch."""
         if isinstance(problem, errors.QuotaExceeded):
-            self.quota.refused(quota_key(machine.provider), problem, now)
+            self.quota.refused(quota_key(settings), problem, now)
         elif isinstance(problem, errors.OutOfCapacity):
-            self.capacity.refused(_place(machine, option), problem, now)
+            self.capacity.refused(_place(settings, option), problem, now)
 
-    def worked(self, machine: Machine, option: Option) -> None:
+    def worked(self, settings: AwsSettings, option: Option) -> None:
         """Remember a success: there is capacity, and the account's limit is not reached."""
-        self.quota.worked(quota_key(machine.provider))
-        self.capacity.worked(_place(machine, option))
+        self.quota.worked(quota_key(settings))
+        self.capacity.worked(_place(settings, option))
 
     def _limited(
-        self, machine: Machine, limit: str, at: datetime, now: datetime
+        self, settings: AwsSettings, limit: str, at: datetime, now: datetime
     ) -> errors.QuotaExceeded:
         block = self.quota.get(limit, now)
         told, reason = ("", "") if block is None else (block.message, block.reason)
         message = (
-            f"an account limit in {machine.provider.region} stops every worker with these settings: "
+            f"an account limit in {settings.region} stops every worker with these settings: "
             f"{told}; asked again at {_clock(at)}, or at once for a changed template"
         )
         return errors.QuotaExceeded(
             message[:500], reason=reason or None, retry_after=(at - now).total_seconds()
         )
 
-    def _empty(self, machine: Machine, now: datetime) -> errors.OutOfCapacity:
-        rows = list(self._closed(machine, now))
+    def _empty(
+        self, settings: AwsSettings, wanted: Sequence[Option], now: datetime
+    ) -> errors.OutOfCapacity:
+        rows = list(self._closed(settings, wanted, now))
         first = min(at for _, at, _ in rows)
         told = "; ".join(
             f"{kind} in {subnet or 'any zone'}: {reason}" for (kind, subnet), _, reason in rows[:8]
@@ -171,17 +170,19 @@ class Offers:
             message, reason="OutOfCapacity", retry_after=(first - now).total_seconds()
         )
 
-    def _closed(self, machine: Machine, now: datetime) -> Iterator[tuple[Option, datetime, str]]:
-        for option in options(machine):
-            block = self.capacity.get(_place(machine, option), now)
+    def _closed(
+        self, settings: AwsSettings, wanted: Sequence[Option], now: datetime
+    ) -> Iterator[tuple[Option, datetime, str]]:
+        for option in wanted:
+            block = self.capacity.get(_place(settings, option), now)
             if block is not None:
                 yield option, block.opens(now) or now, block.reason
 
 
-def options(machine: Machine) -> Sequence[Option]:
+def options(settings: AwsSettings) -> Sequence[Option]:
     """Return every type and subnet that may be asked for, in order of preference."""
-    subnets = machine.provider.subnet_ids or (None,)
-    return [(kind, subnet) for kind in machine.provider.instance_types for subnet in subnets]
+    subnets = settings.subnet_ids or (None,)
+    return [(kind, subnet) for kind in settings.instance_types for subnet in subnets]
 
 
 def quota_key(aws: AwsSettings) -> str:
@@ -189,8 +190,8 @@ def quota_key(aws: AwsSettings) -> str:
     return ids.digest(msgspec.json.encode(aws, order="sorted").decode())
 
 
-def _place(machine: Machine, option: Option) -> Hashable:
-    return (machine.provider.region, *option)
+def _place(settings: AwsSettings, option: Option) -> Hashable:
+    return (settings.region, *option)
 
 
 def _clock(at: datetime) -> str:

@@ -6,32 +6,18 @@ Reads only what was recorded (facts/aws-bugs.md#case-41: a drain that never ends
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from labfleet.decisions.lifecycle.session.phases import BOUND
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel.clock import format_instant
-from labfleet.resources.meta import Record
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.core.explanation import Blocker
 
 SHOWN = 100
 _RUN = "wait, `labfleet cancel session/{name}`, or `labfleet drain worker/{worker} --now`"
 _NOT_BEGUN = "`labfleet drain worker/{worker} --now` places it on another worker"
 _ENDING = "see `labfleet explain session/{name}`; on a dead server it ends with the machine"
-
-
-class Blocker(Record, frozen=True, kw_only=True):
-    """One blocker. `until` is when it ends by itself, None when unknown."""
-
-    kind: str
-    name: str
-    phase: str
-    owner: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-    why: str = ""
-    help: str = ""
 
 
 def of(worker: Worker, sessions: Iterable[Session]) -> tuple[Blocker, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labfleet.controllers.worker.launch import PACES, token_buckets
+from labfleet.adapters.aws.pace import PACES, token_buckets
 from labfleet.rehearsal.worlds.ec2 import BUCKETS
 
 

@@ -1,0 +1,160 @@
+"""What a kind declares of itself for everything that shows it: tables, pages, filters, runbook.
+
+One `KIND` per kind, in the module of its fields or beside it. `kinds.KINDS` collects them; REST,
+OpenAPI, CLI, pages, reference and runbook read them there. What may be done with an object is the
+other half, in `service/kinds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from labfleet.resources.conditions import ConditionType, Reason, Status
+from labfleet.resources.meta import Record
+
+Severity = Literal["critical", "warning", "info"]
+OVER = 6
+"""States with an order from this number on are over, and are sorted by time, newest first."""
+
+
+class Column(Record, frozen=True, kw_only=True):
+    """One column of a table for people: heading, dotted path, only in wide output or not."""
+
+    title: str
+    path: str
+    wide: bool = False
+
+
+class Entry(Record, frozen=True, kw_only=True):
+    """A row of the runbook: what it is about, why it may last or be so, how to see more, the help.
+
+    NAME stands for the object in the command.
+    """
+
+    kind: str
+    subject: str
+    limit: str = ""
+    cause: str
+    command: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a phase is shown on a page: never by colour alone. `group` is what the summary counts."""
+
+    group: str
+    order: int
+    tone: str
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageColumn:
+    """One column of a page's table: heading, how to show it, where the value is.
+
+    `show` is name, link:<plural>, state, health, text, why, flag, time, load or live. Paths after
+    `|` are tried one after the other. `absent` is what stands there without a value;
+    `unknown: why` is shown as unknown with its reason.
+    """
+
+    title: str
+    show: str
+    path: str = ""
+    absent: str = "unknown: not reported"
+    wide: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The table of a kind on the first page; `place` is where among the tables it stands.
+
+    `since` is the instant by which objects that are over are sorted, `groups` what the summary
+    counts, in its order. An empty table says `none`, and each hint: a sentence and a command, in
+    which BASE stands for the server's address.
+    """
+
+    place: int
+    title: str
+    columns: tuple[PageColumn, ...]
+    since: str = "metadata.creationTimestamp"
+    groups: tuple[str, ...] = ()
+    none: str = "None"
+    hints: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loud:
+    """A condition that raises an alert of a kind other than Worker, whose table is in `alerts`."""
+
+    condition: ConditionType
+    when: Status
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kind:
+    """One row of the table of kinds: names, type, and all that is shown of it.
+
+    `frozen` lists spec fields (snake_case) that may not change after creation, `kept` further
+    fields (camelCase) that a PUT may leave out because only a verb changes them, `partial` those
+    of which it may leave out parts. `amounts` lists (path, is_supply) of Amounts blocks where
+    friendly quantities are accepted. `filters` lists (name, path) by which a list can be filtered;
+    an index is kept of each. `creatable` False means: objects appear through a verb, never by POST.
+    `text_limit` is how long (bytes) the one long text of a spec may be. `named_by` is the spec field after which an object without a name is named by us. `single`
+    means: the one object is made by its first PATCH. `news` lists conditions that need a person,
+    with the status that does; `resting` phases may last for ever, the others have a row in
+    `runbook`. `words` are further lists of words that pages show as states.
+    """
+
+    name: str
+    plural: str
+    type: Any
+    summary: str
+    short: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    filters: tuple[tuple[str, str], ...] = ()
+    frozen: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+    amounts: tuple[tuple[str, bool], ...] = ()
+    creatable: bool = True
+    text_limit: int = 0
+    named_by: str = ""
+    single: bool = False
+    conditions: type[ConditionType] | None = None
+    reasons: type[Reason] | None = None
+    news: tuple[tuple[ConditionType, Status], ...] = ()
+    loud: tuple[Loud, ...] = ()
+    resting: tuple[str, ...] = ()
+    runbook: tuple[Entry, ...] = ()
+    states: Mapping[str, State] = field(default_factory=dict)
+    words: Mapping[str, Mapping[str, State]] = field(default_factory=dict)
+    page: Page | None = None
+    followed: bool = False
+
+
+def columns(*rows: str) -> tuple[Column, ...]:
+    """Return the columns of `TITLE=path` texts; a `*` at the end means: only in wide output."""
+    made = []
+    for row in rows:
+        title, path = row.removesuffix("*").split("=")
+        made.append(Column(title=title, path=path, wide=row.endswith("*")))
+    return tuple(made)
+
+
+def filters(*rows: str) -> tuple[tuple[str, str], ...]:
+    """Return the filters of `name=path` texts."""
+    return tuple([(name, path) for name, _, path in (row.partition("=") for row in rows)])
+
+
+def runbook(kind: str, *rows: tuple[str, str, str, str, str]) -> tuple[Entry, ...]:
+    """Return the runbook of (phase or condition, limit, cause, command, fix) rows."""
+    return tuple(
+        [
+            Entry(kind=kind, subject=subject, limit=limit, cause=cause, command=command, fix=fix)
+            for subject, limit, cause, command, fix in rows
+        ]
+    )

@@ -1,0 +1,120 @@
+"""The kind Pool: how pools are listed, filtered, shown and looked after."""
+
+from __future__ import annotations
+
+from labfleet.resources.declaration import Kind, Loud, columns, filters, runbook
+from labfleet.resources.pool import Pool
+from labfleet.resources.pool_conditions import PoolCondition, PoolReason
+
+_EXPLAIN = "labfleet explain pool/NAME"
+_RUNBOOK = runbook(
+    "Pool",
+    (
+        "INITIALIZING",
+        "",
+        "Its first workers boot.",
+        _EXPLAIN,
+        "See the workers: `labfleet get workers`.",
+    ),
+    (
+        "SCALING_UP",
+        "",
+        "Workers boot for sessions that wait.",
+        _EXPLAIN,
+        (
+            "The message says what waits, and what holds it back: maximum, cool-down, pause, "
+            "template."
+        ),
+    ),
+    (
+        "SCALING_DOWN",
+        "",
+        "Empty workers leave.",
+        _EXPLAIN,
+        "Nothing. The disruption budget lets few go at once.",
+    ),
+    (
+        "DRAINING",
+        "",
+        "Somebody asked for the pool to be emptied.",
+        _EXPLAIN,
+        "Its workers' explanations say what is in the way.",
+    ),
+    (
+        "TERMINATING",
+        "",
+        "Its workers end, then the pool goes.",
+        _EXPLAIN,
+        "See the workers that are left.",
+    ),
+    (
+        "FAILED",
+        "",
+        "It is short of workers and its template is missing or disabled.",
+        _EXPLAIN,
+        "Enable the template, or name another one.",
+    ),
+    (
+        "Ready",
+        "",
+        "False: it is on its way to what its policy asks for.",
+        _EXPLAIN,
+        "See its phase and message.",
+    ),
+    (
+        "LosingMachines",
+        "",
+        "True: its machines keep being ended from outside, or never come up.",
+        "labfleet events pool/NAME",
+        (
+            "Find out who ends them (alert ExternalChange), or mend the template, image or "
+            "licence that is named; then `labfleet resume --pool NAME`."
+        ),
+    ),
+    (
+        "Paused",
+        "",
+        "True: somebody paused its automatic actions.",
+        _EXPLAIN,
+        "`labfleet resume --pool NAME`.",
+    ),
+)
+KIND = Kind(
+    name="Pool",
+    plural="pools",
+    short=("p",),
+    type=Pool,
+    summary="The workers of one lab track, with a scaling policy.",
+    columns=columns(
+        "PHASE=status.phase",
+        "TRACK=spec.track",
+        "MIN=spec.scaling.minWorkers",
+        "MAX=spec.scaling.maxWorkers",
+        "WORKERS=status.workers",
+        "READY=status.ready",
+        "WAITING=status.waitingSessions",
+        "PAUSED=spec.paused*",
+        "TEMPLATE=spec.template*",
+        "MESSAGE=status.message*",
+    ),
+    filters=filters("phase=status.phase"),
+    frozen=("track", "name_prefix"),
+    kept=("paused",),
+    followed=True,
+    conditions=PoolCondition,
+    reasons=PoolReason,
+    news=(
+        (PoolCondition.LOSING_MACHINES, "True"),
+        (PoolCondition.PAUSED, "True"),
+    ),
+    loud=(
+        Loud(PoolCondition.LOSING_MACHINES, "True", "critical"),
+        Loud(PoolCondition.PAUSED, "True", "info"),
+    ),
+    resting=(
+        "PENDING",
+        "READY",
+        "TERMINATED",
+    ),
+    runbook=_RUNBOOK,
+)

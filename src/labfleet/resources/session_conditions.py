@@ -1,0 +1,93 @@
+"""The facts that are recorded of a session, and why each is so."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+from labfleet.resources.conditions import ConditionType, Reason, Word
+
+
+class SessionReason(Reason):
+    """Why a condition of a session is as it is."""
+
+    ANSWERING = "Answering", "The answer came as expected."
+    BOOTED = "Booted", "All nodes are up."
+    BOOTING = "Booting", "Nodes are still coming up."
+    GIVEN = "Given", "It is its turn."
+    NOT_ANSWERING = "NotAnswering", "A port does not answer yet; the message names it."
+    NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
+    NOT_SEEN = "NotSeen", "CML could not be looked at."
+    OBSERVED = "Observed", "The observation is recorded."
+    ROOM_HELD = "RoomHeld", "Labs that should have ended still hold the worker's room."
+    WAITING = "Waiting", "Other labs of the worker boot first."
+    WORKER_FAILED = "WorkerFailed", "Its worker has failed."
+
+
+R = SessionReason
+
+
+class SessionCondition(ConditionType):
+    """The facts that are recorded of a session."""
+
+    START_TURN = (
+        "StartTurn",
+        "It is the lab's turn: its worker has room, and so many of a worker boot at once.",
+        R.GIVEN,
+        R.ROOM_HELD,
+        R.WAITING,
+    )
+    LAB_STARTED = (
+        "LabStarted",
+        "All nodes of the lab are booted.",
+        R.BOOTED,
+        R.BOOTING,
+    )
+    PORTS_OPEN = (
+        "PortsOpen",
+        "The session's TCP ports answer.",
+        R.ANSWERING,
+        R.NOT_ANSWERING,
+    )
+    HOST_REACHABLE = (
+        "HostReachable",
+        "The worker's CML could be asked about the lab.",
+        R.ANSWERING,
+        R.NOT_SEEN,
+        R.WORKER_FAILED,
+    )
+    COLLECTED = (
+        "Collected",
+        "What the lab used was observed before its teardown.",
+        R.NOT_OBSERVED,
+        R.NOT_SEEN,
+        R.OBSERVED,
+    )
+
+
+StoredReason = NewType("StoredReason", str)
+"""The reason that a session has already, as it is stored."""
+
+
+class PhaseReason(Word):
+    """Why a session is in its phase: its `status.reason`."""
+
+    BOOT_TIMEOUT = "BootTimeout", "Its lab was not up within its budget."
+    CANCELLED = "Cancelled", "Somebody cancelled it."
+    DRAINED = "Drained", "Its worker was drained by force."
+    IMPORTING = "Importing", "Its lab is being imported."
+    LAB_DELETED_OUTSIDE = "LabDeletedOutside", "Its lab was deleted by somebody else."
+    NEVER_FITS = "NeverFits", "It asks for more than any worker that can exist has."
+    NEVER_STARTED = "NeverStarted", "It had not started when its time was over."
+    NO_DEFINITION = "NoDefinition", "Its definition is gone."
+    PORTS_SILENT = "PortsSilent", "Its lab is up, and its ports do not answer."
+    READY = "Ready", "Its lab is up."
+    REFUSED = "Refused", "CML refused its lab."
+    ROOM_HELD = (
+        "RoomHeld",
+        "Labs that should have ended held its worker's room; another worker is looked for.",
+    )
+    RUNNING = "Running", "Its slot has begun and its lab is up."
+    SCHEDULED = "Scheduled", "A worker was found for it."
+    SLOT_ENDED = "SlotEnded", "Its time is over."
+    WAITING = "Waiting", "No worker has room for it yet; its decision says why."
+    WORKER_LOST = "WorkerLost", "Its worker is gone."

@@ -1,0 +1,148 @@
+"""What an explanation of an object holds, and the parts that all kinds have in common."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from labfleet.decisions import wording
+from labfleet.kernel.clock import utc_text
+from labfleet.resources import runbook as runbooks
+from labfleet.resources.alerts import Raised
+from labfleet.resources.conditions import Condition
+from labfleet.resources.decision import Decision
+from labfleet.resources.declaration import Entry
+from labfleet.resources.meta import Record, Resource
+
+
+class Blocker(Record, frozen=True, kw_only=True):
+    """One blocker. `until` is when it ends by itself, None when unknown."""
+
+    kind: str
+    name: str
+    phase: str
+    owner: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    why: str = ""
+    help: str = ""
+
+
+class Deadline(Record, frozen=True, kw_only=True):
+    """The next instant at which something happens by itself."""
+
+    at: datetime
+    what: str
+
+
+class Explanation(Record, frozen=True, kw_only=True):
+    """Phase and since when, conditions, recorded decision, what it waits for, what is next.
+
+    `alerts` are the raised conditions with cause, command and fix. `runbook` is the row of its
+    phase, none when the object may stay in it. `summary` is one sentence on why; `next` says
+    what happens by itself; `lines` is the whole explanation in sentences.
+    """
+
+    kind: str
+    name: str
+    namespace: str
+    phase: str | None
+    since: datetime | None
+    summary: str
+    conditions: tuple[Condition, ...] = ()
+    decision: Decision | None = None
+    waiting_for: tuple[str, ...] = ()
+    next_deadline: Deadline | None = None
+    next: tuple[str, ...] = ()
+    held_by: tuple[str, ...] = ()
+    paused: str | None = None
+    blockers: tuple[Blocker, ...] = ()
+    runbook: Entry | None = None
+    alerts: tuple[Raised, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def made(
+    obj: Resource,
+    *,
+    phase: str | None,
+    since: datetime | None,
+    why: str,
+    conditions: tuple[Condition, ...],
+    decision: Decision | None,
+    waits: list[str],
+    deadline: Deadline | None,
+    where: str,
+) -> Explanation:
+    """Return the explanation of these parts, with all that every kind has."""
+    held = obj.metadata.finalizers if obj.deleting else ()
+    if held:
+        waits = [*waits, "what holds it: " + ", ".join(held)]
+    state = f"{obj.kind} {obj.name}: {phase or 'there'}{where}"
+    lines = [state + ("" if since is None else f" since {shown(since)}") + "."]
+    pending = [f"It waits for {what}." for what in waits]
+    coming = [] if deadline is None else [f"At {shown(deadline.at)} {deadline.what}."]
+    if why:
+        lines.append(why)
+    lines += pending
+    lines += _decided(decision)
+    lines += [
+        f"{each.type} is {each.status}: {each.reason}. {each.message}".rstrip()
+        for each in conditions
+        if each is next(other for other in conditions if other.type == each.type)
+    ]
+    lines += coming
+    return Explanation(
+        kind=obj.kind,
+        name=obj.name,
+        namespace=obj.metadata.namespace,
+        phase=None if phase is None else str(phase),
+        since=since,
+        summary=why or " ".join(pending) or lines[0],
+        conditions=conditions,
+        decision=decision,
+        waiting_for=tuple(waits),
+        next_deadline=deadline,
+        next=(*pending, *coming),
+        held_by=tuple(held),
+        runbook=runbooks.of_phase(obj.kind, phase or ""),
+        lines=tuple(lines),
+    )
+
+
+def plain(obj: Resource, about: str = "") -> Explanation:
+    """Return what can be said of an object of any kind; `about` is one more sentence on it."""
+    phase = getattr(obj.status, "phase", None)
+    return made(
+        obj,
+        phase=phase,
+        since=obj.metadata.creation_timestamp,
+        why=about or getattr(obj.status, "message", ""),
+        conditions=getattr(obj.status, "conditions", ()),
+        decision=None,
+        waits=[],
+        deadline=None,
+        where="",
+    )
+
+
+def _decided(decision: Decision | None) -> list[str]:
+    if decision is None:
+        return []
+    lines = [f"Decision at {shown(decision.at)}: {decision.outcome}. {decision.message}"]
+    for each in decision.candidates:
+        if each.fits:
+            mark = "chosen" if each.name == decision.chosen else "would fit"
+            lines.append(f"  {each.name}: {mark}")
+        else:
+            lack = f", short {wording.short(each.shortages)}" if each.shortages else ""
+            lines.append(f"  {each.name}: {', '.join(each.reasons)}{lack}")
+    left = decision.evaluated - len(decision.candidates)
+    if left > 0:
+        counts = ", ".join(f"{n} {word}" for word, n in decision.rejected_by_reason.items())
+        lines.append(f"  and {left} more ({counts})")
+    return lines
+
+
+def shown(at: datetime) -> str:
+    """Return an instant for people."""
+    return utc_text(at, seconds=True)

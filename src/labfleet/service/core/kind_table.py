@@ -1,0 +1,65 @@
+"""The other half of a kind: its rules, access, explanation, events and indices.
+
+Each kind declares them in `service/kinds`; `kinds.table` collects them here, where the layers below
+the kinds read them: a kind that is not in the table is nobody's but the admins'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from labfleet.engine.index import Index
+from labfleet.resources.conditions import Word
+from labfleet.resources.meta import Ref
+from labfleet.resources.pool import Pool
+from labfleet.service.core.roles import Role
+
+
+class EventType(Word):
+    """Base of the event types of a kind: `kind.what_happened`, each with its sentence."""
+
+
+class Change(NamedTuple):
+    """One named event about one object, with its specific data."""
+
+    type: EventType
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KindRules:
+    """What may be done with a kind's objects, and what their changes mean.
+
+    `create`, `update` and `delete` are coroutine functions (services, caller, [old,] new) that
+    return `Admitted`; without one the kind has no rule of its own. `grants` is what a role may do
+    with the kind beyond what it may do with any, and `fields` which fields of `spec` it may set in
+    an action (no entry: all). `admins_only`: only admins write it; callers of the roles in `owned`
+    see only those whose spec.owner they are. `explain` is a coroutine function (services,
+    obj) that returns an Explanation, `about` a sentence for those that need no more. `pools` tells
+    whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
+    events of a new object, `changed` those of a change, instead of `updated` for a new spec.
+    `unlogged` event types come in the compatible stream only. Any: each takes its own kind.
+    """
+
+    name: str
+    create: Callable[..., Any] | None = None
+    update: Callable[..., Any] | None = None
+    delete: Callable[..., Any] | None = None
+    grants: Mapping[Role, frozenset[str]] = field(default_factory=dict)
+    fields: Mapping[Role, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    admins_only: bool = False
+    owned: frozenset[Role] = frozenset()
+    explain: Callable[..., Any] | None = None
+    about: Callable[[Any], str] | None = None
+    pools: Callable[[Any], tuple[Ref[Pool] | None, ...]] | None = None
+    event_types: type[EventType] | None = None
+    unlogged: frozenset[EventType] = frozenset()
+    born: Callable[[Any], Iterable[Change]] | None = None
+    changed: Callable[[Any, Any], Iterable[Change]] | None = None
+    indices: tuple[Index[Any, Any], ...] = ()
+
+
+TABLE: dict[str, KindRules] = {}
+"""Kind -> its rules, in the order of the reference's pages; filled by `kinds.table`."""

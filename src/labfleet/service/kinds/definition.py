@@ -1,0 +1,38 @@
+"""The rules of definitions, and their events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from labfleet.resources.definition import Definition
+from labfleet.service.core import event_types
+from labfleet.service.core.kind_table import Change, EventType, KindRules
+from labfleet.service.core.roles import Role
+from labfleet.service.kinds import definition_rules
+
+
+class DefinitionEvent(EventType):
+    """What can happen to a definition."""
+
+    CREATED = "definition.created", "a version of a lab was made"
+    UPDATED = "definition.updated", "its text was changed"
+    DEPRECATED = "definition.deprecated", "no new sessions are to use it"
+    DELETED = "definition.deleted", "it is gone"
+
+
+def _changed(old: Definition, new: Definition) -> Iterator[Change]:
+    if new.spec.deprecated and not old.spec.deprecated:
+        yield Change(DefinitionEvent.DEPRECATED, {"replacement": new.spec.replacement})
+    else:
+        yield from event_types.updated(old, new)
+
+
+RULES = KindRules(
+    name="Definition",
+    create=definition_rules.create_definition,
+    update=definition_rules.update_definition,
+    delete=definition_rules.delete_definition,
+    grants={Role.USER: frozenset({"read"})},
+    event_types=DefinitionEvent,
+    changed=_changed,
+)

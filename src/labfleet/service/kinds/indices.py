@@ -1,0 +1,255 @@
+"""Which objects the cache finds by what: the indices of each kind.
+
+A decision reads one of these and not all objects of a kind: what has ended stays on record for a
+month, and must not make the next decision slower. Values are `namespace/name` where a name alone
+would not be unique. Each field that a list can be filtered by has an index too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from datetime import date, datetime
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from labfleet.engine.index import Index
+from labfleet.resources import refs
+from labfleet.resources.cluster import Simulation, SimulationPhase
+from labfleet.resources.kinds import KINDS, Kind
+from labfleet.resources.meta import Resource
+from labfleet.resources.paths import Getter, getter
+from labfleet.resources.pool import Pool, ScalingPolicy
+from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.core.kind_table import TABLE
+
+# --- sessions ------------------------------------------------------------------------------
+
+
+def hour_of(at: datetime) -> int:
+    """Return the number of the hour of an instant."""
+    return int(at.timestamp() // 3600)
+
+
+def _up_of(session: Session) -> Iterable[str]:
+    up = session.status.ready_at or session.status.ended_at
+    worker = refs.worker_of(session)
+    return () if up is None or worker is None else (f"{worker.key.path} {hour_of(up)}",)
+
+
+def _here(session: Session) -> Iterable[str]:
+    held = session.status.phase not in TERMINAL or session.status.reservation is not None
+    worker = refs.worker_of(session)
+    return () if not held or worker is None else (worker.key.path,)
+
+
+def _open(session: Session) -> Iterable[bool]:
+    held = session.metadata.finalizers or session.deleting or session.status.effect is not None
+    return (True,) if held or session.status.phase not in TERMINAL else ()
+
+
+def _pending(session: Session) -> Iterable[bool]:
+    return (True,) if session.status.phase is SessionPhase.PENDING else ()
+
+
+def _waiting(session: Session) -> Iterable[tuple[str, str | None, str]]:
+    if session.status.phase is not SessionPhase.PENDING:
+        return ()
+    return ((session.namespace, session.spec.track, session.spec.definition),)
+
+
+def _using(session: Session) -> Iterable[str]:
+    return () if session.status.phase in TERMINAL else (refs.definition_of(session).key.path,)
+
+
+def _observed(session: Session) -> Iterable[str]:
+    seen = session.status.observed_at is not None
+    return (refs.definition_of(session).key.path,) if seen else ()
+
+
+def _session_ended(session: Session) -> Iterable[date]:
+    at = session.status.ended_at
+    return () if session.status.phase not in TERMINAL or at is None else (at.date(),)
+
+
+def _of_owner(session: Session) -> Iterable[str]:
+    owned = f"{session.namespace}/{session.spec.owner}"
+    return () if session.status.phase in TERMINAL else (owned,)
+
+
+SESSIONS_OF_OWNER = Index(Session, "of-owner", _of_owner)
+"""By namespace and owner the sessions that have not ended: `namespace/owner`."""
+SESSIONS_UP = Index(Session, "up", _up_of)
+"""By worker and the hour in which the session's lab became ready, or ended."""
+SESSIONS_HERE = Index(Session, "here", _here)
+"""By worker the sessions that hold something there; ended ones still name a worker."""
+SESSIONS_OPEN = Index(Session, "open", _open)
+"""Those that still need work: all but ended ones that hold nothing more.
+
+Ended ones stay for a month; reconciling each every few minutes would be most of a busy server's
+resync, for nothing.
+"""
+SESSIONS_PENDING = Index(Session, "pending", _pending)
+SESSIONS_WAITING = Index(Session, "waiting", _waiting)
+"""The PENDING ones by namespace, track (None: as the definition says) and definition.
+
+Sessions of one value ask for the same, so what is decided of one holds for all.
+"""
+SESSIONS_USING = Index(Session, "using", _using)
+"""By definition the sessions that have not ended."""
+SESSIONS_OBSERVED = Index(Session, "observed", _observed)
+"""By definition the sessions of which an observation was recorded."""
+SESSIONS_ENDED = Index(Session, "ended", _session_ended)
+"""By the day (UTC) on which they ended."""
+
+# --- workers -------------------------------------------------------------------------------
+
+
+def _pool_of(worker: Worker) -> Iterable[str]:
+    pool = refs.pool_of(worker)
+    return () if pool is None else (pool.key.path,)
+
+
+def _uuid_of(worker: Worker) -> Iterable[str]:
+    known = worker.status.cml.product_uuid
+    return () if known is None else (known,)
+
+
+def _instances_of(worker: Worker) -> Iterable[str]:
+    origin = worker.spec.origin
+    known = {worker.status.machine.id, None if origin is None else origin.instance_id}
+    return [each for each in known if each]
+
+
+def server_of(url: str | None) -> str:
+    """Return the canonical server of a URL: two workers never share one.
+
+    The same host and port is the same server, whatever the path; http and https differ by port.
+    """
+    try:
+        parts = urlsplit(url or "")
+        port = parts.port or (80 if parts.scheme == "http" else 443)
+    except ValueError:
+        return url or ""
+    return f"{(parts.hostname or '').rstrip('.')}:{port}"
+
+
+def _server_of(worker: Worker) -> Iterable[str]:
+    origin = worker.spec.origin
+    return () if origin is None or not origin.url else (server_of(origin.url),)
+
+
+def _living(worker: Worker) -> Iterable[bool]:
+    return () if worker.status.phase is WorkerPhase.TERMINATED else (True,)
+
+
+def _single(worker: Worker) -> Iterable[str]:
+    alone = worker.spec.pool is None and worker.status.phase is not WorkerPhase.TERMINATED
+    return (worker.namespace,) if alone else ()
+
+
+def _region_of(worker: Worker) -> Iterable[str]:
+    origin, machine = worker.spec.origin, worker.spec.machine
+    external = origin is not None and origin.kind != "imported"
+    return () if external or machine is None else (machine.provider.region,)
+
+
+def _absent(worker: Worker) -> Iterable[bool]:
+    return () if worker.status.machine.absent_since is None else (True,)
+
+
+def _worker_ended(worker: Worker) -> Iterable[date]:
+    at = worker.status.phase_since
+    ended = worker.status.phase is WorkerPhase.TERMINATED and at is not None
+    return (at.date(),) if ended and at is not None else ()
+
+
+WORKERS_OF_POOL = Index(Worker, "pool", _pool_of)
+WORKERS_OF_PRODUCT = Index(Worker, "product_uuid", _uuid_of)
+"""By the identity that Cisco's licensing knows a CML server by."""
+WORKERS_OF_INSTANCE = Index(Worker, "instance", _instances_of)
+"""By the machine that a worker has, or was imported for; ended workers too."""
+WORKERS_OF_SERVER = Index(Worker, "server", _server_of)
+"""By the server of the address that its origin gives (`server_of`)."""
+WORKERS_LIVING = Index(Worker, "living", _living)
+"""All but the records of terminated ones."""
+WORKERS_SINGLE = Index(Worker, "single", _single)
+"""By namespace the living ones without a pool."""
+WORKERS_OF_REGION = Index(Worker, "region", _region_of)
+"""By the region of their machine; ended ones too, since garbage may be left there."""
+WORKERS_ABSENT = Index(Worker, "absent", _absent)
+"""Those whose machine the provider did not show at the last look."""
+WORKERS_ENDED = Index(Worker, "ended", _worker_ended)
+"""By the day (UTC) on which they were terminated."""
+
+# --- pools, simulations --------------------------------------------------------------------
+
+
+def _growing(pool: Pool) -> Iterable[tuple[str, str | None, bool]]:
+    scaling = pool.spec.scaling
+    grows = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
+    if pool.spec.desired != "Ready" or pool.deleting or not grows:
+        return ()
+    full = pool.status.workers >= scaling.max_workers
+    return ((pool.namespace, pool.spec.track, full), (pool.namespace, None, full))
+
+
+def _template_of(pool: Pool) -> Iterable[str]:
+    return (refs.template_of(pool).key.path,)
+
+
+def _namespace_of(obj: Resource) -> Iterable[str]:
+    return (obj.namespace,)
+
+
+def _holding(simulation: Simulation) -> Iterable[str]:
+    if simulation.status.phase is not SimulationPhase.APPROVED:
+        return ()
+    return (refs.cluster_of(simulation).key.path,)
+
+
+def _simulation_ended(simulation: Simulation) -> Iterable[date]:
+    at = simulation.status.completed_at or simulation.status.decided_at
+    over = simulation.status.phase is not SimulationPhase.APPROVED
+    return (at.date(),) if over and at is not None else ()
+
+
+POOLS_GROWING = Index(Pool, "growing", _growing)
+"""By namespace, track (None: any) and whether at their maximum: those that grow by need."""
+POOLS_OF_TEMPLATE = Index(Pool, "template", _template_of)
+POOLS_IN = Index(Pool, "namespace", _namespace_of)
+SIMULATIONS_HOLDING = Index(Simulation, "holding", _holding)
+"""By cluster the approved ones: only they hold capacity."""
+SIMULATIONS_ENDED = Index(Simulation, "ended", _simulation_ended)
+"""By the day (UTC) on which they completed, expired or were denied."""
+
+# --- filters of lists ----------------------------------------------------------------------
+
+
+def _text_at(read: Getter, obj: Resource) -> Iterable[str]:
+    value = read(obj)
+    return () if value is None else (value,)
+
+
+@functools.cache
+def _filters(row: Kind) -> dict[str, Index[Any, str]]:
+    made = {}
+    for name, path in row.filters:
+        read = getter(row.type, path)
+        if read is None:
+            raise ValueError(f"{row.plural} have no {path} to be filtered by")
+        made[name] = Index(row.type, f"filter {name}", partial(_text_at, read))
+    return made
+
+
+def filter_of(kind: str, name: str) -> Index[Any, str]:
+    """Return the index of a kind's filter."""
+    return _filters(KINDS[kind])[name]
+
+
+def declared() -> tuple[Index[Any, Any], ...]:
+    """Return every kind's indices; composition roots declare them before the cache starts."""
+    own = [index for rules in TABLE.values() for index in rules.indices]
+    return (*own, *(index for row in KINDS.values() for index in _filters(row).values()))

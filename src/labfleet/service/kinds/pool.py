@@ -1,0 +1,41 @@
+"""The rules of pools, and their events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from labfleet.resources.meta import Ref
+from labfleet.resources.pool import Pool
+from labfleet.service.core.kind_table import Change, EventType, KindRules
+from labfleet.service.kinds import indices, machine_rules
+
+
+class PoolEvent(EventType):
+    """What can happen to a pool."""
+
+    STATUS_UPDATED = "pool.status.updated", "a pool's phase changed"
+    SCALED = "pool.scaled", "a pool added, replaced or removed a worker"
+
+
+def _changed(old: Pool, new: Pool) -> Iterator[Change]:
+    if old.status.phase != new.status.phase:
+        pair = {"old_status": old.status.phase, "new_status": new.status.phase}
+        yield Change(PoolEvent.STATUS_UPDATED, pair)
+    known = set(old.status.events)
+    for event in new.status.events:
+        if event not in known:
+            yield Change(PoolEvent.SCALED, msgspec.to_builtins(event))
+
+
+RULES = KindRules(
+    name="Pool",
+    create=machine_rules.create_pool,
+    update=machine_rules.update_pool,
+    delete=machine_rules.delete_pool,
+    pools=lambda pool: (Ref(Pool, pool.namespace, pool.name),),
+    event_types=PoolEvent,
+    changed=_changed,
+    indices=(indices.POOLS_GROWING, indices.POOLS_OF_TEMPLATE, indices.POOLS_IN),
+)

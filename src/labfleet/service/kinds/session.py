@@ -1,0 +1,46 @@
+"""The rules of sessions: the one kind that people own."""
+
+from __future__ import annotations
+
+from labfleet.resources.session import Session, SessionPhase
+from labfleet.service.core.kind_table import KindRules
+from labfleet.service.core.roles import Role
+from labfleet.service.kinds import indices, session_events, session_explained, session_rules
+
+_PEOPLE = frozenset({"create", "delete", "cancel", "extend", "observe"})
+_ASKED = frozenset({"definition", "owner", "slot", "track", "priority", "reservationId"})
+
+
+def _pauses(session: Session) -> tuple[None, ...]:
+    """Return that a pause of the fleet keeps a waiting session waiting."""
+    return (None,) if session.status.phase is SessionPhase.PENDING else ()
+
+
+RULES = KindRules(
+    name="Session",
+    create=session_rules.create_session,
+    update=session_rules.update_session,
+    delete=session_rules.delete_session,
+    grants={
+        Role.USER: _PEOPLE | {"read"},
+        Role.CONTROLLER: frozenset({"record"}),
+        Role.SYSTEM: _PEOPLE | {"record"},
+    },
+    fields={Role.USER: {"create": _ASKED}},
+    owned=frozenset({Role.USER}),
+    explain=session_explained.explain,
+    pools=_pauses,
+    event_types=session_events.SessionEvent,
+    changed=session_events.changed,
+    indices=(
+        indices.SESSIONS_OF_OWNER,
+        indices.SESSIONS_UP,
+        indices.SESSIONS_HERE,
+        indices.SESSIONS_OPEN,
+        indices.SESSIONS_PENDING,
+        indices.SESSIONS_WAITING,
+        indices.SESSIONS_USING,
+        indices.SESSIONS_OBSERVED,
+        indices.SESSIONS_ENDED,
+    ),
+)

@@ -1,0 +1,45 @@
+"""The events of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from labfleet.resources.session import TERMINAL, Session
+from labfleet.service.core.kind_table import Change, EventType
+
+
+class SessionEvent(EventType):
+    """What can happen to a session."""
+
+    CREATED = "session.created", "somebody asked for a session"
+    STATUS_CHANGED = "session.status.changed", "its phase changed (old_status, new_status)"
+    TIMESLOT_EXTENDED = "session.timeslot.extended", "it ends later (new_timeslot_end)"
+    RESOURCES_OBSERVED = "session.resources_observed", "an observation of it was recorded"
+    PORT_DRIFT_DETECTED = "session.port_drift_detected", "its ports differ from what it was given"
+    PORTS_RELEASED = "session.ports.released", "its ports are free again"
+    TERMINATED = "session.terminated", "it reached one of its ends"
+    DELETED = "session.deleted", "its record is gone"
+
+
+def changed(old: Session, new: Session) -> Iterator[Change]:
+    """Yield the events of a change of a session."""
+    was, now = old.status, new.status
+    if was.phase != now.phase:
+        yield Change(
+            SessionEvent.STATUS_CHANGED,
+            {"old_status": was.phase, "new_status": now.phase, "reason": now.reason},
+        )
+        if now.phase in TERMINAL:
+            yield Change(SessionEvent.TERMINATED, {"reason": now.reason, "message": now.message})
+    before, after = old.spec.slot.end or was.end, new.spec.slot.end or now.end
+    if before is not None and after is not None and after > before:
+        yield Change(SessionEvent.TIMESLOT_EXTENDED, {"new_timeslot_end": after})
+    if now.observation_count > was.observation_count:
+        yield Change(SessionEvent.RESOURCES_OBSERVED, {"observed_at": now.observed_at})
+    if now.port_drift_detected and not was.port_drift_detected:
+        details = msgspec.to_builtins(now.port_changes)
+        yield Change(SessionEvent.PORT_DRIFT_DETECTED, {"changes": details})
+    if was.reservation is not None and now.reservation is None and was.ports:
+        yield Change(SessionEvent.PORTS_RELEASED, {"ports": [each.number for each in was.ports]})

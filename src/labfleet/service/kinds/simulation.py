@@ -1,0 +1,65 @@
+"""The rules of simulations, their explanation and events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from labfleet.resources.cluster import Simulation, SimulationPhase
+from labfleet.service.core.explanation import Deadline, Explanation, made
+from labfleet.service.core.kind_table import Change, EventType, KindRules
+from labfleet.service.core.roles import Role
+from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices, machine_rules
+
+
+class SimulationEvent(EventType):
+    """What can happen to a simulation."""
+
+    STATUS_CHANGED = (
+        "simulation.status.changed",
+        "a simulation was approved, denied, completed or expired",
+    )
+
+
+async def _explain(services: ServiceContext, obj: Simulation) -> Explanation:
+    del services
+    return of_simulation(obj)
+
+
+def of_simulation(obj: Simulation) -> Explanation:
+    """Return why a simulation was approved or denied, and until when it holds capacity."""
+    status = obj.status
+    deadline, waits = None, []
+    if status.phase is SimulationPhase.APPROVED:
+        waits.append("the caller to report its end")
+        if status.reservation is not None and status.reservation.end is not None:
+            deadline = Deadline(at=status.reservation.end, what="the approval expires")
+    return made(
+        obj,
+        phase=status.phase,
+        since=status.completed_at or status.decided_at,
+        why="" if status.decision is None else status.decision.message,
+        conditions=status.conditions,
+        decision=status.decision,
+        waits=waits,
+        deadline=deadline,
+        where=f" on cluster {obj.spec.cluster}",
+    )
+
+
+def _changed(old: Simulation, new: Simulation) -> Iterator[Change]:
+    if old.status.phase != new.status.phase:
+        pair = {"old_status": old.status.phase, "new_status": new.status.phase}
+        yield Change(SimulationEvent.STATUS_CHANGED, pair)
+
+
+RULES = KindRules(
+    name="Simulation",
+    delete=machine_rules.delete_simulation,
+    grants={Role.RUNNER: frozenset({"read", "admit"}), Role.SYSTEM: frozenset({"admit"})},
+    owned=frozenset({Role.RUNNER}),
+    explain=_explain,
+    event_types=SimulationEvent,
+    changed=_changed,
+    indices=(indices.SIMULATIONS_HOLDING, indices.SIMULATIONS_ENDED),
+)

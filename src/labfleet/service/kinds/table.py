@@ -1,0 +1,37 @@
+"""Collects the rules of all kinds; the other half of a kind is its row in `resources.kinds`."""
+
+from __future__ import annotations
+
+from labfleet.service.core.kind_table import TABLE
+from labfleet.service.kinds import (
+    cluster,
+    definition,
+    leak,
+    pool,
+    region,
+    session,
+    settings,
+    simulation,
+    template,
+    webhook,
+    worker,
+)
+
+TABLE.update(
+    {
+        each.RULES.name: each.RULES
+        for each in (
+            worker,
+            session,
+            pool,
+            definition,
+            template,
+            settings,
+            simulation,
+            cluster,
+            webhook,
+            region,
+            leak,
+        )
+    }
+)

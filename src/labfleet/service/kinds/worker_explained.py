@@ -1,0 +1,106 @@
+"""How far a worker is, what it waits for, and what is raised of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from labfleet.resources import alerts
+from labfleet.resources import conditions as facts
+from labfleet.resources.machine import TimeLimits
+from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
+from labfleet.resources.worker_conditions import WorkerCondition
+from labfleet.service.core.explanation import Blocker, Deadline, Explanation, made, shown
+from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import drain_blockers, indices
+
+# Which limit of the template bounds which phase.
+_LIMITS = {
+    WorkerPhase.PROVISIONING_EC2: "launch",
+    WorkerPhase.EC2_READY: "launch",
+    WorkerPhase.STARTING: "boot",
+    WorkerPhase.LICENSING: "licence",
+    WorkerPhase.UNLICENSING: "unlicense",
+    WorkerPhase.STOPPING: "stop",
+    WorkerPhase.TERMINATING_EC2: "terminate",
+}
+_WORKER_WAITS = {
+    WorkerPhase.PENDING: "the worker controller to launch an instance",
+    WorkerPhase.PROVISIONING_EC2: "the provider to run the machine",
+    WorkerPhase.EC2_READY: "the machine's checks",
+    WorkerPhase.STARTING: "CML to become ready",
+    WorkerPhase.LICENSING: "the licence to be registered",
+    WorkerPhase.DRAINING: "its sessions to end",
+    WorkerPhase.UNLICENSING: "the licence to be given back",
+    WorkerPhase.STOPPING: "the provider to stop the machine",
+    WorkerPhase.TERMINATING_EC2: "the provider to end the machine",
+}
+
+
+async def explain(services: ServiceContext, obj: Worker) -> Explanation:
+    """Return how far a worker is, with what keeps it from being empty."""
+    await services.fresh()
+    return of_worker(obj, services.cache.by(indices.SESSIONS_HERE, obj.key.path))
+
+
+def _boots(status: WorkerStatus, limit: str, since: datetime) -> tuple[str, datetime]:
+    """Return a phase's time limit and its begin: a start has the machine's limit, then CML's."""
+    if status.phase is not WorkerPhase.STARTING:
+        return limit, since
+    if status.machine.state == "booting":
+        return "launch", since
+    runs = facts.find(status.conditions, WorkerCondition.MACHINE_PROVISIONED)
+    up = runs is not None and runs.status == "True"
+    return limit, max(since, runs.last_transition_time) if up and runs is not None else since
+
+
+def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
+    """Return how far a worker is and what it waits for."""
+    status = obj.status
+    waits = [_WORKER_WAITS[status.phase]] if status.phase in _WORKER_WAITS else []
+    live = sorted(each.name for each in sessions if each.status.phase not in TERMINAL)
+    if live and (obj.spec.drain is not None or obj.spec.desired != "Ready" or obj.deleting):
+        waits.append("sessions: " + ", ".join(live[:10]) + (", …" if len(live) > 10 else ""))
+    deadline = None
+    limit = _LIMITS.get(status.phase)
+    limits = TimeLimits() if obj.spec.machine is None else obj.spec.machine.limits
+    if limit is not None and status.phase_since is not None:
+        limit, since = _boots(status, limit, status.phase_since)
+        at = since + timedelta(seconds=getattr(limits, limit))
+        deadline = Deadline(at=at, what=f"the {limit} limit passes")
+    if obj.spec.drain is not None and status.phase is WorkerPhase.DRAINING:
+        what = "what still runs is ended" if obj.spec.drain.force else "the drain is late"
+        deadline = Deadline(at=obj.spec.drain.deadline, what=what)
+        leaving = obj.spec.desired != "Ready" or obj.deleting
+        if facts.is_true(status.conditions, WorkerCondition.DRAINED) and not leaving:
+            waits, deadline = ["somebody to undo the drain or to delete the worker"], None
+    told = made(
+        obj,
+        phase=status.phase,
+        since=status.phase_since,
+        why=status.message,
+        conditions=status.conditions,
+        decision=None,
+        waits=waits,
+        deadline=deadline,
+        where=f", {len(live)} live sessions" if live else "",
+    )
+    lines = list(told.lines)
+    blockers = drain_blockers.of(obj, sessions)
+    lines += [f"In the way: {_blocker(each)}" for each in blockers]
+    if status.licence.leak:
+        lines.append(f"A licence was not given back: {status.licence.leak}.")
+    raised = alerts.raised(obj.key, status.conditions)
+    for each in raised:
+        lines.append(f"Raised ({each.severity}) {each.condition}: {each.message or each.cause}")
+        lines += [f"  Cause: {each.cause}", f"  See: {each.command}", f"  Fix: {each.fix}"]
+    return msgspec.structs.replace(told, blockers=blockers, alerts=raised, lines=tuple(lines))
+
+
+def _blocker(each: Blocker) -> str:
+    until = "" if each.until is None else f" until {shown(each.until)}"
+    owner = f" of {each.owner}" if each.owner else ""
+    return f"{each.kind.lower()} {each.name}{owner} is {each.phase}{until}: {each.why}; {each.help}"

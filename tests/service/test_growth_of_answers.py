@@ -1,0 +1,139 @@
+"""What verbs and lists read does not grow with what has ended: counted in objects, not in time."""
+
+from __future__ import annotations
+
+import pytest
+from counting_cache import CountingCache
+from fleet_world import ADMIN, START, World, who
+from fleet_world import world as opened
+
+from labfleet.interfaces import store as stores
+from labfleet.resources.cluster import (
+    Simulation,
+    SimulationPhase,
+    SimulationSpec,
+    SimulationStatus,
+)
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Metadata, Resource
+from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
+from labfleet.service.core import lookup
+from labfleet.service.reads import explain, listing
+from labfleet.service.verbs import admission, objects, observations
+
+RUN = {"cluster": "c1", "cost": {"cpu": 1, "memory": "1Gi"}, "durationSeconds": 60}
+PROGRAM = who("runner", "runner")
+KEPT = 150
+
+
+def simulation(number: int) -> Simulation:
+    """Return a simulation that completed."""
+    return Simulation(
+        metadata=Metadata(name=f"sim-{number}", uid=f"sim-{number}"),
+        spec=SimulationSpec(cluster="c1"),
+        status=SimulationStatus(phase=SimulationPhase.COMPLETED, completed_at=START),
+    )
+
+
+def session(number: int) -> Session:
+    """Return a session that ended on w1."""
+    return Session(
+        metadata=Metadata(name=f"old-{number}", uid=f"old-{number}"),
+        spec=SessionSpec(definition="two", owner="bob"),
+        status=SessionStatus(phase=SessionPhase.COMPLETED, worker="w1", ended_at=START),
+    )
+
+
+async def keep(world: World, *ended: Resource) -> None:
+    """Store records of what has ended, as a busy month leaves them."""
+    await world.services.objects.save(*ended, cause=stores.Cause("past", world.clock.now()))
+    await world.services.fresh()
+
+
+async def touched(world: World, work) -> int:
+    """Return how many objects a piece of work reads from the cache."""
+    cache = world.services.cache
+    before = cache.touched
+    await work()
+    return cache.touched - before
+
+
+async def alike(world: World, ended: list[Resource], work) -> None:
+    """Hold that the work reads as much after these records are kept as before, and something."""
+    await work()
+    first = await touched(world, work)
+    await keep(world, *ended)
+    assert 0 < await touched(world, work) == first
+
+
+@pytest.mark.asyncio
+async def test_admission_does_not_read_what_has_ended() -> None:
+    """A request, its end and the round that expires others read only what holds capacity."""
+    async with opened(CountingCache) as world:
+        await world.make("Cluster", "c1", {"capacity": {"cpu": 100, "memory": "100Gi"}})
+
+        await admission.request_run(world.services, PROGRAM, RUN, namespace="default")
+
+        async def pair() -> None:
+            asked = await admission.request_run(world.services, PROGRAM, RUN, namespace="default")
+            await admission.simulation_complete(world.services, PROGRAM, asked.name, "default")
+            await admission.expire(world.services, PROGRAM)
+
+        await alike(world, [simulation(number) for number in range(KEPT)], pair)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [(("phase", "PENDING"),), (("phase", "PENDING,RUNNING"), ("owner", "ada")), ()],
+    ids=["phase", "two", "own"],
+)
+@pytest.mark.asyncio
+async def test_a_filtered_list_reads_what_matches(filters) -> None:
+    """By phase, by several filters at once, and a person's own: others' ended ones are not read."""
+    async with opened(CountingCache) as world:
+        await world.definition()
+        await world.session(owner="ada")
+        caller = ADMIN if filters else who("user", "ada")
+
+        async def look() -> None:
+            query = listing.Query(filters=filters)
+            page = await listing.listed(world.services, caller, KINDS["Session"], query)
+            assert [each.name for each in page.items] == ["s1"]
+            assert page.total == 1
+
+        await alike(world, [session(number) for number in range(KEPT)], look)
+
+
+@pytest.mark.asyncio
+async def test_a_delete_and_an_explanation_do_not_read_what_has_ended() -> None:
+    """Neither whether a definition is in use, nor what is on a worker, reads ended sessions."""
+    async with opened(CountingCache) as world:
+        await world.definition()
+        await world.definition("other")
+        await world.template()
+        await world.make("Worker", "w1", {"template": "metal"})
+
+        async def look() -> None:
+            await explain.explain(world.services, ADMIN, KINDS["Worker"], "w1", "default")
+            await observations.summary(world.services, ADMIN, "two", "default")
+            await objects.delete(world.services, ADMIN, KINDS["Definition"], "other", "default")
+            await world.definition("other")
+
+        await alike(world, [session(number) for number in range(KEPT)], look)
+
+
+@pytest.mark.asyncio
+async def test_an_object_is_found_by_uid_without_reading_others() -> None:
+    """The compatible routes address by uid: one look, however many there are."""
+    async with opened(CountingCache) as world:
+        await world.definition()
+        made = await world.session()
+        assert len(made.metadata.uid) == 36
+        await world.services.fresh()
+
+        async def look() -> None:
+            uid = made.metadata.uid
+            found = await lookup.found(world.services, ADMIN, Session, uid, "default")
+            assert found.name == "s1"
+
+        await alike(world, [session(number) for number in range(KEPT)], look)
