@@ -26,7 +26,7 @@ from labfleet.api.core import problems
 from labfleet.app import aliases, settings
 from labfleet.cli import main as cli
 from labfleet.kernel import errors
-from labfleet.resources import alerts, fleet_settings, kinds, runbook
+from labfleet.resources import alerts, fleet_settings, kinds, runbook, server_alerts
 from labfleet.resources.conditions import ANY_ERROR
 from labfleet.resources.session_conditions import PhaseReason
 from labfleet.service.core import event_types
@@ -370,6 +370,11 @@ def page_runbook() -> str:
     for row in alerts.ALERTS.values():
         name = row.condition if row.when == "True" else f"{row.condition} {row.when}"
         alert.append((f"`{name}`", row.severity, row.cause, _shell(row.command), row.fix))
+    server = [alert[0]]
+    server += [
+        (f"`{row.condition}`", row.severity, row.cause, _shell(row.command), row.fix)
+        for row in server_alerts.SERVER_ALERTS.values()
+    ]
     parts = [
         "# Runbook\n",
         (
@@ -377,6 +382,7 @@ def page_runbook() -> str:
             "helps. `labfleet explain` shows the rows that matter for one object.\n"
         ),
         f"## Alerts of workers\n\n{table(*alert)}",
+        f"## Alerts of the server\n\n{table(*server)}",
     ]
     for kind in kinds.KINDS.values():
         rows = [("phase", "until", "why it lasts", "see", "fix")]

@@ -10,7 +10,7 @@ from api_caller import Api
 from labfleet.resources.session import PortAllocation, SessionPhase
 
 SEEN = {
-    "observed_at": "2026-11-27T09:30:00Z",
+    "observed_at": "2026-11-27T09:02:00Z",
     "observer": "lablet-controller",
     "total_cpu_cores": 2.5,
     "total_memory_mb": 4096,
@@ -52,7 +52,7 @@ async def test_an_observation_is_asked_for_recorded_and_summed_up(api: Api):
         "session_id": "s",
         "observation_count": 1,
         "port_drift_detected": True,
-        "observed_at": "2026-11-27T09:30:00Z",
+        "observed_at": "2026-11-27T09:02:00Z",
     }
     stored = (await api.call("GET", "/api/v1/sessions/s")).json["status"]
     assert stored["observedResources"]["nodes"][0]["interfaces"][0]["macAddress"] == "00:11"
@@ -76,7 +76,8 @@ async def test_observations_in_wrong_phases_or_of_nothing_are_refused(api: Api):
     early = await api.call("POST", "/api/lablet-sessions/s/observe-resources")
     assert (early.status, early.json["reason"]) == (400, "NotRunning")
     for sent in ({"observed_ports": {"a": 0}}, {"observed_ports": {"a": 70000}}, {"x": 1},
-                 {"observed_resources": {"nodes": 3}}, {"observed_resources": {"nope": 3}}):  # fmt: skip
+                 {"observed_resources": {"nodes": 3}},
+                 {"observed_resources": {"observed_at": "2026-11-28T15:00:00"}}, {"observed_resources": {"nope": 3}}):  # fmt: skip
         assert (await api.call("POST", path.format("s"), sent)).status == 400
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -39,7 +41,7 @@ class Server:
             self.process.send_signal(signal.SIGKILL)
         self.process.communicate(timeout=30)
 
-    def call(self, path: str, method: str = "GET", body: object = None) -> tuple[int, object]:
+    def call(self, path: str, method: str = "GET", body: object = None) -> tuple[int, Any]:
         request = urllib.request.Request(self.told["url"] + path, method=method)
         request.add_header("Authorization", f"Bearer {(self.folder / 'token').read_text().strip()}")
         content = None if body is None else json.dumps(body).encode()
@@ -65,6 +67,33 @@ def test_the_server_ends_in_order_and_starts_again_with_everything(tmp_path: Pat
         assert second.told["installation"] == first.told["installation"] != ""
         status, found = second.call("/api/v1/clusters/c")
         assert (status, found["metadata"]["name"]) == (200, "c")
+
+
+def test_a_store_that_takes_no_writes_is_said_by_probe_alerts_metrics_and_log(
+    tmp_path: Path,
+) -> None:
+    """Files of the server may not grow: writes are 503, `/readyz` stays 200 and says why."""
+    with Server(tmp_path) as server:
+        assert server.process.stderr is not None
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            server.call("/api/v1/clusters", "POST", CLUSTER)
+        assert refused.value.code == 503
+        refused.value.close()
+        status, ready = server.call("/readyz")
+        assert (status, ready["store"]) == (200, "read-only")
+        assert ready["storeReason"]
+        assert server.call("/api/v1/clusters")[0] == 200
+        (row,) = server.call("/api/v1/fleet/alerts")[1]["items"]
+        assert (row["condition"], row["since"]) == ("StoreReadOnly", ready["storeSince"])
+        with urllib.request.urlopen(server.told["url"] + "/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        assert 'labfleet_store_state{state="read-only"} 1.0' in text
+        assert "labfleet_store_refused_writes_total{" in text
+        server.process.kill()
+        lines = [line for line in server.process.stderr if b"store.trouble" in line]
+        assert len(lines) == 1
+        assert ready["storeSince"][:23].encode() in lines[0]
 
 
 def test_backup_beside_a_running_server_restores_elsewhere(tmp_path: Path) -> None:

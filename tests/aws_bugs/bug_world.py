@@ -9,7 +9,7 @@ from typing import Any
 import world as controllers
 from aws_cloud import AwsCloud
 from cml_on_aws import servers_on
-from scripted_cml import ScriptedCml
+from scripted_servers import ScriptedCml
 from witness import Witness
 
 from labfleet.resources.template import Template

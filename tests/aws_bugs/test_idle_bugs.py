@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from bug_world import BugWorld, bugs
-from scripted_cml import EVENTS
+from scripted_servers import EVENTS
 from virtual_time import play
 from world import ADMIN
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from scripted_cml import ScriptedHost, registered
+from scripted_servers import ScriptedHost, registered
 
 from cml_simulator.core.world import settle
 from labfleet.resources import conditions

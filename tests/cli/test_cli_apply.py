@@ -86,9 +86,10 @@ def test_the_same_instant_in_another_zone_is_no_change(run, stub):
     stub.put(
         "Session", "s-1", spec={"definition": "lab", "slot": {"start": "2026-11-27T09:00:00Z"}}
     )
-    slot = "  slot: {start: '2026-11-27T10:00:00+01:00'}\n"
-    text = f"kind: Session\nmetadata: {{name: s-1}}\nspec:\n  definition: lab\n{slot}"
-    assert run("apply", "-f", "-", stdin=text).out == "session/s-1 unchanged\n"
+    for written in ("10:00:00+01:00", "11:00:00+02:00", "14:45:00+05:45", "09:00:00.000Z"):
+        slot = f"  slot: {{start: '2026-11-27T{written}'}}\n"
+        text = f"kind: Session\nmetadata: {{name: s-1}}\nspec:\n  definition: lab\n{slot}"
+        assert run("apply", "-f", "-", stdin=text).out == "session/s-1 unchanged\n"
 
 
 def test_a_conflict_is_decided_once_more(run, stub):

@@ -165,3 +165,11 @@ def test_what_a_setting_will_not_do_is_told_with_its_value(run, fleet):
     said = run("settings", "set", "idle.enabled=true")
     assert "Warning: it does nothing for template metal" in said.err
     assert not run("settings", "set", "idle.enabled=true", "-o", "json").err
+
+
+def test_a_clock_is_confirmed_with_its_reason(run, stub):
+    """The route gets the reason; the reply says who follows."""
+    stub.answers["POST /api/v1/settings/confirm-clock"] = (200, OBJECT)
+    done = run("confirm-clock", "--reason", "NTP was off")
+    assert done.out == "clock confirmed\n"
+    assert stub.seen[-1].body == {"reason": "NTP was off"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from idle_cases import SEEN, all_, foreign_lab, has_labs, kept_by, ready, respec, rule_on
-from scripted_cml import EVENTS
+from scripted_servers import EVENTS
 from virtual_time import play
 from world import World, world
 

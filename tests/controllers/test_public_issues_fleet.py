@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from scripted_cml import ScriptedHost
+from scripted_servers import ScriptedHost
 from virtual_time import play
 from world import World, world
 

@@ -16,8 +16,8 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from scripted_cml import ScriptedCml
 from scripted_ec2 import ScriptedEc2
+from scripted_servers import ScriptedCml
 from virtual_time import Ids
 
 from labfleet.adapters.aws.paced import PacedEc2

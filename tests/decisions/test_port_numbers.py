@@ -155,13 +155,16 @@ def test_what_is_written_is_what_is_seen():
 
 
 def test_drift_by_name():
-    """Added, removed and changed ports are told apart; an empty side is no drift."""
+    """Added, removed and changed ports are told apart; an empty side differs in all."""
     changes = port_numbers.drift({"a": 1, "b": 2, "c": 3}, {"b": 2, "c": 4, "d": 5})
     assert [(each.name, each.allocated, each.observed) for each in changes] == [
         ("a", 1, None), ("c", 3, 4), ("d", None, 5),
     ]  # fmt: skip
-    assert port_numbers.drift({}, {"a": 1}) == ()
-    assert port_numbers.drift({"a": 1}, {}) == ()
+    (added,) = port_numbers.drift({}, {"a": 1})
+    assert (added.allocated, added.observed) == (None, 1)
+    (lost,) = port_numbers.drift({"a": 1}, {})
+    assert (lost.allocated, lost.observed) == (1, None)
+    assert port_numbers.drift({}, {}) == ()
 
 
 def test_claims_of_strangers_count():

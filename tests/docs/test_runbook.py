@@ -7,7 +7,7 @@ import re
 import pytest
 
 from labfleet.cli.main import COMMANDS
-from labfleet.resources import alerts, fleet_alerts, runbook
+from labfleet.resources import alerts, fleet_alerts, runbook, server_alerts
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import PoolPhase
 from labfleet.resources.session import SessionPhase
@@ -15,6 +15,7 @@ from labfleet.resources.worker import WorkerPhase
 
 PHASES = {"Worker": WorkerPhase, "Session": SessionPhase, "Pool": PoolPhase}
 ENTRIES = [each for row in KINDS.values() for each in row.runbook]
+ENTRIES += server_alerts.SERVER_ALERTS.values()
 
 
 @pytest.mark.parametrize("kind", list(PHASES))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import timedelta, timezone
 
+import msgspec
 import pytest
 from fleet_world import ADMIN, World, who
 
@@ -13,6 +14,7 @@ from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision, Verdict
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import (
+    NodeObservation,
     PortAllocation,
     ResourceObservation,
     Session,
@@ -251,7 +253,7 @@ def look(world: World, cores: float | None, minutes: int = 0) -> ResourceObserva
 
 @pytest.mark.asyncio
 async def test_an_observation_is_recorded_with_its_drift(world: World):
-    """Ports are compared by name, only when both sides are known; the phase stays."""
+    """Ports are compared by name whenever nodes were seen; the phase stays."""
     await world.definition()
     await running(world)
     program = who("controller", "lab-controller")
@@ -267,8 +269,20 @@ async def test_an_observation_is_recorded_with_its_drift(world: World):
     moved = await record({"r1_serial": 5041, "r2_vnc": 5044})
     assert moved.status.port_drift_detected
     assert {each.name for each in moved.status.port_changes} == {"r1_serial", "r2_vnc"}
-    blind = await record({})
-    assert (blind.status.observation_count, blind.status.port_drift_detected) == (3, False)
+    bare = await record({})
+    assert (bare.status.observation_count, bare.status.port_drift_detected) == (3, True)
+    assert [each.observed for each in bare.status.port_changes] == [None]
+    for nothing in (None, ResourceObservation(observed_at=world.clock.now(), observer="x")):
+        blind = await observations.record(
+            world.services, program, "s1", "default", resources=nothing, ports={}
+        )
+        assert blind == bare
+    numbers = msgspec.structs.replace(look(world, 2.0), actual_node_count=0)
+    partly = await observations.record(
+        world.services, program, "s1", "default", resources=numbers, ports=None
+    )
+    assert partly.status.observed_resources == numbers
+    assert (partly.status.observation_count, partly.status.port_drift_detected) == (4, True)
     assert blind.status.phase is SessionPhase.RUNNING
     await world.status(blind, phase=SessionPhase.STOPPING)
     with pytest.raises(errors.Invalid) as caught:
@@ -278,6 +292,68 @@ async def test_an_observation_is_recorded_with_its_drift(world: World):
         await observations.record(
             world.services, who("user", "eve"), "s1", "default", resources=None, ports={}
         )
+
+
+@pytest.mark.asyncio
+async def test_a_port_of_a_lab_that_was_given_none_is_drift(world: World):
+    """A node or port added by hand is what drift is for; tags of the nodes tell it too."""
+    await world.definition()
+    made = await running(world)
+    await world.status(made, ports=())
+    by_hand = await observations.record(
+        world.services, ADMIN, "s1", "default", resources=None, ports={"A_serial": 5041}
+    )
+    assert by_hand.status.port_drift_detected
+    node = NodeObservation(
+        node_id="n", label="A", node_definition="iosv", state="BOOTED", tags=("serial:5041",)
+    )
+    seen = msgspec.structs.replace(look(world, 1.0), nodes=(node,))
+    tagged = await observations.record(
+        world.services, ADMIN, "s1", "default", resources=seen, ports=None
+    )
+    assert tagged.status.observed_ports == {"A_serial": 5041}
+    assert tagged.status.port_drift_detected
+
+
+@pytest.mark.asyncio
+async def test_an_instant_of_an_observation_has_a_zone_and_lies_in_the_sessions_time(world: World):
+    """Python's utcnow().isoformat(), last week and next week are refused; any offset is fine."""
+    await world.definition()
+    await running(world)
+    now = world.clock.now()
+
+    async def record(at):
+        seen = msgspec.structs.replace(look(world, 1.0), observed_at=at)
+        return await observations.record(
+            world.services, ADMIN, "s1", "default", resources=seen, ports={"r1_serial": 2000}
+        )
+
+    for wrong, said in (
+        (now.replace(tzinfo=None), "time zone"),
+        (now - timedelta(days=7), "before the session"),
+        (now + timedelta(days=7), "in the future"),
+    ):
+        with pytest.raises(errors.Invalid) as caught:
+            await record(wrong)
+        assert said in caught.value.message
+    for hours in (-11, 0, 5.75, 14):
+        told = await record(now.astimezone(timezone(timedelta(hours=hours))))
+        assert told.status.observed_at == now
+    await record(now + timedelta(minutes=4))
+
+
+@pytest.mark.asyncio
+async def test_a_stored_instant_without_a_zone_does_not_break_the_list(world: World):
+    """Earlier versions took them, and stores keep them for a month."""
+    await world.definition()
+    for n in range(2):
+        made = await running(world, f"s{n}")
+        at = world.clock.now() - timedelta(minutes=n)
+        seen = msgspec.structs.replace(look(world, 1.0), observed_at=at)
+        naive = at.replace(tzinfo=None) if n else at
+        await world.status(made, observed_resources=seen, observed_at=naive)
+    found = await observations.summary(world.services, ADMIN, "two", "default")
+    assert [each.name for each in found.sessions] == ["s0", "s1"]
 
 
 @pytest.mark.asyncio
@@ -330,10 +406,18 @@ async def test_explain_says_why_a_session_waits(world: World):
 
 
 @pytest.mark.asyncio
-async def test_explain_says_when_a_slot_begins_and_when_a_place_is_looked_for(world: World):
-    """A session of tomorrow is not told that its slot must "come near": both instants are named."""
+@pytest.mark.parametrize(
+    "start",
+    ["2026-11-28T08:00:00Z", "2026-11-28T09:00:00+01:00", "2026-11-27T20:30:00-11:30"],
+)
+async def test_explain_says_when_a_slot_begins_and_when_a_place_is_looked_for(
+    world: World, start: str
+):
+    """Both instants are named, in UTC whatever the offset; the spec stays as it was written."""
     await world.definition()
-    await world.session("s", slot={"start": "2026-11-28T08:00:00Z"})
+    made = await world.session("s", slot={"start": start, "zone": "Europe/Warsaw"})
+    assert made.spec.slot.start.isoformat() == start.replace("Z", "+00:00")
+    assert made.spec.slot.zone == "Europe/Warsaw"
     found = await explain.explain(world.services, ADMIN, KINDS["Session"], "s", "default")
     (said,) = found.waiting_for
     assert "starts at 2026-11-28 08:00:00Z" in said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -53,6 +53,7 @@ def build(
     *,
     readiness: Readiness,
     metrics: Metrics,
+    look: Callable[[], Awaitable[None]] | None = None,
     web: App | None = None,
     credentials: Credentials | None = None,
     done: Callable[[Done], None] | None = None,
@@ -64,7 +65,7 @@ def build(
     The composition root runs one `Feed` for the parts' cache and one for `ring`. `web` gets
     every path that is not the API's. `credentials` finds a token in a request without an
     Authorization header (a cookie), for safe methods only. `done` is called for each answered
-    request, `on_defect` for each exception without a row in the table of errors, with the
+    request, `look` asks the store for its health, `on_defect` for each exception without a row in the table of errors, with the
     request id. Call `shutdown()` of the result before the server ends.
     """
     streams = OpenStreams(limit=stream_clients)
@@ -72,7 +73,7 @@ def build(
     compatible_events = CompatStream(services, streams)
     stated = [
         *_objects_and_verbs(services),
-        *system_routes.routes(services, tokens, System(readiness, metrics)),
+        *system_routes.routes(services, tokens, System(readiness, metrics, look)),
         *_compatible(services),
         *stream_routes.routes(events),
         *compatible_streams.routes(compatible_events, StatusStream(services, ring, streams)),

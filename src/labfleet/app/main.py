@@ -180,6 +180,7 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         ring,
         readiness=readiness,
         metrics=system.metrics.text,
+        look=None if system.check is None else system.check.look,
         web=pages.build(system.services, tokens),
         credentials=doors.credentials,
         on_defect=defect,

@@ -9,10 +9,11 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from labfleet.decisions import clock_trust
 from labfleet.kernel import errors
 from labfleet.kernel.rng import Rng
 from labfleet.resources.meta import SecretRef
@@ -20,18 +21,37 @@ from labfleet.resources.meta import SecretRef
 SECRET_LIMIT = 65536
 
 
+def _since_boot() -> float:
+    """Return seconds since the machine's start, suspended time included."""
+    # Elsewhere than on Linux CLOCK_MONOTONIC is the one that counts a sleep.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class SystemClock:
     """Fleet time from the host's clock: epoch + (real - epoch) x rate.
 
     `epoch` is a Unix instant at which fleet time and real time are the same; with rate 1 they
     always are. The two simulators take the same two numbers and so share the time.
+
+    Real time is the host's wall clock while that agrees with the clock since its start
+    (`decisions.clock_trust`); a jump is not followed until people confirm it.
     """
 
-    def __init__(self, epoch: float = 0.0, rate: float = 1.0) -> None:
+    def __init__(
+        self,
+        epoch: float = 0.0,
+        rate: float = 1.0,
+        *,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = _since_boot,
+    ) -> None:
         if rate <= 0:
             raise errors.Invalid(f"clock rate {rate} must be greater than 0")
         self._epoch = epoch
         self._rate = rate
+        self._wall = wall
+        self._steady = steady
+        self._trust = clock_trust.Trust(wall(), steady())
 
     @property
     def rate(self) -> float:
@@ -40,11 +60,44 @@ class SystemClock:
 
     def now(self) -> datetime:
         """Return the fleet's instant."""
-        real = time.time()
+        return self._fleet(self._judged().time)
+
+    def host_now(self) -> datetime:
+        """Return the instant of the host's wall clock, also while it is not followed."""
+        return self._fleet(self._wall())
+
+    @property
+    def apart(self) -> float:
+        """Return by how many real seconds the host's wall clock is ahead of what holds."""
+        return self._judged().apart
+
+    @property
+    def apart_since(self) -> datetime | None:
+        """Return since when the wall clock is not followed, None while it is."""
+        since = self._judged().since
+        return None if since is None else self._fleet(since)
+
+    def doubt(self, told: datetime) -> None:
+        """Go on from the instant that the fleet's log tells just now, when ours is ahead."""
+        self._trust = clock_trust.doubted(self._judged(), self._real(told), self._steady())
+
+    def confirm(self) -> None:
+        """Follow the host's wall clock again."""
+        self._trust = clock_trust.confirmed(self._wall(), self._steady())
+
+    def _judged(self) -> clock_trust.Trust:
+        # Threads may do this at once: each writes a whole value of the same two clocks.
+        self._trust = found = clock_trust.judged(self._trust, self._wall(), self._steady())
+        return found
+
+    def _fleet(self, real: float) -> datetime:
         if self._rate == 1.0:
             return datetime.fromtimestamp(real, UTC)
         scaled = (real - self._epoch) * self._rate
         return datetime.fromtimestamp(self._epoch, UTC) + timedelta(seconds=scaled)
+
+    def _real(self, fleet: datetime) -> float:
+        return self._epoch + (fleet.timestamp() - self._epoch) / self._rate
 
     def monotonic(self) -> float:
         """Return fleet seconds that never go back."""

@@ -27,6 +27,7 @@ from labfleet.app.aliases import Environment
 from labfleet.app.aws_requests import add_aws_requests
 from labfleet.app.metrics import Metrics
 from labfleet.app.region_gauges import add_region_gauges
+from labfleet.app.server_gauges import ClockLog, StoreLog, add_clock, add_store_health
 from labfleet.app.settings import Settings, surroundings
 from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges, add_pauses
@@ -35,11 +36,13 @@ from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.engine.cache import Cache
+from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.controller import Controller
 from labfleet.engine.effects import Effects
 from labfleet.engine.election import Election
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
+from labfleet.engine.store_health import StoreCheck, StoreHealth
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
@@ -49,6 +52,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.kernel.rng import Rng
+from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
 from labfleet.stores.opening import open_store
@@ -69,6 +73,7 @@ class Outside:
     probe: PortProbe
     environment: Environment = field(default_factory=Environment)
     deliveries: Deliveries | None = None
+    health: StoreHealth | None = None
     aws_requests: Callable[[], Mapping[tuple[str, str], int]] | None = None
 
 
@@ -86,6 +91,7 @@ class System:
     supervisors: dict[str, Supervisor] = field(default_factory=dict)
     controllers: list[Controller] = field(default_factory=list)
     locks: list[IO[str]] = field(default_factory=list)
+    check: StoreCheck | None = None
 
 
 def clock_of(settings: Settings) -> SystemClock:
@@ -97,7 +103,10 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
     """Open the store and the adapters; return them with the installation's identity."""
     data_folder.private(Path(settings.data))
     clock, ids = clock_of(settings), SystemIds()
-    store = await open_store(settings.store_url, runner=Threads(), ids=ids, clock=clock)
+    health = StoreHealth(clock, watcher=StoreLog())
+    store = await open_store(
+        settings.store_url, runner=Threads(), ids=ids, clock=clock, observer=health
+    )
     installation = await store.installation(ids.uid())
     sites = read_sites(settings.static_sites) if settings.static_sites else {}
     ec2 = compute.connect(
@@ -120,6 +129,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         probe=TcpProbe(),
         environment=surroundings(),
         deliveries=HttpDeliveries(),
+        health=health,
     )
     return outside, installation
 
@@ -172,22 +182,42 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             environment=outside.environment.layer,
             variables=outside.environment.variables,
             defaults=outside.environment.defaults,
+            health=outside.health,
+            clock_check=_clock_check(outside, cache),
         ),
         metrics=metrics,
         watcher=Watcher(metrics),
     )
     feed = Feed(outside.store, cache, outside.clock, relist=RELIST_SECONDS)
     system.feeds.append(Role("feed", feed.run, ready=lambda: cache.cursor is not None))
+    if outside.health is not None:
+        system.check = StoreCheck(
+            outside.health, outside.store, outside.store, lambda: cache.revision
+        )
+        system.feeds.append(Role("store", system.check.run))
+        add_store_health(metrics, outside.health)
+    if system.services.clock_check is not None:
+        system.feeds.append(Role("clock", system.services.clock_check.run))
     for role in settings.roles:
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
     add_gauges(metrics, cache, system.controllers)
+    if isinstance(outside.clock, SystemClock):
+        add_clock(metrics, outside.clock)
     add_pauses(metrics, system.services.settings)
     add_worker_gauges(metrics, system.services.samples, outside.clock, cache)
     add_region_gauges(metrics, cache, outside.clock)
     if outside.aws_requests is not None:
         add_aws_requests(metrics, outside.aws_requests)
     return system
+
+
+def _clock_check(outside: Outside, cache: Cache) -> ClockCheck | None:
+    """Return the check of a clock that reads the host's."""
+    if not isinstance(outside.clock, SystemClock):
+        return None
+    confirmed = SettingsReader(cache).clock_confirmed
+    return ClockCheck(outside.clock, outside.store, confirmed, told=ClockLog())
 
 
 def _add_role(

@@ -96,6 +96,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Stop every automatic action, of the fleet or of a pool.",
     ),
     "resume": ("labfleet.cli.commands.fleet_settings", "resume", "Let automatic actions go on."),
+    "confirm-clock": (
+        "labfleet.cli.commands.fleet_settings",
+        "confirm_clock",
+        "Say that the server's clock is right after a jump.",
+    ),
     "idle": (
         "labfleet.cli.commands.idle",
         "idle",

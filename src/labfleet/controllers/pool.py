@@ -21,6 +21,7 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions, meta, refs
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.meta import Key, Ref
@@ -363,7 +364,7 @@ def _tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime) -> Pool:
         generation=pool.metadata.generation + 1,
         annotations={
             **pool.metadata.annotations,
-            PAUSED_MARK: f" since {now:%Y-%m-%d %H:%M}Z by {ACTOR}: {told}",
+            PAUSED_MARK: f" since {utc_text(now)} by {ACTOR}: {told}",
         },
     )
     facts = conditions.put(

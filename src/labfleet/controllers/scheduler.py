@@ -23,6 +23,7 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, Reservation, Shortage
 from labfleet.resources.decision import Decision
@@ -184,7 +185,7 @@ class Scheduler:
         if never is not None:
             return await self._end(session, never)
         looked_for = (session.spec.slot.start or board.now) - lifecycle.LOOK_AHEAD
-        message = f"its slot is ahead; a worker is looked for from {looked_for:%Y-%m-%d %H:%M}Z"
+        message = f"its slot is ahead; a worker is looked for from {utc_text(looked_for)}"
         decision = Decision(
             outcome="waiting",
             reason="SlotAhead",

@@ -116,12 +116,11 @@ def observed(nodes: Iterable[Tagged]) -> dict[str, int]:
 
 
 def drift(allocated: Mapping[str, int], seen: Mapping[str, int]) -> tuple[PortChange, ...]:
-    """Return what differs by name; nothing when a side is empty (facts/upstream.md#observation).
+    """Return what differs by name (facts/upstream.md#observation), of a lab whose nodes were seen.
 
-    An empty side means that the lab was not observed or has no ports; neither is drift.
+    An empty side is drift like any other: a port added by hand to a lab that was given none, or
+    a lab that lost all its tags. Of a lab that was not seen nothing is known; do not ask then.
     """
-    if not allocated or not seen:
-        return ()
     return tuple(
         PortChange(name=name, allocated=allocated.get(name), observed=seen.get(name))
         for name in sorted(allocated.keys() | seen.keys())

@@ -52,7 +52,31 @@ def parse_instant(text: str) -> datetime:
         raise ValueError(message) from None
 
 
-def format_instant(instant: datetime) -> str:
-    """Return RFC 3339 text in UTC with a trailing Z, to the millisecond."""
-    text = instant.astimezone(UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+def format_instant(instant: datetime, timespec: str = "milliseconds") -> str:
+    """Return RFC 3339 text in UTC with a trailing Z, for programs; to the millisecond."""
+    return in_utc(instant).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def utc_text(instant: datetime, *, seconds: bool = False) -> str:
+    """Return an instant in a sentence for people: `2026-11-27 09:00Z`, in UTC whatever its offset.
+
+    The only place where an instant becomes text for people: an offset cut off by a format of
+    one's own shows another hour with a Z behind it.
+    """
+    precision = "seconds" if seconds else "minutes"
+    return in_utc(instant).isoformat(" ", precision).replace("+00:00", "Z")
+
+
+def utc_time(instant: datetime) -> str:
+    """Return the time of day for a sentence about the next minutes: `09:00:05 UTC`."""
+    return f"{in_utc(instant):%H:%M:%S} UTC"
+
+
+def in_utc(instant: datetime) -> datetime:
+    """Return the same instant in UTC; at the ends of the years the nearest that there is."""
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        if instant.year > 1:
+            return datetime.max.replace(tzinfo=UTC)
+        return datetime.min.replace(tzinfo=UTC)

@@ -36,7 +36,7 @@ class Raised(Record, frozen=True, kw_only=True):
     """An alert of one object now: the row, and the condition's own words.
 
     `object` is as a command takes it (`worker/w1`, `pool/main`); `worker` is null for what is
-    no worker's.
+    no worker's, `server/PART` for a part of the server itself.
     """
 
     object: str

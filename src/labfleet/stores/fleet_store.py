@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -30,11 +30,20 @@ DELETE_BATCH = 1000
 class FleetStore:
     """A store on a database, with a runner for blocking work and the fleet's clock."""
 
-    def __init__(self, database: Database, runner: Runner, clock: Clock, *, head: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        runner: Runner,
+        clock: Clock,
+        *,
+        head: int,
+        observer: store.StoreObserver | None = None,
+    ) -> None:
         self._db = database
         self._sql = database.sql
         self._runner = runner
         self._clock = clock
+        self._observer = observer
         self._watchers = Watchers(head)
         self._group = GroupCommit(self._start)
         self._closed = False
@@ -53,7 +62,7 @@ class FleetStore:
 
     async def commit(self, commit: store.Commit) -> store.Committed:
         rules.check_size(commit)
-        committed = await self._group.submit(commit)
+        committed = await self._observed(self._group.submit(commit))
         self._watchers.advance(committed.revision)
         return committed
 
@@ -125,9 +134,24 @@ class FleetStore:
 
     # --- leases, replies, tokens: no events ----------------------------------------------
 
-    def _write(self, work: Callable[[Run], T]) -> asyncio.Future[T]:
+    async def _write(self, work: Callable[[Run], T]) -> T:
         self._check_open()
-        return self._runner.write(partial(self._db.write, work))
+        return await self._observed(self._runner.write(partial(self._db.write, work)))
+
+    async def _observed(self, write: Awaitable[T]) -> T:
+        """Return what the write returns, and tell the observer how it ended."""
+        try:
+            done = await write
+        except errors.LabfleetError as error:
+            if self._observer is not None:
+                if _of_the_store(error):
+                    self._observer.refused(error)
+                else:
+                    self._observer.wrote()
+            raise
+        if self._observer is not None:
+            self._observer.wrote()
+        return done
 
     async def acquire(self, name: str, holder: str, *, seen: int | None) -> store.Lease:
         return await self._write(partial(_acquire, self._sql, name, holder, seen))
@@ -224,6 +248,13 @@ class FleetStore:
     def _check_open(self) -> None:
         if self._closed:
             raise errors.Temporary("the store is closed", reason="StoreClosed")
+
+
+def _of_the_store(error: errors.LabfleetError) -> bool:
+    """Tell whether a write failed because of the store, and not of what was to be written."""
+    if isinstance(error, errors.Invalid | errors.Throttled) or error.reason == "StoreClosed":
+        return False
+    return isinstance(error, errors.Temporary | errors.Permanent | errors.Ambiguous)
 
 
 def _limit(limit: int) -> int:

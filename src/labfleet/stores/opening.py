@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
 
-from labfleet.interfaces.store import Event, Store
+from labfleet.interfaces.store import Event, Store, StoreObserver
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
@@ -24,11 +24,18 @@ from labfleet.stores.statements import statements
 RECORDED_PAGE = 1000
 
 
-async def open_store(url: str, *, runner: Runner, ids: IdSource, clock: Clock) -> Store:
+async def open_store(
+    url: str,
+    *,
+    runner: Runner,
+    ids: IdSource,
+    clock: Clock,
+    observer: StoreObserver | None = None,
+) -> Store:
     """Open, migrate and return the store behind a URL; once opened, it closes the runner.
 
     Permanent: a URL nobody knows, a newer schema ("SchemaTooNew"), no driver; Temporary: the
-    database does not answer.
+    database does not answer. `observer` is told how each write ends.
     """
     scheme, _, rest = url.partition("://")
     opened: Database
@@ -47,7 +54,7 @@ async def open_store(url: str, *, runner: Runner, ids: IdSource, clock: Clock) -
     else:
         raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
     _, revision, _ = (await runner.write(lambda: opened.rows(opened.sql["head"])))[0]
-    return FleetStore(opened, runner, clock, head=revision)
+    return FleetStore(opened, runner, clock, head=revision, observer=observer)
 
 
 def check(url: str) -> None:

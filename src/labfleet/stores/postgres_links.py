@@ -90,6 +90,9 @@ def _no_connection(error: psycopg.Error, where: str) -> errors.LabfleetError:
     if error.sqlstate == "3D000" or ("database" in text and "does not exist" in text):
         message = "the store has no such database"
         return errors.Permanent(message, reason="NoSuchDatabase", inner=f"{where}: {text}")
+    if error.sqlstate == "53300" or "too many clients" in text or "connection slots" in text:
+        message = "the store takes no more connections"
+        return errors.OutOfCapacity(message, inner=f"{where}: {text}")
     return errors.Unreachable("the store does not answer", inner=f"{where}: {text}")
 
 

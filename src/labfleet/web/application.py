@@ -24,7 +24,9 @@ from labfleet.service.core import access
 from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
+from labfleet.service.reads import telemetry
 from labfleet.web import details, doors, overview, words
+from labfleet.web.values import exact
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -210,7 +212,9 @@ class Pages:
             base=f"{scope.get('scheme', 'http')}://{doors.header(scope, b'host')}",
             now=clock.format_instant(self._services.clock.now()),
             rate=self._services.clock.rate,
+            utc=exact,
             pauses=self._pauses(caller),
+            troubles=telemetry.of_server(self._services) if caller is not None else (),
             **values,
         )
         return Answer(status, made.encode("utf-8", "replace"))

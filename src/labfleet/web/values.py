@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from labfleet.decisions import admission
 from labfleet.kernel import clock
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import kinds, paths
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster
@@ -108,7 +109,7 @@ def instant(at: datetime, now: datetime) -> Cell:
 
 def exact(at: datetime) -> str:
     """Return an instant as people write it, in UTC and saying so."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{utc_text(at, seconds=True)[:-1]} UTC"
 
 
 def relative(seconds: float) -> str:

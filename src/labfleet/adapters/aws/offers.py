@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.kernel import errors, ids
+from labfleet.kernel.clock import utc_time
 from labfleet.resources.providers.aws import AwsSettings
 
 CAPACITY = (timedelta(minutes=3), timedelta(minutes=30))
@@ -194,4 +195,4 @@ def _place(settings: AwsSettings, option: Option) -> Hashable:
 
 
 def _clock(at: datetime) -> str:
-    return f"{at:%H:%M:%S} UTC"
+    return utc_time(at)

@@ -39,10 +39,13 @@ class SeedRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ObservationBody(SeedRecord, frozen=True, kw_only=True):
-    """What the lab controller saw (upstream 000)."""
+    """What the lab controller saw (upstream 000).
+
+    What is left out or null was not seen, and stays as it was known. `observed_at` needs a zone.
+    """
 
     observed_resources: dict[str, Any] | None = None
-    observed_ports: dict[str, int] = {}
+    observed_ports: dict[str, int] | None = None
 
 
 class ObservationReply(SeedRecord, frozen=True, kw_only=True):

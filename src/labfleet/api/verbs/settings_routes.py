@@ -89,6 +89,13 @@ def _pauses(made: Routes, services: ServiceContext) -> None:
         return await settings_verbs.resume(services, who, reason=sent.reason)
 
     @made.post(
+        "/api/v1/settings/confirm-clock", "Say that this server's host has the right time",
+        needs=("pause", "Settings"),
+    )  # fmt: skip
+    async def confirm_clock(who: Caller, sent: ReasonRequest) -> Settings:
+        return await settings_verbs.confirm_clock(services, who, reason=sent.reason)
+
+    @made.post(
         "/api/v1/pools/{name:str}/pause", "Stop every automatic action on a pool",
         tag="pools", needs=("pause", "Pool"),
     )  # fmt: skip

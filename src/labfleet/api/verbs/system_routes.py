@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -12,10 +12,12 @@ from litestar.params import FromPath, QueryParameter
 
 import labfleet
 from labfleet.api.core.route import Reply, Routes, Text
+from labfleet.engine.store_health import SERVES
 from labfleet.interfaces import store as stores
-from labfleet.kernel import clock
+from labfleet.kernel import clock, errors
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION, Record
+from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens, role_of
 
@@ -67,19 +69,35 @@ class VersionReply(Record, frozen=True, kw_only=True):
     rate: float
 
 
+class AliveReply(Record, frozen=True, kw_only=True):
+    """`ok`; a process that cannot answer is not alive."""
+
+    status: str = "ok"
+
+
 class HealthReply(Record, frozen=True, kw_only=True):
-    """`ok`, or what each role waits for."""
+    """`ok` or `waiting`, what each role waits for, and what the store can do.
+
+    `store` is ok, read-only, behind or unreadable; since when and why, unless it is ok.
+    """
 
     status: str
     roles: dict[str, str | None] = {}
+    store: str = "ok"
+    store_since: datetime | None = None
+    store_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What the composition root provides for health and metrics."""
+    """What the composition root provides for health and metrics.
+
+    `look` asks the store once more, bounded, so that the services' `health` is of now.
+    """
 
     readiness: Readiness
     metrics: Metrics
+    look: Callable[[], Awaitable[None]] | None = None
 
 
 def routes(services: ServiceContext, tokens: Tokens, system: System) -> Routes:
@@ -87,7 +105,7 @@ def routes(services: ServiceContext, tokens: Tokens, system: System) -> Routes:
     made = Routes("system")
     _tokens(made, tokens)
     _about(made, services)
-    _health(made, system)
+    _health(made, services, system)
     return made
 
 
@@ -128,18 +146,32 @@ def _about(made: Routes, services: ServiceContext) -> None:
         )
 
 
-def _health(made: Routes, system: System) -> None:
+def _health(made: Routes, services: ServiceContext, system: System) -> None:
     @made.get("/healthz", "Is the process alive", public=True)
-    async def healthz() -> HealthReply:
-        return HealthReply(status="ok")
+    async def healthz() -> AliveReply:
+        return AliveReply()
 
-    @made.get("/readyz", "Is every role at work", public=True, also=(503,))
+    @made.get("/readyz", "Is every role at work, and the store readable", public=True,
+              also=(503,), refuses=(errors.Invalid,))  # fmt: skip
     async def readyz(role: Role = None) -> Reply[HealthReply]:
-        found = {k: v for k, v in system.readiness().items() if role in {None, k}}
-        if role is not None and not found:
-            found = {role: "does not run here"}
-        waiting = any(value is not None for value in found.values())
+        every = system.readiness()
+        if role is not None and role not in every:
+            what = f"no role of this server; it has {', '.join(sorted(every))}"
+            raise intake.invalid(("role", what))
+        if system.look is not None:
+            await system.look()
+        found = {k: v for k, v in every.items() if role in {None, k}}
+        trouble = None if services.health is None else services.health.trouble
+        unserved = trouble is not None and trouble.state not in SERVES
+        waiting = unserved or any(value is not None for value in found.values())
         said = HealthReply(status="waiting" if waiting else "ok", roles=found)
+        if trouble is not None:
+            said = msgspec.structs.replace(
+                said,
+                store=trouble.state.value,
+                store_since=trouble.since,
+                store_reason=trouble.words,
+            )
         return Reply(said, status=503 if waiting else 200)
 
     @made.get("/metrics", "Prometheus metrics", public=True, reply=str, reply_type="text/plain")

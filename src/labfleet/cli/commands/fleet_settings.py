@@ -138,6 +138,24 @@ def resume(call: Call, *, pool: str | None, reason: str) -> int:
     return code
 
 
+@click.command("confirm-clock", short_help="Say that the server's clock is right after a jump.")
+@_reason
+@connected
+def confirm_clock(call: Call, *, reason: str) -> int:
+    """Say that the clock of the server's host is right, when an alert says that it jumped.
+
+    The fleet follows it again, on every host whose clock shows the same within five minutes.
+    What is over by that time then ends.
+    """
+    answer = call.api.post(f"{PATH}/confirm-clock", {"reason": reason})
+    if call.out.structured:
+        call.out.show(kinds.KINDS["Settings"], answer)
+        return exits.OK
+    output.say("fleet" if call.out.quiet else "clock confirmed")
+    call.out.note("Servers follow it within 10 s; labfleet alerts says which do not.")
+    return exits.OK
+
+
 def _pauses(call: Call) -> set[meta.Key | None]:
     """Return what is paused now: keys of pools, and None for the whole fleet."""
     call.mute_pause()

@@ -156,7 +156,10 @@ def _object(each: dict[str, Any]) -> str:
 @click.command("alerts", short_help="List what asks for somebody, with its fix.")
 @connected
 def alerts(call: Call) -> int:
-    """List what is raised on workers, pools, regions, webhooks and licences, the gravest first."""
+    """List what is raised, the gravest first.
+
+    On workers, pools, regions, webhooks, licences, and on the server itself: its store.
+    """
     answer = call.api.get("/api/v1/fleet/alerts")
     items = answer.get("items") or []
     if call.out.structured or call.out.format == "jsonpath":

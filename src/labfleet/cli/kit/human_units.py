@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from labfleet.kernel import clock, quantity
+from labfleet.kernel.clock import utc_text
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = 36_525 * 86_400
@@ -65,7 +66,7 @@ def when(value: Any, now: datetime) -> str:
         return "-"
     seconds = (then - now).total_seconds()
     relative = f"in {span(seconds)}" if seconds > 0 else f"{span(seconds)} ago"
-    return f"{then:%Y-%m-%d %H:%M:%S}Z ({relative})"
+    return f"{utc_text(then, seconds=True)} ({relative})"
 
 
 def amount(dimension: str, value: float) -> str:
@@ -95,7 +96,7 @@ def plain(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     then = instant(value)
     if then is not None:
-        return f"{then:%Y-%m-%d %H:%M:%S}Z"
+        return utc_text(then, seconds=True)
     return printable(str(value))
 
 

@@ -14,6 +14,7 @@ from labfleet.controllers.worker import console
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel import errors
+from labfleet.kernel.clock import format_instant
 from labfleet.resources import conditions
 from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -63,7 +64,7 @@ class Housekeeping:
             )
         except (errors.Gone, errors.Invalid, errors.Denied) as problem:
             text = f"(not readable: {problem.message[:200]})"
-        kept = f"{boot}read {self.context.clock.now():%Y-%m-%dT%H:%M:%SZ}]\n"
+        kept = f"{boot}read {format_instant(self.context.clock.now(), 'seconds')}]\n"
         kept += console.readable(text, self._secrets(machine))
         status = msgspec.structs.replace(worker.status, console=kept)
         return await self.context.record(

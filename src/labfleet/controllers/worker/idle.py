@@ -22,6 +22,7 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions, refs
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.meta import Key
@@ -115,7 +116,7 @@ class IdleController:
         reason = f"{verdict.verdict}: {', '.join(verdict.kept_by) or 'nothing keeps it'}"
         if begins:
             at = max(verdict.stop_at or now, now + timedelta(minutes=settings.warn_minutes))
-            reason = f"IdleWarning: unused, will be stopped at {at:%Y-%m-%d %H:%M}Z"
+            reason = f"IdleWarning: unused, will be stopped at {utc_text(at)}"
             status = msgspec.structs.replace(
                 status,
                 idle=msgspec.structs.replace(told, warned_at=now),
@@ -171,7 +172,7 @@ class IdleController:
                 found.status, idle=_told(found.status.idle, verdict, now)
             )
             judged = msgspec.structs.replace(found, status=status)
-            since = f"{verdict.since:%Y-%m-%d %H:%M}Z" if verdict.since else "long ago"
+            since = utc_text(verdict.since) if verdict.since else "long ago"
             await self._ask(judged, now, "idle_timeout", f"stopped: unused since {since}", guard)
             return Again(EVERY)
 

@@ -17,6 +17,7 @@ from labfleet.controllers.context import Context
 from labfleet.controllers.worker.observer import machine_status
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
+from labfleet.kernel.clock import utc_time
 from labfleet.resources import conditions, refs
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Effect
@@ -184,7 +185,7 @@ class Launcher:
         now, wait = self.context.clock.now(), problem.retry_after or HELD_SECONDS
         fresh = self._fresh(worker)
         again = now + timedelta(seconds=wait)
-        told = f"{problem.message[:400]}; asked again at {again:%H:%M:%S} UTC"
+        told = f"{problem.message[:400]}; asked again at {utc_time(again)}"
         full = isinstance(problem, errors.OutOfCapacity)
         facts = conditions.put(
             fresh.status.conditions,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from labfleet.controllers.context import Context
 from labfleet.interfaces import store as stores
 from labfleet.kernel import ids
+from labfleet.kernel.clock import format_instant
 from labfleet.resources import conditions, kinds
 from labfleet.resources.leak import KEPT, Leak, LeakSpec
 from labfleet.resources.meta import Metadata
@@ -76,4 +77,4 @@ def _leak(
 
 
 def _age(leak: Leak) -> tuple[str, str]:
-    return leak.spec.since.isoformat(), leak.key.label
+    return format_instant(leak.spec.since, "microseconds"), leak.key.label

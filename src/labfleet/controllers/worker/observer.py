@@ -22,6 +22,7 @@ from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
 from labfleet.interfaces.compute import Checks, Instance
 from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
 from labfleet.kernel import errors
+from labfleet.kernel.clock import format_instant
 from labfleet.resources import conditions, refs
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine, MachineStatus, TlsSettings
@@ -317,7 +318,7 @@ def _older_twin(context: Context, worker: Worker, product_uuid: str | None) -> s
 
 def _age(worker: Worker) -> tuple[str, str]:
     made = worker.metadata.creation_timestamp
-    return ("" if made is None else made.isoformat(), worker.key.label)
+    return ("" if made is None else format_instant(made, "microseconds"), worker.key.label)
 
 
 def capacity_of(

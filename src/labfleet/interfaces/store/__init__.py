@@ -43,6 +43,9 @@ from labfleet.interfaces.store.objects import (
     TouchLedger,
     Write,
 )
+from labfleet.interfaces.store.observing import (
+    StoreObserver,
+)
 from labfleet.interfaces.store.ports import (
     FreePorts,
     PortRow,
@@ -102,6 +105,7 @@ __all__ = [
     "SeriesRow",
     "SeriesStore",
     "Store",
+    "StoreObserver",
     "Stored",
     "TakePorts",
     "TokenRow",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from labfleet.kernel.clock import utc_text
 from labfleet.rehearsal.answers import columns as column_sets
 from labfleet.rehearsal.answers import table, verdict
 from labfleet.rehearsal.answers.columns import FIGURES, VariantColumn
@@ -210,7 +211,7 @@ def _waiter(row: Json, why: str, origin: datetime | None) -> str:
 def _when(row: Json, origin: datetime | None) -> str:
     hours = row["asked_hours"]
     if origin is not None:
-        return f"{origin + timedelta(hours=hours):%Y-%m-%d %H:%M}"
+        return utc_text(origin + timedelta(hours=hours)).removesuffix("Z")
     minutes = round(hours * 60)
     return f"day {minutes // 1440} {minutes // 60 % 24:02d}:{minutes % 60:02d}"
 

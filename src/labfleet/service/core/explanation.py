@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from labfleet.decisions import wording
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import runbook as runbooks
 from labfleet.resources.alerts import Raised
 from labfleet.resources.conditions import Condition
@@ -145,4 +146,4 @@ def _decided(decision: Decision | None) -> list[str]:
 
 def shown(at: datetime) -> str:
     """Return an instant for people."""
-    return f"{at:%Y-%m-%d %H:%M:%S}Z"
+    return utc_text(at, seconds=True)

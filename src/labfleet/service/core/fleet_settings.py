@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from labfleet.engine.cache import Cache
 from labfleet.interfaces import store as stores
+from labfleet.kernel.clock import parse_instant, utc_text
 from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import FleetSettings, Layer, Settings, effective
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref
@@ -19,6 +20,8 @@ from labfleet.resources.pool import Pool
 KEY = fleet_settings.REF.key
 # On a pool: why it is paused, by whom and since when, in a sentence for people.
 PAUSED_MARK = "labfleet.dev/paused"
+# On the settings: the instant that people said a host's clock shows rightly.
+CONFIRMED_MARK = "labfleet.dev/clock-confirmed"
 
 
 class Pause(Record, frozen=True, kw_only=True):
@@ -101,6 +104,15 @@ class SettingsReader:
         stored = self.stored
         return stores.AtRevision(KEY, 0 if stored is None else stored.revision)
 
+    def clock_confirmed(self) -> datetime | None:
+        """Return the instant that people last confirmed as the time, None when they never did."""
+        stored = self.stored
+        mark = "" if stored is None else stored.metadata.annotations.get(CONFIRMED_MARK, "")
+        try:
+            return parse_instant(mark) if mark else None
+        except ValueError:
+            return None  # somebody wrote the annotation by hand
+
     def listed(self, notes: Mapping[str, str] | None = None) -> tuple[SettingValue, ...]:
         """Return every setting with its effective value and source, and the given notes."""
         now, default = self.now(), FleetSettings()
@@ -122,7 +134,7 @@ class SettingsReader:
 def _everything(automation: fleet_settings.Automation) -> Pause:
     said = "automatic actions are paused"
     if automation.since is not None:
-        said += f" since {automation.since:%Y-%m-%d %H:%M}Z"
+        said += f" since {utc_text(automation.since)}"
     said += f" by {automation.by}" if automation.by else ""
     said += f": {automation.reason}" if automation.reason else ""
     return Pause(text=said, reason=automation.reason, by=automation.by, since=automation.since)

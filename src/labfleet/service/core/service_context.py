@@ -10,8 +10,10 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from labfleet.engine.cache import Cache
+from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.objects import Objects
 from labfleet.engine.samples import SampleRing
+from labfleet.engine.store_health import StoreHealth
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel import errors
@@ -63,7 +65,8 @@ class ServiceContext:
 
     `environment` is the environment's layer of settings, which the composition root has read;
     `variables` says which variable gave a value of it; `defaults` is what new objects of a kind
-    get where their spec leaves it out.
+    get where their spec leaves it out. `health` and `clock_check` are what this process
+    knows of its store and its clock; None where nobody watches them.
     """
 
     objects: Objects
@@ -79,6 +82,8 @@ class ServiceContext:
     environment: Layer = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    health: StoreHealth | None = None
+    clock_check: ClockCheck | None = None
     settings: SettingsReader = field(init=False)
 
     def __post_init__(self) -> None:

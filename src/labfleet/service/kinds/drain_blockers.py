@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from labfleet.decisions.lifecycle.session.phases import BOUND
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.kernel.clock import format_instant
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core.explanation import Blocker
@@ -31,7 +32,7 @@ def of(worker: Worker, sessions: Iterable[Session]) -> tuple[Blocker, ...]:
 
 def _soonest(session: Session) -> tuple[str, str]:
     end = session.status.end
-    return ("~" if end is None else end.isoformat(), session.name)
+    return ("~" if end is None else format_instant(end, "microseconds"), session.name)
 
 
 def _session(worker: Worker, session: Session) -> Blocker:

@@ -10,6 +10,7 @@ import msgspec
 from labfleet.decisions import ledger, wording
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.resources import meta
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.definition import Definition, DefinitionPin
@@ -76,7 +77,7 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
         phase_since=now,
         definition=pin,
         start=None if asap else start,
-        end=spec.slot.end if asap else end,
+        end=end if not asap or spec.slot.end is not None else None,
     )
     return Admitted(
         new,
@@ -156,13 +157,13 @@ async def extended(
     if end.tzinfo is None:
         raise intake.invalid(("end", "give a time zone, for example 2026-11-27T09:00:00Z"))
     if end <= before:
-        what = f"must be later than the present end, {before.isoformat()}"
+        what = f"must be later than the present end, {utc_text(before, seconds=True)}"
         raise intake.invalid(("end", what), reason="OnlyLater")
     definition = await services.objects.get(Definition, old.spec.definition, old.metadata.namespace)
     if definition is not None:
         _longest(definition, status.start or services.clock.now(), end)
     changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
-    changed = with_status(changed, end=end)
+    changed = with_status(changed, end=in_utc(end))
     held = status.reservation
     if status.worker is None or held is None or held.end is None:
         return Admitted(changed)
@@ -197,7 +198,9 @@ def _room(
     short = ledger.shortages(longer.amounts, host.status.capacity, held)
     if short:
         lack = wording.short(short)
-        message = f"worker {worker!r} has no room until {until.isoformat()}: short {lack}"
+        message = (
+            f"worker {worker!r} has no room until {utc_text(until, seconds=True)}: short {lack}"
+        )
         raise Refused(message, reason="NoCapacity")
 
 
@@ -209,7 +212,8 @@ def _resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[dateti
         raise intake.invalid(("spec.slot.zone", what)) from None
     start = now if slot.start is None else slot.start
     if start < now - timedelta(minutes=PAST_MINUTES):
-        what = f"lies more than {PAST_MINUTES} minutes in the past (it is {now.isoformat()})"
+        told = utc_text(now, seconds=True)
+        what = f"lies more than {PAST_MINUTES} minutes in the past (it is {told})"
         raise intake.invalid(("spec.slot.start", what))
     if start > now + timedelta(days=AHEAD_DAYS):
         raise intake.invalid(("spec.slot.start", f"lies more than {AHEAD_DAYS} days ahead"))
@@ -219,7 +223,7 @@ def _resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[dateti
     if end <= max(now, start):
         raise intake.invalid(("spec.slot.end", "must be after the start and not in the past"))
     _longest(definition, start, end)
-    return start, end
+    return in_utc(start), in_utc(end)
 
 
 def _longest(definition: Definition, start: datetime, end: datetime) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from labfleet.decisions import idle, parking
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.kernel.clock import utc_text
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.idle import Activity, ActivityEvent, IdleSignal
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
@@ -157,4 +158,4 @@ def _sentence(
     warned = worker.status.idle.warned_at
     if warned is not None:
         at = max(at, warned + timedelta(minutes=settings.warn_minutes))
-    return f"if nobody uses it, it is stopped at {at:%Y-%m-%d %H:%M}Z"
+    return f"if nobody uses it, it is stopped at {utc_text(at)}"

@@ -9,7 +9,7 @@ import msgspec
 
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.session import phases as session_phases
-from labfleet.resources import alerts, fleet_alerts, kinds
+from labfleet.resources import alerts, fleet_alerts, kinds, server_alerts
 from labfleet.resources.leak import Leak
 from labfleet.resources.machine import ScheduledEvent
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
@@ -156,7 +156,7 @@ def _busiest(each: Vitals) -> tuple[float, str, str]:
 def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
     """Return the raised alerts on all objects that the caller may read, the gravest first.
 
-    At most `LISTED`, and how many were left out. A leaked licence is listed once: by its
+    Those of this server's store and clock come with them. At most `LISTED`, and how many were left out. A leaked licence is listed once: by its
     Leak, which stays when the worker is gone.
     """
     access.demand(caller.principal, "read", "Worker")
@@ -167,6 +167,7 @@ def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raise
         for each in services.cache.all(kinds.KINDS[kind].type)
         for row in fleet_alerts.raised(each)
     ]
+    found += of_server(services)
     leaked = {
         each.spec.worker_uid or f"{each.namespace}/{each.spec.worker}"
         for each in services.cache.all(Leak)
@@ -179,6 +180,30 @@ def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raise
             or not leaked.intersection({each.metadata.uid, each.key.path})
         )
     return tuple(sorted(found, key=alerts.gravity)[:LISTED]), max(0, len(found) - LISTED)
+
+
+def of_server(services: ServiceContext) -> tuple[alerts.Raised, ...]:
+    """Return the alerts of this server itself: of its store and of its clock."""
+    found = []
+    trouble = None if services.health is None else services.health.trouble
+    if trouble is not None:
+        found.append(
+            server_alerts.of_server(
+                "store",
+                server_alerts.STORE_CONDITIONS[trouble.state.value],
+                since=trouble.since,
+                reason=trouble.reason,
+                message=trouble.words,
+            )
+        )
+    odd = None if services.clock_check is None else services.clock_check.trouble
+    if odd is not None:
+        found.append(
+            server_alerts.of_server(
+                "clock", odd.reason, since=odd.since, reason="ClocksDiffer", message=odd.words
+            )
+        )
+    return tuple(found)
 
 
 def numbers_of(services: ServiceContext, worker: Worker) -> dict[str, vitals.Number]:

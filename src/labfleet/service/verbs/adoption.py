@@ -17,6 +17,7 @@ from labfleet.decisions.lifecycle.worker import phases
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Instance
 from labfleet.kernel import ids
+from labfleet.kernel.clock import format_instant
 from labfleet.resources import providers
 from labfleet.resources import region as regions
 from labfleet.resources.machine import CmlSettings, Machine, MachineStatus, TlsSettings
@@ -132,7 +133,8 @@ async def adopt(
             raise Refused(f"worker {name!r} is being deleted", reason="WorkerEnding")
         if not phases.observed(old) and template is None and login is None:
             return old
-        told = f"adopted by {caller.principal.name} at {services.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+        at = format_instant(services.clock.now(), "seconds")
+        told = f"adopted by {caller.principal.name} at {at}"
         spec = msgspec.structs.replace(
             old.spec, origin=msgspec.structs.replace(origin, managed=True, source=told)
         )

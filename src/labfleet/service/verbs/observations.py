@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from labfleet.decisions import port_numbers
 from labfleet.interfaces import store as stores
+from labfleet.kernel.clock import utc_text
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Record
 from labfleet.resources.session import ResourceObservation, Session, SessionPhase
@@ -24,6 +25,8 @@ from labfleet.service.kinds.admitted import with_status
 OBSERVABLE = (SessionPhase.RUNNING, SessionPhase.COLLECTING)
 PORTS_LIMIT = 6000
 LIST_LIMIT = 200
+TOLERANCE = timedelta(minutes=5)
+"""How far the clock of whoever observed may be from ours."""
 
 
 class Figure(Record, frozen=True, kw_only=True):
@@ -60,14 +63,18 @@ async def record(
     namespace: str,
     *,
     resources: ResourceObservation | None,
-    ports: Mapping[str, int],
+    ports: Mapping[str, int] | None,
     fence: stores.Fence | None = None,
 ) -> Session:
-    """Store an observation of a RUNNING or COLLECTING session, and whether its ports drifted.
+    """Store what was seen of a RUNNING or COLLECTING session, and whether its ports drifted.
 
+    What was not seen stays as it was known; an observation of nothing writes nothing. `ports`
+    None means that the nodes' tags tell them. Ports are compared when nodes were seen.
     Invalid (reason WrongPhase) in any other phase: later, the lab is already being removed.
     """
     access.demand(caller.principal, "record", "Session")
+    if ports is None:
+        ports = {} if resources is None else _told_by(resources)
     bad = [key for key, number in ports.items() if len(key) > 256 or not 0 < number < 65536]
     if bad or len(ports) > PORTS_LIMIT:
         raise intake.invalid(("observedPorts", f"names to port numbers, at most {PORTS_LIMIT}"))
@@ -77,17 +84,29 @@ async def record(
         if old.status.phase not in OBSERVABLE:
             what = f"session {old.name!r} is {old.status.phase}, not RUNNING or COLLECTING"
             raise intake.invalid(("status.phase", what), reason="WrongPhase")
-        allocated = {port.name: port.number for port in old.status.ports}
-        changes = port_numbers.drift(allocated, ports)
+        now = services.clock.now()
+        if resources is not None and fence is None:
+            # A controller's own look is of this clock, and must never hold up a teardown.
+            _believable(resources.observed_at, old, now)
+        seen = None if resources is None or not _told(resources) else resources
+        if seen is None and not ports:
+            return old
         new = with_status(
             old,
-            observed_resources=resources,
-            observed_ports=dict(ports),
-            port_drift_detected=bool(changes),
-            port_changes=changes,
             observation_count=old.status.observation_count + 1,
-            observed_at=services.clock.now() if resources is None else resources.observed_at,
+            observed_at=now if resources is None else resources.observed_at,
         )
+        if seen is not None:
+            new = with_status(new, observed_resources=seen)
+        if ports or (seen is not None and _has_nodes(seen)):
+            allocated = {port.name: port.number for port in old.status.ports}
+            changes = port_numbers.drift(allocated, ports)
+            new = with_status(
+                new,
+                observed_ports=dict(ports),
+                port_drift_detected=bool(changes),
+                port_changes=changes,
+            )
         _, stored = await services.objects.save(
             new, cause=services.cause(caller, "ResourcesObserved"), fence=fence
         )
@@ -96,6 +115,37 @@ async def record(
         return saved
 
     return await retried(attempt)
+
+
+def _told_by(resources: ResourceObservation) -> Mapping[str, int]:
+    return resources.observed_ports or port_numbers.observed(resources.nodes)
+
+
+def _has_nodes(seen: ResourceObservation) -> bool:
+    return bool(seen.nodes) or seen.actual_node_count > 0
+
+
+def _told(seen: ResourceObservation) -> bool:
+    """Tell whether an observation says anything of the lab."""
+    totals = (seen.total_cpu_cores, seen.total_memory_mb, seen.total_storage_mb)
+    return (
+        _has_nodes(seen)
+        or any(value is not None for value in totals)
+        or bool(seen.observed_ports or seen.simulation_stats)
+    )
+
+
+def _believable(at: datetime, session: Session, now: datetime) -> None:
+    """Refuse an instant without a zone, before the session was made, or in the future."""
+    where = "observed_resources.observed_at"
+    if at.tzinfo is None:
+        what = "give a time zone, for example 2026-11-27T09:00:00Z (datetime.now(UTC).isoformat())"
+        raise intake.invalid((where, what))
+    made = session.metadata.creation_timestamp
+    if made is not None and at < made - TOLERANCE:
+        raise intake.invalid((where, f"lies before the session, made at {utc_text(made)}"))
+    if at > now + TOLERANCE:
+        raise intake.invalid((where, f"lies in the future (it is {utc_text(now, seconds=True)})"))
 
 
 async def summary(
@@ -139,4 +189,5 @@ def _figure(newest_first: list[float | None] | list[int | None] | list[int]) -> 
 def _observed(session: Session) -> tuple[datetime, str]:
     at = session.status.observed_at
     assert at is not None  # noqa: S101 - only observed sessions are sorted
-    return at, session.name
+    # Stores of earlier versions hold instants without a zone, written by UTC clocks.
+    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)), session.name

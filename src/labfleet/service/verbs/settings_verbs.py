@@ -1,4 +1,4 @@
-"""Change settings by name, and pause or resume automatic actions, of the fleet or of a pool.
+"""Change settings by name, pause or resume automatic actions, confirm a host's clock.
 
 Each is one commit with an event that says who, what and why; repeating it changes nothing.
 """
@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 
 from labfleet.kernel import errors
+from labfleet.kernel.clock import format_instant, utc_text
 from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import NAME, REF, Settings, SettingsSpec
 from labfleet.resources.meta import Metadata
 from labfleet.resources.pool import Pool
 from labfleet.service.core import access, intake, lookup
-from labfleet.service.core.fleet_settings import PAUSED_MARK
+from labfleet.service.core.fleet_settings import CONFIRMED_MARK, PAUSED_MARK
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import settings_rules
 from labfleet.service.kinds.admitted import with_spec
@@ -103,6 +104,35 @@ async def resume(services: ServiceContext, caller: Caller, *, reason: str = "") 
     return await _written(services, caller, edit, what="AutomationResumed", why=reason)
 
 
+async def confirm_clock(services: ServiceContext, caller: Caller, *, reason: str = "") -> Settings:
+    """Say that the wall clock of this server's host is right.
+
+    Each server whose wall clock shows the same, within five minutes, follows it again.
+    """
+    access.demand(caller.principal, "pause", "Settings")
+    _short(reason)
+
+    async def attempt() -> Settings:
+        check = services.clock_check
+        at = services.clock.now() if check is None else check.host_now()
+        old = await services.objects.find(REF)
+        base = old or Settings(metadata=Metadata(name=NAME))
+        marks = {**base.metadata.annotations, CONFIRMED_MARK: format_instant(at)}
+        metadata = msgspec.structs.replace(base.metadata, annotations=marks)
+        new = msgspec.structs.replace(base, metadata=metadata)
+        if old is None:
+            return await _first(services, caller, new, "ClockConfirmed", reason)
+        cause = services.cause(caller, settings_rules.worded("ClockConfirmed", (), reason))
+        _, stored = await services.objects.save(new, cause=cause)
+        return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+    made = await retried(attempt)
+    if services.clock_check is not None:
+        await services.reached(made.revision)
+        await services.clock_check.look()
+    return made
+
+
 async def pause_pool(
     services: ServiceContext,
     caller: Caller,
@@ -122,7 +152,7 @@ async def pause_pool(
         marks.pop(PAUSED_MARK, None)
         if paused:
             said = f" by {caller.principal.name}" + (f": {reason}" if reason else "")
-            marks[PAUSED_MARK] = f" since {services.clock.now():%Y-%m-%d %H:%M}Z{said}"
+            marks[PAUSED_MARK] = f" since {utc_text(services.clock.now())}{said}"
         if old.spec.paused == paused and (not paused or not reason):
             return old
         metadata = msgspec.structs.replace(

@@ -31,6 +31,7 @@ from labfleet.decisions.lifecycle.session.draft import (
     SessionObservation,
     Step,
 )
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.session import FINALIZER_LAB, LabStatus, Session, SessionPhase
 from labfleet.resources.session_conditions import PhaseReason, SessionCondition, SessionReason
@@ -104,7 +105,7 @@ def _pending(draft: Draft) -> Step:
 def _expired(draft: Draft) -> str | None:
     deadline = draft.deadline
     if deadline is not None and draft.now >= deadline:
-        return f"not started by {deadline:%Y-%m-%d %H:%M}Z"
+        return f"not started by {utc_text(deadline)}"
     end = draft.session.spec.slot.end
     if end is not None and draft.now >= end:
         return "its slot is over"

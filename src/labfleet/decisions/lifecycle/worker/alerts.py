@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import PROVIDER_BELIEVED, Draft, P
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
 from labfleet.resources.telemetry import ProviderPoint, Sample
@@ -116,7 +117,9 @@ def _stuck(draft: Draft) -> None:
     if not draft.overdue(since, timedelta(seconds=seconds * factor)):
         _forget(draft, WorkerCondition.PHASE_STUCK)
         return
-    told = f"{draft.status.phase} since {since:%Y-%m-%d %H:%M:%S}Z, over {factor:g} x its {name}"
+    told = (
+        f"{draft.status.phase} since {utc_text(since, seconds=True)}, over {factor:g} x its {name}"
+    )
     told += f" limit of {seconds:.0f} s; see what it waits for: labfleet explain worker"
     draft.fact(
         WorkerCondition.PHASE_STUCK, "True", WorkerReason.OVER_LIMIT, f"{told} {draft.worker.name}"
@@ -223,7 +226,7 @@ def _planned(draft: Draft) -> None:
     word, advice = EVENTS.get(
         first.code, (WorkerReason.OTHER_EVENT, "read the AWS Health dashboard")
     )
-    when = "at once" if first.not_before is None else f"{first.not_before:%Y-%m-%d %H:%M}Z"
+    when = "at once" if first.not_before is None else utc_text(first.not_before)
     text = f"{first.code} not before {when}: {advice}"
     draft.fact(WorkerCondition.SCHEDULED_EVENT, "True", word, text)
 
@@ -262,7 +265,7 @@ def _silent(draft: Draft) -> None:
         return
     silent = before.last_transition_time
     if before.status == "True" or draft.overdue(silent, timedelta(seconds=limit)):
-        told = f"no answer since {silent:%Y-%m-%d %H:%M:%S}Z"
+        told = f"no answer since {utc_text(silent, seconds=True)}"
         if before.status == "True":
             told = before.message.partition(": ")[0]
         reason, why = _mute(draft)

@@ -19,6 +19,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     stage_reason,
     wants_licence,
 )
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import FINALIZER_LICENCE, Health, WorkerPhase
@@ -152,7 +153,7 @@ def draining(draft: Draft) -> Step:
         limit = timedelta(seconds=draft.limits.drain)
         deadline = drain.deadline if drain else (draft.status.phase_since or draft.now) + limit
         reason = WorkerReason.LATE if draft.now > deadline else WorkerReason.SESSIONS_RUNNING
-        message = f"{_sessions(seen.sessions)} still here, deadline {deadline:%Y-%m-%d %H:%M}Z"
+        message = f"{_sessions(seen.sessions)} still here, deadline {utc_text(deadline)}"
         draft.fact(WorkerCondition.DRAINED, "False", reason, message)
         return draft.stay(message, again=10.0)
     draft.fact(WorkerCondition.DRAINED, "True", WorkerReason.EMPTY)
