@@ -37,8 +37,8 @@ def litestar_route(route: Route) -> HTTPRouteHandler:
     known = frozenset(route.query)
     numbers = frozenset(route.numbers)
 
-    def guard(connection: Any, _handler: Any) -> None:
-        # Litestar asks before it reads parameters.
+    async def guard(connection: Any, _handler: Any) -> None:
+        # Litestar asks before it reads parameters; a plain function would go to a thread each time.
         if not route.public:
             _allow(connection.scope, route)
 
