@@ -74,6 +74,7 @@ async def test_a_store_that_is_gone_never_turns_a_public_route_away():
         async def gone(text: str) -> None:
             raise errors.Unreachable("10.9.8.7 does not answer")
 
+        # private _tokens: every look-up of a token fails, as with a stopped database
         api.app._tokens = SimpleNamespace(authenticate=gone)  # type: ignore[assignment]
         for route in api.app.routes.values():
             if route.public:

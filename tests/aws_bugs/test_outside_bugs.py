@@ -227,7 +227,9 @@ def test_32_a_worker_is_reached_at_the_address_of_this_boot() -> None:
             after = w.get_worker().status
             assert set(asked) == {f"{after.cml.url} {after.cml.boot}"}
             [found] = w.cloud.instances("w1")
-            assert found["public_ip"] == after.machine.public_address != before.machine.public_address
+            assert (
+                found["public_ip"] == after.machine.public_address != before.machine.public_address
+            )
             assert after.cml.url is not None
             assert found["public_ip"] in after.cml.url
             assert after.cml.boot != before.cml.boot

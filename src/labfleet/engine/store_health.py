@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from labfleet.engine.wakeup import Pause
+from labfleet.engine.wakeup import Pause, Wakeup
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
@@ -167,35 +168,42 @@ class StoreCheck:
         self._answer = answer
         self._machine = machine or _loop_time
         self._pause = pause
-        self._asking: asyncio.Task[int] | None = None
+        self._asking: asyncio.Task[int | errors.LabfleetError] | None = None
         self._looked = -LOOK_SECONDS
-        self._look: asyncio.Task[None] | None = None
+        self._wanted = False
+        self._begin, self._done = Wakeup(), Wakeup()
         self._awaited: tuple[int, float] | None = None
 
     async def run(self) -> None:
-        """Ask every few seconds until cancelled, so that an alert needs nobody who asks."""
-        try:
+        """Ask every few seconds, or when somebody wants to know, until cancelled."""
+        async with asyncio.TaskGroup() as group:
             while True:
-                await self.look()
+                self._wanted = False
+                await self._read(group)
+                self._looked = self._machine()
+                self._done.wake()
                 await self._try_to_write()
-                await self._pause(EVERY_SECONDS)
-        finally:
-            if self._asking is not None:
-                self._asking.cancel()
+                if not self._wanted:
+                    await self._begin.sleep(EVERY_SECONDS, self._pause)
 
     async def look(self) -> None:
-        """Ask whether the store can be read, unless that was asked within a second."""
-        if self._look is None or self._look.done():
-            if self._machine() - self._looked < LOOK_SECONDS:
-                return
-            self._look = asyncio.get_running_loop().create_task(self._read())
-        await asyncio.shield(self._look)
+        """Return once the store was asked, now or within the last second.
 
-    async def _read(self) -> None:
+        Nothing is asked while `run` does not run; what was last known then stays.
+        """
+        if self._machine() - self._looked < LOOK_SECONDS:
+            return
+        self._wanted = True
+        self._begin.wake()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * self._answer):
+                await self._done.sleep(None, self._pause)
+
+    async def _read(self, group: asyncio.TaskGroup) -> None:
         # A read that does not end is not given up: it holds a connection, and asking again each
         # second would heap up more of them.
         if self._asking is None:
-            self._asking = asyncio.get_running_loop().create_task(self._head())
+            self._asking = group.create_task(self._head())
         asking = self._asking
         try:
             async with asyncio.timeout(self._answer):
@@ -204,18 +212,18 @@ class StoreCheck:
             words = f"it does not answer within {self._answer:g} s"
             self._health.begin(StoreState.UNREADABLE, "Silent", words)
             return
-        except errors.LabfleetError as error:
-            self._health.begin(StoreState.UNREADABLE, *_cause(error), str(error))
+        self._asking = None
+        if isinstance(head, errors.LabfleetError):
+            self._health.begin(StoreState.UNREADABLE, *_cause(head), str(head))
             return
-        finally:
-            self._looked = self._machine()
-            if asking.done():
-                self._asking = None
         self._health.over(StoreState.UNREADABLE)
         self._compare(head)
 
-    async def _head(self) -> int:
-        return (await self._log.head()).revision
+    async def _head(self) -> int | errors.LabfleetError:
+        try:
+            return (await self._log.head()).revision
+        except errors.LabfleetError as error:
+            return error
 
     def _compare(self, head: int) -> None:
         """Note whether the cache follows the log."""
@@ -232,12 +240,12 @@ class StoreCheck:
         """Write something small while writes are refused: in a quiet process nobody else does."""
         if self._health.state is not StoreState.READ_ONLY:
             return
-        try:
-            row = await self._leases.lease(CHECK_LEASE)
-            seen = None if row is None else row.version
-            await self._leases.acquire(CHECK_LEASE, _CHECKER, seen=seen)
-        except errors.LabfleetError:
-            return  # the store has told `refused` of it; after a Conflict another process wrote
+        # The store tells `refused` of an error; after a Conflict another process wrote.
+        with suppress(errors.LabfleetError, TimeoutError):
+            async with asyncio.timeout(self._answer):
+                row = await self._leases.lease(CHECK_LEASE)
+                seen = None if row is None else row.version
+                await self._leases.acquire(CHECK_LEASE, _CHECKER, seen=seen)
 
 
 _WORDS = {
