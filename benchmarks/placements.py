@@ -85,10 +85,10 @@ def _fleet(count: int) -> dict[str, placement.Candidate]:
             Reservation(holder="w", amounts=each, start=NOW, end=NOW + timedelta(hours=4))
             for _ in range(4)
         )
-        phase = WorkerPhase.READY if rng.random() < 0.9 else WorkerPhase.STOPPING
+        closed = None if rng.random() < 0.9 else "phase is STOPPING"
         name = f"worker-{number:06d}"
         made[name] = placement.Candidate(
-            name=name, licensed=True, product="CML_Enterprise",
+            name=name, closed=closed, licensed=True, product="CML_Enterprise",
             capacity=capacity, reservations=held, free_ports=5500, sessions=len(held),
         )  # fmt: skip
     return made
@@ -150,7 +150,7 @@ class _Bare:
     def __init__(self, count: int) -> None:
         self._rows = [
             _Slots(
-                each.phase is WorkerPhase.READY, each.real.cpu_milli, each.real.memory_mib,
+                each.closed is None, each.real.cpu_milli, each.real.memory_mib,
                 list(each.room), each.booked.cpu_milli, each.booked.memory_mib, each.sessions,
             )
             for each in _fleet(count).values() if each.real is not None

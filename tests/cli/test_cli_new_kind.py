@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from throwaway_kind import declare
 
@@ -12,7 +10,8 @@ from throwaway_kind import declare
 def gadget(monkeypatch, stub):
     """Declare the throw-away kind, to the stub of the server too."""
     declare(monkeypatch)
-    monkeypatch.setitem(sys.modules[type(stub).__module__].PLURALS, "gadgets", "Gadget")
+    # Not by the module's name: several folders have a `conftest`.
+    monkeypatch.setitem(type(stub).put.__globals__["PLURALS"], "gadgets", "Gadget")
 
 
 def test_a_declared_kind_is_listed_shown_and_applied(run, stub):

@@ -23,6 +23,11 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "9f921ab": {
         "/paths/~api~internal~workers~{id}~cml-data/get/summary": "seed 003 is upstream 003 now",
         "/components/schemas/SettingValue/properties/note": "what a value will not do is said",
+        "/components/schemas/AliveReply": "liveness says no more than that it lives",
+        "/paths/~healthz/get/responses/200/content": "liveness says no more than that it lives",
+        "/paths/~readyz/get/summary": "readiness says what of the store works",
+        "/paths/~api~v1~settings~confirm-clock": "a jump of the host's clock is confirmed there",
+        "/components/schemas/ObservationBody/properties/observed_ports": "none told is not none",
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
     | {
@@ -35,6 +40,10 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
+    }
+    | {
+        f"/components/schemas/HealthReply/properties/store{name}": "what of the store works"
+        for name in ("", "Reason", "Since")
     }
     | {
         f"/components/schemas/{place}/limits": "one caller's share is a setting"

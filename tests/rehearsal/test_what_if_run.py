@@ -82,19 +82,31 @@ def test_too_few_workers_leave_people_unserved_and_say_why(tmp_path: Path) -> No
 def test_telemetry_every_ten_minutes_moves_the_answer_by_less_than_two_percent(
     tmp_path: Path,
 ) -> None:
-    """A day of a small fleet looked at every ten minutes answers as one looked at all the time.
+    """Days of a small fleet looked at every ten minutes answer as ones looked at all the time.
 
-    With so many people that a percentile is not the wait of one of them.
+    With so many people that a percentile is not the wait of one of them. The mean of two days,
+    because a session is looked at every five seconds: the median of one day may be a step off.
     """
-    case = _case(tmp_path, 24.0, people=80, slots=40)
-    coarse = _quiet(case)
-    full = _quiet(replace(case, fidelity=plan.Fidelity(telemetry_minutes=0)))
-    assert full.steps > 2 * coarse.steps
-    assert coarse.figures.requested == full.figures.requested
-    for name in ("completed", "worker_hours", "cost_usd", "utilisation", "wait_p95"):
-        one, two = getattr(coarse.figures, name), getattr(full.figures, name)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for seed in (1, 2):
+        case = replace(_case(tmp_path, 24.0, people=80, slots=40), seed=seed)
+        coarse = _quiet(case)
+        full = _quiet(replace(case, fidelity=plan.Fidelity(telemetry_minutes=0)))
+        assert full.steps > 2 * coarse.steps
+        assert coarse.figures.requested == full.figures.requested
+        for name in (
+            "completed",
+            "worker_hours",
+            "cost_usd",
+            "utilisation",
+            "wait_p50",
+            "wait_p95",
+        ):
+            pair = getattr(coarse.figures, name), getattr(full.figures, name)
+            found.setdefault(name, []).append(pair)
+    for name, pairs in found.items():
+        one, two = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))
         assert one == pytest.approx(two, rel=0.02), name
-    assert coarse.figures.wait_p50 == pytest.approx(full.figures.wait_p50, rel=0.02, abs=1.0)
 
 
 def test_a_recording_gives_back_the_demand_and_what_came_of_it(tmp_path: Path) -> None:

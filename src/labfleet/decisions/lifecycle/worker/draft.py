@@ -210,7 +210,9 @@ class Draft:
         if phase is P.TERMINATED or (phase is P.FAILED and ended):
             licence = msgspec.structs.replace(self.status.licence, licensed=None, registered=None)
             self.set(licence=licence)
-            self.forget(WorkerCondition.LICENSED)
+            before = conditions.find(self.status.conditions, WorkerCondition.LICENSED)
+            if before is not None and before.status != "False":
+                self.forget(WorkerCondition.LICENSED)  # that it was returned stays true
 
     def stay(self, message: str = "", *, again: float = POLL, do: Action | None = None) -> Step:
         return self.go(self.status.phase, message or self.status.message, again=again, do=do)
