@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from labfleet.adapters.static import compute as static_compute
 from labfleet.adapters.static.compute import FULL_SECONDS, StaticCompute
 from labfleet.adapters.static.hooks import Hooks
 from labfleet.adapters.static.sites import Server
@@ -140,3 +141,71 @@ def test_a_new_process_knows_a_machine_by_its_id() -> None:
 def test_regions_of_sites_are_nobody_elses() -> None:
     """A site may be called like a region of EC2's and is not taken for one."""
     assert StaticSettings(site="us-east-1").region != AwsSettings().region
+
+
+class Switches:
+    """Servers with switches, some of which do not tell their state."""
+
+    def __init__(self) -> None:
+        self.silent: set[str] = set()
+        self.stopped: list[str] = []
+
+    async def start(self, server: Server) -> None:
+        """Switch on."""
+
+    async def stop(self, server: Server) -> None:
+        """Switch off."""
+        self.stopped.append(server.name)
+
+    async def state(self, server: Server) -> Any:
+        """Return running, or fail."""
+        if server.name in self.silent:
+            raise errors.Temporary(f"{server.name}: no answer")
+        return "running"
+
+
+def test_a_server_that_does_not_tell_is_the_only_one_missed() -> None:
+    """The others are listed; who asks for it by id gets the error, and no list is empty for errors."""
+    switches, watch = Switches(), Watch()
+    compute = StaticCompute({"lab-a": SITE}, switches, "us", watch)  # type: ignore[arg-type]
+
+    async def story() -> None:
+        one = await compute.launch(request("cml-1"))
+        two = await compute.launch(request("cml-2", "t2"))
+        switches.silent = {"cml-1"}
+        assert [each.id for each in await compute.list_owned(REGION)] == [two.id]
+        with pytest.raises(errors.Temporary):
+            await compute.describe(REGION, one.id)
+        switches.silent = {"cml-1", "cml-2"}
+        with pytest.raises(errors.Temporary):
+            await compute.list_owned(REGION)
+
+    asyncio.run(story())
+
+
+def test_an_end_that_comes_late_leaves_the_next_worker_s_server_on() -> None:
+    """A machine whose server another one has by now is ended without switching anything off."""
+    switches, watch = Switches(), Watch()
+    compute = StaticCompute({"lab-a": SITE}, switches, "us", watch)  # type: ignore[arg-type]
+
+    async def story() -> None:
+        await compute.launch(request("cml-1", "t2"))
+        await compute.terminate(REGION, "cml-1.0abc1234def5")
+        assert switches.stopped == []
+
+    asyncio.run(story())
+
+
+def test_ended_machines_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a server is given out and back."""
+    monkeypatch.setattr(static_compute, "ENDED_KEPT", 3)
+    compute = made()
+
+    async def story() -> None:
+        for number in range(10):
+            first = await compute.launch(request("cml-1", f"t{number}"))
+            await compute.terminate(REGION, first.id)
+
+    asyncio.run(story())
+    # private _known: what is remembered shows in no answer
+    assert len(compute._known) == 3

@@ -40,7 +40,7 @@ def test_rights_that_others_had_are_taken_back(tmp_path: Path, given: int) -> No
     """An installer's folder with a database of an earlier version in it, whatever the rights."""
     folder = tmp_path / "data"
     folder.mkdir()
-    for name in ("labfleet.db", "labfleet.db-wal", "worker.lock"):
+    for name in ("labfleet.db", "labfleet.db-wal", "labfleet.worker-controller.lock", "server.log"):
         (folder / name).touch(mode=0o644)
     folder.chmod(given)
     data_folder.private(folder)
@@ -66,3 +66,29 @@ def test_another_s_folder_is_refused_when_everybody_reads_it(
             data_folder.private(folder)
     else:
         data_folder.private(folder)
+
+
+def test_other_people_s_files_and_their_folder_are_left_alone(tmp_path: Path) -> None:
+    """Somebody's home given as the data folder: our database is closed, and nothing else."""
+    for name in ("notes.txt", "labfleet.db"):
+        (tmp_path / name).touch(mode=0o644)
+    tmp_path.chmod(0o755)
+    data_folder.private(tmp_path)
+    assert mode(tmp_path) == 0o755
+    assert mode(tmp_path / "notes.txt") == 0o644
+    assert mode(tmp_path / "labfleet.db") == 0o600
+
+
+@pytest.mark.parametrize(("given", "refused"), [(0o777, True), (0o1777, False)])
+def test_a_folder_in_which_everybody_replaces_files_is_refused(
+    tmp_path: Path, given: int, *, refused: bool
+) -> None:
+    """Anybody could put a database of their own there; /tmp, with its sticky bit, is no such one."""
+    (tmp_path / "theirs").touch()
+    tmp_path.chmod(given)
+    if refused:
+        with pytest.raises(errors.Invalid, match="a folder of its own"):
+            data_folder.private(tmp_path)
+    else:
+        data_folder.private(tmp_path)
+    assert mode(tmp_path) == given

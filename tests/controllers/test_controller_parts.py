@@ -96,6 +96,38 @@ def test_a_machine_that_we_changed_is_asked_for_by_id_until_the_next_list() -> N
     play(story)
 
 
+def test_silence_is_counted_for_each_machine() -> None:
+    """One that is not told of any more grows old while the rest of its region is listed as ever."""
+
+    async def story() -> None:
+        async with world() as w:
+            mine = {"labfleet:owner": "inst"}
+            told, silent = w.cloud.foreign(tags=mine), w.cloud.foreign(tags=mine)
+            await asyncio.sleep(30)
+            inventory = Inventory(w.compute, w.clock)
+            for machine in (told, silent):
+                await inventory.find("us-east-1", machine.id)
+            listed = w.compute.list_owned
+
+            async def without(region: str) -> object:
+                return tuple(each for each in await listed(region) if each.id != silent.id)
+
+            async def nothing(region: str, instance_id: str) -> object:
+                raise errors.Temporary("no answer")
+
+            w.compute.list_owned = without  # type: ignore[method-assign,assignment]
+            w.compute.describe = nothing  # type: ignore[method-assign,assignment]
+            for _ in range(10):
+                await asyncio.sleep(30)
+                await inventory.find("us-east-1", told.id)
+                with pytest.raises(errors.Temporary):
+                    await inventory.find("us-east-1", silent.id)
+            assert inventory.silent_for("us-east-1", told.id) < 1
+            assert inventory.silent_for("us-east-1", silent.id) >= 300
+
+    play(story)
+
+
 def test_what_has_ended_is_asked_for_once() -> None:
     """Terminated is for ever: a worker that failed with its machine costs no more calls."""
 

@@ -23,6 +23,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "9f921ab": {
         "/paths/~api~internal~workers~{id}~cml-data/get/summary": "seed 003 is upstream 003 now",
         "/components/schemas/SettingValue/properties/note": "what a value will not do is said",
+        "/paths/~api~workers~region~{region}~workers/get/responses/200/content": "it is a list",
         "/components/schemas/AliveReply": "liveness says no more than that it lives",
         "/paths/~healthz/get/responses/200/content": "liveness says no more than that it lives",
         "/paths/~readyz/get/summary": "readiness says what of the store works",

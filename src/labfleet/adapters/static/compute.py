@@ -37,6 +37,7 @@ FULL_SECONDS = 60.0
 """How long nobody is offered a site's servers again after all were taken."""
 PROMISED_SECONDS = 120.0
 """How long a chosen server is kept for who chose it, until the store shows it."""
+ENDED_KEPT = 1000
 TYPE = "static"
 OURS = "labfleet:"
 
@@ -167,9 +168,14 @@ class StaticCompute(Compute):
         machine = self._machine(region, instance_id)
         if machine is None or machine.ended:
             return
-        if await self._switch.state(machine.server) in {"booting", "running"}:
+        # A late repetition must not switch off whom the server belongs to by now.
+        if not self._given(machine) and await self._switch.state(machine.server) in {
+            "booting",
+            "running",
+        }:
             await self._switch.stop(machine.server)
         machine.ended = True
+        self._forget_ended()
         self._promised.pop((region, machine.server.name), None)
         self._full.pop(region, None)
 
@@ -206,14 +212,31 @@ class StaticCompute(Compute):
         return None if machine is None else await self._shown(instance_id, machine)
 
     async def list_owned(self, region: str) -> tuple[Instance, ...]:
-        """Return the machines that this process has seen and that have not ended."""
+        """Return the machines that this process has seen and that have not ended.
+
+        One whose server does not tell its state is left out: whoever misses it asks for it by id and
+        gets its error, and the other servers of the site are not lost with it. An error when none
+        of several tells.
+        """
         site = region.removeprefix(PREFIX)
         known = [
             (name, each)
             for name, each in self._known.items()
             if each.server.site == site and not each.ended
         ]
-        return tuple(await asyncio.gather(*(self._shown(name, each) for name, each in known)))
+        shown = [self._shown(name, each) for name, each in known]
+        told = await asyncio.gather(*shown, return_exceptions=True)
+        found, problems = [], []
+        for each in told:
+            if isinstance(each, Instance):
+                found.append(each)
+            elif isinstance(each, errors.LabfleetError):
+                problems.append(each)
+            else:
+                raise each
+        if problems and not found:
+            raise problems[0]
+        return tuple(found)
 
     async def checks(self, region: str) -> Mapping[str, Checks]:
         """Return nothing: no provider looks after these servers."""
@@ -305,10 +328,18 @@ class StaticCompute(Compute):
             tags={**machine.tags, f"{OURS}owner": self._owner},
         )
 
+    def _forget_ended(self) -> None:
+        """Keep the newest ended machines only; one that is asked for later is known by its id."""
+        ended = [name for name, each in self._known.items() if each.ended]
+        for name in ended[:-ENDED_KEPT]:
+            del self._known[name]
+
     def _given(self, machine: _Machine) -> bool:
-        """Tell whether a server that was given back has another worker by now."""
-        others = self._known.values()
-        return any(each.server == machine.server and not each.ended for each in others)
+        """Tell whether another machine has this one's server by now."""
+        return any(
+            each is not machine and each.server == machine.server and not each.ended
+            for each in self._known.values()
+        )
 
 
 def id_of(request: LaunchRequest) -> str:

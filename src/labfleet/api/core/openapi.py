@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import msgspec
 from litestar import Litestar
@@ -91,6 +91,8 @@ def _body(route: Route) -> Any:
 def _schema(kind: Any) -> dict[str, Any]:
     if _named(kind):
         return {"$ref": PREFIX + _name(kind)}
+    if get_origin(kind) is list:
+        return {"type": "array", "items": _schema(get_args(kind)[0])}
     if kind is str:
         return {"type": "string"}
     return {"type": "object"}

@@ -24,6 +24,7 @@ from litestar.params import HeaderParameter, QueryParameter
 from labfleet.kernel import errors
 from labfleet.resources.meta import Record
 from labfleet.service.core import access
+from labfleet.service.core.roles import FOR_TOKENS, Role
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -78,7 +79,7 @@ class EventStream:
 class Route:
     """All that is said of one route.
 
-    `needs` is an action and a kind of `access.RULES`; None lets every token in, `public` asks for
+    `needs` is an action of `access.ACTIONS` and a kind; None lets every token in, `public` asks for
     none. `exact` refuses unknown keys of the body; bodies of programs of several versions are read
     without. `prepare` turns a decoded body into the one that `body` describes. `limit` is the
     largest body in bytes. `also` are other statuses of the same reply, `refuses` the errors beyond
@@ -135,13 +136,13 @@ class Route:
         return tuple(name for name, kind in self.query.items() if kind in (int, int | None))
 
     @property
-    def roles(self) -> tuple[access.Role, ...]:
-        """Return who may ask; none for a public route."""
+    def roles(self) -> tuple[Role, ...]:
+        """Return the roles whose tokens may ask; none for a public route, which looks at no token."""
         if self.public:
             return ()
         return tuple(
             role
-            for role in access.Role
+            for role in FOR_TOKENS
             if self.needs is None or access.may(access.Principal("", role), *self.needs)
         )
 

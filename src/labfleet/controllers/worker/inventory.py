@@ -46,6 +46,7 @@ class _Region:
     failure: str = ""
     instances: dict[str, Instance] = field(default_factory=dict)
     ended: dict[str, Instance] = field(default_factory=dict)
+    told: dict[str, float] = field(default_factory=dict)
     watched: dict[str, str] = field(default_factory=dict)
     others: dict[str, Instance] = field(default_factory=dict)
     others_at: float | None = None
@@ -73,6 +74,10 @@ class Inventory:
         """
         found = await self._shown(region, instance_id)
         kept = self._regions[region]
+        kept.told.pop(instance_id, None)
+        kept.told[instance_id] = self._clock.monotonic()
+        while len(kept.told) > WATCHED_LIMIT:
+            del kept.told[next(iter(kept.told))]
         state, at = kept.taken.get(instance_id, (None, 0.0))
         if found is None or state is None:
             return found
@@ -167,12 +172,14 @@ class Inventory:
         # Changes made while we listed may not be in the list.
         kept.changed = {name: at for name, at in kept.changed.items() if at >= begun}
 
-    def silent_for(self, region: str) -> float:
-        """Return the seconds since the region was last listed; 0 when it never was."""
+    def silent_for(self, region: str, instance_id: str) -> float:
+        """Return the seconds since the provider last told of a machine; 0 when it never did.
+
+        Of the machine, not of its region: one of many may be the only one that does not answer.
+        """
         kept = self._regions.get(region)
-        if kept is None or kept.read_at is None:
-            return 0.0
-        return self._clock.monotonic() - kept.read_at
+        at = None if kept is None else kept.told.get(instance_id, kept.read_at)
+        return 0.0 if at is None else self._clock.monotonic() - at
 
     def took(self, region: str, instance_id: str, state: MachineState) -> None:
         """Record that EC2 accepted a call leading to this state, even if it shows it later."""

@@ -85,7 +85,7 @@ class WorkerObserver:
         try:
             described = await self.inventory.find(machine.provider.region, instance_id)
         except errors.LabfleetError as problem:
-            silent = self.inventory.silent_for(machine.provider.region)
+            silent = self.inventory.silent_for(machine.provider.region, instance_id)
             return replace(seen, trouble=f"provider: {problem.message}", provider_silent=silent)
         if described is None:
             return replace(seen, absent=True)

@@ -92,7 +92,7 @@ def _few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
     Counted in the cache: a burst may pass it by what the limit of writes lets through at once.
     """
     most = services.settings.now().limits.open_sessions
-    count = len(services.cache.by(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}"))
+    count = services.cache.count(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}")
     if count >= most:
         message = (
             f"{owner} has {count} open sessions in {namespace}, as many as one may have "

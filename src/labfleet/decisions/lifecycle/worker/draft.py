@@ -57,7 +57,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     `duplicate_of` is an older worker with the same product_uuid. `points` are CloudWatch's
     newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
     this moment; `paused`: nothing is done that nobody asked for. `provider_silent` are the
-    seconds since the provider last listed the region, when it does not now. `trouble` says why
+    seconds since the provider last told of the machine, when it does not now. `trouble` says why
     something could not be looked at.
     """
 

@@ -2,7 +2,9 @@
 
 Pure: reads samples, writes conditions into the draft. A condition changes only when the two
 newest samples agree; the very first sample counts at once, and a value missing in a sample
-changes nothing at first: what no look has renewed for a while becomes Unknown. Sources: facts/cml.md#system-bodies and #licensing,
+changes nothing at first: what no look has renewed for a while becomes Unknown.
+
+Sources: facts/cml.md#system-bodies and #licensing,
 facts/cml-issues.md#f33, #f41, #f42, #f45.
 """
 
