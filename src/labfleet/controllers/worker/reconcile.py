@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.worker import leaks
+from labfleet.controllers.worker import guards, leaks
 from labfleet.controllers.worker.act import DEADLINE, ActionResult, Actions
 from labfleet.controllers.worker.housekeeping import Housekeeping
 from labfleet.controllers.worker.inventory import Inventory
@@ -247,14 +247,30 @@ class WorkerController:
         stored = self.context.cache.get(Worker, worker.name, worker.metadata.namespace) or worker
         if stored.revision != worker.revision:
             raise errors.Conflict("the worker changed while it was looked at")
-        return await self.context.record(
-            stored,
-            status=msgspec.structs.replace(step.status, effect=effect),
-            finalizers=step.finalizers,
-            actor=ACTOR,
-            reason=step.status.message or step.status.phase,
-            writes=leaks.writes(self.context, stored, step.status),
-        )
+        status = msgspec.structs.replace(step.status, effect=effect)
+        reason = step.reason or status.message or status.phase
+        kept = leaks.writes(self.context, stored, status)
+        if step.changed is None:
+            return await self.context.record(
+                stored,
+                status=status,
+                finalizers=step.finalizers,
+                actor=step.actor,
+                reason=reason,
+                writes=kept,
+            )
+        metadata = replace(step.changed.metadata, finalizers=step.finalizers)
+        changed = replace(step.changed, metadata=metadata, status=status)
+        asked = guards.of(self.context, stored, step.guard)
+        return (
+            await self.context.write(
+                changed,
+                actor=step.actor,
+                reason=reason,
+                writes=(*kept, *asked.writes),
+                preconditions=asked.preconditions,
+            )
+        )[0]
 
 
 def _without_effect(worker: Worker) -> Worker:

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.fleet_settings import Thresholds
@@ -43,6 +44,7 @@ TOLERATED_CHECKS = 3
 PROVIDER_BELIEVED = 180.0
 """How many seconds the provider's last word stands while it does not answer."""
 SOON, POLL, CHECK = 1.0, 15.0, 30.0
+ACTOR = "worker-controller"
 
 
 class WorkerObservation(msgspec.Struct, frozen=True):
@@ -89,13 +91,35 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
+class Guard(msgspec.Struct, frozen=True):
+    """What must still hold when a step is recorded, else nothing of it is written.
+
+    `unpaused`: automatic actions were not paused, and the pool was not changed, since the cache's
+    state that was decided on. `unreserved_since`: since this revision of the store nothing was
+    reserved on the worker and no other worker of its pool was taken out of service.
+    """
+
+    unpaused: bool = True
+    unreserved_since: int | None = None
+
+
 class Step(msgspec.Struct, frozen=True):
-    """The next state of the record, one action at most, and when to look again (seconds)."""
+    """All that one step writes, one action at most, and when to look again (seconds).
+
+    `changed` is the worker with another spec or other marks, when an automatic rule changed them;
+    its status is not read. `actor` and `reason` are the event's: the rule, and its words (empty:
+    the message). `problem` is an error after which the queue is to back off.
+    """
 
     status: WorkerStatus
     finalizers: tuple[str, ...]
     action: Action | None = None
     again: float = POLL
+    changed: Worker | None = None
+    guard: Guard | None = None
+    actor: str = ACTOR
+    reason: str = ""
+    problem: errors.LabfleetError | None = None
 
 
 @dataclass(slots=True)
