@@ -26,7 +26,9 @@ from labfleet.decisions.lifecycle.worker import decide as worker
 from labfleet.decisions.lifecycle.worker import down as worker_down
 from labfleet.decisions.lifecycle.worker import draft as worker_draft
 from labfleet.decisions.lifecycle.worker import up as worker_up
+from labfleet.decisions.lifecycle.worker.calls import Call
 from labfleet.interfaces import store as stores
+from labfleet.rehearsal import faults
 from labfleet.rehearsal.seeds.run import Options
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import SessionPhase
@@ -58,11 +60,11 @@ def drop_the_token(patch: Patch) -> None:
     def request(self: Any, *args: Any) -> Any:
         return replace(before(self, *args), token=f"fresh-{next(count)}")
 
-    async def settle(self: Any, found: Any, machine: Any, effect: Any) -> Any:
-        return found
+    async def look_up(self: Any, *_: Any) -> Call:
+        return Call("over")
 
     patch.setattr(launch.Launcher, "request", request)
-    patch.setattr(launch.Launcher, "settle", settle)
+    patch.setattr(launch.Launcher, "look_up", look_up)
 
 
 def place_blindly(patch: Patch) -> None:
@@ -344,7 +346,16 @@ def two_without_a_tag(patch: Patch) -> None:
     patch.setattr(launches, "tags_of", tags_of)
 
 
+KILLED_AT_ANSWER = tuple(word for word in faults.KINDS if word != "killed_at_answer")
+"""Without these, all that goes wrong are kills between an answer and its record."""
+
 BREAKS: dict[str, Break] = {
+    "drop_the_token_of_a_lost_answer": Break(
+        "one-instance",
+        drop_the_token,
+        Options(hours=2, sessions=120, without=KILLED_AT_ANSWER),
+        first=8,
+    ),
     "release_early": Break("capacity", release_early, TIGHT),
     "forget_ports_early": Break("port", forget_ports_early),
     "ask_for_a_tenth": Break("capacity", ask_for_a_tenth, TIGHT),

@@ -72,7 +72,7 @@ class Launcher:
 
     async def perform(self, worker: Worker, machine: Machine, effect: Effect) -> Answer:
         """Make the call; a template that the provider will never accept is a refusal."""
-        request = self._request(worker, machine, effect)
+        request = self.request(worker, machine, effect)
         try:
             found = await self.context.effects.call(
                 effect, lambda: self.context.compute.launch(request), deadline=DEADLINE
@@ -95,7 +95,7 @@ class Launcher:
             return Call("not_done")
         # Computed before the look-up: a machine may appear during it.
         over = effects.overdue(effect) and self.context.clock.now() >= effect.begun + VISIBILITY
-        request = self._request(worker, machine, effect)
+        request = self.request(worker, machine, effect)
         try:
             found = await self.context.compute.find_launched(request)
         except errors.LabfleetError as problem:
@@ -104,7 +104,7 @@ class Launcher:
             return Call("answered", Answer(machine=machine_status(min(found, key=_age))))
         return Call("over" if over else "running")
 
-    def _request(self, worker: Worker, machine: Machine, effect: Effect) -> LaunchRequest:
+    def request(self, worker: Worker, machine: Machine, effect: Effect) -> LaunchRequest:
         """Return the request that the intent stands for; always the same one."""
         pool = refs.pool_of(worker)
         return LaunchRequest(
