@@ -415,6 +415,8 @@ class Invariants:
         )
         self.truth.patrol()
         self.unfit.patrol(self.workers.values())
+        self.replacement.patrol(now, self.workers.values(), self._used, self.pauses.held)
+        self.timely.patrol()
         for vm in self.cloud.vms.values():
             # Must not be ended while all is paused or its tag is gone; its hour begins after that.
             held = self.pauses.fleet or vm.id in self.untagged

@@ -26,15 +26,19 @@ class Timely:
     broken: Callable[[str, str], None]
     time: Callable[[], float]
     _began: dict[str, datetime] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
+    _wrong: dict[str, float] = field(default_factory=dict)
 
     def commit(self, commit: store.Commit) -> None:
-        """Judge the instant of a commit; one for each actor is enough to report."""
+        """Look at the instant of a commit."""
         apart = commit.cause.at - self._now()
-        if abs(apart) > TOLERANCE and commit.cause.actor not in self._told:
-            self._told.add(commit.cause.actor)
-            hours = apart.total_seconds() / 3600
-            self.broken("instant", f"{commit.cause.actor} writes {hours:+.1f} h off the true time")
+        if abs(apart) > TOLERANCE:
+            self._wrong.setdefault(commit.cause.actor, apart.total_seconds() / 3600)
+
+    def patrol(self) -> None:
+        """Report wrong instants, after what they did to people's work."""
+        for actor, hours in self._wrong.items():
+            self.broken("instant", f"{actor} writes {hours:+.1f} h off the true time")
+        self._wrong.clear()
 
     def session(self, old: Session | None, new: Session) -> None:
         """Judge an end that a session's time is the reason for, when it is decided."""

@@ -67,6 +67,16 @@ class Unfit:
         """Tell whether this holds on a machine now."""
         return any(each.word == word for each in self._spells.get(machine, ()))
 
+    def any(self, word: str) -> bool:
+        """Tell whether this holds on any machine now."""
+        return any(self.holds(machine, word) for machine in self._spells)
+
+    def shown(self, worker: Worker, word: str) -> bool:
+        """Tell whether this holds on a worker's machine and its record says so."""
+        facts = (conditions.find(worker.status.conditions, each) for each in SHOWN_BY[word])
+        false = any(each is not None and each.status == "False" for each in facts)
+        return false and self.holds(worker.status.machine.id or "", word)
+
     def worker(self, new: Worker) -> None:
         """Take a worker's new record: it may say for the first time what is the matter.
 
@@ -75,10 +85,7 @@ class Unfit:
         for spell in self._spells.get(new.status.machine.id or "", ()):
             if new.status.phase not in HOSTING or new.status.machine.state != "running":
                 spell.begun, spell.known = self.time(), None
-                continue
-            facts = (conditions.find(new.status.conditions, each) for each in SHOWN_BY[spell.word])
-            shown = any(each is not None and each.status == "False" for each in facts)
-            if shown and spell.known is None:
+            elif spell.known is None and self.shown(new, spell.word):
                 spell.known = self.time()
 
     def placed(self, session: Session, worker: Worker | None) -> None:
@@ -92,7 +99,9 @@ class Unfit:
                 limit = min(limit, spell.known + STALE_SECONDS)
             if now > limit:
                 minutes = (now - spell.begun) / 60
-                told = f"{session.key} is placed on {worker.key}: {spell.word} for {minutes:.0f} min"
+                told = (
+                    f"{session.key} is placed on {worker.key}: {spell.word} for {minutes:.0f} min"
+                )
                 self.broken("unfit", told)
 
     def patrol(self, workers: Iterable[Worker]) -> None:

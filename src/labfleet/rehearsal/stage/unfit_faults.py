@@ -52,7 +52,7 @@ async def check_impaired(stage: Stage, fault: ScheduledFault) -> bool:
 
 
 async def host_impaired(stage: Stage, fault: ScheduledFault) -> bool:
-    """Fail the check of the machine under an instance, sometimes for ever.
+    """Fail the check of the machine under an instance, sometimes for ever; counted as it begins.
 
     A machine that is stopped and started comes up on another host, whose check passes.
     """
@@ -60,10 +60,14 @@ async def host_impaired(stage: Stage, fault: ScheduledFault) -> bool:
     if vm is None:
         return False
     end = impair(stage, vm, "system_check")
-    span = math.inf if fault_targets.other(fault, 733) < EVER else fault.span
-    await _while_up(stage, vm, span)
+    stage.injector.counts[fault.word] += fault_targets.ours(stage, vm)
+    await _while_up(stage, vm, math.inf if _for_ever(fault) else fault.span)
     end()
-    return fault_targets.ours(stage, vm)
+    return False
+
+
+def _for_ever(fault: ScheduledFault) -> bool:
+    return fault_targets.other(fault, 733) < EVER
 
 
 async def core_down(stage: Stage, fault: ScheduledFault) -> bool:
@@ -103,6 +107,7 @@ async def wall_clock_jump(stage: Stage, fault: ScheduledFault) -> bool:
 
 async def _while_up(stage: Stage, vm: FakeInstance, span: float) -> None:
     """Wait for this long, or until the machine goes down or is another boot's."""
-    until, turn = stage.loop.time() + span, vm.turn
-    while vm.state == "running" and vm.turn == turn and stage.loop.time() < until:
-        await asyncio.sleep(min(LOOK_SECONDS, max(until - stage.loop.time(), 0.0)))
+    turn, left = vm.turn, span
+    while vm.state == "running" and vm.turn == turn and left > 0:
+        await asyncio.sleep(min(LOOK_SECONDS, left))
+        left -= LOOK_SECONDS
