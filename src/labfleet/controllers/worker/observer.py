@@ -82,6 +82,8 @@ class WorkerObserver:
             return seen if found is None else replace(seen, trouble=found.message)
         if worker.status.phase in _NO_MACHINE or instance_id is None:
             return seen
+        asked = self.context.settings.now().monitoring.instance_checks
+        seen = replace(seen, checks_asked=asked)
         try:
             described = await self.inventory.find(machine.provider.region, instance_id)
         except errors.LabfleetError as problem:
@@ -90,7 +92,6 @@ class WorkerObserver:
         if described is None:
             return replace(seen, absent=True)
         checks = None
-        asked = self.context.settings.now().monitoring.instance_checks
         if described.state == "running" and asked:
             checks = await self.inventory.checks(machine.provider.region)
         shown = checked(machine_status(described), checks)

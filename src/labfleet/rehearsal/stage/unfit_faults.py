@@ -61,7 +61,7 @@ async def host_impaired(stage: Stage, fault: ScheduledFault) -> bool:
         return False
     end = impair(stage, vm, "system_check")
     stage.injector.counts[fault.word] += fault_targets.ours(stage, vm)
-    await _while_up(stage, vm, math.inf if _for_ever(fault) else fault.span)
+    await _while_up(vm, math.inf if _for_ever(fault) else fault.span)
     end()
     return False
 
@@ -81,7 +81,7 @@ async def core_down(stage: Stage, fault: ScheduledFault) -> bool:
     server.server_conditions = replace(server.server_conditions, core_connected=False)
     server.revision += 1
     end = stage.invariants.unfit.begin(vm.id, CORE)
-    await _while_up(stage, vm, fault.span)
+    await _while_up(vm, fault.span)
     server.server_conditions = replace(server.server_conditions, core_connected=True)
     server.revision += 1
     end()
@@ -105,7 +105,7 @@ async def wall_clock_jump(stage: Stage, fault: ScheduledFault) -> bool:
     return True
 
 
-async def _while_up(stage: Stage, vm: FakeInstance, span: float) -> None:
+async def _while_up(vm: FakeInstance, span: float) -> None:
     """Wait for this long, or until the machine goes down or is another boot's."""
     turn, left = vm.turn, span
     while vm.state == "running" and vm.turn == turn and left > 0:

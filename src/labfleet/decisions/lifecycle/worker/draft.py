@@ -57,8 +57,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     `duplicate_of` is an older worker with the same product_uuid. `points` are CloudWatch's
     newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
     this moment; `paused`: nothing is done that nobody asked for. `provider_silent` are the
-    seconds since the provider last told of the machine, when it does not now. `trouble` says why
-    something could not be looked at.
+    seconds since the provider last told of the machine, when it does not now; `checks_asked`
+    False: people switched its checks off. `trouble` says why something could not be looked at.
     """
 
     machine: MachineStatus | None = None
@@ -86,6 +86,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     poll: float = CHECK
     paused: bool = False
     provider_silent: float = 0.0
+    checks_asked: bool = True
     trouble: str = ""
 
 
