@@ -58,9 +58,11 @@ def test_an_impaired_check_degrades_after_two_minutes_with_its_name() -> None:
     assert (line.worker.status.health, line.worker.status.phase) == (Health.DEGRADED, P.READY)
     assert worker_phases.closed_word(line.worker) == "Impaired"
     assert line.fact("AcceptingLabs") == ("False", "Closed")
+    assert "system check" in worker_phases.unfit(line.worker)
     impaired(line)
     line.look(measured())
     assert worker_phases.accepting(line.worker)
+    assert worker_phases.unfit(line.worker) == ""
     assert line.worker.status.health is Health.HEALTHY
 
 
