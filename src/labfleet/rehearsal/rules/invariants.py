@@ -205,6 +205,7 @@ class Invariants:
                     self.unfit.placed(new, self.workers.get(worker))
             if was is SessionPhase.SCHEDULED and now is SessionPhase.INSTANTIATING:
                 self._entered(worker, new)
+                self.unfit.placed(new, self.workers.get(worker), "begins")
             if now is not was and now in HOSTED:
                 self._look(worker)
         ended = now in TERMINAL and was not in TERMINAL

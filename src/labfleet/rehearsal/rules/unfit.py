@@ -88,8 +88,8 @@ class Unfit:
             elif spell.known is None and self.shown(new, spell.word):
                 spell.known = self.time()
 
-    def placed(self, session: Session, worker: Worker | None) -> None:
-        """Judge a placement at its commit."""
+    def placed(self, session: Session, worker: Worker | None, how: str = "is placed") -> None:
+        """Judge a placement, or the beginning of what was booked there, at its commit."""
         if worker is None:
             return
         now = self.time()
@@ -99,10 +99,8 @@ class Unfit:
                 limit = min(limit, spell.known + STALE_SECONDS)
             if now > limit:
                 minutes = (now - spell.begun) / 60
-                told = (
-                    f"{session.key} is placed on {worker.key}: {spell.word} for {minutes:.0f} min"
-                )
-                self.broken("unfit", told)
+                told = f"{session.key} {how} on {worker.key}"
+                self.broken("unfit", f"{told}: {spell.word} for {minutes:.0f} min")
 
     def patrol(self, workers: Iterable[Worker]) -> None:
         """Judge the facts shown of each server whose core is down."""
