@@ -145,7 +145,9 @@ class WorkerObserver:
         Its other numbers would be those of a part of it: without its core it may list no node,
         which must not look like an unused worker. A server that boots is kept out of the series.
         """
-        survey = await measure.health_only(host)
+        survey = await measure.health_only(host, licence=worker.status.phase is P.UNLICENSING)
+        if survey.licence is not None:
+            seen = replace(seen, licence=licence_status(survey.licence))
         sample = survey.sample(worker, seen.cml or worker.status.cml, self.context.clock.now())
         if worker.status.phase is P.STARTING:
             return replace(seen, samples=(sample,))
