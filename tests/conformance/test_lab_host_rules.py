@@ -114,7 +114,8 @@ def test_a_server_that_is_off_is_unreachable(play: Play) -> None:
     async def story(place: Place) -> None:
         place.cml_servers.stop(place.server.id)
         assert (await place.host.readiness()).stage == "unreachable"
-        for call in (place.host.labs, place.host.system_stats, place.host.licensing):
+        host = place.host
+        for call in (host.authenticate, host.labs, host.system_stats, host.licensing):
             with pytest.raises(errors.Unreachable):
                 await call()
 

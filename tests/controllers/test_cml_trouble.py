@@ -86,6 +86,22 @@ def test_f33_a_dead_controller_service_quarantines_the_worker() -> None:
     play(story)
 
 
+def test_a_server_without_its_core_gives_its_licence_back() -> None:
+    """It answers, and licensing is no business of its core: nothing leaks at the worker's end."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            w.hosts.set(core_connected=False)
+            await w.until(lambda: fact(w, "CMLReady") == ("False", "NotReady"))
+            await w.desire("w1", "Terminated")
+            await w.until(w.in_phase("w1", "TERMINATED"))
+            assert w.get_worker().status.licence.leak is None
+            assert fact(w, "LicenceLeaked") == ("", "")
+
+    play(story)
+
+
 def w_end(w: World) -> str:
     return (w.clock.now() + timedelta(hours=4)).isoformat()
 

@@ -87,6 +87,7 @@ def sights(draw: st.DrawFn) -> lifecycle.SessionObservation:
         host_lost=draw(st.booleans()),
         host_dead=draw(st.booleans()),
         host_leaving=draw(st.booleans()),
+        host_unfit=draw(st.sampled_from(["", "CMLReady: not ready"])),
         looked=looked,
         lab=draw(st.none() | labs()) if looked else None,
         active=draw(st.sampled_from([None, 0, 2])),

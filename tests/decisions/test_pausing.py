@@ -7,8 +7,17 @@ from datetime import UTC, datetime
 import pytest
 
 from labfleet.decisions import pausing
-from labfleet.decisions.scaling import PoolDecision, Retirement
-from labfleet.resources.pool import PoolPhase, ScalingEvent
+from labfleet.decisions.placement import WorkerShape
+from labfleet.decisions.scaling import (
+    PoolDecision,
+    PoolView,
+    PoolWorker,
+    Retirement,
+    decide_pool,
+)
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.pool import PoolPhase, PoolSpec, Scaling, ScalingEvent
+from labfleet.resources.worker import WorkerPhase
 
 EVENT = ScalingEvent(
     at=datetime(2026, 11, 27, tzinfo=UTC), kind="scale_up", reason="BelowMinimum", before=0,
@@ -53,3 +62,17 @@ def test_a_quiet_pool_says_that_it_is_paused() -> None:
     quiet = PoolDecision(phase=PoolPhase.READY, message="2 ready", ready=2)
     held = pausing.held(quiet, "paused", before=PoolPhase.SCALING_UP, made=2)
     assert (held.phase, held.message) == (PoolPhase.READY, "Paused. Without it: 2 ready")
+
+
+def test_a_paused_pool_keeps_its_workers_on_impaired_hosts() -> None:
+    """Neither the worker goes nor its replacement comes until the pause ends; the text says both."""
+    ill = PoolWorker(name="w-1", phase=WorkerPhase.READY, ill=True, empty_since=EVENT.at)
+    spec = PoolSpec(template="metal", scaling=Scaling(min_workers=1, max_workers=3))
+    shape = WorkerShape(name="new", track="default", capacity=Amounts(cpu_milli=1000))
+    view = PoolView(name="p", spec=spec, phase=PoolPhase.READY, workers=(ill,), shape=shape)
+    decided = decide_pool(view, EVENT.at)
+    assert [each.reason for each in decided.retire] == ["Impaired"]
+    assert len(decided.create) == 1
+    held = pausing.held(decided, "pool p paused itself", before=PoolPhase.READY, made=0)
+    assert (held.retire, held.create, held.events) == ((), (), ())
+    assert held.message == f"Pool p paused itself. Without it: {decided.message}"

@@ -228,6 +228,22 @@ def test_a_slot_stays_out_while_its_room_is_held_and_moves_in_time() -> None:
         assert conditions.find(free.status.conditions, "StartTurn") is None
 
 
+@pytest.mark.parametrize("may", [True, False])
+def test_what_is_only_booked_leaves_a_worker_on_which_nothing_would_start(may: bool) -> None:
+    """At once, though no worker was lost: no placement is counted, and a lab that is up stays."""
+    held = Reservation(holder="w1", amounts=Amounts(cpu_milli=1000), start=START)
+    booked = session(S.SCHEDULED, worker="w1", placements=lifecycle.PLACEMENTS, reservation=held)
+    told = "InstanceChecksPassed: the provider's system check fails"
+    seen = lifecycle.SessionObservation(host_unfit=told, may_replace=may)
+    moved = lifecycle.decide(booked, seen, START)
+    assert (moved.status.phase, moved.release) == (S.PENDING, True)
+    assert (moved.status.reason, moved.status.worker) == ("WorkerUnfit", None)
+    assert moved.status.placements == lifecycle.PLACEMENTS - 1
+    assert told in moved.status.message
+    up = running().session
+    assert lifecycle.decide(up, seen, START).status.phase is S.RUNNING
+
+
 def test_extending_moves_the_end() -> None:
     """A later end in the spec keeps the session running until then."""
     server = running(slot=Slot(end=START + HOUR))

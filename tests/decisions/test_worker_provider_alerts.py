@@ -58,10 +58,29 @@ def test_an_impaired_check_degrades_after_two_minutes_with_its_name() -> None:
     assert (line.worker.status.health, line.worker.status.phase) == (Health.DEGRADED, P.READY)
     assert worker_phases.closed_word(line.worker) == "Impaired"
     assert line.fact("AcceptingLabs") == ("False", "Closed")
+    assert "system check" in worker_phases.unfit(line.worker)
     impaired(line)
     line.look(measured())
     assert worker_phases.accepting(line.worker)
+    assert worker_phases.unfit(line.worker) == ""
     assert line.worker.status.health is Health.HEALTHY
+
+
+@pytest.mark.parametrize("how", ["silent", "no word"])
+def test_an_impaired_worker_stays_closed_while_the_provider_does_not_tell(how: str) -> None:
+    """Its silence mends no host; only its word, or checks that people switched off, open it."""
+    line = Line()
+    impaired(line, host_check="impaired")
+    for _ in range(6):
+        line.look(measured())
+    untold = None if how == "silent" else MachineStatus(id="i-1", state="running")
+    line.machine = untold
+    line.look(measured(), provider_silent=600.0 if how == "silent" else 0.0)
+    assert line.fact("InstanceChecksPassed") == ("False", "Impaired")
+    assert worker_phases.closed_word(line.worker) == "Impaired"
+    line.look(measured(), provider_silent=600.0, checks_asked=False)
+    assert line.fact("InstanceChecksPassed") == ("Unknown", "NotRenewed")
+    assert worker_phases.accepting(line.worker)
 
 
 def test_checks_that_begin_or_are_not_told_prove_nothing() -> None:

@@ -214,3 +214,24 @@ def test_a_worker_whose_machine_ended_is_neither_healthy_nor_licensed() -> None:
     assert (ended.phase, ended.health) == (P.FAILED, Health.UNKNOWN)
     assert (ended.licence.licensed, ended.licence.registered) == (None, None)
     assert conditions.find(ended.conditions, WorkerCondition.LICENSED) is None
+
+
+def test_a_token_that_is_turned_down_later_is_tried_ever_more_rarely() -> None:
+    """The cloud refuses after CML took the token: a dozen tries until the limit, not 120."""
+    cloud = brought_to(P.LICENSING)
+    begun, tries, at, again = cloud.worker.status.phase_since, 0, 0.0, 0.0
+    down = LicenceStatus(registration="FAILED", registered=False, licensed=False)
+    seen = lifecycle.WorkerObservation(stage="ready", licence=down, has_token=True)
+    here = cloud.worker
+    while here.status.phase is P.LICENSING:
+        at += again
+        step = lifecycle.decide(here, seen, begun + timedelta(seconds=at))
+        tries, again = tries + (step.action == "register"), step.again
+        here = msgspec.structs.replace(here, status=step.status)
+    assert here.status.message.startswith("not licensed in time")
+    assert 600 < at <= 670
+    assert 10 <= tries <= 24
+    under_way = msgspec.structs.replace(down, registration="IN_PROGRESS", registered=None)
+    looks = lifecycle.WorkerObservation(stage="ready", licence=under_way, has_token=True)
+    late = lifecycle.decide(cloud.worker, looks, begun + timedelta(seconds=500))
+    assert (late.action, late.again) == (None, 5.0)

@@ -6,10 +6,16 @@ import decision_breaks
 import product_breaks
 import pytest
 import story_breaks
+import unfit_breaks
 
 from labfleet.rehearsal.seeds.run import rehearse
 
-BREAKS = {**product_breaks.BREAKS, **decision_breaks.BREAKS, **story_breaks.BREAKS}
+BREAKS = {
+    **product_breaks.BREAKS,
+    **decision_breaks.BREAKS,
+    **story_breaks.BREAKS,
+    **unfit_breaks.BREAKS,
+}
 SEEDS = 50
 
 

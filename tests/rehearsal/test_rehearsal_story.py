@@ -193,7 +193,7 @@ def test_nobody_goes_down_for_an_impaired_check() -> None:
         now[0] = CALL_SECONDS + 1
         rule.acted("stopping", vm, ready)
         assert found == []
-        rule.machines.add(vm.id)
+        rule.held[vm.id, "system_check"] += 1
         rule.acted("stopping", vm, ready)
         assert found == ["impaired"]
         wished = _worker(WorkerPhase.STOPPING, "Stopped")

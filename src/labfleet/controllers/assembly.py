@@ -29,6 +29,7 @@ from labfleet.controllers.worker.idle import IdleController
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.reconcile import WorkerController
 from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
 from labfleet.engine.queue import EVENT, USER, KeyQueue
 from labfleet.interfaces import store as stores
@@ -207,7 +208,8 @@ class Assembly:
 
         def worker_changed(old: Resource | None, new: Resource | None) -> None:
             named = new or old
-            if named is None or (_phase(old) == _phase(new) and not _asked(old, new)):
+            same = _phase(old) == _phase(new) and _fit(old) == _fit(new)
+            if named is None or (same and not _asked(old, new)):
                 return
             for session in cache.by(indices.SESSIONS_HERE, named.key.path):
                 sessions.queue.add(session.key, priority=EVENT)
@@ -277,6 +279,11 @@ def _asked(old: Resource | None, new: Resource | None) -> bool:
 
 def _phase(obj: Resource | None) -> str | None:
     return None if obj is None else obj.status.phase
+
+
+def _fit(obj: Resource | None) -> bool:
+    """Tell whether a lab would start on a worker: what is only booked there moves when not."""
+    return isinstance(obj, Worker) and not worker_phases.unfit(obj)
 
 
 def _bound(obj: Resource | None) -> tuple[Key, ...]:

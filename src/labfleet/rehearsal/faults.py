@@ -70,6 +70,9 @@ SCHEDULED: dict[str, tuple[float, float, float]] = {
     "tag_taken": (2.0, 120.0, 5400.0),
     "left_behind": (4.0, 0.0, 0.0),
     "disk_full": (2.0, 10.0, 300.0),
+    "core_down": (3.0, 300.0, 7200.0),
+    "host_impaired": (2.0, 1200.0, 10800.0),
+    "wall_clock_jump": (3.0, 30.0, 3600.0),
 }
 """Word -> (mean number in a day, shortest and longest span in seconds)."""
 

@@ -20,7 +20,7 @@ from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.decide import SessionObservation
-from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted
+from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted, unfit
 from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
 from labfleet.kernel import errors, ids
 from labfleet.resources import conditions, refs, topology
@@ -285,6 +285,7 @@ def _of_worker(
         host_lost=phase in _LOST,
         host_dead=dead,
         host_leaving=drain_wanted(worker),
+        host_unfit=unfit(worker),
         host_detail=f"{worker.name} is {phase}: {worker.status.message}",
         forced_out=forced,
     )

@@ -81,12 +81,17 @@ async def survey(host: LabHost, *, nodes: bool) -> Survey:
     return made
 
 
-async def health_only(host: LabHost) -> Survey:
-    """Request the health of a server that says it is not ready; never raises for its errors."""
+async def health_only(host: LabHost, *, licence: bool = False) -> Survey:
+    """Request the health of a server that says it is not ready; never raises for its errors.
+
+    `licence`: that is on its way back, and has nothing to do with whether nodes can start.
+    """
     made = Survey()
     made.health = await _try(made, "health", host.system_health)
-    for part in ("stats", "licence", "maintenance", "labs_count"):
-        made.gaps[part] = NOT_ASKED
+    made.gaps |= dict.fromkeys(("stats", "licence", "maintenance", "labs_count"), NOT_ASKED)
+    if licence:
+        del made.gaps["licence"]
+        made.licence = await _try(made, "licence", host.licensing)
     return made
 
 

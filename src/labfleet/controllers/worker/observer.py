@@ -97,6 +97,8 @@ class WorkerObserver:
             return seen if found is None else replace(seen, trouble=found.message)
         if worker.status.phase in _NO_MACHINE or instance_id is None:
             return seen
+        asked = self.context.settings.now().monitoring.instance_checks
+        seen = replace(seen, checks_asked=asked)
         try:
             described = await self.inventory.find(machine.provider.region, instance_id)
         except errors.LabfleetError as problem:
@@ -105,7 +107,6 @@ class WorkerObserver:
         if described is None:
             return replace(seen, absent=True)
         checks = None
-        asked = self.context.settings.now().monitoring.instance_checks
         if described.state == "running" and asked:
             checks = await self.inventory.checks(machine.provider.region)
         shown = checked(machine_status(described), checks)
@@ -187,7 +188,9 @@ class WorkerObserver:
         Its other numbers would be those of a part of it: without its core it may list no node,
         which must not look like an unused worker. A server that boots is kept out of the series.
         """
-        survey = await measure.health_only(host)
+        survey = await measure.health_only(host, licence=worker.status.phase is P.UNLICENSING)
+        if survey.licence is not None:
+            seen = replace(seen, licence=licence_status(survey.licence))
         sample = survey.sample(worker, seen.cml or worker.status.cml, self.context.clock.now())
         if worker.status.phase is P.STARTING:
             return replace(seen, samples=(sample,))

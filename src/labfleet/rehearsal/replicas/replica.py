@@ -18,6 +18,7 @@ from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.engine import cache as caches
+from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.controller import Controller, ReconcileObserver
 from labfleet.engine.effects import Effects
 from labfleet.engine.election import Election
@@ -28,9 +29,11 @@ from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries, PortProbe
 from labfleet.interfaces.store import Store
 from labfleet.rehearsal.faults import FaultInjector
+from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
-from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng, VirtualClock
+from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng
 from labfleet.resources.meta import Resource
+from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
 
@@ -60,12 +63,12 @@ class LossyCache(caches.Cache):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a process gets from outside."""
+    """What a process gets from outside. `checks_clock`: it compares its clock with the log."""
 
     loop: Loop
     process: Process
     store: Store
-    clock: VirtualClock
+    clock: JudgedClock
     rng: SeededRng
     ids: SeededIds
     compute: Ec2Calls
@@ -78,6 +81,7 @@ class Surroundings:
     lease_seconds: float = 30.0
     pace: float | None = None
     deliveries: Deliveries | None = None
+    checks_clock: bool = False
 
 
 @dataclass(slots=True)
@@ -105,13 +109,22 @@ class Replica:
             log=around.store,
             replies=around.store,
             series=around.store,
+            clock_check=self._clock_check(),
         )
         feed = Feed(around.store, self.cache, around.clock, relist=RELIST_SECONDS)
         ground = [
             Role("feed", feed.run, ready=lambda: self.cache.cursor is not None),
             *(self._lead(role) for role in assembly.ROLES),
         ]
+        if self.services.clock_check is not None:
+            ground.append(Role("clock", self.services.clock_check.run))
         self.supervisors.insert(0, self._supervised(ground, None))
+
+    def _clock_check(self) -> ClockCheck | None:
+        if not self.around.checks_clock:
+            return None
+        confirmed = SettingsReader(self.cache).clock_confirmed
+        return ClockCheck(self.around.clock, self.around.store, confirmed, pause=_seldom)
 
     def _lead(self, role: str) -> Role:
         around = self.around
@@ -188,6 +201,11 @@ class Replica:
 
         self.around.loop.spawn(self.around.process, serve()).add_done_callback(reply)
         return await answer
+
+
+async def _seldom(seconds: float) -> None:
+    """Pause between two looks at the log's end: thirty times as long, since each costs two reads."""
+    await asyncio.sleep(30 * seconds)
 
 
 def _after_cache(cache: caches.Cache, controller: Controller) -> Callable[[], Awaitable[None]]:

@@ -41,6 +41,7 @@ def unsettled(seen: Invariants, *, least: int, most: int) -> list[str]:
         *_sessions(seen, now),
         *_workers(seen, least, most),
         *_machines(seen),
+        *_impaired(seen),
         *(
             f"{each.kind} {each.id} is attached to nothing and still there"
             for each in seen.cloud.waste
@@ -113,6 +114,19 @@ def _machines(seen: Invariants) -> list[str]:
             found.append(f"{vm.id} of {vm.request.worker} belongs to nobody")
         elif vm.state not in {"running", "stopped"}:
             found.append(f"{vm.id} of {vm.request.worker} is {vm.state}")
+    return found
+
+
+def _impaired(seen: Invariants) -> list[str]:
+    """Find empty workers of pools on a host that nobody mends: their pool replaces them."""
+    found = []
+    for name, worker in sorted(seen.workers.items()):
+        vm = seen.cloud.vms.get(worker.status.machine.id or "")
+        pooled = worker.spec.pool is not None and worker.spec.origin is None
+        if vm is None or vm.state != "running" or not pooled or seen.held.get(name):
+            continue
+        if vm.system_check == "impaired":
+            found.append(f"{worker.key} is empty, on {vm.id} whose host is impaired")
     return found
 
 

@@ -6,6 +6,7 @@ Ready all the time and goes down while its check is impaired counts as stopped b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,16 +16,20 @@ from labfleet.resources.worker import Worker, WorkerPhase
 
 CALL_SECONDS = 300.0
 """How long after a wish changed a call for the old one may still arrive, from a paused process."""
+CHECKS = ("system_check", "instance_check")
 _DOWN = frozenset({WorkerPhase.STOPPING, WorkerPhase.TERMINATING_EC2})
 
 
 @dataclass(slots=True)
 class Impairment:
-    """Remembers which workers are wanted Ready since when; `machines` have a bad check now."""
+    """Remembers which workers are wanted Ready since when.
+
+    `held` counts who fails a check of a machine now, by its id and the check's name.
+    """
 
     broken: Callable[[str, str], None]
     time: Callable[[], float]
-    machines: set[str] = field(default_factory=set)
+    held: Counter[tuple[str, str]] = field(default_factory=Counter)
     _wished: dict[str, float] = field(default_factory=dict)
     _entered: dict[str, float] = field(default_factory=dict)
 
@@ -39,7 +44,7 @@ class Impairment:
 
     def acted(self, what: str, vm: FakeInstance, worker: Worker | None) -> None:
         """Judge a stop or an end that was ours."""
-        if worker is None or vm.id not in self.machines:
+        if worker is None or not any(self.held[vm.id, check] for check in CHECKS):
             return
         wished = self._wished.get(worker.key.label)
         begun = self.time() - CALL_SECONDS

@@ -19,6 +19,7 @@ from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.interfaces import store
 from labfleet.rehearsal.replicas.replica import INSTALLATION
+from labfleet.rehearsal.rules import replay
 from labfleet.rehearsal.rules.budget import Budget
 from labfleet.rehearsal.rules.fault_record import FaultRecord
 from labfleet.rehearsal.rules.fences import Fences
@@ -26,8 +27,11 @@ from labfleet.rehearsal.rules.finalizers import Finalizers
 from labfleet.rehearsal.rules.impairment import Impairment
 from labfleet.rehearsal.rules.outcomes import Outcomes
 from labfleet.rehearsal.rules.pauses import Pauses
+from labfleet.rehearsal.rules.replacement import Replacement
 from labfleet.rehearsal.rules.surplus import Surplus
+from labfleet.rehearsal.rules.timely import Timely
 from labfleet.rehearsal.rules.truth import HOSTED, Truth
+from labfleet.rehearsal.rules.unfit import Unfit
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.cml import CmlServers
 from labfleet.rehearsal.worlds.database import SharedDatabase
@@ -92,6 +96,9 @@ class Invariants:
     fault_record: FaultRecord = field(init=False)
     impairment: Impairment = field(init=False)
     finalizers: Finalizers = field(init=False)
+    timely: Timely = field(init=False)
+    unfit: Unfit = field(init=False)
+    replacement: Replacement = field(init=False)
     _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
     _orphans: dict[str, float] = field(default_factory=dict)
     _silent: dict[Key, float] = field(default_factory=dict)
@@ -106,6 +113,9 @@ class Invariants:
         self.fault_record = FaultRecord(self.cloud.loop.time)
         self.impairment = Impairment(self.broken, self.cloud.loop.time)
         self.finalizers = Finalizers(self.broken, self.cml_servers)
+        self.timely = Timely(self.broken, self.cloud.loop.time)
+        self.unfit = Unfit(self.broken, self.cloud.loop.time)
+        self.replacement = Replacement(self.broken, self.unfit, self.pauses.pools)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
 
@@ -122,6 +132,7 @@ class Invariants:
         """Take what was just made durable."""
         for commit, outcome in zip(commits, outcomes, strict=True):
             self.fences.commit(commit)
+            self.timely.commit(commit)
             revisions = iter(getattr(outcome, "revisions", ()))
             for write in commit.writes:
                 if isinstance(write, store.Put):
@@ -134,11 +145,15 @@ class Invariants:
         if write.key.kind == "Session":
             new = kinds.decode("Session", write.doc, revision)
             self.outcomes.session(self.sessions.get(write.key), new)
+            self.timely.session(self.sessions.get(write.key), new)
             self._session(write.key, self.sessions.get(write.key), new)
         elif write.key.kind == "Worker":
             fresh = kinds.decode("Worker", write.doc, revision)
             self.pauses.worker(actor, self.workers.get(write.key.label), fresh)
             self.outcomes.worker(fresh, write.key.label)
+            self.unfit.worker(fresh)
+            old = self.workers.get(write.key.label)
+            self.replacement.worker(actor, old, fresh, self.workers.values())
             self._worker(self.workers.get(write.key.label), fresh, revision)
         elif write.key.kind == "Pool":
             pool = kinds.decode("Pool", write.doc, revision)
@@ -156,6 +171,7 @@ class Invariants:
                 self._unhold(old)
                 self.truth.lab_gone(old)
                 self.truth.forget(old)
+                self.timely.gone(old)
         elif key.kind == "Worker":
             worker = self.workers.pop(key.label, None)
             self.outcomes.worker(None, key.label)
@@ -185,8 +201,11 @@ class Invariants:
             if old is None or old.status.reservation != new.status.reservation:
                 self._promised(worker, old, new)
                 self._ports(worker, new)
+                if old is None or old.status.reservation is None or _host(old) != worker:
+                    self.unfit.placed(new, self.workers.get(worker))
             if was is SessionPhase.SCHEDULED and now is SessionPhase.INSTANTIATING:
                 self._entered(worker, new)
+                self.unfit.placed(new, self.workers.get(worker), "begins")
             if now is not was and now in HOSTED:
                 self._look(worker)
         ended = now in TERMINAL and was not in TERMINAL
@@ -396,6 +415,9 @@ class Invariants:
             held=self.pauses.held,
         )
         self.truth.patrol()
+        self.unfit.patrol(self.workers.values())
+        self.replacement.patrol(now, self.workers.values(), self._used, self.pauses.held)
+        self.timely.patrol()
         for vm in self.cloud.vms.values():
             # Must not be ended while all is paused or its tag is gone; its hour begins after that.
             held = self.pauses.fleet or vm.id in self.untagged
@@ -439,31 +461,7 @@ class Invariants:
 
     def replay(self) -> None:
         """Replay the log; it must give exactly the stored objects."""
-        made: dict[tuple[str, str, str], tuple[int, bytes]] = {}
-        database, after = self.shared.inner, 0
-        while True:
-            rows = database.rows(database.sql["events"], (after, 1000))
-            found = [row[3:] for row in rows if row[3] is not None]
-            for revision, word, kind, namespace, name, _, doc, *_ in found:
-                if word == "DELETED":
-                    made.pop((kind, namespace, name), None)
-                else:
-                    made[kind, namespace, name] = (revision, bytes(doc))
-            if len(found) < 1000:
-                break
-            after = found[-1][0]
-        stored = {}
-        for name in kinds.KINDS:
-            for row in database.rows(
-                database.sql["list"].replace("/*filters*/", ""), (name, "", "", 100_000)
-            ):
-                if row[2] is not None:
-                    stored[row[2], row[3], row[4]] = (row[6], bytes(row[7]))
-        if made != stored:
-            odd = sorted(
-                key for key in made.keys() | stored.keys() if made.get(key) != stored.get(key)
-            )
-            self.broken("replay", f"log and objects differ in {odd[:5]}")
+        replay.look(self.shared, self.broken)
 
 
 def _host(session: Session) -> str | None:

@@ -19,7 +19,7 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import ScheduledFault, Window
 from labfleet.rehearsal.people import people
 from labfleet.rehearsal.replicas.replica import INSTALLATION
-from labfleet.rehearsal.stage import fault_targets
+from labfleet.rehearsal.stage import fault_targets, unfit_faults
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.ec2 import ZONES
@@ -151,20 +151,6 @@ async def _boot_hangs(stage: Stage, fault: ScheduledFault) -> bool:
         if stage.injector.over:
             break
     return not vm.hangs and fault_targets.ours(stage, vm)
-
-
-async def _check_impaired(stage: Stage, fault: ScheduledFault) -> bool:
-    """Fail a check of EC2's for a while; nobody may stop or end the machine for it."""
-    vm = await fault_targets.machine(stage, fault, "running")
-    if vm is None:
-        return False
-    name = "system_check" if fault.pick < 0.5 else "instance_check"
-    setattr(vm, name, "impaired")
-    stage.invariants.impairment.machines.add(vm.id)
-    await asyncio.sleep(fault.span)
-    setattr(vm, name, "ok")
-    stage.invariants.impairment.machines.discard(vm.id)
-    return fault_targets.ours(stage, vm)
 
 
 async def _event_scheduled(stage: Stage, fault: ScheduledFault) -> bool:
@@ -392,21 +378,17 @@ async def _zone_down(stage: Stage, fault: ScheduledFault) -> bool:
     if one is None:
         return False
     struck = [each for each in fault_targets.vms(stage, "running") if each.zone == one.zone]
-    window, impaired = Window(fault.word), stage.invariants.impairment.machines
+    window = Window(fault.word)
     ends = [
         stage.injector.begin("no_stock", one.zone, window),
         stage.invariants.fault_record.begin(fault.word, one.zone),
     ]
     for vm in struck:
-        vm.system_check = "impaired"
-        impaired.add(vm.id)
+        ends.append(unfit_faults.impair(stage, vm, "system_check"))
         ends.append(stage.injector.begin("server_unreachable", vm.public_ip, window))
     await asyncio.sleep(fault.span)
     for end in ends:
         end()
-    for vm in struck:
-        vm.system_check = "ok"
-        impaired.discard(vm.id)
     return False
 
 
@@ -427,7 +409,10 @@ ACTS: dict[str, Callable[[Stage, ScheduledFault], Awaitable[bool]]] = {
     "cache_stale": _cache_stale,
     "instance_death": _instance_death,
     "boot_hangs": _boot_hangs,
-    "check_impaired": _check_impaired,
+    "wall_clock_jump": unfit_faults.wall_clock_jump,
+    "check_impaired": unfit_faults.check_impaired,
+    "host_impaired": unfit_faults.host_impaired,
+    "core_down": unfit_faults.core_down,
     "event_scheduled": _event_scheduled,
     "console_stop": _console_stop,
     "console_start": _console_start,

@@ -22,8 +22,9 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.replicas.replica import INSTALLATION, Replica, Surroundings
 from labfleet.rehearsal.rules.invariants import Invariants
+from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
-from labfleet.rehearsal.time.virtual_host import SeededIds, SeededRng, VirtualClock
+from labfleet.rehearsal.time.virtual_host import SeededIds, SeededRng
 from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_client, ec2_wire
 from labfleet.rehearsal.worlds.database import (
     SLOWEST_SECONDS,
@@ -205,7 +206,7 @@ class Stage:
         process = Process(life)
         rng = self.rng.stream(life)
         skew = 0.0 if not self.plan.scheduled else rng.between(-2.0, 2.0)
-        clock, ids = VirtualClock(skew, self.rate, self.loop.time), SeededIds(f"{self.seed}/{life}")
+        clock, ids = JudgedClock(skew, self.rate, self.loop.time), SeededIds(f"{self.seed}/{life}")
         lane = SerialRunner(self.loop, rng.stream("lane"), process, self.rate)
         lane.slowest = self.slowest_write
         session = DatabaseSession(self.shared, process)
@@ -230,6 +231,7 @@ class Stage:
                 lease_seconds=self.lease_seconds,
                 pace=self.pace,
                 deliveries=self.deliveries,
+                checks_clock=bool(self.plan.scheduled),
             ),
         )
         self.replicas[life] = replica

@@ -215,6 +215,9 @@ class DirectHost:
             return Readiness("unreachable", problem.message)
 
     async def authenticate(self) -> None:
+        if self._down:
+            raise errors.Unreachable("authenticate: no route", reason="NoRoute")
+        self._up("authenticate")
         if self.address.password != SECRET:
             raise errors.Denied("wrong password", reason="Unauthorized")
 

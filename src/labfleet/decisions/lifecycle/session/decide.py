@@ -136,6 +136,9 @@ def _scheduled(draft: Draft) -> Step:
         return draft.go(S.EXPIRED, PhaseReason.NEVER_STARTED, expired, release=True)
     if draft.seen.host_lost or draft.seen.host_leaving:
         return _place_again(draft)
+    if draft.seen.host_unfit:
+        told = f"{draft.status.worker}: {draft.seen.host_unfit}"
+        return _move(draft, PhaseReason.WORKER_UNFIT, told)
     start = draft.session.spec.slot.start
     head = timedelta(seconds=draft.budget.lead)
     if start is not None and draft.now < start - head:
@@ -150,15 +153,10 @@ def _scheduled(draft: Draft) -> Step:
 
 
 def _wait_for_room(draft: Draft) -> Step:
-    """Wait while other labs overstay on the worker; after a while look for another worker.
-
-    No worker was lost and nothing has begun, so `onWorkerLoss` does not ask for its failure and
-    the move is not counted among its placements; its deadline ends the search.
-    """
+    """Wait while other labs overstay on the worker; after a while look for another worker."""
     held, told = draft.status.reservation, draft.seen.room_held
     if held is not None and draft.now >= held.start + session_start.ROOM_PATIENCE:
-        draft.set(placements=max(0, draft.status.placements - 1))
-        return _queue_again(draft, PhaseReason.ROOM_HELD, told)
+        return _move(draft, PhaseReason.ROOM_HELD, told)
     draft.fact(
         SessionCondition.START_TURN,
         "False",
@@ -166,6 +164,16 @@ def _wait_for_room(draft: Draft) -> Step:
         "the room on its worker is still held",
     )
     return draft.stay(f"waits for room: {told}")
+
+
+def _move(draft: Draft, reason: PhaseReason, told: str) -> Step:
+    """Look for another worker for what is only booked.
+
+    No worker was lost and nothing has begun, so `onWorkerLoss` does not ask for its failure and
+    the move is not counted among its placements; its deadline ends the search.
+    """
+    draft.set(placements=max(0, draft.status.placements - 1))
+    return _queue_again(draft, reason, told)
 
 
 def _place_again(

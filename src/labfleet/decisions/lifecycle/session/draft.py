@@ -52,7 +52,8 @@ class SessionObservation(msgspec.Struct, frozen=True):
     """What the controller just observed; None means not read, or unknown.
 
     `host_lost`: the worker failed or is on its way out without us. `host_dead`: its instance
-    is surely gone, so every lab on it is. `lab` None with `looked` True means that no lab of
+    is surely gone, so every lab on it is. `host_unfit` says why no lab would start there, though
+    it serves those that run; "" when it would. `lab` None with `looked` True means that no lab of
     ours is on the server. `active` counts nodes that are queued, started or booted.
     `ports_open` None means not probed. `refused` is CML's final no to an import or start.
     `definition` is the session's, None when it is gone; `ahead` counts the labs of its worker that
@@ -67,6 +68,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     host_lost: bool = False
     host_dead: bool = False
     host_leaving: bool = False
+    host_unfit: str = ""
     host_detail: str = ""
     looked: bool = False
     lab: LabStatus | None = None

@@ -140,7 +140,9 @@ def _checks(draft: Draft) -> None:
     before = _before(draft, WorkerCondition.INSTANCE_CHECKS_PASSED)
     asked = draft.seen.machine is not None or draft.seen.provider_silent > PROVIDER_BELIEVED
     if asked and before is not None and (draft.seen.machine is None or not any(told.values())):
-        if before.status != "Unknown":
+        # What keeps sessions away stays until the provider says otherwise: its silence mends no host.
+        stays = before.status == "False" and draft.seen.checks_asked
+        if before.status != "Unknown" and not stays:
             text = f"the provider does not tell; {before.status} before that"
             reason = WorkerReason.NOT_RENEWED
             draft.fact(WorkerCondition.INSTANCE_CHECKS_PASSED, "Unknown", reason, text)

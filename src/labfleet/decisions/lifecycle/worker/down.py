@@ -45,8 +45,8 @@ def unlicensing(draft: Draft) -> Step:
         return draft.go(P.STOPPING, "licence leak recorded")
     if draft.answer.nodes_running:
         return draft.stay("nodes still run: stopping them first", again=5.0, do="stop_labs")
-    ready = seen.stage == "ready"
-    return draft.stay("returning the licence", again=5.0, do="deregister" if ready else None)
+    answers = seen.stage in {"ready", "not_ready"}  # without its core, too
+    return draft.stay("returning the licence", again=5.0, do="deregister" if answers else None)
 
 
 def _held(draft: Draft, limit: int) -> bool:

@@ -60,8 +60,9 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
     this moment; `paused`: nothing is done that nobody asked for. `console` is a failed boot's
     console text, when it is due; `tags` are those that the machine lists, `tags_refused` a change
-    of them that was refused a short time ago. `provider_silent` are the seconds since the provider last told of the machine, when it does not now. `trouble` says why
-    something could not be looked at.
+    of them that was refused a short time ago. `provider_silent` are the seconds since the
+    provider last told of the machine, when it does not now; `checks_asked` False: people switched
+    its checks off. `trouble` says why something could not be looked at.
     """
 
     machine: MachineStatus | None = None
@@ -90,6 +91,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     tags: Mapping[str, str] | None = None
     tags_refused: TagChange | None = None
     provider_silent: float = 0.0
+    checks_asked: bool = True
     trouble: str = ""
 
 

@@ -142,8 +142,8 @@ def _unlicensing(draft: Draft) -> Step:
         return _end(draft)
     if draft.answer.nodes_running:
         return draft.stay("nodes of others run: the licence cannot go back yet", again=30.0)
-    ready = seen.stage == "ready"
-    return draft.stay("returning the licence", again=5.0, do="deregister" if ready else None)
+    answers = seen.stage in {"ready", "not_ready"}  # without its core, too
+    return draft.stay("returning the licence", again=5.0, do="deregister" if answers else None)
 
 
 def _failed(draft: Draft) -> Step:

@@ -239,6 +239,20 @@ _BROKEN = frozenset(
 )
 
 
+def unfit(worker: Worker) -> str:
+    """Return why no lab would start on a worker, for longer than the patience; "" when one would.
+
+    Silence is none of it: a server that does not answer may only be out of our reach for a moment.
+    """
+    if worker.status.phase not in HOSTING:
+        return ""
+    for name in CLOSING:
+        fact = conditions.find(worker.status.conditions, name)
+        if name in _BROKEN and fact is not None and closing(fact):
+            return f"{fact.type}: {fact.message or fact.reason}"
+    return ""
+
+
 def host_ill(worker: Worker) -> bool:
     """Tell whether the provider's own host under it is impaired, for longer than the patience."""
     fact = conditions.find(worker.status.conditions, WorkerCondition.INSTANCE_CHECKS_PASSED)

@@ -185,7 +185,8 @@ def licensing(draft: Draft) -> Step:
     if licence.licensed and draft.seen.licence is not None:
         if _short_of_nodes(draft) and not draft.late(draft.limits.licence):
             have, want = licence.node_capacity, draft.seen.wanted_nodes
-            return draft.stay(f"licence has {have} of {want} nodes", again=5.0, do="register")
+            again = _next_try(draft)
+            return draft.stay(f"licence has {have} of {want} nodes", again=again, do="register")
         draft.fact(
             WorkerCondition.LICENSED, "True", WorkerReason.IN_COMPLIANCE, licence.product or ""
         )
@@ -200,8 +201,18 @@ def licensing(draft: Draft) -> Step:
         return draft.fail(WorkerReason.LICENCE_TIMEOUT, f"not licensed in time: {told}")
     draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.IN_PROGRESS, told)
     begin = draft.seen.licence is not None and not licence.registered
-    in_progress = licence.registration == "IN_PROGRESS"
-    return draft.stay(told, again=5.0, do="register" if begin and not in_progress else None)
+    if begin and licence.registration != "IN_PROGRESS":
+        return draft.stay(told, again=_next_try(draft), do="register")
+    return draft.stay(told, again=5.0)
+
+
+def _next_try(draft: Draft) -> float:
+    """Return after how many seconds to register again: a quarter of the time spent, 5 to 60 s.
+
+    A token that the licence cloud turns down later is asked with a dozen times, not each 5 s.
+    """
+    spent = (draft.now - (draft.status.phase_since or draft.now)).total_seconds()
+    return min(max(5.0, spent / 4), 60.0)
 
 
 def _short_of_nodes(draft: Draft) -> bool:

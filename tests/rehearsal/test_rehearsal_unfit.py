@@ -1,0 +1,130 @@
+"""What answers and is wrong: CML's core, the host under a machine, a host's wall clock."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from cml_simulator.core.world import Server, can_start
+from labfleet.rehearsal.faults import FaultPlan, ScheduledFault
+from labfleet.rehearsal.rules.unfit import CHECK, CORE, STALE_SECONDS, Unfit
+from labfleet.rehearsal.stage.scheduled_faults import play
+from labfleet.rehearsal.stage.stage import Stage
+from labfleet.rehearsal.time import loop as loops
+from labfleet.rehearsal.time.judged_clock import JudgedClock
+from labfleet.rehearsal.time.virtual_host import EPOCH
+from labfleet.rehearsal.worlds.ec2 import FakeInstance
+from labfleet.resources import conditions
+from labfleet.resources.machine import MachineStatus
+from labfleet.resources.meta import Metadata
+from labfleet.resources.session import Session, SessionSpec
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
+
+ANYBODY, LASTING = 0.0, 0.001
+"""Numbers of a plan with which a fault takes any machine; with the first one it is for ever."""
+
+
+@pytest.mark.parametrize("rate", [1.0, 60.0])
+def test_a_wall_clock_that_jumps_is_followed_only_when_it_is_little(rate: float) -> None:
+    """Minutes are NTP's; a day is not believed, whatever the rate, until people say so."""
+    at = [0.0]
+    clock = JudgedClock(1.5, rate, lambda: at[0])
+    assert clock.now() == EPOCH + timedelta(seconds=1.5)
+    clock.jump = 200.0 * rate
+    assert clock.now() == clock.host_now()
+    clock.jump, at[0] = 86400.0 * rate, 60.0
+    assert (clock.now() - EPOCH).total_seconds() == pytest.approx(61.5 + 200.0 * rate)
+    assert clock.apart == pytest.approx(86200.0)
+    assert clock.apart_since is not None
+    clock.confirm()
+    assert (clock.now(), clock.apart_since) == (clock.host_now(), None)
+    clock.doubt(EPOCH + timedelta(seconds=60))
+    assert clock.now() == EPOCH + timedelta(seconds=60)
+
+
+def _begin(stage: Stage) -> tuple[FakeInstance, Server]:
+    """Return a machine of the account, and its server."""
+    vm = stage.cloud.foreign(tags={})
+    return vm, stage.cml_servers.fleet.servers[vm.server_id]
+
+
+def test_a_core_that_is_down_starts_nothing_until_it_is_mended() -> None:
+    """Its server answers meanwhile, and says that it is not ready."""
+
+    async def main(loop: loops.Loop) -> None:
+        stage = Stage(loop, 1, FaultPlan())
+        vm, server = _begin(stage)
+        await asyncio.sleep(600)
+        assert can_start(server, stage.cml_servers.now())
+        acting = loop.create_task(play(stage, ScheduledFault(0, "core_down", 0.0, 900.0, LASTING)))
+        await asyncio.sleep(60)
+        assert not can_start(server, stage.cml_servers.now())
+        assert stage.invariants.unfit.holds(vm.id, CORE)
+        await acting
+        assert can_start(server, stage.cml_servers.now())
+        assert not stage.invariants.unfit.any(CORE)
+
+    loops.run(1, main)
+
+
+def test_an_impaired_host_stays_so_until_the_machine_is_on_another() -> None:
+    """Another fault's end does not mend it, nor does time; a stop and a start do."""
+
+    async def main(loop: loops.Loop) -> None:
+        stage = Stage(loop, 1, FaultPlan())
+        vm, _ = _begin(stage)
+        await asyncio.sleep(600)
+        fault = ScheduledFault(0, "host_impaired", 0.0, 60.0, ANYBODY)
+        acting = loop.create_task(play(stage, fault))
+        await play(stage, ScheduledFault(1, "check_impaired", 10.0, 300.0, ANYBODY))
+        await asyncio.sleep(40_000)
+        assert vm.system_check == "impaired"
+        assert stage.invariants.unfit.holds(vm.id, CHECK)
+        stage.cloud.begin_stop(vm, "console")
+        await acting
+        assert vm.system_check == "ok"
+        assert not stage.invariants.unfit.any(CHECK)
+
+    loops.run(1, main)
+
+
+def _worker(status: WorkerStatus) -> Worker:
+    return Worker(metadata=Metadata(name="w1"), spec=WorkerSpec(track="default"), status=status)
+
+
+def _shown(status: str) -> Worker:
+    """Return a worker on machine i-1 whose record says this of its checks."""
+    facts = conditions.put(
+        (), WorkerCondition.INSTANCE_CHECKS_PASSED, status, WorkerReason.IMPAIRED, "",  # type: ignore[arg-type]
+        now=EPOCH, generation=1,
+    )  # fmt: skip
+    shown = MachineStatus(id="i-1", state="running")
+    return _worker(WorkerStatus(phase=WorkerPhase.READY, machine=shown, conditions=facts))
+
+
+def test_a_placement_is_judged_from_when_the_record_says_what_is_the_matter() -> None:
+    """A process may believe the record before for five minutes, and a new boot begins anew."""
+    at, told = [0.0], []
+    unfit = Unfit(lambda rule, text: told.append((rule, text)), lambda: at[0])
+    end = unfit.begin("i-1", CHECK)
+    session = Session(metadata=Metadata(name="s"), spec=SessionSpec(definition="d"))
+    unfit.worker(_shown("Unknown"))
+    at[0] = 600.0
+    unfit.placed(session, _shown("Unknown"))
+    unfit.worker(_shown("False"))
+    at[0] += STALE_SECONDS
+    unfit.placed(session, _shown("False"))
+    assert told == []
+    at[0] += 60.0
+    unfit.placed(session, _shown("False"))
+    assert [rule for rule, _ in told] == ["unfit"]
+    assert "for 16 min" in told[0][1]
+    down = WorkerStatus(phase=WorkerPhase.STOPPED, machine=_shown("False").status.machine)
+    unfit.worker(_worker(down))
+    unfit.placed(session, _shown("Unknown"))
+    end()
+    unfit.placed(session, _shown("False"))
+    assert len(told) == 1
