@@ -9,10 +9,13 @@ from labfleet.controllers.context import Context
 from labfleet.controllers.worker import guards, leaks
 from labfleet.controllers.worker.act import DEADLINE, ActionResult, Actions
 from labfleet.controllers.worker.housekeeping import Housekeeping
+from labfleet.controllers.worker.idle_findings import IdleFindings
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import ACTOR, Launcher
 from labfleet.controllers.worker.observer import WorkerObserver
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
+from labfleet.decisions.lifecycle.worker import idle_rule
+from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces.store import SeriesStore
 from labfleet.kernel import errors
@@ -26,8 +29,11 @@ from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 class WorkerController:
     """Reconciles workers; `inventory` is shared with the garbage controller."""
 
-    def __init__(self, context: Context, inventory: Inventory, series: SeriesStore) -> None:
+    def __init__(
+        self, context: Context, inventory: Inventory, series: SeriesStore, idle: IdleFindings
+    ) -> None:
         self.context = context
+        self._idle = idle
         self._series = series
         self._launcher = Launcher(context)
         self._look = WorkerObserver(context, inventory)
@@ -59,9 +65,11 @@ class WorkerController:
     async def _step(
         self, worker: Worker, machine: Machine | None, seen: lifecycle.WorkerObservation
     ) -> Done | Again:
-        step = lifecycle.decide(worker, seen, self.context.clock.now())
+        # Taken after the look, which takes a while: nothing comes between it and the guard.
+        finding = self._idle.take(worker.key)
+        step = lifecycle.decide(worker, replace(seen, idle=finding), self.context.clock.now())
         if step.action is None or machine is None:
-            worker = await self._record(worker, step)
+            worker = await self._judged(worker, step, finding)
             ended = worker.status.phase is WorkerPhase.TERMINATED
             if machine is not None and not ended:
                 await self._housekeeping.do(worker, machine)
@@ -240,6 +248,24 @@ class WorkerController:
         )
         status = msgspec.structs.replace(worker.status, conditions=facts)
         return msgspec.structs.replace(worker, status=status)
+
+    async def _judged(
+        self,
+        worker: Worker,
+        step: lifecycle.Step,
+        finding: IdleFinding | None,
+        effect: Effect | None = None,
+    ) -> Worker:
+        """Record a step; a finding is used up by it, or void when its guard did not hold."""
+        try:
+            stored = await self._record(worker, step, effect)
+        except errors.Conflict:
+            if step.guard is not None:
+                self._idle.drop(worker.key)  # the idle controller looks anew
+            raise
+        if finding is not None and idle_rule.judged(worker, step):
+            self._idle.consumed(worker.key, finding)
+        return stored
 
     async def _record(
         self, worker: Worker, step: lifecycle.Step, effect: Effect | None = None

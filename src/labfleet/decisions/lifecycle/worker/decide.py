@@ -22,6 +22,7 @@ from labfleet.decisions.lifecycle.worker import (
     down,
     external,
     hosting,
+    idle_rule,
     observed,
     outside,
     phases,
@@ -49,8 +50,15 @@ __all__ = ["ABSENCE_PATIENCE", "TOLERATED_CHECKS", "Action", "Step", "WorkerObse
 def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
     """Return the next step of a worker; total over phases, desires and observations."""
     draft = Draft(worker, seen, now)
+    step = _by_phase(draft)
+    return step if seen.idle is None else idle_rule.apply(worker, step, seen.idle, now)
+
+
+def _by_phase(draft: Draft) -> Step:
+    """Return what the rules of the worker's origin and phase say."""
+    worker = draft.worker
     if worker.status.phase_since is None:
-        draft.set(phase_since=now)
+        draft.set(phase_since=draft.now)
     _note_machine(draft)
     alerts.note(draft)
     origin = worker.spec.origin

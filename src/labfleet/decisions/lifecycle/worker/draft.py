@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
@@ -60,7 +61,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
     this moment; `paused`: nothing is done that nobody asked for. `provider_silent` are the
     seconds since the provider last told of the machine, when it does not now. `trouble` says why
-    something could not be looked at.
+    something could not be looked at. `idle` is what a look for the idle rule found.
     """
 
     machine: MachineStatus | None = None
@@ -89,6 +90,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     paused: bool = False
     provider_silent: float = 0.0
     trouble: str = ""
+    idle: IdleFinding | None = None
 
 
 class Guard(msgspec.Struct, frozen=True):
