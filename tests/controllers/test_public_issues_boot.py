@@ -14,7 +14,8 @@ from scripted_ec2 import NO_ROOM
 from virtual_time import play
 from world import World, world
 
-from labfleet.controllers.worker import act, housekeeping, observer
+from labfleet.controllers.worker import act, observer
+from labfleet.decisions.lifecycle.worker import calls, chores
 from labfleet.decisions.lifecycle.worker import draft as worker_draft
 from labfleet.decisions.lifecycle.worker import hosting as worker_hosting
 from labfleet.decisions.lifecycle.worker import up as worker_up
@@ -120,10 +121,7 @@ async def f43(w: World) -> None:
 def off26(patch: Patch) -> None:
     """Keep no evidence."""
 
-    async def nothing(_self: Any, worker: Worker, _machine: Any) -> Worker:
-        return worker
-
-    patch.setattr(housekeeping.Housekeeping, "_evidence", nothing)
+    patch.setattr(chores, "console_due", lambda _worker: False)
 
 
 def off27(patch: Patch) -> None:
@@ -162,7 +160,7 @@ def off43(patch: Patch) -> None:
         try:
             return await real(self, worker, machine)
         except errors.LabfleetError:
-            return act.ActionResult()
+            return calls.Answer()
 
     patch.setattr(act.Actions, "_start", done)
 

@@ -15,8 +15,9 @@ from labfleet.decisions.lifecycle.session import decide as sessions
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import decide as workers
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer
 from labfleet.resources.machine import CmlSettings, LicenceSettings, Machine, MachineStatus
-from labfleet.resources.meta import Metadata, SecretRef
+from labfleet.resources.meta import Effect, Metadata, SecretRef
 from labfleet.resources.session import TERMINAL, LabStatus, Session, SessionPhase, SessionSpec
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
@@ -90,7 +91,7 @@ class Cloud:
     broken: bool = False
     cloud_told: bool = True
     sessions: int = 0
-    just: dict[str, Any] = field(default_factory=dict)
+    call: Call | None = None
     trail: list[WorkerPhase] = field(default_factory=list)
     launches: int = 0
 
@@ -120,23 +121,40 @@ class Cloud:
             licence=licence,
             sessions=self.sessions,
             has_token=bool(token),
-            **self.just,
+            call=self.call,
+            offer=Offer(parameters={"attempt": str(self.launches + 1), "token": "t"}),
         )
 
     def step(self) -> workers.Step:
-        """Decide once, check, record, act, and let time pass."""
-        seen = self.see()
-        self.just = {}
+        """Decide once, check, record with the intent, act, and let time pass.
+
+        What a call answered is seen by the next step, which follows at once.
+        """
+        seen, before = self.see(), self.worker.status.phase
+        self.call = None
         step = workers.decide(self.worker, seen, self.now)
         check_worker(self.worker, seen, step, self.now)
         self.trail.append(step.status.phase)
         meta = msgspec.structs.replace(self.worker.metadata, finalizers=step.finalizers)
-        self.worker = msgspec.structs.replace(self.worker, metadata=meta, status=step.status)
-        if step.action is not None:
-            getattr(self, f"do_{step.action}")()
-        assert 0 < step.again <= 3600
-        self.pass_time(step.again)
+        status = msgspec.structs.replace(step.status, effect=self.intent(step, seen))
+        self.worker = msgspec.structs.replace(self.worker, metadata=meta, status=status)
+        assert step.again <= 3600
+        assert step.again > 0 or step.status.phase is not before
+        if step.action is None:
+            self.pass_time(step.again)
+        else:
+            answer = getattr(self, f"do_{step.action}")()
+            self.call = Call("answered", answer or Answer())
         return step
+
+    def intent(self, step: workers.Step, seen: workers.WorkerObservation) -> Effect | None:
+        if step.action is None:
+            return step.status.effect
+        asked = seen.offer.parameters if step.action == "launch" and seen.offer else {}
+        ends = self.now + timedelta(seconds=20)
+        return Effect(
+            id="e", kind=step.action, begun=self.now, expires=ends, parameters=dict(asked or {})
+        )
 
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
@@ -155,12 +173,10 @@ class Cloud:
     def become(self, state: str) -> None:
         self.state, self.since = state, self.now
 
-    def do_launch(self) -> None:
+    def do_launch(self) -> Answer:
         self.launches += 1
         self.become("booting")
-        machine = MachineStatus(id="i-1", state="booting")
-        status = msgspec.structs.replace(self.worker.status, machine=machine)
-        self.worker = msgspec.structs.replace(self.worker, status=status)
+        return Answer(machine=MachineStatus(id="i-1", state="booting"))
 
     def do_start(self) -> None:
         if self.state == "stopped":
@@ -178,12 +194,13 @@ class Cloud:
         if self.up and self.registration == "NOT_REGISTERED":
             self.registration = "IN_PROGRESS"
 
-    def do_deregister(self) -> None:
+    def do_deregister(self) -> Answer:
         if self.nodes_run:
-            self.just = {"nodes_running": True}
-        elif self.up:
+            return Answer(nodes_running=True)
+        if self.up:
             self.registration = "NOT_REGISTERED"
-            self.just = {"cloud_told": self.cloud_told}
+            return Answer(cloud_told=self.cloud_told)
+        return Answer()
 
     def do_stop_labs(self) -> None:
         self.nodes_run = False

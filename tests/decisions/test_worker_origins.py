@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+from call_records import CALLS, EFFECTS
 from hypothesis import given
 from hypothesis import strategies as st
 from lifecycle_worlds import START, machine, worker
@@ -18,6 +19,7 @@ from labfleet.decisions.lifecycle.worker import outside as worker_outside
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
+from labfleet.resources.meta import Effect
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
     FINALIZER_MACHINE,
@@ -49,14 +51,12 @@ SEEN = st.builds(
     absent=st.booleans(),
     stage=st.sampled_from([None, "ready", "not_ready", "unreachable"]),
     licence=LICENCES,
-    refused=st.none() | st.just("no"),
-    nodes_running=st.booleans(),
-    cloud_told=st.booleans(),
+    call=st.none() | CALLS,
     sessions=st.integers(0, 2),
     has_token=st.booleans(),
     trouble=st.sampled_from(["", "late"]),
-    claimed=st.booleans(),
 )
+OPEN = st.none() | EFFECTS.filter(lambda effect: effect.kind != "launch")
 FINALIZERS = st.sets(st.sampled_from([FINALIZER_MACHINE, FINALIZER_LICENCE, FINALIZER_SERVER])).map(
     lambda some: tuple(sorted(some))
 )
@@ -65,9 +65,18 @@ SPECS = st.fixed_dictionaries(
 )
 
 
-def made(origin: Origin, phase: WorkerPhase, spec: dict[str, Any], held: tuple[str, ...]) -> Worker:
+def made(
+    origin: Origin,
+    phase: WorkerPhase,
+    spec: dict[str, Any],
+    held: tuple[str, ...],
+    effect: Effect | None = None,
+) -> Worker:
     status = WorkerStatus(
-        phase=phase, phase_since=START, machine=MachineStatus(id=origin.instance_id)
+        phase=phase,
+        phase_since=START,
+        machine=MachineStatus(id=origin.instance_id),
+        effect=effect,
     )
     found = worker(status, machine=machine(), origin=origin, **spec)
     metadata = msgspec.structs.replace(found.metadata, finalizers=held)
@@ -80,7 +89,7 @@ def check(before: Worker, step: workers.Step) -> None:
     assert 0 < step.again <= 3600
 
 
-@given(st.sampled_from(P), st.booleans(), SPECS, FINALIZERS, SEEN, st.integers(0, 20_000))
+@given(st.sampled_from(P), st.booleans(), SPECS, FINALIZERS, SEEN, st.integers(0, 20_000), OPEN)
 def test_an_observed_worker_is_only_ever_claimed(
     phase: WorkerPhase,
     managed: bool,
@@ -88,32 +97,35 @@ def test_an_observed_worker_is_only_ever_claimed(
     held: tuple[str, ...],
     seen: workers.WorkerObservation,
     late: int,
+    effect: Effect | None,
 ) -> None:
     """Whatever is seen and wanted: no act but the claim that was asked for, and no session."""
     origin = Origin(kind="imported", instance_id="i-1", region="eu", managed=managed)
-    before = made(origin, phase, spec, held)
+    before = made(origin, phase, spec, held, effect)
     step = workers.decide(before, seen, START + timedelta(seconds=late))
     check(before, step)
     assert step.action in {None, "claim"}
     if step.action == "claim":
         assert managed
         assert FINALIZER_MACHINE in step.finalizers
-    if not seen.claimed and phase is not P.TERMINATED:
+    claimed = effect is not None and seen.call is not None and seen.call.answer.claimed
+    if not claimed and phase is not P.TERMINATED:
         after = msgspec.structs.replace(before, status=step.status)
         assert not phases.accepting(after)
 
 
-@given(st.sampled_from(P), SPECS, FINALIZERS, SEEN, st.integers(0, 90_000))
+@given(st.sampled_from(P), SPECS, FINALIZERS, SEEN, st.integers(0, 90_000), OPEN)
 def test_an_external_server_is_never_launched_started_stopped_or_ended(
     phase: WorkerPhase,
     spec: dict[str, Any],
     held: tuple[str, ...],
     seen: workers.WorkerObservation,
     late: int,
+    effect: Effect | None,
 ) -> None:
     """Nor are labs of others stopped for a licence; a licence let go of is a leak on record."""
     origin = Origin(kind="external", url="https://cml.example", managed=True)
-    before = made(origin, phase, spec, held)
+    before = made(origin, phase, spec, held, effect)
     step = workers.decide(before, seen, START + timedelta(seconds=late))
     check(before, step)
     assert step.action in {None, "register", "deregister", "renew", "telemetry"}

@@ -14,7 +14,9 @@ from datetime import timedelta
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.observer import EXPANDABLE, address_of
+from labfleet.controllers.worker.tagger import Tagger
 from labfleet.decisions import parking
+from labfleet.decisions.lifecycle.worker.calls import Answer
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.resources.machine import Machine
@@ -29,29 +31,16 @@ INCLUDED_ENTERPRISE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class ActionResult:
-    """Results of an action that the next observation will not show."""
-
-    refused: str | None = None
-    nodes_running: bool = False
-    cloud_told: bool = True
-    returned: bool = False
-    telemetry: bool | None = None
-    telemetry_refused: str | None = None
-    claimed: bool = False
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Actions:
     """The calls that the worker controller makes."""
 
     context: Context
     inventory: Inventory
+    tagger: Tagger
 
-    async def perform(self, worker: Worker, machine: Machine, action: str) -> ActionResult:
+    async def perform(self, worker: Worker, machine: Machine, action: str) -> Answer:
         """Make the call under its open effect; raises Temporary errors, which cause a back-off."""
-        table: dict[str, Callable[[Worker, Machine], Awaitable[ActionResult]]] = {
+        table: dict[str, Callable[[Worker, Machine], Awaitable[Answer]]] = {
             "start": self._start,
             "stop": self._stop,
             "terminate": self._terminate,
@@ -61,6 +50,7 @@ class Actions:
             "renew": self._renew,
             "telemetry": self._telemetry,
             "claim": self._claim,
+            "tags": self._tags,
         }
         effect = worker.status.effect
         if effect is None:
@@ -71,17 +61,17 @@ class Actions:
             )
         except errors.Conflict as problem:
             if action in {"register", "renew"}:
-                return ActionResult()  # another licensing operation is under way: look at it
+                return Answer()  # another licensing operation is under way: look at it
             if action == "deregister":
-                return ActionResult(nodes_running=problem.reason == "NodesRunning")
+                return Answer(nodes_running=problem.reason == "NodesRunning")
             raise
 
-    async def _start(self, worker: Worker, machine: Machine) -> ActionResult:
+    async def _start(self, worker: Worker, machine: Machine) -> Answer:
         await self.context.compute.start(machine.provider.region, _instance(worker))
         self.inventory.took(machine.provider.region, _instance(worker), "booting")
-        return ActionResult()
+        return Answer()
 
-    async def _stop(self, worker: Worker, machine: Machine) -> ActionResult:
+    async def _stop(self, worker: Worker, machine: Machine) -> Answer:
         seen = ""
         if parking.auto_stopped(worker):
             await self._refuse_used(worker, machine)
@@ -89,7 +79,7 @@ class Actions:
             seen = await self._glance(worker, machine)
         await self.context.compute.stop(machine.provider.region, _instance(worker))
         self.inventory.took(machine.provider.region, _instance(worker), "stopping")
-        return ActionResult(note=seen)
+        return Answer(note=seen)
 
     async def _refuse_used(self, worker: Worker, machine: Machine) -> None:
         """Raise Temporary while something runs on a worker that no person asked to stop.
@@ -123,12 +113,12 @@ class Actions:
         nodes = stats.running_nodes
         return f"{nodes} nodes ran that are no session's" if nodes else ""
 
-    async def _terminate(self, worker: Worker, machine: Machine) -> ActionResult:
+    async def _terminate(self, worker: Worker, machine: Machine) -> Answer:
         await self.context.compute.terminate(machine.provider.region, _instance(worker))
         self.inventory.took(machine.provider.region, _instance(worker), "ending")
-        return ActionResult()
+        return Answer()
 
-    async def _claim(self, worker: Worker, machine: Machine) -> ActionResult:
+    async def _claim(self, worker: Worker, machine: Machine) -> Answer:
         """Put our owner tags on the instance; from then on we may stop and terminate it."""
         region = machine.provider.region
         try:
@@ -138,56 +128,57 @@ class Actions:
         except errors.Denied as problem:
             if problem.reason != "NotOurs":
                 raise  # our credentials, not its owner
-            return ActionResult(refused=problem.message)
+            return Answer(refused=problem.message)
         self.inventory.forget(region, _instance(worker))
-        return ActionResult(claimed=True)
+        return Answer(claimed=True)
 
-    async def _register(self, worker: Worker, machine: Machine) -> ActionResult:
+    async def _tags(self, worker: Worker, machine: Machine) -> Answer:
+        return await self.tagger.apply(worker, machine.provider.region, _instance(worker))
+
+    async def _register(self, worker: Worker, machine: Machine) -> Answer:
         if machine.licence.token is None:
-            return ActionResult(refused="the template names no licence token")
+            return Answer(refused="the template names no licence token")
         extra = 0
         if machine.licence.product in EXPANDABLE:
             extra = max(machine.cml.max_nodes_licensed - INCLUDED_ENTERPRISE, 0)
         try:
             token = self.context.secrets.resolve(machine.licence.token)
         except errors.Denied as problem:
-            return ActionResult(refused=problem.message)
+            return Answer(refused=problem.message)
         try:
             await self._host(worker, machine).register(
                 machine.licence.product, token, expansion_nodes=extra
             )
         except errors.Invalid as problem:
-            return ActionResult(refused=problem.message)
-        return ActionResult()
+            return Answer(refused=problem.message)
+        return Answer()
 
-    async def _deregister(self, worker: Worker, machine: Machine) -> ActionResult:
+    async def _deregister(self, worker: Worker, machine: Machine) -> Answer:
         done = await self._host(worker, machine).deregister()
-        return ActionResult(cloud_told=done != "cloud_not_told", returned=done == "done")
+        return Answer(cloud_told=done != "cloud_not_told", returned=done == "done")
 
-    async def _renew(self, worker: Worker, machine: Machine) -> ActionResult:
+    async def _renew(self, worker: Worker, machine: Machine) -> Answer:
         try:
             await self._host(worker, machine).renew_licence()
         except errors.Invalid:
-            return (
-                ActionResult()
-            )  # the condition LicenceExpiring stays, and tomorrow is tried again
-        return ActionResult()
+            return Answer()  # the condition LicenceExpiring stays, and tomorrow is tried again
+        return Answer()
 
-    async def _telemetry(self, worker: Worker, machine: Machine) -> ActionResult:
+    async def _telemetry(self, worker: Worker, machine: Machine) -> Answer:
         """Opt in or out of telemetry; a refusal is final for this boot: no lab depends on it."""
         wanted = machine.cml.enable_telemetry
         try:
             await self._host(worker, machine).set_telemetry(enabled=wanted)
         except (errors.Invalid, errors.Denied, errors.Gone) as problem:
-            return ActionResult(telemetry=wanted, telemetry_refused=problem.message)
-        return ActionResult(telemetry=wanted)
+            return Answer(telemetry=wanted, telemetry_refused=problem.message)
+        return Answer(telemetry=wanted)
 
-    async def _stop_labs(self, worker: Worker, machine: Machine) -> ActionResult:
+    async def _stop_labs(self, worker: Worker, machine: Machine) -> Answer:
         host = self._host(worker, machine)
         for lab in await host.labs():
             if lab.state == "STARTED":
                 await host.stop(lab.id)
-        return ActionResult()
+        return Answer()
 
     def _host(self, worker: Worker, machine: Machine) -> LabHost:
         where = address_of(self.context, worker, machine, worker.status.machine)

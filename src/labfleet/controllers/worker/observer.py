@@ -6,20 +6,24 @@ a missing object are kept apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.worker import measure
+from labfleet.controllers.worker import console, measure
+from labfleet.controllers.worker.described import checked, machine_status
 from labfleet.controllers.worker.inventory import Inventory
+from labfleet.controllers.worker.launch import Launcher
+from labfleet.controllers.worker.tagger import Tagger
 from labfleet.decisions import ledger, port_numbers
 from labfleet.decisions.lifecycle.session import phases as session_phases
+from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
+from labfleet.decisions.lifecycle.worker.calls import Call
 from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
-from labfleet.interfaces.compute import Checks, Instance
 from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.kernel.clock import format_instant
@@ -48,11 +52,21 @@ class WorkerObserver:
 
     context: Context
     inventory: Inventory
+    launcher: Launcher
+    tagger: Tagger
 
-    async def at(self, worker: Worker) -> WorkerObservation:
-        """Return what can be seen of a worker now; never raises for errors of EC2 or CML."""
+    async def at(self, worker: Worker, call: Call | None = None) -> WorkerObservation:
+        """Return what can be seen of a worker now; never raises for errors of EC2 or CML.
+
+        `call` is what is known of its open call. While that runs, and when its answer alone
+        decides the next step, nothing else is asked.
+        """
+        if call is not None and _enough(worker, call):
+            poll = float(self.context.settings.now().monitoring.poll_interval_seconds)
+            return WorkerObservation(call=call, poll=poll)
         settings = self.context.settings.now()
         seen = WorkerObservation(
+            call=call,
             points=tuple(self.context.samples.points(worker.key)),
             thresholds=settings.thresholds,
             poll=float(settings.monitoring.poll_interval_seconds),
@@ -78,6 +92,7 @@ class WorkerObserver:
     ) -> WorkerObservation:
         instance_id = worker.status.machine.id
         if instance_id is None and worker.status.phase is P.PROVISIONING_EC2:
+            seen = replace(seen, offer=await self.launcher.offer(worker, machine, seen.call))
             found = conditions.find(worker.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
             return seen if found is None else replace(seen, trouble=found.message)
         if worker.status.phase in _NO_MACHINE or instance_id is None:
@@ -96,8 +111,37 @@ class WorkerObserver:
         shown = checked(machine_status(described), checks)
         if checks is None and asked:  # no answer: keep the scheduled events known so far
             shown = msgspec.structs.replace(shown, events=worker.status.machine.events)
-        shown = msgspec.structs.replace(shown, tags=worker.status.machine.tags)
-        return replace(seen, machine=shown, state_reason=described.state_reason)
+        return replace(
+            seen,
+            machine=shown,
+            state_reason=described.state_reason,
+            tags=described.tags,
+            tags_refused=self.tagger.refused_lately(instance_id),
+            console=await self._console(worker, machine),
+        )
+
+    async def _console(self, worker: Worker, machine: Machine) -> str | None:
+        """Return the console text of a boot that failed, when it is due and can be read."""
+        if not chores.console_due(worker):
+            return None
+        region, name = machine.provider.region, worker.status.machine.id or ""
+        try:
+            text = await self.context.compute.console_output(region, name)
+        except (errors.Gone, errors.Invalid, errors.Denied) as problem:
+            text = f"(not readable: {problem.message[:200]})"
+        except errors.LabfleetError:
+            return None
+        return console.readable(text, self._secrets(machine))
+
+    def _secrets(self, machine: Machine) -> list[str]:
+        found = []
+        for reference in (machine.cml.admin_password, machine.licence.token):
+            try:
+                if reference is not None:
+                    found.append(self.context.secrets.resolve(reference))
+            except errors.LabfleetError:
+                continue
+        return found
 
     async def _server(
         self, worker: Worker, machine: Machine, shown: MachineStatus, seen: WorkerObservation
@@ -122,7 +166,6 @@ class WorkerObserver:
             hostname=known.hostname,
             labs=known.labs,
             running_nodes=known.running_nodes,
-            telemetry=known.telemetry if known.boot == where.boot else None,
         )
         seen = replace(seen, stage=readiness.stage, cml=cml)
         if readiness.stage != "ready":
@@ -193,6 +236,15 @@ class WorkerObserver:
         ]
 
 
+def _enough(worker: Worker, call: Call) -> bool:
+    """Tell whether a call decides the next step without a look at anything else."""
+    effect, problem = worker.status.effect, call.answer.problem
+    if call.state == "running" or call.answer.machine is not None:
+        return True
+    launch = effect is not None and effect.kind == "launch"
+    return problem is not None and (launch or not isinstance(problem, errors.Gone))
+
+
 def _reached(worker: Worker, seen: WorkerObservation) -> MachineStatus | None:
     """Return the machine whose server can be asked, None when there is none.
 
@@ -236,34 +288,6 @@ def live_sessions(context: Context, worker: Worker) -> int:
     return sum(
         session.status.phase in session_phases.BOUND
         for session in context.cache.by(indices.SESSIONS_HERE, worker.key.path)
-    )
-
-
-def machine_status(found: Instance) -> MachineStatus:
-    """Return the status record of a described machine."""
-    return MachineStatus(
-        id=found.id,
-        state=found.state,
-        type=found.instance_type,
-        image=found.image_id,
-        zone=found.zone,
-        public_address=found.public_ip,
-        private_address=found.private_ip,
-        launched=found.launch_time,
-        volume=found.root_volume_id,
-        state_reason=found.state_reason,
-    )
-
-
-def checked(shown: MachineStatus, checks: Mapping[str, Checks] | None) -> MachineStatus:
-    """Return the machine with the provider's checks: ok if not listed, None when not known."""
-    if checks is None:
-        return shown
-    told = checks.get(shown.id or "")
-    if told is None:
-        return msgspec.structs.replace(shown, host_check="ok", machine_check="ok")
-    return msgspec.structs.replace(
-        shown, host_check=told.system, machine_check=told.instance, events=told.events
     )
 
 

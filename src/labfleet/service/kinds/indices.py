@@ -123,6 +123,15 @@ def _instances_of(worker: Worker) -> Iterable[str]:
     return [each for each in known if each]
 
 
+def _machines_of(worker: Worker) -> Iterable[str]:
+    """Return the machine that a worker has, and the one that its open launch asks for."""
+    if worker.status.phase is WorkerPhase.TERMINATED:
+        return ()
+    effect = worker.status.effect
+    asked = None if effect is None else effect.parameters.get("machine")
+    return {each for each in (worker.status.machine.id, asked) if each}
+
+
 def server_of(url: str | None) -> str:
     """Return the canonical server of a URL: two workers never share one.
 
@@ -171,6 +180,8 @@ WORKERS_OF_PRODUCT = Index(Worker, "product_uuid", _uuid_of)
 """By the identity that Cisco's licensing knows a CML server by."""
 WORKERS_OF_INSTANCE = Index(Worker, "instance", _instances_of)
 """By the machine that a worker has, or was imported for; ended workers too."""
+WORKERS_OF_MACHINE = Index(Worker, "machine", _machines_of)
+"""By the machine that a worker has, or is about to have; without ended workers."""
 WORKERS_OF_SERVER = Index(Worker, "server", _server_of)
 """By the server of the address that its origin gives (`server_of`)."""
 WORKERS_LIVING = Index(Worker, "living", _living)

@@ -35,6 +35,7 @@ RULES = KindRules(
         indices.WORKERS_OF_POOL,
         indices.WORKERS_OF_PRODUCT,
         indices.WORKERS_OF_INSTANCE,
+        indices.WORKERS_OF_MACHINE,
         indices.WORKERS_OF_SERVER,
         indices.WORKERS_LIVING,
         indices.WORKERS_SINGLE,

@@ -145,8 +145,8 @@ def _scheduled(draft: Draft) -> Step:
     if draft.seen.room_held:
         return _wait_for_room(draft)
     if FINALIZER_LAB not in draft.finalizers:
-        draft.finalizers = (*draft.finalizers, FINALIZER_LAB)
-    draft.set(conditions=conditions.drop(draft.status.conditions, SessionCondition.START_TURN))
+        draft.hold(FINALIZER_LAB)
+    draft.forget(SessionCondition.START_TURN)
     return draft.go(S.INSTANTIATING, PhaseReason.IMPORTING, "importing the lab")
 
 
@@ -174,7 +174,7 @@ def _place_again(
 ) -> Step:
     """Give the worker up and queue again, a bounded number of times; no lab of ours is left."""
     detail = detail or draft.seen.host_detail
-    draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
+    draft.drop(FINALIZER_LAB)
     scheduled = draft.status.phase is S.SCHEDULED
     if not draft.movable and not (scheduled and draft.status.placements < PLACEMENTS):
         draft.set(lab=None)
@@ -186,7 +186,7 @@ def _place_again(
 
 def _queue_again(draft: Draft, reason: AnyReason, detail: str) -> Step:
     """Release the worker and wait for another; nothing of the session is on it."""
-    draft.finalizers = tuple(each for each in draft.finalizers if each != FINALIZER_LAB)
+    draft.drop(FINALIZER_LAB)
     for name in PRESENT:
         draft.set(conditions=conditions.drop(draft.status.conditions, name))
     draft.set(lab=None, ports=(), worker=None, ready_at=None, outcome=None, outcome_message="")

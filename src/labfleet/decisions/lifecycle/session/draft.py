@@ -5,14 +5,13 @@ The rules in `decide` and `start` use it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
 
+from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.session import phases
-from labfleet.resources import conditions
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
@@ -98,38 +97,13 @@ class Step(msgspec.Struct, frozen=True):
     again: float = POLL
 
 
-@dataclass(slots=True)
-class Draft:
-    """The session being decided on; collects changes so that each rule reads as a sentence."""
+class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
+    """The session being decided on."""
 
-    session: Session
-    seen: SessionObservation
-    now: datetime
-    status: SessionStatus = field(init=False)
-    finalizers: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.status = self.session.status
-        self.finalizers = self.session.metadata.finalizers
-
-    def set(self, **changes: object) -> None:
-        self.status = msgspec.structs.replace(self.status, **changes)
-
-    def fact(
-        self,
-        name: SessionCondition,
-        status: conditions.Status,
-        reason: SessionReason,
-        message: str = "",
-    ) -> None:
-        """Record a fact; unchanged when it is so already."""
-        generation = self.session.metadata.generation
-        before = self.status.conditions
-        after = conditions.put(
-            before, name, status, reason, message, now=self.now, generation=generation
-        )
-        if after is not before:
-            self.set(conditions=after)
+    def __init__(self, session: Session, seen: SessionObservation, now: datetime) -> None:
+        super().__init__(session.metadata, session.status, now)
+        self.session = session
+        self.seen = seen
 
     @property
     def reason(self) -> StoredReason:
@@ -180,9 +154,8 @@ class Draft:
             if phase in TERMINAL:
                 # Every way here has seen that nothing of the session is left on a server.
                 self.set(ended_at=self.now)
-                for name in PRESENT:
-                    self.set(conditions=conditions.drop(self.status.conditions, name))
-                self.finalizers = tuple(e for e in self.finalizers if e != FINALIZER_LAB)
+                self.forget(*PRESENT)
+                self.drop(FINALIZER_LAB)
         self.set(reason="" if reason is None else str(reason), message=message)
         if release:
             self.set(reservation=None)

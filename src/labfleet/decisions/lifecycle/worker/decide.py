@@ -1,8 +1,8 @@
 """What to do next with a worker: pure, from its record and what was just seen.
 
 `decide` returns the new status, the finalizers to keep and at most one action. The controller
-commits first and acts afterwards; every action is safe to repeat, and an open launch is
-settled (looked up) before `decide` is called (engine/effects.py).
+commits first and acts afterwards; every action is safe to repeat, and what an open call did is
+looked up (engine/effects.py) and settled here before anything else is decided.
 
 The rules are in `up`, `hosting` and `down`. They never call an instance terminated unless the
 provider says so; never stop or terminate while sessions live on the worker (unless they could
@@ -19,6 +19,7 @@ import msgspec
 
 from labfleet.decisions.lifecycle.worker import (
     alerts,
+    chores,
     down,
     external,
     hosting,
@@ -26,6 +27,7 @@ from labfleet.decisions.lifecycle.worker import (
     observed,
     outside,
     phases,
+    settle,
     up,
 )
 from labfleet.decisions.lifecycle.worker.draft import (
@@ -50,7 +52,18 @@ __all__ = ["ABSENCE_PATIENCE", "TOLERATED_CHECKS", "Action", "Step", "WorkerObse
 def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
     """Return the next step of a worker; total over phases, desires and observations."""
     draft = Draft(worker, seen, now)
-    step = _by_phase(draft)
+    called = worker.status.effect
+    waits = settle.settle(draft)
+    if waits is not None:
+        return waits
+    step = chores.add(draft, _by_phase(draft))
+    answered = seen.call is not None and seen.call.state == "answered"
+    if answered and called is not None and step.action == called.kind:
+        # The look may be older than the call: the same is not asked for twice in a row.
+        step = msgspec.structs.replace(step, action=None)
+    if draft.answer.note:
+        reason = f"{step.reason or step.status.message or step.status.phase}; {draft.answer.note}"
+        step = msgspec.structs.replace(step, reason=reason)
     return step if seen.idle is None else idle_rule.apply(worker, step, seen.idle, now)
 
 
@@ -76,7 +89,9 @@ def _note_machine(draft: Draft) -> None:
     """Take over what the provider said; a machine missing in its list is waited for a while."""
     seen, machine = draft.seen, draft.status.machine
     if seen.machine is not None:
-        draft.set(machine=msgspec.structs.replace(seen.machine, absent_since=None))
+        # The keys that we may remove are our own knowledge; no look tells them.
+        shown = msgspec.structs.replace(seen.machine, absent_since=None, tags=machine.tags)
+        draft.set(machine=shown)
         running = seen.machine.state == "running"
         reason = WorkerReason.RUNNING if running else WorkerReason.NOT_RUNNING
         draft.fact(

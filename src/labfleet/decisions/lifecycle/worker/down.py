@@ -31,7 +31,7 @@ def unlicensing(draft: Draft) -> Step:
     """Give the licence back before the machine ends, with a deadline."""
     note_server(draft)
     licence, seen = draft.status.licence, draft.seen
-    if not seen.cloud_told:
+    if not draft.answer.cloud_told:
         # Store it now: the observation that shows the licence gone may fail and come later.
         leak(draft, "CML answered 202: the licence cloud was not told")
     if seen.licence is not None and surely_unregistered(licence):
@@ -43,7 +43,7 @@ def unlicensing(draft: Draft) -> Step:
     if draft.late(draft.limits.unlicense):
         leak(draft, f"licence not returned in time: {seen.trouble or licence.registration}")
         return draft.go(P.STOPPING, "licence leak recorded")
-    if seen.nodes_running:
+    if draft.answer.nodes_running:
         return draft.stay("nodes still run: stopping them first", again=5.0, do="stop_labs")
     ready = seen.stage == "ready"
     return draft.stay("returning the licence", again=5.0, do="deregister" if ready else None)

@@ -5,13 +5,15 @@ The rules in `up`, `hosting` and `down` use it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
 
+from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer, TagChange
 from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
 from labfleet.kernel import errors
 from labfleet.resources import conditions
@@ -33,7 +35,7 @@ from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 P = WorkerPhase
 Action = Literal[
     "launch", "start", "stop", "terminate", "register", "deregister", "stop_labs", "renew",
-    "telemetry", "claim",
+    "telemetry", "claim", "tags",
 ]  # fmt: skip
 
 ABSENCE_PATIENCE = timedelta(seconds=70)
@@ -52,15 +54,14 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     """What the controller just observed; None means not read, or unknown.
 
     `machine` is the instance as described; `absent` means that the provider said NotFound.
-    `stage` is how far CML answers; `licence` what it says of its licence. `refused` carries
-    the text of a launch, registration or claim refused for good, `nodes_running` a deregistration
-    refused because nodes run, `cloud_told` False one that only happened locally. `sessions`
-    counts live sessions bound here. `wanted_nodes` is the node capacity to ask the licence
+    `stage` is how far CML answers; `licence` what it says of its licence. `call` is what
+    is known of the open call, `offer` what a launch would ask for now. `sessions` counts live sessions bound here. `wanted_nodes` is the node capacity to ask the licence
     for. `samples` are the newest of this worker, oldest first, none when this look brought none;
     `duplicate_of` is an older worker with the same product_uuid. `points` are CloudWatch's
     newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
-    this moment; `paused`: nothing is done that nobody asked for. `provider_silent` are the
-    seconds since the provider last told of the machine, when it does not now. `trouble` says why
+    this moment; `paused`: nothing is done that nobody asked for. `console` is a failed boot's
+    console text, when it is due; `tags` are those that the machine lists, `tags_refused` a change
+    of them that was refused a short time ago. `provider_silent` are the seconds since the provider last told of the machine, when it does not now. `trouble` says why
     something could not be looked at. `idle` is what a look for the idle rule found.
     """
 
@@ -70,9 +71,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     cml: CmlStatus | None = None
     login_refused: str | None = None
     licence: LicenceStatus | None = None
-    refused: str | None = None
-    nodes_running: bool = False
-    cloud_told: bool = True
+    call: Call | None = None
+    offer: Offer | None = None
     capacity: Amounts | None = None
     foreign_ports: tuple[str, ...] | None = None
     sessions: int = 0
@@ -83,11 +83,13 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     booked: Amounts | None = None
     samples: tuple[Sample, ...] = ()
     duplicate_of: str | None = None
-    claimed: bool = False
     points: tuple[ProviderPoint, ...] = ()
     thresholds: Thresholds = Thresholds()
     poll: float = CHECK
     paused: bool = False
+    console: str | None = None
+    tags: Mapping[str, str] | None = None
+    tags_refused: TagChange | None = None
     provider_silent: float = 0.0
     trouble: str = ""
     idle: IdleFinding | None = None
@@ -124,59 +126,25 @@ class Step(msgspec.Struct, frozen=True):
     problem: errors.LabfleetError | None = None
 
 
-@dataclass(slots=True)
-class Draft:
-    """The worker being decided on; collects changes so that each rule reads as a sentence."""
+class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
+    """The worker being decided on."""
 
-    worker: Worker
-    seen: WorkerObservation
-    now: datetime
-    status: WorkerStatus = field(init=False)
-    finalizers: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.status = self.worker.status
-        self.finalizers = self.worker.metadata.finalizers
+    def __init__(self, worker: Worker, seen: WorkerObservation, now: datetime) -> None:
+        super().__init__(worker.metadata, worker.status, now)
+        self.worker = worker
+        self.seen = seen
 
     @property
     def limits(self) -> TimeLimits:
+        """Return the time limits of this worker's template."""
         machine = self.worker.spec.machine
         return TimeLimits() if machine is None else machine.limits
 
-    def set(self, **changes: object) -> None:
-        self.status = msgspec.structs.replace(self.status, **changes)
-
-    def fact(
-        self,
-        name: WorkerCondition,
-        status: conditions.Status,
-        reason: WorkerReason,
-        message: str = "",
-    ) -> None:
-        """Record a fact; unchanged when it is so already."""
-        generation = self.worker.metadata.generation
-        before = self.status.conditions
-        after = conditions.put(
-            before, name, status, reason, message, now=self.now, generation=generation
-        )
-        if after is not before:
-            self.set(conditions=after)
-
-    def forget(self, *names: WorkerCondition) -> None:
-        """Remove conditions that no longer apply."""
-        before = self.status.conditions
-        after = before
-        for name in names:
-            after = conditions.drop(after, name)
-        if after is not before:
-            self.set(conditions=after)
-
-    def hold(self, name: str) -> None:
-        if name not in self.finalizers:
-            self.finalizers = (*self.finalizers, name)
-
-    def drop(self, name: str) -> None:
-        self.finalizers = tuple(each for each in self.finalizers if each != name)
+    @property
+    def answer(self) -> Answer:
+        """Return what the last call said; nothing when there was none."""
+        call = None if self.worker.status.effect is None else self.seen.call
+        return Answer() if call is None else call.answer
 
     @property
     def licence_held(self) -> bool:
@@ -221,7 +189,9 @@ class Draft:
         return self.done(again=again, do=do)
 
     def _leave(self, phase: WorkerPhase) -> None:
-        """Remove what was true only in the old phase."""
+        """Remove what was true only in the old phase, and the intent of a launch under way."""
+        if self.status.phase is P.PROVISIONING_EC2:
+            self.set(effect=None)  # `settle` has seen that nothing was launched under it
         self.forget(
             WorkerCondition.LATE, WorkerCondition.PHASE_STUCK, WorkerCondition.MACHINE_STARTED
         )
@@ -260,6 +230,12 @@ class Draft:
         )
         return Step(self.status, self.finalizers, do, again)
 
+    def unchanged(
+        self, *, again: float, reason: str = "", problem: errors.LabfleetError | None = None
+    ) -> Step:
+        """End the decision before the rules of the phase: a new spec stays to be looked at."""
+        return Step(self.status, self.finalizers, None, again, reason=reason, problem=problem)
+
 
 def gone(draft: Draft) -> bool:
     """Tell whether the provider certainly has no such machine (facts/aws.md#absence)."""
@@ -285,7 +261,10 @@ def note_server(draft: Draft) -> None:
     """Record what CML said; where it said nothing, keep the last known value."""
     seen = draft.seen
     if seen.cml is not None:
-        draft.set(cml=seen.cml)
+        # What was set on this boot is our own knowledge; no look tells it.
+        last = draft.status.cml
+        telemetry = last.telemetry if last.boot == seen.cml.boot else None
+        draft.set(cml=msgspec.structs.replace(seen.cml, telemetry=telemetry))
     if seen.licence is not None:
         known = draft.status.licence
         draft.set(

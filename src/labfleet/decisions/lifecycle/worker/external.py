@@ -129,7 +129,7 @@ def _unlicensing(draft: Draft) -> Step:
     """Return our licence; labs of others are never stopped for it."""
     note_server(draft)
     seen = draft.seen
-    if not seen.cloud_told:
+    if not draft.answer.cloud_told:
         leak(draft, "CML answered 202: the licence cloud was not told")
     if seen.licence is not None and surely_unregistered(draft.status.licence):
         draft.drop(FINALIZER_LICENCE)
@@ -140,7 +140,7 @@ def _unlicensing(draft: Draft) -> Step:
     if draft.late(draft.limits.unlicense):
         leak(draft, f"licence not returned in time: {seen.trouble or 'nodes of others run'}")
         return _end(draft)
-    if seen.nodes_running:
+    if draft.answer.nodes_running:
         return draft.stay("nodes of others run: the licence cannot go back yet", again=30.0)
     ready = seen.stage == "ready"
     return draft.stay("returning the licence", again=5.0, do="deregister" if ready else None)

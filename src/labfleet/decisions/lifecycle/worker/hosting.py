@@ -147,7 +147,7 @@ def draining(draft: Draft) -> Step:
     _check_health(draft)
     seen, drain = draft.seen, draft.worker.spec.drain
     if not phases.drain_wanted(draft.worker):
-        draft.set(conditions=conditions.drop(draft.status.conditions, WorkerCondition.DRAINED))
+        draft.forget(WorkerCondition.DRAINED)
         return draft.go(P.ACTIVE if seen.sessions else resting(draft), "drain cancelled")
     if seen.sessions:
         limit = timedelta(seconds=draft.limits.drain)

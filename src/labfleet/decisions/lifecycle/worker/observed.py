@@ -44,7 +44,7 @@ def decide(draft: Draft, origin: Origin) -> Step:
         worker_outside.terminated(draft)
         draft.drop(FINALIZER_MACHINE)
         return draft.go(P.TERMINATED, "the instance ended; it was only observed", again=CHECK)
-    if draft.seen.claimed:
+    if draft.answer.claimed:
         return _adopted(draft)
     if origin.managed and origin.kind == "imported":
         return _claim(draft)
@@ -68,9 +68,9 @@ def _closed(draft: Draft, reason: str) -> None:
 def _claim(draft: Draft) -> Step:
     """Request our owner tag; a refusal is final until somebody adopts the worker again."""
     before = conditions.find(draft.status.conditions, WorkerCondition.ADOPTED)
-    if draft.seen.refused:
+    if draft.answer.refused:
         draft.fact(
-            WorkerCondition.ADOPTED, "False", WorkerReason.OWNED_BY_ANOTHER, draft.seen.refused
+            WorkerCondition.ADOPTED, "False", WorkerReason.OWNED_BY_ANOTHER, draft.answer.refused
         )
         draft.drop(FINALIZER_MACHINE)
         return draft.stay("not adopted: it belongs to somebody else", again=CHECK)

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker import outside as worker_outside
-from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker import phases, settle
+from labfleet.decisions.lifecycle.worker.calls import Offer
 from labfleet.decisions.lifecycle.worker.draft import (
     CHECK,
     SOON,
@@ -21,6 +22,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     surely_unregistered,
     wants_licence,
 )
+from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.worker import FINALIZER_LICENCE, FINALIZER_MACHINE
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
@@ -37,7 +39,7 @@ def pending(draft: Draft) -> Step:
         )
     draft.hold(FINALIZER_MACHINE)
     draft.set(attempt=draft.status.attempt + 1)
-    return draft.go(P.PROVISIONING_EC2, "launching", do="launch")
+    return draft.go(P.PROVISIONING_EC2, "launching", again=0.0)
 
 
 def provisioning(draft: Draft) -> Step:
@@ -47,14 +49,15 @@ def provisioning(draft: Draft) -> Step:
     if machine.id is None:
         if want != "Ready":
             return draft.go(P.TERMINATING_EC2, "ended while launching")
-        if draft.seen.refused:
-            return draft.fail(WorkerReason.LAUNCH_REFUSED, f"launch refused: {draft.seen.refused}")
+        if draft.answer.refused:
+            return draft.fail(
+                WorkerReason.LAUNCH_REFUSED, f"launch refused: {draft.answer.refused}"
+            )
         if draft.late(draft.limits.launch):
             return draft.fail(
                 WorkerReason.LAUNCH_TIMEOUT, f"no instance yet: {draft.seen.trouble or 'late'}"
             )
-        draft.set(attempt=max(draft.status.attempt, 1))
-        return draft.stay("launching", again=SOON, do="launch")
+        return _launch(draft)
     if want == "Terminated":
         return draft.go(P.TERMINATING_EC2, "ended while the instance came up")
     if want == "Stopped" and machine.state == "running":
@@ -66,6 +69,24 @@ def provisioning(draft: Draft) -> Step:
             WorkerReason.LAUNCH_TIMEOUT, f"instance is {machine.state}, not running, for too long"
         )
     return draft.stay(f"instance is {machine.state or 'not visible yet'}")
+
+
+def _launch(draft: Draft) -> Step:
+    """Ask for the machine that the provider offers, or say why there is none now."""
+    draft.set(attempt=max(draft.status.attempt, 1))
+    offer = draft.seen.offer or Offer()
+    if offer.held is not None:
+        return settle.held(draft, offer.held)
+    problem = offer.problem
+    if isinstance(problem, errors.Invalid):
+        return draft.fail(WorkerReason.LAUNCH_REFUSED, f"launch refused: {problem.message}")
+    if isinstance(problem, errors.OutOfCapacity | errors.QuotaExceeded):
+        return draft.stay(again=SOON)  # the next look says why
+    if problem is not None:
+        return settle.trouble(draft, problem)
+    if offer.parameters is None:
+        return draft.stay(again=offer.wait or SOON)
+    return draft.stay("launching", again=SOON, do="launch")
 
 
 def ec2_ready(draft: Draft) -> Step:
@@ -171,9 +192,9 @@ def licensing(draft: Draft) -> Step:
         draft.set(ready_since=draft.now, empty_since=draft.now)
         return draft.go(P.READY, "ready", again=CHECK)
     told = f"registration {licence.registration}, authorization {licence.authorization}"
-    if draft.seen.refused:
-        draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.REFUSED, draft.seen.refused)
-        return draft.fail(WorkerReason.LICENCE_REFUSED, f"licence refused: {draft.seen.refused}")
+    if draft.answer.refused:
+        draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.REFUSED, draft.answer.refused)
+        return draft.fail(WorkerReason.LICENCE_REFUSED, f"licence refused: {draft.answer.refused}")
     if draft.late(draft.limits.licence):
         draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.TIMED_OUT, told)
         return draft.fail(WorkerReason.LICENCE_TIMEOUT, f"not licensed in time: {told}")
@@ -186,4 +207,4 @@ def licensing(draft: Draft) -> Step:
 def _short_of_nodes(draft: Draft) -> bool:
     """Tell whether the expansion nodes are not granted yet; only now can they be requested."""
     wanted, have = draft.seen.wanted_nodes, draft.status.licence.node_capacity
-    return wanted is not None and have is not None and have < wanted and not draft.seen.refused
+    return wanted is not None and have is not None and have < wanted and not draft.answer.refused

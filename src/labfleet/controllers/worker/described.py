@@ -1,0 +1,38 @@
+"""Translates what a provider describes into a worker's record of its machine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from labfleet.interfaces.compute import Checks, Instance
+from labfleet.resources.machine import MachineStatus
+
+
+def machine_status(found: Instance) -> MachineStatus:
+    """Return the status record of a described machine."""
+    return MachineStatus(
+        id=found.id,
+        state=found.state,
+        type=found.instance_type,
+        image=found.image_id,
+        zone=found.zone,
+        public_address=found.public_ip,
+        private_address=found.private_ip,
+        launched=found.launch_time,
+        volume=found.root_volume_id,
+        state_reason=found.state_reason,
+    )
+
+
+def checked(shown: MachineStatus, checks: Mapping[str, Checks] | None) -> MachineStatus:
+    """Return the machine with the provider's checks: ok if not listed, None when not known."""
+    if checks is None:
+        return shown
+    told = checks.get(shown.id or "")
+    if told is None:
+        return msgspec.structs.replace(shown, host_check="ok", machine_check="ok")
+    return msgspec.structs.replace(
+        shown, host_check=told.system, machine_check=told.instance, events=told.events
+    )
