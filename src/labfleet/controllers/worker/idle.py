@@ -77,8 +77,6 @@ class IdleController:
 
     async def _serving(self, worker: Worker, settings: Idle) -> Done | Again:
         """Look at the cheap signals, and at everything once the worker is closed for its stop."""
-        if parking.cordoned(worker):
-            return await self._whole(worker)
         reading = await self._look.cheap(worker, settings)
         found = self._now(worker.key)
         if found is None:
@@ -86,7 +84,7 @@ class IdleController:
         now = self.context.clock.now()
         judgement = self._hand_on(found, Look(reading=reading, at=now))
         if judgement.wish is Wish.LOOK:
-            return await self._whole(found)  # people have cordoned it
+            return await self._whole(found)
         if judgement.wish is Wish.RETIRE:
             return Again(SOONEST)
         verdict, warned = judgement.verdict, worker.status.idle.warned_at
