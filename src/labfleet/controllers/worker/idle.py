@@ -132,12 +132,17 @@ class IdleController:
     # --- what becomes of a look ----------------------------------------------------------
 
     def _hand_on(self, worker: Worker, look: Look) -> idle_rule.Judgement:
-        """Keep the look for the worker's step and wake that, if the rule wants something."""
+        """Keep the look for the worker's step and wake that, if the rule wants something.
+
+        Otherwise an earlier look that no step has decided on yet is out of date.
+        """
         finding = self._findings.finding(worker, look)
         judgement = idle_rule.judge(worker, finding, self.context.clock.now())
         first = self._first_doubt(worker, judgement)
         nothing = judgement.wish in {Wish.NOTHING, Wish.LOOK}
-        if not nothing and not (first and judgement.wish is Wish.NOTE):
+        if nothing or (first and judgement.wish is Wish.NOTE):
+            self._findings.drop(worker.key)
+        else:
             self._findings.put(worker.key, look)
             self._wake(worker.key)
         return judgement
