@@ -234,7 +234,9 @@ def stop_without_looking_again(patch: Patch) -> None:
     def believe(worker: Any, finding: Any, now: Any) -> Any:
         found = before(worker, finding, now)
         withdrawn = finding.whole and found.wish is idle_rule.Wish.WITHDRAW
-        return found._replace(wish=idle_rule.Wish.STOP) if withdrawn else found
+        if not withdrawn:
+            return found
+        return idle_rule.Judgement(idle_rule.Wish.STOP, found.why, found.verdict)
 
     patch.setattr(idle_rule, "judge", believe)
 
