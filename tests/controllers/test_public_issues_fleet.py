@@ -17,6 +17,7 @@ from world import World, world
 
 from labfleet.controllers.session import observer
 from labfleet.decisions import demand
+from labfleet.decisions.lifecycle.session import budget as session_budget
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session.draft import Draft, Step
 from labfleet.interfaces.lab_host import Lab
@@ -194,7 +195,7 @@ def off25(patch: Patch) -> None:
 def off32(patch: Patch) -> None:
     """Give every lab two minutes."""
     patch.setattr(demand, "start_budget", lambda *_, **__: 120)
-    patch.setattr(observer, "HEAD_START_SECONDS", 0)
+    patch.setattr(session_budget, "HEAD_START_SECONDS", 0)
 
 
 def off34(patch: Patch) -> None:

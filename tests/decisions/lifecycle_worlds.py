@@ -16,6 +16,7 @@ from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import decide as workers
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer
+from labfleet.resources.definition import Definition, DefinitionSpec, DefinitionStatus
 from labfleet.resources.machine import CmlSettings, LicenceSettings, Machine, MachineStatus
 from labfleet.resources.meta import Effect, Metadata, SecretRef
 from labfleet.resources.session import TERMINAL, LabStatus, Session, SessionPhase, SessionSpec
@@ -233,6 +234,13 @@ def session(phase: SessionPhase = S.PENDING, **changes: Any) -> Session:
         spec=SessionSpec(**spec),
         status=status,
     )
+
+
+def definition(*, replaces: bool) -> Definition:
+    """A definition whose labs have ten minutes to boot, and may move to another worker or not."""
+    spec = DefinitionSpec(topology="", on_worker_loss="replace" if replaces else "fail")
+    status = DefinitionStatus(boot_seconds=300)
+    return Definition(metadata=Metadata(name="d1"), spec=spec, status=status)
 
 
 def check_session(before: Session, seen: sessions.SessionObservation, step: sessions.Step) -> None:

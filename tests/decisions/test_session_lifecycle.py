@@ -8,10 +8,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lifecycle_worlds import START, Server, check_session, session
+from lifecycle_worlds import START, Server, check_session, definition, session
 from session_records import brought_to, running, sessions, sights
 
 from labfleet.decisions.lifecycle.session import decide as lifecycle
+from labfleet.decisions.lifecycle.session.budget import TimeBudget
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.session import (
@@ -153,7 +154,7 @@ def test_a_session_without_capacity_expires_with_the_reason() -> None:
     """A slot that nobody could serve ends as EXPIRED after its grace, not before."""
     start = START + HOUR
     waiting = session(spec={"slot": Slot(start=start, end=start + HOUR)})
-    grace = lifecycle.SessionObservation().grace_seconds
+    grace = TimeBudget().grace
     early = lifecycle.decide(
         waiting, lifecycle.SessionObservation(), start + timedelta(seconds=grace - 1)
     )
@@ -194,7 +195,7 @@ def test_a_future_slot_waits_for_its_head_start_and_its_start() -> None:
     server = Server(session(spec={"slot": Slot(start=start)}))
     server.bind()
     server.until(S.INSTANTIATING)
-    lead = timedelta(seconds=lifecycle.SessionObservation().lead_seconds)
+    lead = timedelta(seconds=TimeBudget().lead)
     assert start - lead <= server.now <= start
     server.until(S.RUNNING)
     assert server.now >= start
@@ -208,7 +209,7 @@ def test_a_slot_stays_out_while_its_room_is_held_and_moves_in_time() -> None:
     before = session(S.SCHEDULED, worker="w1", placements=most, reservation=held)
     told = "w1 lacks 4 CPU; past their end and still there: s-late"
     for may in (True, False):
-        seen = lifecycle.SessionObservation(room_held=told, may_replace=may)
+        seen = lifecycle.SessionObservation(room_held=told, definition=definition(replaces=may))
         soon = lifecycle.decide(before, seen, START + timedelta(minutes=4))
         assert (soon.status.phase, soon.action, soon.release) == (S.SCHEDULED, None, False)
         assert "s-late" in soon.status.message

@@ -79,7 +79,7 @@ def decide(before: Session, seen: lifecycle.SessionObservation, now: datetime) -
 
 
 def seen(line: Session, **parts: Any) -> lifecycle.SessionObservation:
-    return lifecycle.SessionObservation(looked=True, lab=line.status.lab, boot_seconds=600, **parts)
+    return lifecycle.SessionObservation(looked=True, lab=line.status.lab, **parts)
 
 
 def test_a_lab_waits_for_its_turn_as_long_as_it_takes() -> None:

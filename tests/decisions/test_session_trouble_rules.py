@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lifecycle_worlds import START, Server, session
+from lifecycle_worlds import START, Server, definition, session
 from session_records import brought_to, running, sessions
 
 from labfleet.decisions.lifecycle.session import decide as lifecycle
@@ -131,9 +131,7 @@ def booting(booted: int = 0, progress_at=None) -> LabStatus:
 
 def looking(lab: LabStatus, **more: object) -> lifecycle.SessionObservation:
     """Return a clear sight of a lab with a budget of ten minutes."""
-    return lifecycle.SessionObservation(
-        looked=True, lab=lab, converged=False, boot_seconds=600, **more
-    )
+    return lifecycle.SessionObservation(looked=True, lab=lab, converged=False, **more)
 
 
 def test_the_absence_of_the_controller_is_no_fault_of_the_lab() -> None:
@@ -162,7 +160,7 @@ def test_a_lab_that_comes_further_keeps_its_time() -> None:
 def test_a_lab_that_is_up_is_never_called_late() -> None:
     """What booted while nobody looked is ready, however long that was."""
     up = booting(3, START)
-    seen = lifecycle.SessionObservation(looked=True, lab=up, converged=True, boot_seconds=600)
+    seen = lifecycle.SessionObservation(looked=True, lab=up, converged=True)
     step = lifecycle.decide(session(S.INSTANTIATING, lab=up), seen, START + HOUR)
     assert step.status.phase is S.READY
 
@@ -172,7 +170,7 @@ def test_ports_that_stay_silent_end_in_a_named_failure() -> None:
     up = booting(3, START)
     port = PortAllocation(name="PC_serial", node="PC", kind="serial", number=5000)
     seen = lifecycle.SessionObservation(
-        looked=True, lab=up, converged=True, boot_seconds=600, ports_open=False,
+        looked=True, lab=up, converged=True, ports_open=False,
         ports_detail="PC_serial (tcp 5000)",
     )  # fmt: skip
     made = session(S.INSTANTIATING, lab=up, ports=(port,))
@@ -202,12 +200,14 @@ def test_a_session_that_has_not_begun_moves_when_its_definition_allows(
         before, spec=msgspec.structs.replace(before.spec, slot=Slot(start=START + HOUR))
     )
     for may, outcome in ((True, S.PENDING), (False, S.FAILED)):
-        seen = looking(booting(1), may_replace=may, **{lost: True})
+        seen = looking(booting(1), definition=definition(replaces=may), **{lost: True})
         step = lifecycle.decide(before, seen, START)
         assert (step.status.phase, step.status.outcome) == (S.STOPPING, outcome)
         assert not step.release
         ended = msgspec.structs.replace(before, status=step.status)
-        gone = lifecycle.SessionObservation(looked=True, lab=None, may_replace=may)
+        gone = lifecycle.SessionObservation(
+            looked=True, lab=None, definition=definition(replaces=may)
+        )
         last = lifecycle.decide(ended, gone, START)
         assert (last.status.phase, last.release) == (outcome, True)
         assert last.status.worker == (None if may else "w1")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.session.observer import SessionObserver
 from labfleet.decisions import placement
+from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
@@ -97,8 +97,7 @@ class Requests:
         definition = self.context.cache.find(refs.definition_of(session))
         if definition is None:
             return None
-        seen = SessionObserver(self.context).budget(session)
-        begin, end = lifecycle.resolve_slot(session, seen, now)
+        begin, end = lifecycle.resolve_slot(session, budget.of(session, definition), now)
         return placement.PlacementRequest(
             amounts=definition.status.demand,
             start=begin,

@@ -18,30 +18,25 @@ from datetime import timedelta
 import msgspec
 
 from labfleet.controllers.context import Context
+from labfleet.decisions import deliveries
+from labfleet.decisions.deliveries import DeliveryFailure, DeliveryRound
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.outside import Deliveries
-from labfleet.kernel import backoff, clock, errors
+from labfleet.kernel import clock, errors
 from labfleet.kernel.rng import Rng
 from labfleet.resources import conditions, kinds
-from labfleet.resources.conditions import ErrorReason, Reason
 from labfleet.resources.meta import Key, Resource
-from labfleet.resources.webhook import Webhook, WebhookCondition, WebhookReason, WebhookStatus
+from labfleet.resources.webhook import Webhook, WebhookReason
 from labfleet.service.core import event_types
 from labfleet.service.core.kind_table import Change
 
 ACTOR = "webhooks"
-POLL = 30.0
-"""Fleet seconds between reads of the log when no change was announced."""
 PAGE, ROUND = 200, 50
 """Events read and deliveries made in one round, so that one webhook never blocks the others."""
 ROUND_SECONDS = 15.0
 """No delivery begins in an older round, so that a slow receiver does not block the others."""
 GIVE_UP = timedelta(hours=24)
-SAVE_EVERY = timedelta(seconds=60)
-SAVE_AFTER = 5000
-"""By how many events the stored cursor may lag when nothing was delivered."""
-RETRY_BASE, RETRY_LIMIT = 5.0, 3600.0
 SOURCE = "/labfleet/"
 
 
@@ -65,9 +60,7 @@ class _Place:
 class _Failed(Exception):
     """One delivery did not work."""
 
-    message: str
-    status: int | None
-    reason: Reason | ErrorReason
+    failure: DeliveryFailure
 
 
 class WebhookController:
@@ -99,13 +92,13 @@ class WebhookController:
         try:
             page = await self._log.events(place.cursor, limit=PAGE)
         except errors.TooOld:
-            return await self._behind(hook, place)
+            place.cursor, place.done = await self._log.head(), 0
+            return await self._record(hook, place, DeliveryRound("", missed=True))
         try:
             more = await self._deliver(hook, place, page)
         except _Failed as problem:
-            return await self._failed(hook, place, problem)
-        await self._save(hook, place)
-        return Again(0.0 if more else POLL)
+            return await self._record(hook, place, DeliveryRound("", failure=problem.failure))
+        return await self._record(hook, place, DeliveryRound("", more=more))
 
     async def _place(self, hook: Webhook) -> _Place:
         fence = self.context.leadership.fence
@@ -184,10 +177,11 @@ class WebhookController:
                 allow_private=hook.spec.allow_private,
             )
         except errors.LabfleetError as problem:
-            raise _Failed(problem.message, None, conditions.of_error(problem)) from None
+            raise _Failed(_of_error(problem)) from None
         place.status = status
         if not 200 <= status < 300:
-            raise _Failed(f"the receiver answered {status}", status, WebhookReason.REFUSED)
+            told = f"the receiver answered {status}"
+            raise _Failed(DeliveryFailure(told, status, WebhookReason.REFUSED))
         place.delivered += 1
 
     def _signature(self, hook: Webhook, identity: str, body: bytes) -> dict[str, str]:
@@ -199,93 +193,31 @@ class WebhookController:
         try:
             secret = self.context.secrets.resolve(hook.spec.secret)
         except errors.LabfleetError as problem:
-            raise _Failed(problem.message, None, conditions.of_error(problem)) from None
+            raise _Failed(_of_error(problem)) from None
         signed = f"{identity}.{at}.".encode() + body
         digest = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
         return {**named, "webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
 
-    # --- what is stored ----------------------------------------------------------------------
-
-    async def _save(self, hook: Webhook, place: _Place) -> None:
-        """Store the cursor when a visible status changed, or at intervals."""
-        status = hook.status
-        now = self.context.clock.now()
-        recovered = status.failures > 0 or not conditions.is_true(
-            status.conditions, WebhookCondition.DELIVERING
-        )
-        fresh = place.delivered > 0 or place.dropped > 0
-        last = status.last_delivered_at
-        due = fresh and (last is None or now - last >= SAVE_EVERY)
-        first = not status.cursor
-        asked = hook.metadata.generation > status.observed_generation
-        # Old events are kept up to the stored cursor, so it must not stay far behind.
-        stale = first or place.cursor.revision - _stored(hook) > SAVE_AFTER
-        if not (asked or due or stale or (recovered and fresh)):
-            return
-        await self._record(
-            hook,
-            place,
-            failures=0,
-            retry_at=None,
-            last_error="",
-            last_status=place.status if place.status is not None else status.last_status,
-            last_delivered_at=now if place.delivered else status.last_delivered_at,
-            conditions=conditions.put(
-                status.conditions,
-                WebhookCondition.DELIVERING,
-                "True",
-                WebhookReason.DELIVERING,
-                now=now,
-            ),
-        )
-
-    async def _failed(self, hook: Webhook, place: _Place, problem: _Failed) -> Again:
-        failures = hook.status.failures + 1
-        wait = backoff.delay(failures, self._rng.random(), base=RETRY_BASE, limit=RETRY_LIMIT)
-        now = self.context.clock.now()
-        await self._record(
-            hook,
-            place,
-            failures=failures,
-            retry_at=now + timedelta(seconds=wait),
-            last_error=problem.message[:500],
-            last_status=problem.status,
-            conditions=conditions.put(
-                hook.status.conditions,
-                WebhookCondition.DELIVERING,
-                "False",
-                problem.reason,
-                problem.message[:500],
-                now=now,
-            ),
-        )
-        return Again(wait)
-
-    async def _behind(self, hook: Webhook, place: _Place) -> Again:
-        """Continue from the log's end, and report that events were missed."""
-        place.cursor, place.done = await self._log.head(), 0
-        told = "the log no longer holds what was due; it goes on from now"
-        await self._record(
-            hook,
-            place,
-            conditions=conditions.put(
-                hook.status.conditions, WebhookCondition.DELIVERING, "False", WebhookReason.EVENTS_MISSED, told,
-                now=self.context.clock.now(),
-            ),
-        )  # fmt: skip
-        return Again(1.0)
-
-    async def _record(self, hook: Webhook, place: _Place, **changes: object) -> None:
-        status: WebhookStatus = msgspec.structs.replace(
-            hook.status,
+    async def _record(self, hook: Webhook, place: _Place, done: DeliveryRound) -> Again:
+        """Write what the round means, if that is worth a write."""
+        done = msgspec.structs.replace(
+            done,
             cursor=str(place.cursor),
-            delivered=hook.status.delivered + place.delivered,
-            dropped=hook.status.dropped + place.dropped,
-            observed_generation=hook.metadata.generation,
-            **changes,
+            ahead=place.cursor.revision - _stored(hook),
+            delivered=place.delivered,
+            dropped=place.dropped,
+            status=place.status,
         )
-        await self.context.record(hook, status=status, actor=ACTOR, reason="delivery")
-        place.delivered = place.dropped = 0
+        chance = 0.0 if done.failure is None else self._rng.random()
+        step = deliveries.decide(hook, done, self.context.clock.now(), chance)
+        if step.status is not None:
+            await self.context.record(hook, status=step.status, actor=ACTOR, reason="delivery")
+            place.delivered = place.dropped = 0
+        return Again(step.again)
+
+
+def _of_error(problem: errors.LabfleetError) -> DeliveryFailure:
+    return DeliveryFailure(problem.message, None, conditions.of_error(problem))
 
 
 def _stored(hook: Webhook) -> int:

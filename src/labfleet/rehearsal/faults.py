@@ -43,6 +43,7 @@ RATES: dict[str, float] = {
 SCHEDULED: dict[str, tuple[float, float, float]] = {
     # word: (a day, shortest span, longest span in seconds)
     "process_killed": (14.0, 1.0, 90.0),
+    "killed_at_answer": (8.0, 1.0, 90.0),
     "leader_paused": (6.0, 5.0, 120.0),
     "clock_jump": (3.0, 60.0, 1800.0),
     "cache_stale": (8.0, 5.0, 90.0),

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.observer import address_of
-from labfleet.decisions import demand
+from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.decide import SessionObservation
@@ -32,7 +32,6 @@ from labfleet.service.kinds import indices
 S, P = SessionPhase, WorkerPhase
 _LOST = frozenset({P.UNLICENSING, P.STOPPING, P.STOPPED, P.TERMINATING_EC2, P.TERMINATED, P.FAILED})
 ACTIVE_STATES = frozenset({"QUEUED", "STARTED", "BOOTED", "STARTING"})
-HEAD_START_SECONDS = 300
 PROBES_AT_ONCE = 16
 SHOWN = 5
 
@@ -54,7 +53,7 @@ class SessionObserver:
 
     async def at(self, session: Session) -> LabObservation:
         """Return what can be seen of a session now; never raises for errors of CML."""
-        seen = self.budget(session)
+        seen = self.known(session)
         if session.status.worker is None or session.status.phase not in session_phases.BOUND:
             return LabObservation(seen)
         worker = self.context.cache.find(refs.worker_of(session))
@@ -79,31 +78,19 @@ class SessionObserver:
     ) -> SessionObservation:
         """Return who holds the capacity of a booked session, once it is due to start."""
         start = session.spec.slot.start
-        head = timedelta(seconds=seen.lead_seconds)
+        head = timedelta(seconds=budget.of(session, seen.definition).lead)
         if start is not None and self.context.clock.now() < start - head:
             return seen
         others = self.context.cache.by(indices.SESSIONS_HERE, worker.key.path)
         held = session_start.room_held(session, others, session_start.size_of(worker))
         return replace(seen, room_held=held)
 
-    def budget(self, session: Session) -> SessionObservation:
-        """Return the time budgets of the session's definition and slot (seconds)."""
-        definition = self.context.cache.find(refs.definition_of(session))
-        if definition is None:
-            return SessionObservation(watched_since=self.context.since)
-        slot = session.spec.slot
-        duration = definition.spec.default_duration_minutes * 60
-        if slot.start is not None and slot.end is not None:
-            duration = int((slot.end - slot.start).total_seconds())
-        ahead = self._ahead(session) if session.status.phase is S.INSTANTIATING else 0
-        boot = demand.start_budget(definition.status.boot_seconds, ahead=ahead)
+    def known(self, session: Session) -> SessionObservation:
+        """Return what is known of a session without a look at its lab."""
         return SessionObservation(
-            boot_seconds=boot + HEAD_START_SECONDS,
-            lead_seconds=definition.status.boot_seconds + HEAD_START_SECONDS,
-            duration_seconds=duration,
-            grace_seconds=definition.spec.grace_minutes * 60,
+            definition=self.context.cache.find(refs.definition_of(session)),
+            ahead=self._ahead(session) if session.status.phase is S.INSTANTIATING else 0,
             watched_since=self.context.since,
-            may_replace=definition.spec.on_worker_loss == "replace",
         )
 
     def _ahead(self, session: Session) -> int:

@@ -136,7 +136,7 @@ class SessionController:
             await self._save(session, status, f"imported as {outcome.lab_id}")
             return Again(0.0)
         if outcome.refused is not None:
-            seen = replace(self._look.budget(session), refused=outcome.refused)
+            seen = replace(self._look.known(session), refused=outcome.refused)
             await self._record(session, lifecycle.decide(session, seen, self.context.clock.now()))
             return Again(0.0)
         await self._save(session, session.status, session.status.message or "done")

@@ -26,6 +26,8 @@ from labfleet.rehearsal.worlds.ec2 import ZONES
 from labfleet.resources.machine import ScheduledEvent
 
 T = TypeVar("T")
+ANSWER_SECONDS = 1800.0
+"""How long a kill waits for a call that changes something."""
 LAUNCH_SECONDS = 7200.0
 """How long a fault of launches waits for a launch: there are few of them."""
 
@@ -72,6 +74,25 @@ async def _process_killed(stage: Stage, fault: ScheduledFault) -> bool:
     if replica is None:
         return False
     stage.kill(replica)
+    await asyncio.sleep(fault.span)
+    stage.begin(replica.name.partition(".")[0])
+    return True
+
+
+async def _killed_at_answer(stage: Stage, fault: ScheduledFault) -> bool:
+    """Kill a leader between the answer to a change in the world and the record of that answer."""
+    leaders = [each for each in stage.living() if each.leads]
+    replica = fault_targets.picked(leaders, fault)
+    if replica is None:
+        return False
+    process, answered = replica.around.process, asyncio.Event()
+    stage.awaited[process] = answered
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await answered.wait()
+    except TimeoutError:
+        stage.awaited.pop(process, None)
+        return False
     await asyncio.sleep(fault.span)
     stage.begin(replica.name.partition(".")[0])
     return True
@@ -400,6 +421,7 @@ async def _metal(stage: Stage, fault: ScheduledFault) -> bool:
 
 ACTS: dict[str, Callable[[Stage, ScheduledFault], Awaitable[bool]]] = {
     "process_killed": _process_killed,
+    "killed_at_answer": _killed_at_answer,
     "leader_paused": _leader_paused,
     "clock_jump": _clock_jump,
     "cache_stale": _cache_stale,

@@ -121,6 +121,8 @@ class Stage:
     far: ec2_wire.Wires | None = None
     own_servers: StaticServers = field(init=False)
     stop_asked: Any = None
+    awaited: dict[Process, asyncio.Event] = field(default_factory=dict)
+    """Processes to be killed when a change that they asked for is answered."""
     _lives: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -137,6 +139,7 @@ class Stage:
             self.wires[call_profile.name] = Wire(
                 self.loop, rng, self.injector, call_profile, self.rate
             )
+            self.wires[call_profile.name].on_answer = self._answered
         rng = self.rng.stream("CML wire")
         self.door = cml_wire.CmlNetwork(
             self.loop, rng, self.injector, self.cml_servers, rate=self.rate
@@ -237,6 +240,16 @@ class Stage:
         """Kill a process."""
         self.loop.kill(replica.around.process)
         self.replicas.pop(replica.name, None)
+
+    def _answered(self, process: Process) -> None:
+        """Kill a process of which that is awaited: no line of it sees the answer."""
+        event = self.awaited.pop(process, None)
+        if event is None or not process.alive:
+            return
+        for replica in self.living():
+            if replica.around.process is process:
+                self.kill(replica)
+                event.set()
 
     def living(self) -> list[Replica]:
         """Return the processes that live, in the order of their names."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector
-from labfleet.rehearsal.time.loop import Loop
+from labfleet.rehearsal.time.loop import Loop, Process, current
 from labfleet.rehearsal.time.virtual_host import SeededRng
 
 T = TypeVar("T")
@@ -59,6 +59,8 @@ class Wire:
         self._call_profile = call_profile
         self._world = contextvars.Context()
         self.calls = 0
+        self.on_answer: Callable[[Process], None] | None = None
+        """Called when the answer to a change reaches a process, before it can do anything."""
 
     async def ask(
         self, what: str, effect: Callable[[], T], *, repeat: Repeat = "read", down: bool = False
@@ -82,7 +84,14 @@ class Wire:
             there += rng.between(call_profile.patience, call_profile.patience * 1.2)
             lost = True
         self._loop.call_later(
-            there, self._arrive, effect, answer, lost, repeat == "read", context=self._world
+            there,
+            self._arrive,
+            effect,
+            answer,
+            lost,
+            repeat == "read",
+            current(),
+            context=self._world,
         )
         if not lost:
             return await answer  # type: ignore[no-any-return]
@@ -117,6 +126,7 @@ class Wire:
         answer: asyncio.Future[T],
         lost: bool,  # noqa: FBT001 - call_later passes by place
         read: bool,  # noqa: FBT001
+        caller: Process | None,
     ) -> None:
         if lost and read:
             return
@@ -132,9 +142,11 @@ class Wire:
             answer.set_result(result)
         else:
             back = self._rng.between(self._call_profile.low, self._call_profile.high) * self._rate
-            self._loop.call_later(back, _deliver, answer, result, context=self._world)
+            self._loop.call_later(back, self._deliver, answer, result, caller, context=self._world)
 
-
-def _deliver(answer: asyncio.Future[T], result: T) -> None:
-    if not answer.done():
+    def _deliver(self, answer: asyncio.Future[T], result: T, caller: Process | None) -> None:
+        if answer.done():
+            return
         answer.set_result(result)
+        if self.on_answer is not None and caller is not None:
+            self.on_answer(caller)

@@ -17,6 +17,7 @@ import msgspec
 
 from labfleet.decisions.lifecycle.session import phases
 from labfleet.decisions.lifecycle.session import start as session_start
+from labfleet.decisions.lifecycle.session.budget import TimeBudget
 from labfleet.decisions.lifecycle.session.draft import (
     LOOK_AHEAD,
     ON_DEMAND_PATIENCE,
@@ -68,20 +69,18 @@ def _with_progress(before: LabStatus | None, lab: LabStatus, now: datetime) -> L
     return msgspec.structs.replace(lab, progress_at=known)
 
 
-def resolve_slot(
-    session: Session, seen: SessionObservation, now: datetime
-) -> tuple[datetime, datetime]:
+def resolve_slot(session: Session, budget: TimeBudget, now: datetime) -> tuple[datetime, datetime]:
     """Return from when to when a session holds capacity if it were placed now.
 
     An on-demand session begins now, a booked one its lead time before the slot. The end
     includes the boot of an on-demand lab, so that its owner gets the whole duration.
     """
     slot = session.spec.slot
-    head = timedelta(seconds=seen.lead_seconds)
-    duration = timedelta(seconds=seen.duration_seconds)
+    head = timedelta(seconds=budget.lead)
+    duration = timedelta(seconds=budget.duration)
     if slot.start is None:
         begin = now
-        end = slot.end or now + timedelta(seconds=seen.boot_seconds) + duration
+        end = slot.end or now + timedelta(seconds=budget.boot) + duration
     else:
         begin = max(now, slot.start - head)
         end = session.status.end or slot.end or slot.start + duration
@@ -138,7 +137,7 @@ def _scheduled(draft: Draft) -> Step:
     if draft.seen.host_lost or draft.seen.host_leaving:
         return _place_again(draft)
     start = draft.session.spec.slot.start
-    head = timedelta(seconds=draft.seen.lead_seconds)
+    head = timedelta(seconds=draft.budget.lead)
     if start is not None and draft.now < start - head:
         wait = (start - head - draft.now).total_seconds()
         return draft.stay("waiting for its slot", again=min(wait, 600.0))
@@ -272,7 +271,7 @@ def _booting(draft: Draft, lab: LabStatus) -> Step:
 
 def _stuck(draft: Draft) -> bool:
     """Tell whether the lab has made no progress for its whole time budget."""
-    return draft.stalled > timedelta(seconds=draft.seen.boot_seconds)
+    return draft.stalled > timedelta(seconds=draft.budget.boot)
 
 
 def _all_up(draft: Draft) -> bool:
@@ -306,7 +305,7 @@ def _ready(draft: Draft) -> Step:
     if slot.start is not None and draft.now < slot.start:
         wait = (slot.start - draft.now).total_seconds()
         return draft.stay("ready, waiting for its slot", again=min(wait, WATCH))
-    duration = timedelta(seconds=draft.seen.duration_seconds)
+    duration = timedelta(seconds=draft.budget.duration)
     start = slot.start or draft.now
     draft.set(
         started_at=draft.now,

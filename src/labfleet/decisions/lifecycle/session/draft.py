@@ -11,7 +11,8 @@ from typing import Literal
 import msgspec
 
 from labfleet.decisions.lifecycle.draft import StatusDraft
-from labfleet.decisions.lifecycle.session import phases
+from labfleet.decisions.lifecycle.session import budget, phases
+from labfleet.resources.definition import Definition
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
@@ -54,12 +55,12 @@ class SessionObservation(msgspec.Struct, frozen=True):
     is surely gone, so every lab on it is. `lab` None with `looked` True means that no lab of
     ours is on the server. `active` counts nodes that are queued, started or booted.
     `ports_open` None means not probed. `refused` is CML's final no to an import or start.
-    `boot_seconds` and `lead_seconds` are the time budget and lead time of this definition.
+    `definition` is the session's, None when it is gone; `ahead` counts the labs of its worker that
+    start before or beside this one.
     `watched_since` is when this process began to manage sessions: time in which no controller
     ran does not count against a lab. `before` is how many labs must have booted on the
     worker until it is this one's turn to start; 0 means now.
     `room_held` says who holds the room that a booked session needs; "" means that it may come.
-    `may_replace`: the definition lets a session that has not begun move to another worker.
     `tags_lost` are port tags that the import should have made and the server does not have.
     """
 
@@ -75,11 +76,8 @@ class SessionObservation(msgspec.Struct, frozen=True):
     ports_detail: str = ""
     refused: str | None = None
     forced_out: bool = False
-    may_replace: bool = True
-    boot_seconds: int = 600
-    lead_seconds: int = 900
-    duration_seconds: int = 3600
-    grace_seconds: int = 1800
+    definition: Definition | None = None
+    ahead: int = 0
     watched_since: datetime | None = None
     before: int = 0
     room_held: str = ""
@@ -104,6 +102,7 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
         super().__init__(session.metadata, session.status, now)
         self.session = session
         self.seen = seen
+        self.budget = budget.of(session, seen.definition, seen.ahead)
 
     @property
     def reason(self) -> StoredReason:
@@ -130,7 +129,7 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
         """When a session that has not started is given up."""
         start = self.session.spec.slot.start
         if start is not None:
-            return start + timedelta(seconds=self.seen.grace_seconds)
+            return start + timedelta(seconds=self.budget.grace)
         if self.session.spec.slot.end is not None:
             return self.session.spec.slot.end
         created = self.session.metadata.creation_timestamp or self.now
@@ -169,7 +168,9 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
     @property
     def movable(self) -> bool:
         """Tell whether the session, which has not begun, may be placed once more."""
-        return self.seen.may_replace and self.status.placements < PLACEMENTS
+        definition = self.seen.definition
+        moves = definition is None or definition.spec.on_worker_loss == "replace"
+        return moves and self.status.placements < PLACEMENTS
 
     def teardown(self, outcome: SessionPhase, reason: AnyReason, message: str = "") -> Step:
         """Begin the end of a session whose lab may exist; PENDING means: to be placed again."""

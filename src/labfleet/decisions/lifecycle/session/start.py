@@ -91,7 +91,7 @@ def begin(draft: Draft, lab: LabStatus) -> Step:
             SessionReason.WAITING,
             "labs of its worker boot first",
         )
-        _count_as_progress(draft, lab, after=draft.seen.boot_seconds / 2)
+        _count_as_progress(draft, lab, after=draft.budget.boot / 2)
         return draft.stay(f"waits for its turn to start: {told}")
     if turn is not None and turn.status == "False":
         draft.fact(SessionCondition.START_TURN, "True", SessionReason.GIVEN)
