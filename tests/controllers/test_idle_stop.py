@@ -4,22 +4,30 @@ Names carry the case of facts/aws-bugs.md or facts/fleet-bugs.md that they hold 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from idle_cases import SEEN, all_, foreign_lab, has_labs, kept_by, ready, respec, rule_on
 from scripted_servers import EVENTS
 from virtual_time import play
-from world import World, world
+from world import ADMIN, World, later, world
 
-from labfleet.controllers.worker import idle as rule
+from labfleet.controllers.worker.idle_findings import IdleFindings, Look
+from labfleet.controllers.worker.idle_observer import IdleObserver
+from labfleet.controllers.worker.inventory import Inventory
+from labfleet.controllers.worker.reconcile import WorkerController
 from labfleet.decisions import parking
+from labfleet.decisions.lifecycle.worker.draft import Guard, Step
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker
+from labfleet.service.reads.idle_facts import Reading
+from labfleet.service.verbs import lifecycle as verbs
 
 
 def stops(w: World) -> int:
@@ -321,24 +329,86 @@ def strike(w: World, new: Any) -> None:
 
 
 def test_case_27_a_session_placed_meanwhile_wins() -> None:
-    """The stop's commit holds only if nobody reserved on the worker since the last look."""
+    """The stop's commit holds only if nobody reserved on the worker since its look began."""
 
     async def story() -> None:
         async with world() as w:
             process = await ready(w)
             await w.until(lambda: w.get_worker().status.idle.warned_at is not None)
-            controller = rule.IdleController(process.contexts["worker-controller"], w.store)
-            # private _guard, _ask: a pause that comes between these two steps, which run in one go
-            guard = controller._guard(w.get_worker())
+            context = process.contexts["worker-controller"]
+            findings = IdleFindings(context)
+            inventory = Inventory(context.compute, w.clock)
+            controller = WorkerController(context, inventory, w.store, findings)
+            look = Look(reading=Reading(), at=w.clock.now(), revision=process.cache.revision)
             await w.session()
             await w.until(w.told("s1", "worker='w1'"))
             worker = process.cache.get(Worker, "w1", "default")
-            try:
-                await controller._ask(worker, w.clock.now(), "idle_timeout", "late", guard)
-            except errors.Conflict:
-                await w.until(w.ended)
-                assert w.phase("s1") == "COMPLETED"
-                return
-            raise AssertionError("the stop was taken though a session is placed")
+            findings.put(worker.key, look)
+            finding = findings.take(worker.key)
+            stopped = parking.paused(worker, w.clock.now(), by="r", reason="late", auto=True)
+            step = Step(
+                stopped.status,
+                worker.metadata.finalizers,
+                changed=stopped,
+                guard=Guard(unreserved_since=look.revision),
+            )
+            with pytest.raises(errors.Conflict, match="reservations of worker/default/w1"):
+                # private _judged: records a step that was decided before the session came
+                await controller._judged(worker, step, finding)
+            assert findings.take(worker.key) is None  # a new look follows
+            await w.until(w.ended)
+            assert w.phase("s1") == "COMPLETED"
+
+    play(story)
+
+
+@pytest.mark.parametrize("kind", ["cheap", "whole"])
+def test_a_look_that_hangs_for_minutes_does_not_delay_the_worker(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is polled and hosts a session while each idle look hangs until it is cut off."""
+
+    async def story() -> None:
+        async with world() as w:
+            hung = asyncio.Event()
+
+            async def never(*_: Any) -> None:
+                hung.set()
+                await asyncio.Event().wait()
+
+            await ready(w)
+            monkeypatch.setattr(IdleObserver, kind, never)
+            await w.until(hung.is_set)
+            if kind == "whole":
+                assert parking.cordoned(w.get_worker())
+                await verbs.cordon(w.services, ADMIN, "w1", "default", closed=False)
+            process, begun = w.process, w.clock.now()
+            assert process is not None
+            looks = len([each for each in process.outcomes if each[0] == "worker"])
+            await w.session(slot={"start": later(w, 1), "end": later(w, 11)})
+            await w.until(w.in_phase("w1", "ACTIVE"))
+            assert w.clock.now() - begun <= timedelta(minutes=2)
+            await w.until(w.in_phase("s1", "COMPLETED"))
+            await w.until(w.in_phase("w1", "READY"))
+            assert w.clock.now() - begun <= timedelta(minutes=15)
+            assert len([each for each in process.outcomes if each[0] == "worker"]) - looks >= 20
+            assert ("idle", "deadline") in [(name, how) for name, _, how, _ in process.outcomes]
+            w.check()
+
+    play(story)
+
+
+def test_the_idle_look_writes_nothing() -> None:
+    """With no step of workers running, a due look changes no worker, and hands on what it found."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await w.until(lambda: w.get_worker().status.idle.warned_at is not None)
+            process = await w.start(run=["idle", "session", "scheduler"])
+            before = w.get_worker()
+            await w.let_pass(3600)
+            assert w.get_worker() == before
+            assert any(name == "idle" for name, *_ in process.outcomes)
 
     play(story)

@@ -18,13 +18,13 @@ from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.worker import inventory, launch
 from labfleet.controllers.worker import observer as worker_look
-from labfleet.controllers.worker.idle import IdleController
 from labfleet.decisions import demand, garbage, ledger, pausing, placement, port_numbers
 from labfleet.decisions.lifecycle.session import decide as session_rules
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.worker import decide as worker
 from labfleet.decisions.lifecycle.worker import down as worker_down
 from labfleet.decisions.lifecycle.worker import draft as worker_draft
+from labfleet.decisions.lifecycle.worker import idle_rule
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.decisions.lifecycle.worker.calls import Call
 from labfleet.interfaces import store as stores
@@ -230,14 +230,17 @@ def crash(patch: Patch) -> None:
 
 
 def stop_without_looking_again(patch: Patch) -> None:
-    """Ask for an idle stop on the strength of the first look."""
+    """Ask for an idle stop on the strength of the first look, whatever the whole one shows."""
+    before = idle_rule.judge
 
-    async def believe(self: Any, worker: Any, settings: Any) -> Any:
-        reading = await self._look.cheap(worker, settings)
-        verdict = self._verdict(worker, reading, settings, self.context.clock.now())
-        return replace(verdict, eligible=True)
+    def believe(worker: Any, finding: Any, now: Any) -> Any:
+        found = before(worker, finding, now)
+        withdrawn = finding.whole and found.wish is idle_rule.Wish.WITHDRAW
+        if not withdrawn:
+            return found
+        return idle_rule.Judgement(idle_rule.Wish.STOP, found.why, found.verdict)
 
-    patch.setattr(IdleController, "_second_look", believe)
+    patch.setattr(idle_rule, "judge", believe)
 
 
 def adopt_everything(patch: Patch) -> None:

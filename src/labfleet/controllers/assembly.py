@@ -26,6 +26,7 @@ from labfleet.controllers.upkeep import KEY as UPKEEP
 from labfleet.controllers.upkeep import Upkeep
 from labfleet.controllers.webhooks import WebhookController
 from labfleet.controllers.worker.idle import IdleController
+from labfleet.controllers.worker.idle_findings import IdleFindings
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.reconcile import WorkerController
 from labfleet.decisions.lifecycle.session import phases as session_phases
@@ -136,8 +137,9 @@ class Assembly:
 
         A what-if run (`pace`) stores no series: nobody reads them.
         """
+        findings = IdleFindings(context)
         reconcile = pacing.slower(
-            WorkerController(context, inventory, self.store).reconcile,
+            WorkerController(context, inventory, self.store, findings).reconcile,
             context,
             self.pace,
             pacing.worker_rest,
@@ -152,7 +154,7 @@ class Assembly:
 
         cache.on_change(Worker, _on_asked(workers.queue))
         cache.on_change(Session, session_changed)
-        rounds = [self._idle(context), *self._rounds(context, inventory)]
+        rounds = [self._idle(context, findings, workers.queue), *self._rounds(context, inventory)]
         if self.pace is not None:
             return [workers, *rounds]
         fold = SeriesController(context, self.store).reconcile
@@ -172,16 +174,21 @@ class Assembly:
             made.append(controller)
         return made
 
-    def _idle(self, context: Context) -> Controller:
-        """Return the controller that stops idle workers."""
-        judge = IdleController(context, self.store).reconcile
-        made = self._controller(context, "idle", judge, CONCURRENCY)
+    def _idle(self, context: Context, findings: IdleFindings, workers: KeyQueue) -> Controller:
+        """Return the controller that looks for idle workers and wakes the steps of such."""
+
+        def wake(key: Key) -> None:
+            workers.add(key, priority=EVENT)
+
+        look = IdleController(context, self.store, findings, wake).reconcile
+        made = self._controller(context, "idle", look, CONCURRENCY)
         cache = context.cache
         made.resync(self._resync, lambda: [each.key for each in cache.all(Worker)])
 
         def worker_changed(old: Resource | None, new: Resource | None) -> None:
-            if new is not None and (_phase(old) != _phase(new) or _asked(old, new)):
-                made.queue.add(new.key, priority=EVENT)
+            named = new or old
+            if named is not None and (_phase(old) != _phase(new) or _asked(old, new)):
+                made.queue.add(named.key, priority=EVENT)
 
         def settings_changed(old: Resource | None, new: Resource | None) -> None:
             if _asked(old, new):

@@ -14,6 +14,7 @@ from datetime import datetime
 import msgspec
 
 from labfleet.decisions import placement
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.worker import Worker
 
@@ -81,6 +82,14 @@ def auto_stopped(worker: Worker) -> bool:
     """Tell whether the idle rule stopped it, so that automation may start it again."""
     marked = worker.metadata.annotations.get(STOPPED_BY) == MARK
     return marked and worker.spec.desired == "Stopped" and not worker.deleting
+
+
+def ours(worker: Worker) -> bool:
+    """Tell whether the worker's machine is ours to stop and start."""
+    origin = worker.spec.origin
+    if worker.spec.machine is None or phases.observed(worker):
+        return False
+    return origin is None or origin.kind == "imported"
 
 
 def paused(worker: Worker, now: datetime, *, by: str, reason: str, auto: bool) -> Worker:

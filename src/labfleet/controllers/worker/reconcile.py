@@ -13,11 +13,14 @@ from labfleet.controllers.context import Context
 from labfleet.controllers.worker import guards, leaks
 from labfleet.controllers.worker.act import Actions
 from labfleet.controllers.worker.calls import Calls
+from labfleet.controllers.worker.idle_findings import IdleFindings
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import Launcher
 from labfleet.controllers.worker.observer import WorkerObserver
 from labfleet.controllers.worker.tagger import Tagger
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
+from labfleet.decisions.lifecycle.worker import idle_rule
+from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces.store import SeriesStore
 from labfleet.kernel import errors
@@ -31,8 +34,11 @@ STEPS_AT_ONCE = 3
 class WorkerController:
     """Reconciles workers; `inventory` is shared with the garbage controller."""
 
-    def __init__(self, context: Context, inventory: Inventory, series: SeriesStore) -> None:
+    def __init__(
+        self, context: Context, inventory: Inventory, series: SeriesStore, idle: IdleFindings
+    ) -> None:
         self.context = context
+        self._idle = idle
         self._series = series
         launcher, tagger = Launcher(context), Tagger(context, inventory)
         self._calls = Calls(context, launcher, Actions(context, inventory, tagger))
@@ -63,14 +69,16 @@ class WorkerController:
         """Observe, decide, record and perhaps call; None when a call was made."""
         machine, before = worker.spec.machine, worker.status.effect
         seen = await self._look.at(worker, await self._calls.known(worker, machine))
-        step = lifecycle.decide(worker, seen, self.context.clock.now())
+        # Taken after the look, which takes a while: nothing comes between it and the guard.
+        finding = self._idle.take(worker.key)
+        step = lifecycle.decide(worker, replace(seen, idle=finding), self.context.clock.now())
         effect = wait = None
         if step.action is not None and machine is not None:
             region, name = machine.provider.region, worker.status.machine.id
             if step.action != "launch":
                 wait = self.context.compute.turn(step.action, region, name)
             effect = None if wait else self._calls.intent(worker, step, seen)
-        stored = await self._record(worker, step, effect)
+        stored = await self._judged(worker, step, finding, effect)
         self._calls.recorded(worker.key, before)
         if effect is not None and machine is not None:
             await self._calls.make(stored, machine, effect)
@@ -79,6 +87,24 @@ class WorkerController:
             raise step.problem
         ended = stored.status.phase is WorkerPhase.TERMINATED
         return Done() if ended else Again(wait or step.again)
+
+    async def _judged(
+        self,
+        worker: Worker,
+        step: lifecycle.Step,
+        finding: IdleFinding | None,
+        effect: Effect | None = None,
+    ) -> Worker:
+        """Record a step; a finding is used up by it, or void when its guard did not hold."""
+        try:
+            stored = await self._record(worker, step, effect)
+        except errors.Conflict:
+            if step.guard is not None:
+                self._idle.drop(worker.key)  # the idle controller looks anew
+            raise
+        if finding is not None and idle_rule.judged(worker, step):
+            self._idle.consumed(worker.key, finding)
+        return stored
 
     async def _record(
         self, worker: Worker, step: lifecycle.Step, effect: Effect | None = None

@@ -1,8 +1,8 @@
 """Idle detection for people and programs: the explained verdict.
 
 Works in a replica that does not lead: a server's values come from this process's samples if it
-has any, else from the record of the leader's last check. It stops nothing: the idle controller
-does, after checking the server once more.
+has any, else from the record of the leader's last check. It stops nothing: the leader does, in
+the worker's step, after the server was looked at once more.
 """
 
 from __future__ import annotations

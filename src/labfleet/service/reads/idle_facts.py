@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from labfleet.decisions import disruption, idle, ledger
+from labfleet.decisions import disruption, idle, ledger, parking
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.cache import Cache
@@ -192,13 +192,5 @@ def _held(cache: Cache | None, reader: SettingsReader, worker: Worker) -> Iterab
         )
         if not room.left:
             yield "disruption", room.why or "its pool has nobody else who serves"
-    if not ours(worker):
+    if not parking.ours(worker):
         yield "not_ours", "it is only observed, or its machine is not ours to stop"
-
-
-def ours(worker: Worker) -> bool:
-    """Tell whether the worker's machine is ours to stop and start."""
-    origin = worker.spec.origin
-    if worker.spec.machine is None or worker_phases.observed(worker):
-        return False
-    return origin is None or origin.kind == "imported"

@@ -23,6 +23,7 @@ from labfleet.decisions.lifecycle.worker import (
     down,
     external,
     hosting,
+    idle_rule,
     observed,
     outside,
     phases,
@@ -63,7 +64,7 @@ def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
     if draft.answer.note:
         reason = f"{step.reason or step.status.message or step.status.phase}; {draft.answer.note}"
         step = msgspec.structs.replace(step, reason=reason)
-    return step
+    return step if seen.idle is None else idle_rule.apply(worker, step, seen.idle, now)
 
 
 def _by_phase(draft: Draft) -> Step:

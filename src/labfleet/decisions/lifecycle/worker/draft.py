@@ -14,6 +14,7 @@ import msgspec
 from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer, TagChange
+from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
@@ -62,7 +63,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     console text, when it is due; `tags` are those that the machine lists, `tags_refused` a change
     of them that was refused a short time ago. `provider_silent` are the seconds since the
     provider last told of the machine, when it does not now; `checks_asked` False: people switched
-    its checks off. `trouble` says why something could not be looked at.
+    its checks off. `trouble` says why something could not be looked at. `idle` is what a look for
+    the idle rule found.
     """
 
     machine: MachineStatus | None = None
@@ -93,6 +95,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     provider_silent: float = 0.0
     checks_asked: bool = True
     trouble: str = ""
+    idle: IdleFinding | None = None
 
 
 class Guard(msgspec.Struct, frozen=True):
