@@ -23,13 +23,21 @@ from labfleet.adapters.static.hooks import Hooks
 from labfleet.adapters.static.sites import read as read_sites
 from labfleet.adapters.webhooks import HttpDeliveries
 from labfleet.app import data_folder
-from labfleet.app.aliases import Environment
+from labfleet.app.aliases import SECRET_VARIABLES, Environment
 from labfleet.app.aws_requests import add_aws_requests
+from labfleet.app.host_secrets import VARIABLES, HostSecrets
 from labfleet.app.metrics import Metrics
 from labfleet.app.region_gauges import add_region_gauges
-from labfleet.app.server_gauges import ClockLog, StoreLog, add_clock, add_store_health
+from labfleet.app.server_gauges import (
+    ClockLog,
+    ReferenceLog,
+    StoreLog,
+    add_clock,
+    add_references,
+    add_store_health,
+)
 from labfleet.app.settings import Settings, surroundings
-from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
+from labfleet.app.system import SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges, add_pauses
 from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.controllers import assembly
@@ -42,11 +50,12 @@ from labfleet.engine.effects import Effects
 from labfleet.engine.election import Election
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
+from labfleet.engine.secrets_check import SecretsCheck
 from labfleet.engine.store_health import StoreCheck, StoreHealth
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
-from labfleet.interfaces.outside import Deliveries, PortProbe, Secrets
+from labfleet.interfaces.outside import AllowedSecrets, Deliveries, PortProbe, Secrets
 from labfleet.interfaces.store import Store
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
@@ -57,6 +66,12 @@ from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
+
+_CREDENTIAL_FILES = (
+    "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "PGPASSFILE", "KUBECONFIG",
+    "LABFLEET_TOKEN_FILE",
+)  # fmt: skip
+"""Variables that name files with credentials of the server's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +89,7 @@ class Outside:
     environment: Environment = field(default_factory=Environment)
     deliveries: Deliveries | None = None
     health: StoreHealth | None = None
+    allowed: AllowedSecrets | None = None
     aws_requests: Callable[[], Mapping[tuple[str, str], int]] | None = None
 
 
@@ -114,6 +130,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         credentials=_credentials(settings, os.environ),
         endpoint_url=settings.aws_endpoint_url or None,
     )
+    secrets = secrets_of(settings, os.environ)
     outside = Outside(
         store=store,
         clock=clock,
@@ -125,13 +142,27 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         ),
         aws_requests=ec2.sent,
         hosts=CmlHosts(connect),
-        secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
+        secrets=secrets,
+        allowed=secrets,
         probe=TcpProbe(),
         environment=surroundings(),
         deliveries=HttpDeliveries(),
         health=health,
     )
     return outside, installation
+
+
+def secrets_of(settings: Settings, env: Mapping[str, str]) -> HostSecrets:
+    """Return what secretRefs may lead to under these settings."""
+    own = (settings.tls_key, settings.store_url.removeprefix("sqlite:///"),
+           *(env.get(name, "") for name in _CREDENTIAL_FILES))  # fmt: skip
+    return HostSecrets(
+        env,
+        folder=settings.secrets_folder,
+        variables=(VARIABLES, *sorted(SECRET_VARIABLES), *settings.secrets_variables),
+        reserved=(settings.aws_access_key_env, settings.aws_secret_key_env),
+        reserved_files=tuple(each for each in own if each),
+    )
 
 
 def _credentials(settings: Settings, env: Mapping[str, str]) -> clients.Credentials | None:
@@ -184,6 +215,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             defaults=outside.environment.defaults,
             health=outside.health,
             clock_check=_clock_check(outside, cache),
+            secrets_check=_secrets_check(outside, cache),
         ),
         metrics=metrics,
         watcher=Watcher(metrics),
@@ -198,6 +230,9 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         add_store_health(metrics, outside.health)
     if system.services.clock_check is not None:
         system.feeds.append(Role("clock", system.services.clock_check.run))
+    if system.services.secrets_check is not None:
+        system.feeds.append(Role("references", system.services.secrets_check.run))
+        add_references(metrics, system.services.secrets_check)
     for role in settings.roles:
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
@@ -210,6 +245,13 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     if outside.aws_requests is not None:
         add_aws_requests(metrics, outside.aws_requests)
     return system
+
+
+def _secrets_check(outside: Outside, cache: Cache) -> SecretsCheck | None:
+    """Return the check of the stored references, where the host has an allow-list."""
+    if outside.allowed is None:
+        return None
+    return SecretsCheck(outside.allowed, cache, outside.clock, told=ReferenceLog())
 
 
 def _clock_check(outside: Outside, cache: Cache) -> ClockCheck | None:

@@ -1,4 +1,4 @@
-"""Alerts of the server itself, which no object carries: its store and its clock.
+"""Alerts of the server itself, which no object carries: its store, its clock, its secrets.
 
 The texts are rows like those of `alerts`; who knows the facts says since when and in which words.
 """
@@ -50,6 +50,15 @@ _ROWS = (
         command="labfleet alerts; on the host: timedatectl, chronyc tracking",
         fix="Set the host's clock right: the alert ends by itself. If it is right already, say so "
         "with `labfleet confirm-clock`.",
+    ),
+    Alert(
+        condition="SecretsNotAllowed",
+        severity="critical",
+        cause="Objects name passwords or tokens (secretRefs) that lie outside what this server may "
+        "give out; their next log-in, registration or delivery fails.",
+        command="labfleet alerts; the server's log, event reference.refused; labfleet explain KIND/NAME",
+        fix="Move the file into secrets_folder, or name the variable LABFLEET_SECRET_...; then correct "
+        "the reference. Or widen the server's settings secrets_folder and secrets_variables.",
     ),
 )
 

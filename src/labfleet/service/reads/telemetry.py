@@ -183,7 +183,7 @@ def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raise
 
 
 def of_server(services: ServiceContext) -> tuple[alerts.Raised, ...]:
-    """Return the alerts of this server itself: of its store and of its clock."""
+    """Return the alerts of this server itself: of its store, its clock and the secretRefs."""
     found = []
     trouble = None if services.health is None else services.health.trouble
     if trouble is not None:
@@ -201,6 +201,17 @@ def of_server(services: ServiceContext) -> tuple[alerts.Raised, ...]:
         found.append(
             server_alerts.of_server(
                 "clock", odd.reason, since=odd.since, reason="ClocksDiffer", message=odd.words
+            )
+        )
+    check = services.secrets_check
+    if check is not None and check.since is not None:
+        found.append(
+            server_alerts.of_server(
+                "secrets",
+                "SecretsNotAllowed",
+                since=check.since,
+                reason="SecretNotAllowed",
+                message=check.words,
             )
         )
     return tuple(found)
