@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 
@@ -97,7 +98,8 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
     bound = serving.listen(settings) if "api" in settings.roles else None
     outside, installation = await wiring.open_outside(settings)
     try:
-        system = wiring.build(outside, settings, installation, holder=ids.uid())
+        holder = f"{socket.gethostname()}/{os.getpid()}/{ids.uid()[:8]}"
+        system = wiring.build(outside, settings, installation, holder=holder)
         tokens = Tokens(outside.store, outside.clock, ids)
         await _first_token(tokens, token_file)
         await _surroundings(system)

@@ -1,4 +1,4 @@
-"""Metrics and lines in the log about the server itself: its store, its clock, the secretRefs."""
+"""Metrics and lines in the log about the server itself: its store, its clock, the secretRefs, who leads."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from labfleet.app import logs
 from labfleet.app.metrics import Metrics, Sample
 from labfleet.engine.clock_check import ClockTrouble, JudgedClock
+from labfleet.engine.leader_watch import LeaderState
 from labfleet.engine.secrets_check import Refusals, SecretsCheck
 from labfleet.engine.store_health import StoreHealth, StoreState, StoreTrouble
 from labfleet.kernel import clock
+from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.reads import leaders
 
 
 class StoreLog:
@@ -65,6 +68,27 @@ def add_references(metrics: Metrics, check: SecretsCheck) -> None:
         (),
         lambda: [((), float(len(check.refused)))],
     )
+
+
+def add_leaders(metrics: Metrics, services: ServiceContext) -> None:
+    """Add who leads each role, and whether this process does."""
+
+    def leads() -> Iterable[Sample]:
+        for each in leaders.known(services):
+            if each.state == LeaderState.LED:
+                yield (each.role, each.holder), 1.0
+
+    def here() -> Iterable[Sample]:
+        for each in leaders.known(services):
+            yield (each.role,), float(each.here)
+
+    metrics.gauge(
+        "labfleet_leader",
+        "1 for the process that leads a role, as the store's leases tell; absent when none does.",
+        ("role", "holder"),
+        leads,
+    )
+    metrics.gauge("labfleet_leads", "1 while this process leads the role.", ("role",), here)
 
 
 def add_clock(metrics: Metrics, clock_of: JudgedClock) -> None:

@@ -23,20 +23,24 @@ from labfleet.adapters.static.hooks import Hooks
 from labfleet.adapters.static.sites import read as read_sites
 from labfleet.adapters.webhooks import HttpDeliveries
 from labfleet.app import data_folder
+from labfleet.app.alert_gauges import add_alert_gauges
+from labfleet.app.alert_log import AlertLog
 from labfleet.app.aliases import SECRET_VARIABLES, Environment
 from labfleet.app.aws_requests import add_aws_requests
 from labfleet.app.host_secrets import VARIABLES, HostSecrets
 from labfleet.app.metrics import Metrics
+from labfleet.app.pool_gauges import add_pool_gauges
 from labfleet.app.region_gauges import add_region_gauges
 from labfleet.app.server_gauges import (
     ClockLog,
     ReferenceLog,
     StoreLog,
     add_clock,
+    add_leaders,
     add_references,
     add_store_health,
 )
-from labfleet.app.settings import Settings, surroundings
+from labfleet.app.settings import ROLES, Settings, surroundings
 from labfleet.app.system import SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges, add_pauses
 from labfleet.app.worker_gauges import add_worker_gauges
@@ -47,8 +51,9 @@ from labfleet.engine.cache import Cache
 from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.controller import Controller
 from labfleet.engine.effects import Effects
-from labfleet.engine.election import Election
+from labfleet.engine.election import Election, Leadership
 from labfleet.engine.feed import RELIST_SECONDS, Feed
+from labfleet.engine.leader_watch import LeaderWatch
 from labfleet.engine.objects import Objects
 from labfleet.engine.secrets_check import SecretsCheck
 from labfleet.engine.store_health import StoreCheck, StoreHealth
@@ -67,6 +72,7 @@ from labfleet.service.kinds import indices
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 
+LEADING = tuple(role for role in ROLES if role != "api")
 _CREDENTIAL_FILES = (
     "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "PGPASSFILE", "KUBECONFIG",
     "LABFLEET_TOKEN_FILE",
@@ -106,6 +112,7 @@ class System:
     elections: list[Role] = field(default_factory=list)
     supervisors: dict[str, Supervisor] = field(default_factory=dict)
     controllers: list[Controller] = field(default_factory=list)
+    leaderships: dict[str, Leadership] = field(default_factory=dict)
     locks: list[IO[str]] = field(default_factory=list)
     check: StoreCheck | None = None
 
@@ -216,6 +223,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             health=outside.health,
             clock_check=_clock_check(outside, cache),
             secrets_check=_secrets_check(outside, cache),
+            leaders=LeaderWatch(outside.store, LEADING, seconds=settings.lease_seconds),
         ),
         metrics=metrics,
         watcher=Watcher(metrics),
@@ -233,6 +241,11 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     if system.services.secrets_check is not None:
         system.feeds.append(Role("references", system.services.secrets_check.run))
         add_references(metrics, system.services.secrets_check)
+    watch = system.services.leaders
+    if watch is not None:
+        system.feeds.append(Role("leaders", watch.run))
+        watch.own = system.leaderships
+        add_leaders(metrics, system.services)
     for role in settings.roles:
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
@@ -242,6 +255,8 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_pauses(metrics, system.services.settings)
     add_worker_gauges(metrics, system.services.samples, outside.clock, cache)
     add_region_gauges(metrics, cache, outside.clock)
+    add_alert_gauges(metrics, system.services)
+    add_pool_gauges(metrics, cache)
     if outside.aws_requests is not None:
         add_aws_requests(metrics, outside.aws_requests)
     return system
@@ -272,6 +287,7 @@ def _add_role(
         system.locks.append(lock)
         holder = f"{installation}/{role}"
     election = Election(outside.store, role, holder, seconds=settings.lease_seconds)
+    system.leaderships[role] = election.leadership
     effects = Effects(
         outside.clock,
         outside.ids,
@@ -304,11 +320,14 @@ def _add_role(
         made = maker.labs(context)
     system.controllers += made
     system.elections.append(Role(f"election/{role}", election.run))
+    roles = [
+        Role(each.name, _after_cache(system.cache, each), leads=True, stop=each.stop)
+        for each in made
+    ]
+    if role == "worker-controller":
+        roles.append(Role("alerts", AlertLog(system.services).run, leads=True))
     system.supervisors[role] = Supervisor(
-        [
-            Role(each.name, _after_cache(system.cache, each), leads=True, stop=each.stop)
-            for each in made
-        ],
+        roles,
         rng=outside.rng,
         leadership=election.leadership,
         observer=system.watcher,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from labfleet.resources.alerts import Alert, Raised
+from labfleet.resources.conditions import Measured
 
 _ROWS = (
     Alert(
@@ -74,7 +75,8 @@ STORE_CONDITIONS = {
 
 
 def of_server(
-    part: str, condition: str, *, since: datetime, reason: str, message: str
+    part: str, condition: str, *, since: datetime, reason: str, message: str,
+    measured: Measured | None = None,
 ) -> Raised:  # fmt: skip
     """Return a raised alert of a part of the server."""
     row = SERVER_ALERTS[condition]
@@ -85,6 +87,7 @@ def of_server(
         since=since,
         reason=reason,
         message=message,
+        measured=measured,
         cause=row.cause,
         command=row.command,
         fix=row.fix,

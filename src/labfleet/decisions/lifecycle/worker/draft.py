@@ -126,13 +126,16 @@ class Draft:
         status: conditions.Status,
         reason: WorkerReason,
         message: str = "",
+        *,
+        measured: conditions.Measured | None = None,
     ) -> None:
         """Record a fact; unchanged when it is so already."""
         generation = self.worker.metadata.generation
         before = self.status.conditions
         after = conditions.put(
-            before, name, status, reason, message, now=self.now, generation=generation
-        )
+            before, name, status, reason, message,
+            now=self.now, generation=generation, measured=measured,
+        )  # fmt: skip
         if after is not before:
             self.set(conditions=after)
 
