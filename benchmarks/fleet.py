@@ -42,7 +42,7 @@ def measure(plan: Plan) -> dict[str, Any]:
     cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     mine, its = (cpus[0], cpus[-1]) if len(cpus) > 1 else (-1, -1)
     os.environ.update(
-        BENCH_CML_PASSWORD="a long password", BENCH_CML_LICENCE="a licence",
+        LABFLEET_SECRET_BENCH_PASSWORD="a long password", LABFLEET_SECRET_BENCH_LICENCE="a licence",
         BENCH_AWS_KEY="key", BENCH_AWS_SECRET="secret",
     )  # fmt: skip
     load = os.getloadavg()

@@ -108,10 +108,10 @@ def worker(number: int, instance: dict[str, Any], port: int, image: str) -> Work
     machine = Machine(
         provider=AwsSettings(ami_id=image, instance_types=(instance["type"],)),
         cml=CmlSettings(
-            admin_password=SecretRef(env="BENCH_CML_PASSWORD"),
+            admin_password=SecretRef(env="LABFLEET_SECRET_BENCH_PASSWORD"),
             api_base_url=f"https://{ip(number)}:{port}",
         ),
-        licence=LicenceSettings(token=SecretRef(env="BENCH_CML_LICENCE")),
+        licence=LicenceSettings(token=SecretRef(env="LABFLEET_SECRET_BENCH_LICENCE")),
     )
     return Worker(
         metadata=Metadata(

@@ -170,3 +170,30 @@ def test_the_environment_is_read_by_the_roof_only(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60, check=False, env=env,
     )  # fmt: skip
     assert (done.returncode, "nobody" in done.stderr) == (2, True)
+
+
+def test_references_of_a_running_fleet_that_are_no_longer_allowed_are_told_at_start(
+    tmp_path: Path,
+) -> None:
+    """An alert and a line in the log after the restart, and no later log-in is waited for."""
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    spec = {"machine": {"provider": {"kind": "aws", "amiId": "ami-1"},
+                        "cml": {"adminPassword": {"env": "OLD_NAME"}}}}  # fmt: skip
+    body = {"kind": "Template", "metadata": {"name": "metal"}, "spec": spec}
+    alerts = "/api/v1/fleet/alerts"
+    with Server(folder, "--secrets-variables", "OLD_NAME") as server:
+        assert server.call("/api/v1/templates", "POST", body)[0] == 201
+        assert server.call(alerts)[1]["items"] == []
+        server.process.send_signal(signal.SIGTERM)
+        _, said = server.process.communicate(timeout=30)
+        assert b"reference.refused" not in said
+    with Server(folder) as server:
+        (row,) = server.call(alerts)[1]["items"]
+        assert row["condition"] == "SecretsNotAllowed"
+        assert "template/metal spec.machine.cml.adminPassword: variable OLD_NAME" in row["message"]
+        server.process.send_signal(signal.SIGTERM)
+        _, said = server.process.communicate(timeout=30)
+    (line,) = [json.loads(each) for each in said.splitlines() if b"reference.refused" in each]
+    assert (line["level"], line["object"]) == ("error", "template/metal")
+    assert "secrets_variables" in line["detail"]

@@ -279,3 +279,25 @@ def test_an_absent_instance_is_not_believed_while_its_cml_answers() -> None:
             assert regions.garbage(w.services, ADMIN).suspects == ()
 
     play(story)
+
+
+def test_a_record_whose_machine_others_ended_is_no_suspect_and_counts_once() -> None:
+    """It stayed a suspect for ever, and total_orphans_terminated stayed 0; also after a new leader."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            [machine] = w.compute.alive("w1")
+            machine.visible = math.inf
+            w.compute.end(machine)
+            await w.until(lambda: bool(regions.garbage(w.services, ADMIN).suspects))
+            await w.until(w.in_phase("w1", "FAILED"))
+            assert regions.garbage(w.services, ADMIN).suspects == ()
+            await w.let_pass(900)
+            await w.start()
+            await w.let_pass(900)
+            shown = regions.garbage(w.services, ADMIN)
+            assert (shown.suspects, shown.ended, shown.ended_outside) == ((), 0, 1)
+            assert regions.discovery(w.services, ADMIN).total_orphans_terminated == 1
+
+    play(story)

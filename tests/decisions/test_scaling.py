@@ -385,6 +385,13 @@ def three_parked() -> list[PoolWorker]:
     return [parked(f"w-default-00{number}") for number in (1, 2, 3)]
 
 
+def test_stopped_workers_have_a_count_of_their_own():
+    """They take no place of the maximum, but their disks cost money; before, no count had them."""
+    working = worker("w-default-004", WorkerPhase.ACTIVE)
+    found = scaling.decide_pool(view(*three_parked(), working), NOW)
+    assert (found.stopped, found.ready, found.draining, found.failed) == (3, 1, 0, 0)
+
+
 def test_a_parked_worker_is_started_before_a_new_one_is_launched():
     """For the minimum and for who waits alike; a launch would pay twice (cases 7 and 48)."""
     found = decide(parked(), min_workers=1)

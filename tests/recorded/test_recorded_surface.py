@@ -39,6 +39,32 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | {
+        f"/components/schemas/{place}": "alerts carry the value that was measured"
+        for place in ("Condition/properties/measured", "Measured", "Raised/properties/measured")
+    }
+    | {
+        f"/components/schemas/{place}": "stopped workers are in a count of their pool"
+        for place in ("Pool/properties/status/default/stopped", "PoolStatus/properties/stopped")
+    }
+    | {
+        f"/components/schemas/{place}": "what others ended is counted, and no suspect for ever"
+        for place in (
+            "GarbageSummary/properties/endedOutside",
+            "GarbageSummary/required",
+            "Region/properties/status/default",
+            "RegionStatus/properties/endedOutside",
+            "RegionStatus/properties/outside",
+        )
+    }
+    | dict.fromkeys(
+        (
+            "/paths/~api~v1~fleet~leaders",
+            "/components/schemas/LeaderList",
+            "/components/schemas/RoleLeader",
+        ),
+        "everybody sees who leads",
+    )
+    | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
     }

@@ -261,6 +261,10 @@ TABLE: tuple[Alias, ...] = (
     _nothing("BACKGROUND_JOB_STORE", "a Redis", "no job is kept outside the store"),
 )  # fmt: skip
 
+_SECRETS = frozenset({"machine.cml.adminPassword", "machine.licence.token"})
+SECRET_VARIABLES = frozenset(row.variable for row in TABLE if row.path in _SECRETS)
+"""Upstream's variables that hold a secret of workers, which secretRefs may therefore name."""
+
 
 def told(row: Alias) -> str:
     """Return in words what a row sets here, for the docs."""

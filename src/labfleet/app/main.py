@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ import uvloop
 from labfleet.api import application
 from labfleet.api.streams.ring import Ring
 from labfleet.app import logs, notifying, serving, wiring
+from labfleet.app.host_secrets import FOLDER
 from labfleet.app.settings import ROLES, Settings, load
 from labfleet.app.system import SystemIds
 from labfleet.engine.feed import Feed
@@ -51,6 +53,12 @@ def parser() -> argparse.ArgumentParser:
     add("--aws-endpoint-url", help="another EC2 than Amazon's")
     add("--aws-access-key-env", help="variable that holds the access key id")
     add("--aws-secret-key-env", help="variable that holds the secret key")
+    add("--secrets-folder", help=f"folder of the files that secretRefs may name (default {FOLDER})")
+    add(
+        "--secrets-variables",
+        type=_words,
+        help="comma-separated: more variables that secretRefs may name, as NAME or PREFIX*",
+    )
     add("--lease-seconds", type=float, help="how long a silent leader keeps its place")
     add("--stop-seconds", type=float, help="how long an orderly stop may take")
     add("--admin-token-file", metavar="FILE", help="write the first admin token here, mode 0600")
@@ -90,7 +98,8 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
     bound = serving.listen(settings) if "api" in settings.roles else None
     outside, installation = await wiring.open_outside(settings)
     try:
-        system = wiring.build(outside, settings, installation, holder=ids.uid())
+        holder = f"{socket.gethostname()}/{os.getpid()}/{ids.uid()[:8]}"
+        system = wiring.build(outside, settings, installation, holder=holder)
         tokens = Tokens(outside.store, outside.clock, ids)
         await _first_token(tokens, token_file)
         await _surroundings(system)

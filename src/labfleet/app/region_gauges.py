@@ -10,11 +10,12 @@ from labfleet.engine.cache import Cache
 from labfleet.kernel.clock import Clock
 from labfleet.resources.leak import Leak
 from labfleet.resources.region import Region
+from labfleet.service.kinds import left_behind
 
 
 def add_region_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None:
     """Add what is read from the cache at each scrape."""
-    _add_garbage(metrics, cache)
+    _add_garbage(metrics, cache, clock)
     _add_discovery(metrics, cache, clock)
 
 
@@ -33,12 +34,16 @@ def _each(cache: Cache, read: Read) -> Callable[[], Iterable[Sample]]:
     return made
 
 
-def _add_garbage(metrics: Metrics, cache: Cache) -> None:
+def _add_garbage(metrics: Metrics, cache: Cache, clock: Clock) -> None:
     def suspects() -> Iterable[Sample]:
-        for region in cache.all(Region):
-            counted = Counter(str(each.kind) for each in region.status.suspects)
-            for kind in ("instance", "volume", "address"):
-                yield (region.name, kind), float(counted[kind])
+        counted = Counter(
+            (each.region, str(each.suspect.kind))
+            for each in left_behind.suspects(cache, clock.now())
+        )
+        regions = {each.name for each in cache.all(Region)} | {region for region, _ in counted}
+        for region in sorted(regions):
+            for kind in ("instance", "volume", "address", "worker"):
+                yield (region, kind), float(counted[region, kind])
 
     def leaks() -> Iterable[Sample]:
         yield (), float(len(cache.all(Leak)))
@@ -46,7 +51,8 @@ def _add_garbage(metrics: Metrics, cache: Cache) -> None:
     metrics.gauge("labfleet_licence_leaks", "Licences that a person must free at Cisco.", (), leaks)
     metrics.gauge(
         "labfleet_garbage_suspects",
-        "What carries our owner tag and seems to belong to nobody.",
+        "What seems to belong to nobody: machines, volumes, addresses, and records of workers whose "
+        "machine is not shown.",
         ("region", "kind"),
         suspects,
     )
@@ -55,6 +61,12 @@ def _add_garbage(metrics: Metrics, cache: Cache) -> None:
         "How much garbage collection has asked to end, since the region is known.",
         ("region",),
         _each(cache, _ended),
+    )
+    metrics.gauge(
+        "labfleet_garbage_ended_outside",
+        "Machines of workers that others ended, since the region is known.",
+        ("region",),
+        _each(cache, _ended_outside),
     )
     metrics.gauge(
         "labfleet_garbage_held",
@@ -101,6 +113,10 @@ def _add_discovery(metrics: Metrics, cache: Cache, clock: Clock) -> None:
 
 def _ended(region: Region) -> float | None:
     return region.status.ended
+
+
+def _ended_outside(region: Region) -> float | None:
+    return region.status.ended_outside
 
 
 def _held(region: Region) -> float | None:

@@ -1,4 +1,4 @@
-"""Metrics and lines in the log about the server itself: its store and its clock."""
+"""Metrics and lines in the log about the server itself: its store, its clock, the secretRefs, who leads."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from labfleet.app import logs
 from labfleet.app.metrics import Metrics, Sample
 from labfleet.engine.clock_check import ClockTrouble, JudgedClock
+from labfleet.engine.leader_watch import LeaderState
+from labfleet.engine.secrets_check import Refusals, SecretsCheck
 from labfleet.engine.store_health import StoreHealth, StoreState, StoreTrouble
 from labfleet.kernel import clock
+from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.reads import leaders
 
 
 class StoreLog:
@@ -39,6 +43,52 @@ class ClockLog:
             return
         said = {"since": clock.format_instant(trouble.since), "detail": trouble.words}
         self._log.error("clock.trouble", reason=trouble.reason, **said)
+
+
+class ReferenceLog:
+    """Logs each secretRef that is refused, once, and when it no longer is."""
+
+    def __init__(self) -> None:
+        self._log = logs.get("app")
+
+    def __call__(self, begun: Refusals, ended: Refusals) -> None:
+        """Log a change; the words name the reference and never what it leads to."""
+        for each in begun:
+            said = {"object": str(each.key), "field": each.path, "detail": each.words}
+            self._log.error("reference.refused", **said)
+        for each in ended:
+            self._log.info("reference.allowed", object=str(each.key), field=each.path)
+
+
+def add_references(metrics: Metrics, check: SecretsCheck) -> None:
+    """Add how many references are refused."""
+    metrics.gauge(
+        "labfleet_refused_references",
+        "References to secrets (secretRefs) of stored objects that this server's settings do not allow.",
+        (),
+        lambda: [((), float(len(check.refused)))],
+    )
+
+
+def add_leaders(metrics: Metrics, services: ServiceContext) -> None:
+    """Add who leads each role, and whether this process does."""
+
+    def leads() -> Iterable[Sample]:
+        for each in leaders.known(services):
+            if each.state == LeaderState.LED:
+                yield (each.role, each.holder), 1.0
+
+    def here() -> Iterable[Sample]:
+        for each in leaders.known(services):
+            yield (each.role,), float(each.here)
+
+    metrics.gauge(
+        "labfleet_leader",
+        "1 for the process that leads a role, as the store's leases tell; absent when none does.",
+        ("role", "holder"),
+        leads,
+    )
+    metrics.gauge("labfleet_leads", "1 while this process leads the role.", ("role",), here)
 
 
 def add_clock(metrics: Metrics, clock_of: JudgedClock) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from labfleet.app import aliases
+from labfleet.app import aliases, host_secrets
 from labfleet.kernel import errors
 
 PREFIX = "LABFLEET_"
@@ -27,6 +27,7 @@ _MOST = {
     "clock_rate": 1e6, "clock_epoch": 7_258_118_400.0, "lease_seconds": 86_400.0,
     "stop_seconds": 86_400.0,
 }  # fmt: skip
+_LISTS = frozenset({"roles", "secrets_variables"})
 RETIRED = frozenset({"cml_http"})
 """Keys of earlier versions that a settings file may still have; they change nothing."""
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -45,6 +46,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     aws_endpoint_url: another EC2 than Amazon's. aws_access_key_env, aws_secret_key_env: names
     of variables that hold credentials; empty means the SDK's own chain.
     static_sites: file of CML servers that are there already, and of the commands that switch them.
+    secrets_folder: the folder of the files that secretRefs may name (`{file: NAME}`).
+    secrets_variables: variables that secretRefs may name (`NAME`, or `PREFIX*`) beside
+    `LABFLEET_SECRET_*` and upstream's.
     lease_seconds: how long a silent leader keeps its place (machine seconds); at
     least 30, because a call of up to 15 s must fit into what is left between two renewals.
     stop_seconds: how long an orderly stop may take (machine seconds).
@@ -65,6 +69,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     aws_access_key_env: str = ""
     aws_secret_key_env: str = ""
     static_sites: str = ""
+    secrets_folder: str = host_secrets.FOLDER
+    secrets_variables: tuple[str, ...] = ()
     lease_seconds: Annotated[float, msgspec.Meta(ge=30)] = 30.0
     stop_seconds: Positive = 20.0
 
@@ -99,6 +105,7 @@ def load(
     if not settings.roles:
         raise errors.Invalid(f"settings: roles is empty; known are {', '.join(ROLES)}")
     _bounded(settings)
+    host_secrets.check(settings.secrets_folder, settings.secrets_variables, data=settings.data)
     if settings.clock_rate != 1.0 and settings.clock_epoch == 0.0:
         raise errors.Invalid("settings: a scaled clock needs clock_epoch, a Unix instant of now")
     if bool(settings.tls_cert) != bool(settings.tls_key):
@@ -142,5 +149,9 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     for key in Settings.__struct_fields__:
         value = env.get(PREFIX + key.upper())
         if value is not None:
-            found[key] = tuple(value.split(",")) if key == "roles" else value
+            found[key] = _words(value) if key in _LISTS else value
     return found
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

@@ -1,24 +1,18 @@
-"""The real clock, random numbers, ids and secrets; only this module reads them from the host."""
+"""The real clock, random numbers and ids; only this module reads them from the host."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import re
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from labfleet.decisions import clock_trust
 from labfleet.kernel import errors
 from labfleet.kernel.rng import Rng
-from labfleet.resources.meta import SecretRef
-
-SECRET_LIMIT = 65536
 
 
 def _since_boot() -> float:
@@ -134,60 +128,3 @@ class SystemIds:
     def token(self) -> str:
         """Return 256 fresh random bits as text."""
         return secrets.token_urlsafe(32)
-
-
-# The server's own credentials. An operator chooses both a secretRef and the address that the
-# secret is sent to; with these an operator would become admin, or the AWS account's owner.
-_OUR_VARIABLES = re.compile(r"AWS_.*|PG[A-Z]+|LABFLEET_(?:TOKEN|STORE)")
-_OUR_TOKEN = re.compile(r"lf_[0-9a-f]{16}_\S{20,}")
-_NO_FOLDERS = ("/proc", "/sys", "/dev")
-_NO_PARTS = frozenset({".aws", ".ssh"})
-
-
-class HostSecrets:
-    """Reads secretRefs from the environment and from files, at the moment of use.
-
-    `reserved` names more variables of the server's own. The protection is partial: a person who
-    may make templates can have any other secret that this process can read sent to their server.
-    """
-
-    def __init__(
-        self, environment: Mapping[str, str] | None = None, *, reserved: Collection[str] = ()
-    ) -> None:
-        self._environment = os.environ if environment is None else environment
-        self._reserved = frozenset(reserved)
-
-    def resolve(self, ref: SecretRef) -> str:
-        """Return the value, without a trailing newline; Denied names only the reference."""
-        value = self._read(ref)
-        if _OUR_TOKEN.search(value):
-            message = f"{ref.env or ref.file} holds a token of labfleet, which is no worker's"
-            raise errors.Denied(message, reason="NoSecret")
-        return value
-
-    def _read(self, ref: SecretRef) -> str:
-        if ref.env is not None:
-            if ref.env in self._reserved or _OUR_VARIABLES.fullmatch(ref.env):
-                raise errors.Denied(f"variable {ref.env} is the server's own", reason="NoSecret")
-            value = self._environment.get(ref.env)
-            if not value:
-                raise errors.Denied(f"environment variable {ref.env} is not set", reason="NoSecret")
-            return value
-        path = Path(ref.file or "")
-        try:
-            real = path.resolve()
-            if str(real).startswith(_NO_FOLDERS) or _NO_PARTS & set(real.parts):
-                raise errors.Denied(f"{path} is no place for a worker's secret", reason="NoSecret")
-            # A pipe or a device would hold up the whole server until somebody writes to it.
-            if path.exists() and not path.is_file():
-                raise errors.Denied(f"secret file {path} is no regular file", reason="NoSecret")
-            with path.open(encoding="utf-8") as file:
-                value = file.read(SECRET_LIMIT).rstrip("\r\n")
-        except (OSError, ValueError, RuntimeError) as problem:
-            kind = type(problem).__name__
-            raise errors.Denied(
-                f"cannot read secret file {path}: {kind}", reason="NoSecret"
-            ) from None
-        if not value:
-            raise errors.Denied(f"secret file {path} is empty", reason="NoSecret")
-        return value

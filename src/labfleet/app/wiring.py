@@ -23,13 +23,25 @@ from labfleet.adapters.static.hooks import Hooks
 from labfleet.adapters.static.sites import read as read_sites
 from labfleet.adapters.webhooks import HttpDeliveries
 from labfleet.app import data_folder
-from labfleet.app.aliases import Environment
+from labfleet.app.alert_gauges import add_alert_gauges
+from labfleet.app.alert_log import AlertLog
+from labfleet.app.aliases import SECRET_VARIABLES, Environment
 from labfleet.app.aws_requests import add_aws_requests
+from labfleet.app.host_secrets import VARIABLES, HostSecrets
 from labfleet.app.metrics import Metrics
+from labfleet.app.pool_gauges import add_pool_gauges
 from labfleet.app.region_gauges import add_region_gauges
-from labfleet.app.server_gauges import ClockLog, StoreLog, add_clock, add_store_health
-from labfleet.app.settings import Settings, surroundings
-from labfleet.app.system import HostSecrets, SystemClock, SystemIds, SystemRng
+from labfleet.app.server_gauges import (
+    ClockLog,
+    ReferenceLog,
+    StoreLog,
+    add_clock,
+    add_leaders,
+    add_references,
+    add_store_health,
+)
+from labfleet.app.settings import ROLES, Settings, surroundings
+from labfleet.app.system import SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges, add_pauses
 from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.controllers import assembly
@@ -39,14 +51,16 @@ from labfleet.engine.cache import Cache
 from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.controller import Controller
 from labfleet.engine.effects import Effects
-from labfleet.engine.election import Election
+from labfleet.engine.election import Election, Leadership
 from labfleet.engine.feed import RELIST_SECONDS, Feed
+from labfleet.engine.leader_watch import LeaderWatch
 from labfleet.engine.objects import Objects
+from labfleet.engine.secrets_check import SecretsCheck
 from labfleet.engine.store_health import StoreCheck, StoreHealth
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
-from labfleet.interfaces.outside import Deliveries, PortProbe, Secrets
+from labfleet.interfaces.outside import AllowedSecrets, Deliveries, PortProbe, Secrets
 from labfleet.interfaces.store import Store
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
@@ -57,6 +71,13 @@ from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
+
+LEADING = tuple(role for role in ROLES if role != "api")
+_CREDENTIAL_FILES = (
+    "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "PGPASSFILE", "KUBECONFIG",
+    "LABFLEET_TOKEN_FILE",
+)  # fmt: skip
+"""Variables that name files with credentials of the server's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +95,7 @@ class Outside:
     environment: Environment = field(default_factory=Environment)
     deliveries: Deliveries | None = None
     health: StoreHealth | None = None
+    allowed: AllowedSecrets | None = None
     aws_requests: Callable[[], Mapping[tuple[str, str], int]] | None = None
 
 
@@ -90,6 +112,7 @@ class System:
     elections: list[Role] = field(default_factory=list)
     supervisors: dict[str, Supervisor] = field(default_factory=dict)
     controllers: list[Controller] = field(default_factory=list)
+    leaderships: dict[str, Leadership] = field(default_factory=dict)
     locks: list[IO[str]] = field(default_factory=list)
     check: StoreCheck | None = None
 
@@ -114,6 +137,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         credentials=_credentials(settings, os.environ),
         endpoint_url=settings.aws_endpoint_url or None,
     )
+    secrets = secrets_of(settings, os.environ)
     outside = Outside(
         store=store,
         clock=clock,
@@ -125,13 +149,27 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         ),
         aws_requests=ec2.sent,
         hosts=CmlHosts(connect),
-        secrets=HostSecrets(reserved=(settings.aws_access_key_env, settings.aws_secret_key_env)),
+        secrets=secrets,
+        allowed=secrets,
         probe=TcpProbe(),
         environment=surroundings(),
         deliveries=HttpDeliveries(),
         health=health,
     )
     return outside, installation
+
+
+def secrets_of(settings: Settings, env: Mapping[str, str]) -> HostSecrets:
+    """Return what secretRefs may lead to under these settings."""
+    own = (settings.tls_key, settings.store_url.removeprefix("sqlite:///"),
+           *(env.get(name, "") for name in _CREDENTIAL_FILES))  # fmt: skip
+    return HostSecrets(
+        env,
+        folder=settings.secrets_folder,
+        variables=(VARIABLES, *sorted(SECRET_VARIABLES), *settings.secrets_variables),
+        reserved=(settings.aws_access_key_env, settings.aws_secret_key_env),
+        reserved_files=tuple(each for each in own if each),
+    )
 
 
 def _credentials(settings: Settings, env: Mapping[str, str]) -> clients.Credentials | None:
@@ -184,6 +222,8 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             defaults=outside.environment.defaults,
             health=outside.health,
             clock_check=_clock_check(outside, cache),
+            secrets_check=_secrets_check(outside, cache),
+            leaders=LeaderWatch(outside.store, LEADING, seconds=settings.lease_seconds),
         ),
         metrics=metrics,
         watcher=Watcher(metrics),
@@ -198,6 +238,14 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         add_store_health(metrics, outside.health)
     if system.services.clock_check is not None:
         system.feeds.append(Role("clock", system.services.clock_check.run))
+    if system.services.secrets_check is not None:
+        system.feeds.append(Role("references", system.services.secrets_check.run))
+        add_references(metrics, system.services.secrets_check)
+    watch = system.services.leaders
+    if watch is not None:
+        system.feeds.append(Role("leaders", watch.run))
+        watch.own = system.leaderships
+        add_leaders(metrics, system.services)
     for role in settings.roles:
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
@@ -207,9 +255,18 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_pauses(metrics, system.services.settings)
     add_worker_gauges(metrics, system.services.samples, outside.clock, cache)
     add_region_gauges(metrics, cache, outside.clock)
+    add_alert_gauges(metrics, system.services)
+    add_pool_gauges(metrics, cache)
     if outside.aws_requests is not None:
         add_aws_requests(metrics, outside.aws_requests)
     return system
+
+
+def _secrets_check(outside: Outside, cache: Cache) -> SecretsCheck | None:
+    """Return the check of the stored references, where the host has an allow-list."""
+    if outside.allowed is None:
+        return None
+    return SecretsCheck(outside.allowed, cache, outside.clock, told=ReferenceLog())
 
 
 def _clock_check(outside: Outside, cache: Cache) -> ClockCheck | None:
@@ -230,6 +287,7 @@ def _add_role(
         system.locks.append(lock)
         holder = f"{installation}/{role}"
     election = Election(outside.store, role, holder, seconds=settings.lease_seconds)
+    system.leaderships[role] = election.leadership
     effects = Effects(
         outside.clock,
         outside.ids,
@@ -262,11 +320,14 @@ def _add_role(
         made = maker.labs(context)
     system.controllers += made
     system.elections.append(Role(f"election/{role}", election.run))
+    roles = [
+        Role(each.name, _after_cache(system.cache, each), leads=True, stop=each.stop)
+        for each in made
+    ]
+    if role == "worker-controller":
+        roles.append(Role("alerts", AlertLog(system.services).run, leads=True))
     system.supervisors[role] = Supervisor(
-        [
-            Role(each.name, _after_cache(system.cache, each), leads=True, stop=each.stop)
-            for each in made
-        ],
+        roles,
         rng=outside.rng,
         leadership=election.leadership,
         observer=system.watcher,

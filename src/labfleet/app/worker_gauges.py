@@ -9,7 +9,7 @@ from labfleet.engine.cache import Cache
 from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel.clock import Clock
 from labfleet.resources import alerts, telemetry
-from labfleet.resources.worker import Worker
+from labfleet.resources.worker import Health, Worker
 from labfleet.service.kinds import indices
 
 Read = Callable[[telemetry.Sample], Iterable[tuple[tuple[str, ...], float | None]]]
@@ -24,6 +24,7 @@ def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: C
     """Add what is read from the sample store and the cache at each scrape."""
     _add_provider_gauges(metrics, samples, clock)
     _add_alert_gauges(metrics, cache)
+    _add_state_gauges(metrics, cache)
     _add_node_gauges(metrics, samples)
 
     def age(sample: telemetry.Sample) -> Iterable[tuple[tuple[str, ...], float | None]]:
@@ -178,6 +179,36 @@ def _add_alert_gauges(metrics: Metrics, cache: Cache) -> None:
         "1 for each alert that is raised; absent while it is not.",
         ("namespace", "worker", "condition", "severity"),
         raised,
+    )
+
+
+def _add_state_gauges(metrics: Metrics, cache: Cache) -> None:
+    """Add what the records of living workers say of their health and licence."""
+
+    def living() -> Iterable[Worker]:
+        return cache.by(indices.WORKERS_LIVING, True)
+
+    def well() -> Iterable[Sample]:
+        for each in living():
+            if each.status.health is not Health.UNKNOWN:
+                yield (each.namespace, each.name), float(each.status.health is Health.HEALTHY)
+
+    def licensed() -> Iterable[Sample]:
+        for each in living():
+            if each.status.licence.licensed is not None:
+                yield (each.namespace, each.name), float(each.status.licence.licensed)
+
+    metrics.gauge(
+        "labfleet_worker_healthy",
+        "1 for a healthy worker, 0 for another; absent while unknown and once it has ended.",
+        ("namespace", "worker"),
+        well,
+    )
+    metrics.gauge(
+        "labfleet_worker_licensed",
+        "1 for a licensed worker, 0 for another; absent while unknown and once it has ended.",
+        ("namespace", "worker"),
+        licensed,
     )
 
 

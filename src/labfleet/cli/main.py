@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Show what happened to an object, by whom and why.",
     ),
     "top": ("labfleet.cli.commands.top", "top", "Show what workers use, now or over time."),
+    "leaders": ("labfleet.cli.commands.top", "leaders", "Show which process leads each role."),
     "alerts": ("labfleet.cli.commands.top", "alerts", "List what asks for somebody, with its fix."),
     "logs": ("labfleet.cli.commands.logs", "logs", "Show the console text kept of a failed boot."),
     "watch": ("labfleet.cli.commands.watching", "watch", "Follow objects as they change (get -w)."),

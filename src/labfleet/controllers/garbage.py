@@ -29,6 +29,7 @@ from labfleet.resources import region as region_kind
 from labfleet.resources.meta import Key
 from labfleet.resources.region import (
     DEEDS_KEPT,
+    OUTSIDE_KEPT,
     SUSPECTS_KEPT,
     Deed,
     RegionStatus,
@@ -180,10 +181,17 @@ class GarbageController:
                 waits = f"its list failed, nothing is judged here: {state.failed[region]}"
             else:
                 suspects, waits = self._suspects(region, things, made, grace), ""
-            known = () if before is None else (before.status.suspects, before.status.waits)
-            if (suspects, waits) == (known or ((), "")):
-                continue
-            await self._write(region, suspects, waits)
+            outside = self._outside(region)
+            status = RegionStatus() if before is None else before.status
+            if (suspects, waits, outside) != (status.suspects, status.waits, status.outside):
+                await self._write(region, suspects, waits, outside)
+
+    def _outside(self, region: str) -> tuple[str, ...]:
+        """Return the machines of recorded workers that the provider confirmed as ended by others."""
+        workers = self.context.cache.by(indices.WORKERS_OUTSIDE, region)
+        now = self.context.clock.now()
+        found = {each.status.machine.id or "" for each in workers if garbage.vanished(each, now)}
+        return tuple(sorted(found - {""}))[:OUTSIDE_KEPT]
 
     def _suspects(
         self,
@@ -214,9 +222,17 @@ class GarbageController:
             )
         return tuple(found[:SUSPECTS_KEPT])
 
-    async def _write(self, region: str, suspects: tuple[Suspect, ...], waits: str) -> None:
+    async def _write(
+        self, region: str, suspects: tuple[Suspect, ...], waits: str, outside: tuple[str, ...]
+    ) -> None:
         def new(status: RegionStatus) -> RegionStatus:
-            return msgspec.structs.replace(status, suspects=suspects, waits=waits)
+            return msgspec.structs.replace(
+                status,
+                suspects=suspects,
+                waits=waits,
+                outside=outside,
+                ended_outside=status.ended_outside + len(set(outside) - set(status.outside)),
+            )
 
         told = waits or f"{len(suspects)} suspected of being left behind"
         await self._careful(

@@ -435,6 +435,7 @@ def _status(
         booting=decision.booting + len(decision.create),
         draining=decision.draining,
         failed=decision.failed,
+        stopped=decision.stopped,
         waiting_sessions=waiting,
         created_workers=max(decision.created_workers, before.created_workers),
         last_scale_up=now if up else before.last_scale_up,

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal, Protocol
 
 from labfleet.decisions.discovery import Machine
+from labfleet.decisions.lifecycle.worker.draft import ABSENCE_PATIENCE
+from labfleet.resources import conditions
 from labfleet.resources.region import LeftKind
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 SHARE = 0.2
 """The largest share of a region's machines that one round may end (but at least one)."""
@@ -103,6 +107,20 @@ def owners(workers: Iterable[Worker]) -> Owners:
         if effect is not None and effect.kind == "launch":
             launching.add(worker.metadata.uid)
     return Owners(frozenset(instances), frozenset(launching))
+
+
+def vanished(worker: Worker, now: datetime) -> bool:
+    """Tell whether the provider confirmed that the machine is gone, and not by our doing.
+
+    Its record then is no suspect any more: nothing of it is left to end.
+    """
+    status = worker.status
+    told = conditions.find(status.conditions, WorkerCondition.EXTERNAL_CHANGE)
+    if told is not None and told.status == "True" and told.reason == WorkerReason.TERMINATED:
+        return True
+    since = status.machine.absent_since
+    patient = since is not None and now - since >= ABSENCE_PATIENCE
+    return status.phase is WorkerPhase.FAILED and (status.machine.state == "gone" or patient)
 
 
 def instance(region: str, machine: Machine, known: Owners, keep_tag: str) -> SweepCandidate:

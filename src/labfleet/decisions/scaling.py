@@ -89,8 +89,8 @@ class PoolDecision:
     """What to change. `created_workers` is the new name counter; it never decreases.
 
     `drain` are workers to empty and keep; `retire` are workers whose end is asked for (also
-    when it was asked for before), and TERMINATED ones whose record may go; `start` are parked
-    ones that shall serve again; `unmet` is why the pool lacks workers and may not add one.
+    when it was asked for before), and TERMINATED ones whose record may go; `start` are parked ones
+    that shall serve again; `unmet` says why the pool lacks workers and may not add one.
     """
 
     phase: PoolPhase
@@ -105,6 +105,7 @@ class PoolDecision:
     booting: int = 0
     draining: int = 0
     failed: int = 0
+    stopped: int = 0
     unmet: PoolReason | None = None
 
 
@@ -221,11 +222,8 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
         else f"{uncovered} {'session waits' if uncovered == 1 else 'sessions wait'} for capacity"
     )
     if view.shape is None:
-        return (
-            0,
-            PoolReason.NO_TEMPLATE,
-            f"{need}; template {view.spec.template} is missing or disabled",
-        )
+        told = f"{need}; template {view.spec.template} is missing or disabled"
+        return 0, PoolReason.NO_TEMPLATE, told
     if room <= 0:
         return 0, PoolReason.AT_MAXIMUM, f"{need}; at the maximum of {scaling.max_workers} workers"
     least = scaling.cooldown_up_seconds
@@ -497,4 +495,5 @@ def _decision(
         booting=len(groups.booting),
         draining=len(groups.leaving),
         failed=len(groups.failed),
+        stopped=len(groups.parked),
     )

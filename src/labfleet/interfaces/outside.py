@@ -1,4 +1,4 @@
-"""Three small interfaces to the outside: secrets, port probes, deliveries to webhooks."""
+"""Small interfaces to the outside: secrets and which are allowed, port probes, deliveries to webhooks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ class Secrets(Protocol):
 
     def resolve(self, ref: SecretRef) -> str:
         """Return the value; Denied names the reference (never a value) when it is missing."""
+        ...
+
+
+class AllowedSecrets(Protocol):
+    """Knows which secretRefs may be used at all."""
+
+    def outside(self, ref: SecretRef) -> str | None:
+        """Return why the reference is not allowed, with what to do; None when it is.
+
+        Reads no value: what is allowed may still be missing.
+        """
         ...
 
 

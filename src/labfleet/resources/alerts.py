@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from labfleet.resources import conditions as facts
-from labfleet.resources.conditions import Condition, ConditionType, Status
+from labfleet.resources.conditions import Condition, ConditionType, Measured, Status
 from labfleet.resources.declaration import Severity
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Record
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
@@ -36,7 +36,8 @@ class Raised(Record, frozen=True, kw_only=True):
     """An alert of one object now: the row, and the condition's own words.
 
     `object` is as a command takes it (`worker/w1`, `pool/main`); `worker` is null for what is
-    no worker's, `server/PART` for a part of the server itself.
+    no worker's, `server/PART` for a part of the server itself. `measured` is the number behind it,
+    null where none is: of lately where this process knows it, else of when the alert was raised.
     """
 
     object: str
@@ -47,6 +48,7 @@ class Raised(Record, frozen=True, kw_only=True):
     since: datetime
     reason: str
     message: str
+    measured: Measured | None = None
     cause: str
     command: str
     fix: str
@@ -253,6 +255,7 @@ def _raised(worker: Key, condition: Condition) -> Raised:
         since=condition.last_transition_time,
         reason=condition.reason,
         message=condition.message,
+        measured=condition.measured or None,
         cause=cause,
         command=row.command.replace("NAME", worker.argument),
         fix=fix.replace("NAME", worker.argument),

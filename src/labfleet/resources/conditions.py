@@ -61,8 +61,30 @@ def of_error(problem: LabfleetError) -> ErrorReason:
     return ErrorReason(problem.reason)
 
 
+class Measured(Record, frozen=True, kw_only=True):
+    """A number behind a condition: its unit as a word, the limit that it passed, when it was so."""
+
+    value: float
+    unit: str
+    limit: float | None = None
+    at: datetime | None = None
+
+    def __str__(self) -> str:
+        sign = " %" if self.unit == "percent" else f" {self.unit}"
+        limit = "" if self.limit is None else f" (limit {_plain(self.limit)}{sign})"
+        return f"{_plain(self.value)}{sign}{limit}"
+
+
+def _plain(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
 class Condition(Record, frozen=True, kw_only=True):
-    """One fact: True, False or Unknown, since when, why, in words."""
+    """One fact: True, False or Unknown, since when, why, in words.
+
+    `measured` is the number that made it so, as it was when status or message last changed; it is
+    left out where nothing was measured. A number that moves would make an event of each look.
+    """
 
     type: str
     status: Status
@@ -70,6 +92,7 @@ class Condition(Record, frozen=True, kw_only=True):
     message: str = ""
     last_transition_time: datetime
     observed_generation: int = 0
+    measured: Measured | msgspec.UnsetType = msgspec.UNSET
 
 
 def find(conditions: Iterable[Condition], name: ConditionType) -> Condition | None:
@@ -95,11 +118,21 @@ def put(
     *,
     now: datetime,
     generation: int = 0,
+    measured: Measured | None = None,
 ) -> tuple[Condition, ...]:
-    """Return the conditions with this fact recorded; same tuple when nothing changed."""
+    """Return the conditions with this fact recorded; same tuple when nothing changed.
+
+    `measured` counts when status or message changes, and where there was none.
+    """
     old = find(conditions, name)
+    number: Measured | msgspec.UnsetType = msgspec.UNSET
+    if measured is not None:
+        number = msgspec.structs.replace(measured, at=now)
     if old is not None and old.status == status:
-        if (old.reason, old.message, old.observed_generation) == (reason, message, generation):
+        if old.message == message and old.measured is not msgspec.UNSET:
+            number = old.measured
+        known = (old.reason, old.message, old.observed_generation, old.measured)
+        if known == (reason, message, generation, number):
             return conditions
         since = old.last_transition_time
     else:
@@ -111,6 +144,7 @@ def put(
         message=message,
         last_transition_time=since,
         observed_generation=generation,
+        measured=number,
     )
     kept = tuple(each for each in conditions if each.type != name)
     return tuple(sorted((*kept, new), key=_by_type))

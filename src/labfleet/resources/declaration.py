@@ -7,11 +7,11 @@ other half, in `service/kinds`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from labfleet.resources.conditions import ConditionType, Reason, Status
+from labfleet.resources.conditions import ConditionType, Measured, Reason, Status
 from labfleet.resources.meta import Record
 
 Severity = Literal["critical", "warning", "info"]
@@ -87,11 +87,15 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Loud:
-    """A condition that raises an alert of a kind other than Worker, whose table is in `alerts`."""
+    """A condition that raises an alert of a kind other than Worker, whose table is in `alerts`.
+
+    `measure` returns the number behind it, of the object as it is now.
+    """
 
     condition: ConditionType
     when: Status
     severity: Severity
+    measure: Callable[[Any], Measured | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

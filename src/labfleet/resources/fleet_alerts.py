@@ -43,6 +43,7 @@ def raised(obj: Resource) -> tuple[Raised, ...]:
                 since=each.last_transition_time,
                 reason=each.reason,
                 message=each.message,
+                measured=each.measured or None if loud.measure is None else loud.measure(obj),
                 cause=row.cause,
                 command=row.command.replace("NAME", obj.key.argument),
                 fix=row.fix.replace("NAME", obj.key.argument),

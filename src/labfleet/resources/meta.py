@@ -135,7 +135,8 @@ class SecretRef(Record, frozen=True, kw_only=True):
     """Where a secret is to be read, never the secret itself.
 
     Exactly one of `env` (a variable of the server's environment) and `file` (a path on the
-    server). Resolved by the composition root at the moment of use, so rotation needs no restart.
+    server), of those that the server's settings `secrets_folder` and `secrets_variables` allow.
+    Resolved by the composition root at the moment of use, so rotation needs no restart.
     """
 
     env: str | None = None

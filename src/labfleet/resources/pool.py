@@ -116,6 +116,9 @@ class Loss(Record, frozen=True, kw_only=True):
 class PoolStatus(Record, frozen=True, kw_only=True):
     """What was observed of a pool; counts are of its workers by stage.
 
+    `workers` is ready, booting, draining and failed ones together. `stopped` ones take no place of
+    the pool's maximum, but their disks cost money.
+
     `losses` are workers lost lately, each once; `tripped_at` is when so many made the pool
     pause itself.
     """
@@ -128,6 +131,7 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     booting: int = 0
     draining: int = 0
     failed: int = 0
+    stopped: int = 0
     waiting_sessions: int = 0
     last_scale_up: datetime | None = None
     last_scale_down: datetime | None = None

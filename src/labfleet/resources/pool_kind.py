@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labfleet.resources.conditions import Measured
 from labfleet.resources.declaration import Kind, Loud, columns, filters, runbook
 from labfleet.resources.pool import Pool
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
@@ -89,6 +90,22 @@ _RUNBOOK = runbook(
         "`labfleet resume --pool NAME`.",
     ),
 )
+
+
+def _shortage(pool: Pool) -> Measured:
+    """Return how many sessions wait, of a pool at which none waits how many workers it has."""
+    status, scaling = pool.status, pool.spec.scaling
+    if status.waiting_sessions:
+        return Measured(value=status.waiting_sessions, unit="waiting sessions")
+    serving = status.ready + status.booting
+    return Measured(value=serving, unit="serving workers", limit=scaling.min_workers)
+
+
+def _losses(pool: Pool) -> Measured:
+    """Return how many workers were lost lately."""
+    return Measured(value=len(pool.status.losses), unit="lost workers")
+
+
 KIND = Kind(
     name="Pool",
     plural="pools",
@@ -102,6 +119,7 @@ KIND = Kind(
         "MAX=spec.scaling.maxWorkers",
         "WORKERS=status.workers",
         "READY=status.ready",
+        "STOPPED=status.stopped",
         "WAITING=status.waitingSessions",
         "PAUSED=spec.paused*",
         "TEMPLATE=spec.template*",
@@ -119,8 +137,8 @@ KIND = Kind(
         (PoolCondition.PAUSED, "True"),
     ),
     loud=(
-        Loud(PoolCondition.LOSING_MACHINES, "True", "critical"),
-        Loud(PoolCondition.DEMAND_MET, "False", "warning"),
+        Loud(PoolCondition.LOSING_MACHINES, "True", "critical", _losses),
+        Loud(PoolCondition.DEMAND_MET, "False", "warning", _shortage),
         Loud(PoolCondition.PAUSED, "True", "info"),
     ),
     resting=(

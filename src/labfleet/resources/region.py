@@ -18,6 +18,7 @@ IMAGES_KEPT = 1000
 IGNORED_KEPT = 1000
 SUSPECTS_KEPT = 200
 DEEDS_KEPT = 50
+OUTSIDE_KEPT = 1000
 
 LeftKind = Literal["instance", "volume", "address", "worker"]
 
@@ -90,7 +91,9 @@ class RegionStatus(Record, frozen=True, kw_only=True):
     """What was seen. `images` are all that ever matched, oldest first (facts/aws.md#ownership).
 
     `ignored` are instances whose observed worker a person deleted: discovery leaves them.
-    `waits` says why garbage collection does nothing here now; `ended` counts its deeds.
+    `waits` says why garbage collection does nothing here now; `ended` counts its deeds, and
+    `ended_outside` the machines of workers that others ended, each once: `outside` are those whose
+    workers are still recorded.
     """
 
     conditions: tuple[Condition, ...] = ()
@@ -100,6 +103,8 @@ class RegionStatus(Record, frozen=True, kw_only=True):
     suspects: tuple[Suspect, ...] = ()
     deeds: tuple[Deed, ...] = ()
     ended: int = 0
+    ended_outside: int = 0
+    outside: tuple[str, ...] = ()
     waits: str = ""
     observed_generation: int = 0
 
@@ -138,6 +143,7 @@ KIND = Kind(
         "FOUND=status.scan.discovered",
         "IMPORTED=status.scan.imported",
         "ENDED=status.ended",
+        "ENDED BY OTHERS=status.endedOutside",
         "WAITS=status.waits",
         "ERROR=status.scan.lastError*",
         "SUSPECTS=status.suspects*",

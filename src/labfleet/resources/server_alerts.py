@@ -1,4 +1,4 @@
-"""Alerts of the server itself, which no object carries: its store and its clock.
+"""Alerts of the server itself, which no object carries: its store, its clock, its secrets.
 
 The texts are rows like those of `alerts`; who knows the facts says since when and in which words.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from labfleet.resources.alerts import Alert, Raised
+from labfleet.resources.conditions import Measured
 
 _ROWS = (
     Alert(
@@ -51,6 +52,15 @@ _ROWS = (
         fix="Set the host's clock right: the alert ends by itself. If it is right already, say so "
         "with `labfleet confirm-clock`.",
     ),
+    Alert(
+        condition="SecretsNotAllowed",
+        severity="critical",
+        cause="Objects name passwords or tokens (secretRefs) that lie outside what this server may "
+        "give out; their next log-in, registration or delivery fails.",
+        command="labfleet alerts; the server's log, event reference.refused; labfleet explain KIND/NAME",
+        fix="Move the file into secrets_folder, or name the variable LABFLEET_SECRET_...; then correct "
+        "the reference. Or widen the server's settings secrets_folder and secrets_variables.",
+    ),
 )
 
 SERVER_ALERTS = {row.condition: row for row in _ROWS}
@@ -65,7 +75,8 @@ STORE_CONDITIONS = {
 
 
 def of_server(
-    part: str, condition: str, *, since: datetime, reason: str, message: str
+    part: str, condition: str, *, since: datetime, reason: str, message: str,
+    measured: Measured | None = None,
 ) -> Raised:  # fmt: skip
     """Return a raised alert of a part of the server."""
     row = SERVER_ALERTS[condition]
@@ -76,6 +87,7 @@ def of_server(
         since=since,
         reason=reason,
         message=message,
+        measured=measured,
         cause=row.cause,
         command=row.command,
         fix=row.fix,

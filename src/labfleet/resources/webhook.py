@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from labfleet.resources.conditions import ANY_ERROR, Condition, ConditionType, Reason
+from labfleet.resources.conditions import ANY_ERROR, Condition, ConditionType, Measured, Reason
 from labfleet.resources.declaration import Kind, Loud, columns, runbook
 from labfleet.resources.meta import Record, Resource, SecretRef
 
@@ -91,6 +91,14 @@ _RUNBOOK = runbook(
         "Mend the receiver or its URL; events wait for a day.",
     ),
 )
+
+
+def _failures(hook: Webhook) -> Measured | None:
+    """Return how often delivery failed in a row."""
+    count = hook.status.failures
+    return Measured(value=count, unit="failed deliveries") if count else None
+
+
 KIND = Kind(
     name="Webhook",
     plural="webhooks",
@@ -108,6 +116,6 @@ KIND = Kind(
     ),
     conditions=WebhookCondition,
     reasons=WebhookReason,
-    loud=(Loud(WebhookCondition.DELIVERING, "False", "warning"),),
+    loud=(Loud(WebhookCondition.DELIVERING, "False", "warning", _failures),),
     runbook=_RUNBOOK,
 )

@@ -24,7 +24,7 @@ from labfleet.service.core import access
 from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
-from labfleet.service.reads import telemetry
+from labfleet.service.reads import leaders, raised
 from labfleet.web import details, doors, overview, words
 from labfleet.web.values import exact
 
@@ -124,7 +124,8 @@ class Pages:
             return self._page(scope, "logout.html", 200, caller=caller)
         if path == "/":
             found = await overview.overview(self._services, caller)
-            return self._page(scope, "overview.html", 200, caller=caller, page=found)
+            who = await self._leaders(caller)
+            return self._page(scope, "overview.html", 200, caller=caller, page=found, leaders=who)
         return await self._object(scope, caller, path)
 
     async def _object(self, scope: Scope, caller: Caller, path: str) -> Answer:
@@ -214,10 +215,16 @@ class Pages:
             rate=self._services.clock.rate,
             utc=exact,
             pauses=self._pauses(caller),
-            troubles=telemetry.of_server(self._services) if caller is not None else (),
+            troubles=raised.of_server(self._services) if caller is not None else (),
             **values,
         )
         return Answer(status, made.encode("utf-8", "replace"))
+
+    async def _leaders(self, caller: Caller) -> tuple[leaders.RoleLeader, ...]:
+        """Return who leads each role, for callers who may read workers."""
+        if not access.may(caller.principal, "read", "Worker"):
+            return ()
+        return await leaders.read(self._services, caller)
 
     def _pauses(self, caller: Caller | None) -> tuple[Pause, ...]:
         """Return what is paused, for callers who may read settings."""

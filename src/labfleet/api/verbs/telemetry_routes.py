@@ -1,4 +1,4 @@
-"""Routes of telemetry: newest numbers and series of one worker or all, and alerts."""
+"""Routes of telemetry: newest numbers and series of one worker or all, alerts, leaders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources import alerts
 from labfleet.resources.meta import Record
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import series, telemetry
+from labfleet.service.reads import leaders, series, telemetry
 
 Metrics = Annotated[
     str, QueryParameter(name="metric", description="Names with commas; all without.")
@@ -34,6 +34,12 @@ class AlertList(Record, frozen=True, kw_only=True):
 
     items: tuple[alerts.Raised, ...]
     left_out: int = 0
+
+
+class LeaderList(Record, frozen=True, kw_only=True):
+    """Which process leads each role."""
+
+    items: tuple[leaders.RoleLeader, ...]
 
 
 def routes(services: ServiceContext) -> Routes:
@@ -70,6 +76,10 @@ def routes(services: ServiceContext) -> Routes:
         await services.fresh()
         items, left_out = telemetry.raised(services, who)
         return AlertList(items=items, left_out=left_out)
+
+    @made.get("/api/v1/fleet/leaders", "Which process leads each role", needs=needs)
+    async def list_leaders(who: Caller) -> LeaderList:
+        return LeaderList(items=await leaders.read(services, who))
 
     @made.get(
         "/api/v1/workers/{name:str}/telemetry", "What was last measured of a worker's CML",

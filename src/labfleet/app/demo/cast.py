@@ -54,12 +54,12 @@ def template(*, cml_port: int, region: str, subnets: list[str]) -> dict[str, Any
                 },
                 "cml": {
                     "port": cml_port,
-                    "adminPassword": {"env": "LABFLEET_DEMO_CML_PASSWORD"},
+                    "adminPassword": {"env": "LABFLEET_SECRET_DEMO_CML_PASSWORD"},
                     "tls": {"mode": "pin"},
                 },
                 "licence": {
                     "product": "CML_Enterprise",
-                    "token": {"env": "LABFLEET_DEMO_LICENCE_TOKEN"},
+                    "token": {"env": "LABFLEET_SECRET_DEMO_LICENCE_TOKEN"},
                 },
                 "hourlyPriceUsd": 4.3605,
             },

@@ -100,8 +100,8 @@ class Play:
             _server_options(plan, self.epoch, plan.port or kept.keep()),
             folder / "server.log",
             environment={
-                "LABFLEET_DEMO_CML_PASSWORD": password,
-                "LABFLEET_DEMO_LICENCE_TOKEN": secrets.token_hex(16),
+                "LABFLEET_SECRET_DEMO_CML_PASSWORD": password,
+                "LABFLEET_SECRET_DEMO_LICENCE_TOKEN": secrets.token_hex(16),
                 "LABFLEET_DEMO_KEY_ID": "demo",
                 "LABFLEET_DEMO_KEY": secrets.token_hex(16),
             },

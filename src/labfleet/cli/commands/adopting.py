@@ -105,7 +105,8 @@ def garbage(call: Call) -> int:
     else:
         call.out.note("Nothing seems left behind.")
     leaks = int(found.get("leaks") or 0)
-    told = f"{human_units.count(int(found.get('ended') or 0), 'thing')} ended so far"
+    others = human_units.count(int(found.get("endedOutside") or 0), "machine")
+    told = f"{human_units.count(int(found.get('ended') or 0), 'thing')} ended so far, {others} by others"
     call.out.note(f"{told}; {human_units.count(leaks, 'licence leak')} (labfleet get leaks).")
     return exits.OK
 

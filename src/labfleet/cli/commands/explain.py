@@ -61,6 +61,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     ]
     for each in answer.get("alerts") or ():
         lines += _line("Raised", f"{each.get('condition')} ({each.get('severity')})")
+        lines += _line("  measured", human_units.measured(each.get("measured")))
         lines += _line("  cause", each.get("cause"))
         lines += _line("  see", each.get("command"))
         lines += _line("  fix", each.get("fix"))

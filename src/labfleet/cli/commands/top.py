@@ -172,13 +172,37 @@ def alerts(call: Call) -> int:
             _object(each),
             str(each.get("condition")),
             human_units.when(each.get("since"), now),
+            human_units.measured(each.get("measured")) or "-",
             human_units.printable(str(each.get("message") or each.get("cause"))),
             human_units.printable(str(each.get("fix"))),
         ]
         for each in items
     ]
-    call.out.table(["SEVERITY", "OBJECT", "ALERT", "SINCE", "WHAT", "FIX"], rows)
+    call.out.table(["SEVERITY", "OBJECT", "ALERT", "SINCE", "VALUE", "WHAT", "FIX"], rows)
     call.out.left_out(answer, "alerts")
     if not rows:
         call.out.note("nothing is raised")
+    return exits.OK
+
+
+@click.command("leaders", short_help="Show which process leads each role.")
+@connected
+def leaders(call: Call) -> int:
+    """Show which process leads each role, and how long ago its lease was seen to be renewed."""
+    answer = call.api.get("/api/v1/fleet/leaders")
+    if call.out.structured or call.out.format == "jsonpath":
+        call.out.value(answer, "")
+        return exits.OK
+    rows = [
+        [
+            str(each.get("role")),
+            str(each.get("state")),
+            human_units.printable(str(each.get("holder") or "-")),
+            str(each.get("term")),
+            "-" if each.get("renewedSeconds") is None else f"{each['renewedSeconds']:.0f}s",
+            "yes" if each.get("here") else "no",
+        ]
+        for each in answer.get("items") or []
+    ]
+    call.out.table(["ROLE", "STATE", "LEADER", "TERM", "RENEWED", "ANSWERED BY IT"], rows)
     return exits.OK

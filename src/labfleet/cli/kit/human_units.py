@@ -9,6 +9,7 @@ from typing import Any
 
 from labfleet.kernel import clock, quantity
 from labfleet.kernel.clock import utc_text
+from labfleet.resources.conditions import Measured
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = 36_525 * 86_400
@@ -41,6 +42,17 @@ def span(seconds: float) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts[:2])
+
+
+def measured(value: Any) -> str:
+    """Return the number behind an alert as pages and `explain` write it; empty without one."""
+    if not isinstance(value, dict):
+        return ""
+    value_, unit, limit = value.get("value"), value.get("unit"), value.get("limit")
+    if not isinstance(value_, int | float) or not isinstance(unit, str):
+        return ""
+    bound = limit if isinstance(limit, int | float) else None
+    return printable(str(Measured(value=value_, unit=unit, limit=bound)))
 
 
 def instant(value: Any) -> datetime | None:

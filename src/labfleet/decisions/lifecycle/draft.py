@@ -37,11 +37,20 @@ class StatusDraft(Generic[StatusT, ConditionT, ReasonT]):
         status: conditions.Status,
         reason: ReasonT | conditions.ErrorReason,
         message: str = "",
+        *,
+        measured: conditions.Measured | None = None,
     ) -> None:
         """Record a fact; unchanged when it is so already."""
         before = self._conditions
         after = conditions.put(
-            before, name, status, reason, message, now=self.now, generation=self.generation
+            before,
+            name,
+            status,
+            reason,
+            message,
+            now=self.now,
+            generation=self.generation,
+            measured=measured,
         )
         if after is not before:
             self.set(conditions=after)

@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 from labfleet.engine.cache import Cache
 from labfleet.engine.clock_check import ClockCheck
+from labfleet.engine.leader_watch import LeaderWatch
 from labfleet.engine.objects import Objects
 from labfleet.engine.samples import SampleRing
+from labfleet.engine.secrets_check import SecretsCheck
 from labfleet.engine.store_health import StoreHealth
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.telemetry import Samples
@@ -65,8 +67,9 @@ class ServiceContext:
 
     `environment` is the environment's layer of settings, which the composition root has read;
     `variables` says which variable gave a value of it; `defaults` is what new objects of a kind
-    get where their spec leaves it out. `health` and `clock_check` are what this process
-    knows of its store and its clock; None where nobody watches them.
+    get where their spec leaves it out. `health`, `clock_check`, `secrets_check` and
+    `leaders` are what this process knows of its store, its clock, the fleet's secretRefs and who
+    leads; None where nobody watches.
     """
 
     objects: Objects
@@ -84,6 +87,8 @@ class ServiceContext:
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     health: StoreHealth | None = None
     clock_check: ClockCheck | None = None
+    secrets_check: SecretsCheck | None = None
+    leaders: LeaderWatch | None = None
     settings: SettingsReader = field(init=False)
 
     def __post_init__(self) -> None:

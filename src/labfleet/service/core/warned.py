@@ -1,7 +1,8 @@
 """What is accepted and will not do what it seems to: said at the write, in `explain` and in views.
 
-So far one thing: the idle rule acts only where CML records people's use, which a template switches
-on (`cml.enableTelemetry`). One sentence for every surface.
+So far two things. The idle rule acts only where CML records people's use, which a template switches
+on (`cml.enableTelemetry`); a secretRef that is off the server's allow-list leads nowhere. One sentence
+for every surface.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ NAMED = 5
 def warnings(services: ServiceContext, obj: Resource) -> tuple[str, ...]:
     """Return sentences on what this object asks for in vain; empty for most."""
     rules = TABLE.get(obj.kind)
+    check = services.secrets_check
+    refused = () if check is None else check.of(obj)
     if rules is None or rules.warns is None:
-        return ()
+        return refused
     found: tuple[str, ...] = rules.warns(services, obj)
-    return found
+    return (*refused, *found)
 
 
 def blind(machine: Machine | None) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from labfleet.engine.index import Index
-from labfleet.resources import refs
+from labfleet.resources import conditions, refs
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import Resource
@@ -23,6 +23,7 @@ from labfleet.resources.paths import Getter, getter
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 from labfleet.service.core.kind_table import TABLE
 
 # --- sessions ------------------------------------------------------------------------------
@@ -166,7 +167,17 @@ def _region_of(worker: Worker) -> Iterable[str]:
 
 
 def _absent(worker: Worker) -> Iterable[bool]:
-    return () if worker.status.machine.absent_since is None else (True,)
+    ended = worker.status.phase is WorkerPhase.TERMINATED
+    return () if ended or worker.status.machine.absent_since is None else (True,)
+
+
+def _outside(worker: Worker) -> Iterable[str]:
+    """Return the region of a machine that others ended, or that is not there."""
+    told = conditions.find(worker.status.conditions, WorkerCondition.EXTERNAL_CHANGE)
+    ended = told is not None and told.status == "True" and told.reason == WorkerReason.TERMINATED
+    if worker.status.machine.id is None or not (ended or worker.status.machine.absent_since):
+        return ()
+    return _region_of(worker)
 
 
 def _worker_ended(worker: Worker) -> Iterable[date]:
@@ -191,7 +202,9 @@ WORKERS_SINGLE = Index(Worker, "single", _single)
 WORKERS_OF_REGION = Index(Worker, "region", _region_of)
 """By the region of their machine; ended ones too, since garbage may be left there."""
 WORKERS_ABSENT = Index(Worker, "absent", _absent)
-"""Those whose machine the provider did not show at the last look."""
+"""Those not terminated whose machine the provider did not show at the last look."""
+WORKERS_OUTSIDE = Index(Worker, "outside", _outside)
+"""By region those whose machine others ended, or which the provider did not show."""
 WORKERS_ENDED = Index(Worker, "ended", _worker_ended)
 """By the day (UTC) on which they were terminated."""
 

@@ -29,12 +29,25 @@ def _changed(old: Pool, new: Pool) -> Iterator[Change]:
             yield Change(PoolEvent.SCALED, msgspec.to_builtins(event))
 
 
+def _about(pool: Pool) -> str:
+    """Return the pool's message, and what its stopped workers cost."""
+    status = pool.status
+    if not status.stopped:
+        return status.message
+    count = (
+        "1 worker is stopped" if status.stopped == 1 else f"{status.stopped} workers are stopped"
+    )
+    told = f"{count}; their disks cost money"
+    return f"{status.message}; {told}" if status.message else told
+
+
 RULES = KindRules(
     name="Pool",
     create=machine_rules.create_pool,
     update=machine_rules.update_pool,
     delete=machine_rules.delete_pool,
     pools=lambda pool: (Ref(Pool, pool.namespace, pool.name),),
+    about=_about,
     event_types=PoolEvent,
     changed=_changed,
     indices=(indices.POOLS_GROWING, indices.POOLS_OF_TEMPLATE, indices.POOLS_IN),

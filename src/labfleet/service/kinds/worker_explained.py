@@ -1,4 +1,4 @@
-"""How far a worker is, what it waits for, and what is raised of it."""
+"""How far a worker is, and what it waits for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from labfleet.resources import alerts
 from labfleet.resources import conditions as facts
 from labfleet.resources.machine import TimeLimits
 from labfleet.resources.session import TERMINAL, Session
@@ -93,11 +92,7 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     lines += [f"In the way: {_blocker(each)}" for each in blockers]
     if status.licence.leak:
         lines.append(f"A licence was not given back: {status.licence.leak}.")
-    raised = alerts.raised(obj.key, status.conditions)
-    for each in raised:
-        lines.append(f"Raised ({each.severity}) {each.condition}: {each.message or each.cause}")
-        lines += [f"  Cause: {each.cause}", f"  See: {each.command}", f"  Fix: {each.fix}"]
-    return msgspec.structs.replace(told, blockers=blockers, alerts=raised, lines=tuple(lines))
+    return msgspec.structs.replace(told, blockers=blockers, lines=tuple(lines))
 
 
 def _blocker(each: Blocker) -> str:

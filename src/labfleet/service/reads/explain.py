@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import msgspec
 
+from labfleet.resources.alerts import Raised
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
 from labfleet.service.core import access, lookup, warned
 from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.reads import raised
 
 __all__ = ["Explanation", "explain"]
 
@@ -27,8 +29,22 @@ async def explain(
     obj = await lookup.found(services, caller, kind, name, namespace)
     made = await _explained(services, obj)
     lines = (f"{each[:1].upper()}{each[1:]}." for each in warned.warnings(services, obj))
-    made = msgspec.structs.replace(made, lines=(*made.lines, *lines))
+    found = raised.of(services, obj)
+    told = tuple(line for each in found for line in _raised(each))
+    made = msgspec.structs.replace(made, alerts=found, lines=(*made.lines, *told, *lines))
     return _with_pause(services, caller, obj, made)
+
+
+def _raised(each: Raised) -> tuple[str, ...]:
+    said = each.message or each.cause
+    if each.measured is not None:
+        said += f"; measured: {each.measured}"
+    return (
+        f"Raised ({each.severity}) {each.condition}: {said}",
+        f"  Cause: {each.cause}",
+        f"  See: {each.command}",
+        f"  Fix: {each.fix}",
+    )
 
 
 async def _explained(services: ServiceContext, obj: Resource) -> Explanation:

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from labfleet.kernel import ids
-from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Record
-from labfleet.resources.region import Deed, Region, Suspect
-from labfleet.resources.worker import Worker
-from labfleet.resources.worker_conditions import WorkerCondition
+from labfleet.resources.region import Deed, Region
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds.left_behind import LeftBehind, suspects
 
 
 class RegionScan(Record, frozen=True, kw_only=True, rename=None):
@@ -53,16 +49,11 @@ class DiscoverySummary(Record, frozen=True, kw_only=True, rename=None):
     scans: tuple[RegionScan, ...]
 
 
-class LeftBehind(Record, frozen=True, kw_only=True):
-    """One suspect with its region and age (seconds)."""
-
-    region: str
-    suspect: Suspect
-    age_seconds: int
-
-
 class GarbageSummary(Record, frozen=True, kw_only=True):
-    """Suspects, what happens to them next, what was removed, and leaked licences."""
+    """Suspects, what happens to them next, what was removed, and leaked licences.
+
+    `ended` counts what garbage collection ended, `ended_outside` machines of ours that others did.
+    """
 
     enabled: bool
     dry_run: bool
@@ -72,6 +63,7 @@ class GarbageSummary(Record, frozen=True, kw_only=True):
     deeds: tuple[Deed, ...]
     ended: int
     leaks: int
+    ended_outside: int
 
 
 def discovery(services: ServiceContext, caller: Caller) -> DiscoverySummary:
@@ -92,7 +84,9 @@ def discovery(services: ServiceContext, caller: Caller) -> DiscoverySummary:
         runs=max((each.runs for each in scans), default=0),
         total_discovered=sum(each.discovered for each in scans),
         total_imported=sum(each.imported for each in scans),
-        total_orphans_terminated=sum(each.status.ended for each in _all(services)),
+        total_orphans_terminated=sum(
+            each.status.ended + each.status.ended_outside for each in _all(services)
+        ),
         last_run_at=newest,
         last_error="; ".join(troubles),
         settings_source=", ".join(sorted(sources)) or "default",
@@ -104,21 +98,16 @@ def garbage(services: ServiceContext, caller: Caller) -> GarbageSummary:
     """Return every suspect, records whose instance is not seen, and the last removals."""
     access.demand(caller.principal, "read", "Region")
     wanted, now = services.settings.now().garbage, services.clock.now()
-    found = [
-        LeftBehind(region=each.name, suspect=suspect, age_seconds=_age(suspect, now))
-        for each in _all(services)
-        for suspect in each.status.suspects
-    ]
-    found += [_absent(each, now) for each in services.cache.by(indices.WORKERS_ABSENT, True)]
     deeds = sorted((deed for each in _all(services) for deed in each.status.deeds), key=_at)
     return GarbageSummary(
         enabled=wanted.enabled,
         dry_run=wanted.dry_run,
         paused=services.settings.paused(),
         waits={each.name: each.status.waits for each in _all(services) if each.status.waits},
-        suspects=tuple(found),
+        suspects=suspects(services.cache, now),
         deeds=tuple(deeds[-50:]),
         ended=sum(each.status.ended for each in _all(services)),
+        ended_outside=sum(each.status.ended_outside for each in _all(services)),
         leaks=len(services.cache.all(Leak)),
     )
 
@@ -135,10 +124,6 @@ def _at(deed: Deed) -> datetime:
     return deed.at
 
 
-def _age(suspect: Suspect, now: datetime) -> int:
-    return max(0, int((now - suspect.since).total_seconds()))
-
-
 def _scan(region: Region) -> RegionScan:
     scan = region.status.scan
     return RegionScan(
@@ -153,19 +138,3 @@ def _scan(region: Region) -> RegionScan:
         last_run_at=scan.last_run_at,
         last_error=scan.last_error,
     )
-
-
-def _absent(worker: Worker, now: datetime) -> LeftBehind:
-    machine, since = worker.spec.machine, worker.status.machine.absent_since or now
-    told = conditions.find(worker.status.conditions, WorkerCondition.CML_READY)
-    answers = told is not None and told.status == "True" and worker.status.cml.ready is True
-    suspect = Suspect(
-        kind="worker",
-        id=ids.slug(worker.name),
-        name=worker.status.machine.id or "",
-        since=since,
-        why="EC2 does not show its instance",
-        next="nothing while its CML answers" if answers else "ended when EC2 says so again",
-    )
-    region = "" if machine is None else machine.provider.region
-    return LeftBehind(region=region, suspect=suspect, age_seconds=_age(suspect, now))

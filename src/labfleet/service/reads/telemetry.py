@@ -9,8 +9,7 @@ import msgspec
 
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.session import phases as session_phases
-from labfleet.resources import alerts, fleet_alerts, kinds, server_alerts
-from labfleet.resources.leak import Leak
+from labfleet.resources import alerts, fleet_alerts
 from labfleet.resources.machine import ScheduledEvent
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.telemetry import ProviderPoint, Sample
@@ -18,6 +17,7 @@ from labfleet.resources.worker import Health, Worker, WorkerPhase
 from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
+from labfleet.service.reads.raised import standing
 
 LISTED = 1000
 
@@ -156,54 +156,14 @@ def _busiest(each: Vitals) -> tuple[float, str, str]:
 def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raised, ...], int]:
     """Return the raised alerts on all objects that the caller may read, the gravest first.
 
-    Those of this server's store and clock come with them. At most `LISTED`, and how many were left out. A leaked licence is listed once: by its
-    Leak, which stays when the worker is gone.
+    Those of this server's store and clock come with them. At most `LISTED`, and how many were
+    left out.
     """
     access.demand(caller.principal, "read", "Worker")
-    found = [
-        row
-        for kind in fleet_alerts.kinds()
-        if access.may(caller.principal, "read", kind)
-        for each in services.cache.all(kinds.KINDS[kind].type)
-        for row in fleet_alerts.raised(each)
-    ]
-    found += of_server(services)
-    leaked = {
-        each.spec.worker_uid or f"{each.namespace}/{each.spec.worker}"
-        for each in services.cache.all(Leak)
-    }
-    for each in services.cache.all(Worker):
-        found += (
-            row
-            for row in alerts.raised(each.key, each.status.conditions)
-            if row.condition != fleet_alerts.LEAKED
-            or not leaked.intersection({each.metadata.uid, each.key.path})
-        )
-    return tuple(sorted(found, key=alerts.gravity)[:LISTED]), max(0, len(found) - LISTED)
-
-
-def of_server(services: ServiceContext) -> tuple[alerts.Raised, ...]:
-    """Return the alerts of this server itself: of its store and of its clock."""
-    found = []
-    trouble = None if services.health is None else services.health.trouble
-    if trouble is not None:
-        found.append(
-            server_alerts.of_server(
-                "store",
-                server_alerts.STORE_CONDITIONS[trouble.state.value],
-                since=trouble.since,
-                reason=trouble.reason,
-                message=trouble.words,
-            )
-        )
-    odd = None if services.clock_check is None else services.clock_check.trouble
-    if odd is not None:
-        found.append(
-            server_alerts.of_server(
-                "clock", odd.reason, since=odd.since, reason="ClocksDiffer", message=odd.words
-            )
-        )
-    return tuple(found)
+    readable = {each for each in fleet_alerts.kinds() if access.may(caller.principal, "read", each)}
+    hidden = tuple(f"{each.lower()}/" for each in set(fleet_alerts.kinds()) - readable)
+    found = [each for each in standing(services) if not each.object.startswith(hidden)]
+    return tuple(found[:LISTED]), max(0, len(found) - LISTED)
 
 
 def numbers_of(services: ServiceContext, worker: Worker) -> dict[str, vitals.Number]:

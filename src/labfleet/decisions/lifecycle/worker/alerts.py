@@ -3,7 +3,8 @@
 Pure: writes conditions into the draft before the phase's own rules run. A condition is raised
 when the two newest measurements are at its threshold, and cleared when the two newest are below
 a lower one; values in between and missing ones change nothing. Texts name limits and never the
-present value, otherwise each observation would make an event. `resources/alerts` says what a
+present value, otherwise each observation would make an event; the value that raised the condition
+is kept beside them. `resources/alerts` says what a
 person does about each.
 """
 
@@ -17,7 +18,7 @@ from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import PROVIDER_BELIEVED, Draft, P
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
-from labfleet.resources.conditions import Condition
+from labfleet.resources.conditions import Condition, Measured
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Health, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
@@ -122,8 +123,9 @@ def _stuck(draft: Draft) -> None:
     )
     told += f" limit of {seconds:.0f} s; see what it waits for: labfleet explain worker"
     draft.fact(
-        WorkerCondition.PHASE_STUCK, "True", WorkerReason.OVER_LIMIT, f"{told} {draft.worker.name}"
-    )
+        WorkerCondition.PHASE_STUCK, "True", WorkerReason.OVER_LIMIT, f"{told} {draft.worker.name}",
+        measured=_seconds(draft.now - since, seconds * factor),
+    )  # fmt: skip
 
 
 # --- the provider's word ---------------------------------------------------------------------
@@ -271,7 +273,14 @@ def _silent(draft: Draft) -> None:
         if before.status == "True":
             told = before.message.partition(": ")[0]
         reason, why = _mute(draft)
-        draft.fact(WorkerCondition.SILENT, "True", reason, f"{told}: {why}" if why else told)
+        draft.fact(
+            WorkerCondition.SILENT, "True", reason, f"{told}: {why}" if why else told,
+            measured=_seconds(draft.now - silent, limit),
+        )  # fmt: skip
+
+
+def _seconds(lasts: timedelta, limit: float) -> Measured:
+    return Measured(value=round(lasts.total_seconds()), unit="seconds", limit=round(limit))
 
 
 def _mute(draft: Draft) -> tuple[WorkerReason, str]:
@@ -332,6 +341,7 @@ def _load(draft: Draft) -> None:
             "True",
             WorkerReason.OVER_THRESHOLD,
             _told("CPU", top, low, source),
+            measured=_percent(cpu, top),
         )
     elif holds is False:
         draft.fact(WorkerCondition.CPU_HIGH, "False", WorkerReason.BELOW_THRESHOLD)
@@ -343,9 +353,17 @@ def _load(draft: Draft) -> None:
             "True",
             WorkerReason.OVER_THRESHOLD,
             _told("memory", top, low, "CML"),
+            measured=_percent(memory, top),
         )
     elif holds is False:
         draft.fact(WorkerCondition.MEMORY_HIGH, "False", WorkerReason.BELOW_THRESHOLD)
+
+
+def _percent(values: Values, limit: float) -> Measured | None:
+    newest = values[-1] if values else None
+    if newest is None:
+        return None
+    return Measured(value=round(newest, 1), unit="percent", limit=limit)
 
 
 def _judge(

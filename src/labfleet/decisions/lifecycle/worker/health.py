@@ -18,7 +18,7 @@ from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import TOLERATED_CHECKS, Draft
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.conditions import Condition, Status
+from labfleet.resources.conditions import Condition, Measured, Status
 from labfleet.resources.telemetry import ComputeHealth, Licensing, Sample, SystemStats
 from labfleet.resources.worker import FINALIZER_LICENCE
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
@@ -256,7 +256,12 @@ def _orphans(draft: Draft, samples: Sequence[Sample]) -> None:
     if found is None:
         return
     if _holds(found):
-        draft.fact(WorkerCondition.ORPHANS_ON_HOST, "True", WorkerReason.ORPHANS, found[2])
+        stats = samples[-1].stats
+        count = (stats.running_orphans if stats is not None else None) or 0
+        draft.fact(
+            WorkerCondition.ORPHANS_ON_HOST, "True", WorkerReason.ORPHANS, found[2],
+            measured=Measured(value=count, unit="machines"),
+        )  # fmt: skip
     else:
         draft.fact(WorkerCondition.ORPHANS_ON_HOST, "False", WorkerReason.NO_ORPHANS, found[2])
 
@@ -282,7 +287,11 @@ def _disk(draft: Draft, samples: Sequence[Sample]) -> None:
     if found is None:
         return
     if _holds(found):
-        draft.fact(WorkerCondition.DISK_ALMOST_FULL, "True", WorkerReason.WATERMARK, found[2])
+        used = vitals.fullest_disk(samples[-1]) or 0.0
+        draft.fact(
+            WorkerCondition.DISK_ALMOST_FULL, "True", WorkerReason.WATERMARK, found[2],
+            measured=Measured(value=round(used, 1), unit="percent", limit=limits.disk_percent),
+        )  # fmt: skip
     else:
         draft.fact(
             WorkerCondition.DISK_ALMOST_FULL, "False", WorkerReason.BELOW_WATERMARK, found[2]
@@ -346,11 +355,17 @@ def _expiry(draft: Draft, licence: Licensing) -> None:
     name = min(dates, key=dates.__getitem__)
     left = dates[name] - draft.now
     told = f"{name} ends {raw[name]} (no zone told: taken as UTC)"
+    limit = draft.seen.thresholds.licence_days
+    number = Measured(value=round(left / timedelta(days=1), 1), unit="days", limit=limit)
     if left < timedelta(0):
-        draft.fact(WorkerCondition.LICENCE_EXPIRING, "True", WorkerReason.EXPIRED, told)
-    elif left <= timedelta(days=draft.seen.thresholds.licence_days):
+        draft.fact(
+            WorkerCondition.LICENCE_EXPIRING, "True", WorkerReason.EXPIRED, told, measured=number
+        )
+    elif left <= timedelta(days=limit):
         days = f"{told}, {left.days} days left; it renews by itself only with a way to the cloud"
-        draft.fact(WorkerCondition.LICENCE_EXPIRING, "True", WorkerReason.SOON, days)
+        draft.fact(
+            WorkerCondition.LICENCE_EXPIRING, "True", WorkerReason.SOON, days, measured=number
+        )
     else:
         draft.fact(WorkerCondition.LICENCE_EXPIRING, "False", WorkerReason.VALID, told)
 

@@ -116,9 +116,19 @@ def _check_capacity(draft: Draft) -> None:
     short = ledger.shortages(booked, capacity, Amounts())
     if short:
         told = f"reserved more than it has: short {wording.short(short)}"
-        draft.fact(WorkerCondition.OVER_COMMITTED, "True", WorkerReason.CAPACITY_SHRANK, told)
+        number = conditions.Measured(value=_share(booked, capacity), unit="percent", limit=100)
+        draft.fact(
+            WorkerCondition.OVER_COMMITTED, "True", WorkerReason.CAPACITY_SHRANK, told,
+            measured=number,
+        )  # fmt: skip
     else:
         draft.fact(WorkerCondition.OVER_COMMITTED, "False", WorkerReason.WITHIN_CAPACITY)
+
+
+def _share(booked: Amounts, capacity: Amounts) -> float:
+    """Return how much of what is scarcest is reserved, in percent of what there is."""
+    pairs = [(getattr(booked, name), getattr(capacity, name)) for name in Amounts.__struct_fields__]
+    return max((round(100 * asked / has, 1) for asked, has in pairs if has), default=0.0)
 
 
 def resting(draft: Draft) -> WorkerPhase:

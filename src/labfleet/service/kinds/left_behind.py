@@ -1,0 +1,66 @@
+"""What seems left behind, of all regions or of one: for reads, explanations and metrics.
+
+Suspects of garbage collection stand in their region's record. Of a worker whose machine the
+provider does not show, the record is the suspect, until it is confirmed that others ended it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from labfleet.decisions import garbage
+from labfleet.engine.cache import Cache
+from labfleet.kernel import ids
+from labfleet.resources import conditions
+from labfleet.resources.meta import Record
+from labfleet.resources.region import Region, Suspect
+from labfleet.resources.worker import Worker
+from labfleet.resources.worker_conditions import WorkerCondition
+from labfleet.service.kinds import indices
+
+
+class LeftBehind(Record, frozen=True, kw_only=True):
+    """One suspect with its region and age (seconds)."""
+
+    region: str
+    suspect: Suspect
+    age_seconds: int
+
+
+def suspects(cache: Cache, now: datetime) -> tuple[LeftBehind, ...]:
+    """Return every suspect: by region what garbage collection found, then workers' records."""
+    found = [
+        LeftBehind(region=each.name, suspect=suspect, age_seconds=_age(suspect, now))
+        for each in sorted(cache.all(Region), key=_name)
+        for suspect in each.status.suspects
+    ]
+    found += [
+        _absent(each, now)
+        for each in cache.by(indices.WORKERS_ABSENT, True)
+        if not garbage.vanished(each, now)
+    ]
+    return tuple(found)
+
+
+def _name(region: Region) -> str:
+    return region.name
+
+
+def _age(suspect: Suspect, now: datetime) -> int:
+    return max(0, int((now - suspect.since).total_seconds()))
+
+
+def _absent(worker: Worker, now: datetime) -> LeftBehind:
+    machine, since = worker.spec.machine, worker.status.machine.absent_since or now
+    told = conditions.find(worker.status.conditions, WorkerCondition.CML_READY)
+    answers = told is not None and told.status == "True" and worker.status.cml.ready is True
+    suspect = Suspect(
+        kind="worker",
+        id=ids.slug(worker.name),
+        name=worker.status.machine.id or "",
+        since=since,
+        why="EC2 does not show its instance",
+        next="nothing while its CML answers" if answers else "ended when EC2 says so again",
+    )
+    region = "" if machine is None else machine.provider.region
+    return LeftBehind(region=region, suspect=suspect, age_seconds=_age(suspect, now))
