@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
 from pathlib import Path
@@ -21,6 +22,8 @@ from labfleet.engine import effects, election
 from labfleet.interfaces.compute import Checks
 from labfleet.kernel import errors
 from labfleet.resources.machine import ScheduledEvent
+
+CONTROLLERS = Path(__file__).resolve().parents[2] / "src" / "labfleet" / "controllers"
 
 
 def test_every_call_fits_into_the_lease_that_is_sure() -> None:
@@ -287,3 +290,31 @@ def test_no_controller_writes_with_a_fence_that_may_be_none() -> None:
     term = SimpleNamespace(leadership=election.AlwaysLeader(None))
     with pytest.raises(errors.Fenced):
         context.Context.fence(term)  # type: ignore[arg-type]  # all that it reads
+
+
+def _calls(folder: Path, owner: str, names: set[str]) -> list[str]:
+    """Return file and function of each call `owner.name(...)` in a folder's code."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                called = node.func if isinstance(node, ast.Call) else None
+                if isinstance(called, ast.Attribute) and called.attr in names:
+                    of = called.value
+                    word = of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
+                    if word == owner:
+                        found.append(f"{path.name}:{function.name}")
+    return found
+
+
+def test_a_worker_is_written_in_one_place() -> None:
+    """Every step of a worker is one record, made by one function."""
+    places = _calls(CONTROLLERS / "worker", "context", {"record", "write"})
+    assert set(places) == {"reconcile.py:_record"}
+
+
+def test_only_decisions_say_what_is_so() -> None:
+    """No controller puts or drops a condition: what is recorded was decided by a pure function."""
+    assert _calls(CONTROLLERS, "conditions", {"put", "drop"}) == []

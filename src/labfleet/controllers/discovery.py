@@ -8,21 +8,15 @@ the imported workers (upstream 002, facts/upstream.md#discovery-settings and #or
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
-
-import msgspec
-
 from labfleet.controllers import region_records
 from labfleet.controllers.context import Context
 from labfleet.decisions import discovery
 from labfleet.engine.controller import Again, Done
 from labfleet.kernel import errors
-from labfleet.resources import conditions
 from labfleet.resources import region as regions
 from labfleet.resources.fleet_settings import Discovery, sources
 from labfleet.resources.meta import Key
-from labfleet.resources.region import IMAGES_KEPT, RegionCondition, RegionReason, RegionStatus
+from labfleet.resources.region import IMAGES_KEPT
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import adoption
@@ -31,18 +25,6 @@ KEY = Key("Region", "", "discovery")
 ACTOR = "discovery"
 SOURCE = "worker-controller-discovery"
 IDLE_SECONDS = 60.0
-FOREIGN_KEPT = 50
-
-
-@dataclass(slots=True)
-class _ScanState:
-    """What one scan has found so far."""
-
-    images: tuple[str, ...] = ()
-    found: int = 0
-    imported: adoption.Imported | None = None
-    trouble: errors.LabfleetError | None = None
-    source: str = field(default="default")
 
 
 class DiscoveryController:
@@ -65,7 +47,7 @@ class DiscoveryController:
         return Again(float(wanted.scan_interval_seconds))
 
     async def _scan(self, region: str, wanted: Discovery) -> None:
-        state = _ScanState(source=self._source())
+        state = discovery.Scan(source=self._source())
         try:
             await self._look(region, wanted, state)
         except errors.Fenced:
@@ -73,15 +55,14 @@ class DiscoveryController:
         except errors.LabfleetError as problem:
             state.trouble = problem
         now = self.context.clock.now()
-        made = () if state.imported is None else state.imported.names
-        told = f"imported {', '.join(made[:5])}" if made else "scanned"
+        told = f"imported {', '.join(state.made[:5])}" if state.made else "scanned"
         if state.trouble is not None:
             told = f"scan failed: {state.trouble.message}"
         try:
             await region_records.change(
                 self.context,
                 region,
-                lambda status: _after(status, state, now),
+                lambda status: discovery.scanned(status, state, now),
                 actor=ACTOR,
                 reason=told,
             )
@@ -90,18 +71,18 @@ class DiscoveryController:
         except errors.LabfleetError:
             return  # the next scan tells it
 
-    async def _look(self, region: str, wanted: Discovery, state: _ScanState) -> None:
+    async def _look(self, region: str, wanted: Discovery, state: discovery.Scan) -> None:
         compute = self.context.compute
         named = await compute.images(region, wanted.ami_name_pattern, wanted.ami_owners)
         kept = await self.context.objects.find(regions.ref(region))
         before = () if kept is None else kept.status.images
         state.images = discovery.remembered(before, (each.id for each in named), IMAGES_KEPT)
         if not state.images:
-            state.imported = adoption.Imported(0)
+            state.compared = True
             return
         found = await compute.candidates(region, state.images)
         state.found = len(found)
-        state.imported = await adoption.bulk_import(
+        imported = await adoption.bulk_import(
             self._services,
             Caller(access.SYSTEM),
             found,
@@ -110,39 +91,9 @@ class DiscoveryController:
             installation=self.context.installation,
             fence=self.context.fence(),
         )
+        state.made, state.foreign = imported.names, imported.foreign
+        state.ignored, state.compared = len(imported.ignored), True
 
     def _source(self) -> str:
         settings = self.context.settings
         return sources(settings.stored, settings.environment)["discovery.regions"]
-
-
-def _after(status: RegionStatus, state: _ScanState, now: datetime) -> RegionStatus:
-    """Return the region's status after a scan; one that failed keeps what was known."""
-    scan, made = status.scan, state.imported
-    scan = msgspec.structs.replace(
-        scan,
-        runs=scan.runs + 1,
-        last_run_at=now,
-        last_error="" if state.trouble is None else state.trouble.message[:500],
-        settings_source=state.source,
-    )
-    if made is not None:
-        scan = msgspec.structs.replace(
-            scan,
-            discovered=state.found,
-            imported=scan.imported + len(made.names),
-            foreign=len(made.foreign),
-            foreign_ids=made.foreign[:FOREIGN_KEPT],
-            ignored=len(made.ignored),
-        )
-    told = state.trouble
-    facts = conditions.put(
-        status.conditions,
-        RegionCondition.SCANNED,
-        "True" if told is None else "False",
-        RegionReason.COMPLETE if told is None else conditions.of_error(told),
-        "" if told is None else told.message[:300],
-        now=now,
-    )
-    images = state.images or status.images
-    return msgspec.structs.replace(status, images=images, scan=scan, conditions=facts)

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from labfleet.kernel import ids
+import msgspec
+
+from labfleet.kernel import errors, ids
+from labfleet.resources import conditions
+from labfleet.resources.region import RegionCondition, RegionReason, RegionStatus
 
 OWNER_TAG = "labfleet:owner"
 """The tag that names the installation that owns an instance (adapters/aws/launches)."""
@@ -20,6 +25,7 @@ UID_TAG = "labfleet:worker-uid"
 GROUPS = ("fresh", "known", "ours", "foreign", "ignored", "ending")
 _ENDING = frozenset({"ending", "gone"})
 NAME_LIMIT = 40
+FOREIGN_KEPT = 50
 
 
 class Machine(Protocol):
@@ -132,3 +138,52 @@ def names_for(found: Iterable[tuple[str, str | None]], taken: Container[str]) ->
         made[instance_id] = worker_name(instance_id, tag, used)
         used.mine.add(made[instance_id])
     return made
+
+
+@dataclass(slots=True)
+class Scan:
+    """What one scan of a region has found so far.
+
+    `compared`: what was found was compared with our workers; `made` are the names of new ones,
+    `foreign` instances of others and `ignored` the number of those that people told to leave.
+    """
+
+    source: str = "default"
+    images: tuple[str, ...] = ()
+    found: int = 0
+    compared: bool = False
+    made: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    ignored: int = 0
+    trouble: errors.LabfleetError | None = None
+
+
+def scanned(status: RegionStatus, scan: Scan, now: datetime) -> RegionStatus:
+    """Return the region's status after a scan; one that failed keeps what was known."""
+    told = scan.trouble
+    known = msgspec.structs.replace(
+        status.scan,
+        runs=status.scan.runs + 1,
+        last_run_at=now,
+        last_error="" if told is None else told.message[:500],
+        settings_source=scan.source,
+    )
+    if scan.compared:
+        known = msgspec.structs.replace(
+            known,
+            discovered=scan.found,
+            imported=known.imported + len(scan.made),
+            foreign=len(scan.foreign),
+            foreign_ids=scan.foreign[:FOREIGN_KEPT],
+            ignored=scan.ignored,
+        )
+    facts = conditions.put(
+        status.conditions,
+        RegionCondition.SCANNED,
+        "True" if told is None else "False",
+        RegionReason.COMPLETE if told is None else conditions.of_error(told),
+        "" if told is None else told.message[:300],
+        now=now,
+    )
+    images = scan.images or status.images
+    return msgspec.structs.replace(status, images=images, scan=known, conditions=facts)

@@ -14,6 +14,8 @@ from labfleet.resources.meta import Record, Resource, Text
 FINALIZER_WORKERS = "labfleet/pool-workers"
 EVENTS_KEPT = 50
 LOSSES_KEPT = 20
+PAUSED_MARK = "labfleet.dev/paused"
+"""Annotation: why it is paused, by whom and since when, in a sentence for people."""
 
 
 class PoolPhase(StrEnum):

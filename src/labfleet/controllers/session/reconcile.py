@@ -14,10 +14,9 @@ from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
-from labfleet.resources import conditions, refs
+from labfleet.resources import refs
 from labfleet.resources.meta import Effect, Key
-from labfleet.resources.session import LabStatus, Session, SessionPhase
-from labfleet.resources.session_conditions import SessionCondition, SessionReason
+from labfleet.resources.session import LabStatus, Session
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import observations
@@ -165,16 +164,7 @@ class SessionController:
         if fresh is None:
             return Done()
         status = msgspec.structs.replace(fresh.status, observe_handled=asked)
-        if fresh.status.phase is SessionPhase.COLLECTING:
-            facts = conditions.put(
-                status.conditions,
-                SessionCondition.COLLECTED,
-                "False" if told else "True",
-                SessionReason.NOT_OBSERVED if told else SessionReason.OBSERVED,
-                told,
-                now=self.context.clock.now(),
-            )
-            status = msgspec.structs.replace(status, conditions=facts)
+        status = lifecycle.collected(fresh, status, told, self.context.clock.now())
         await self.context.record(
             fresh, status=status, actor=ACTOR, reason=told or "resources observed"
         )

@@ -15,11 +15,9 @@ from labfleet.kernel.clock import parse_instant, utc_text
 from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import FleetSettings, Layer, Settings, effective
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref
-from labfleet.resources.pool import Pool
+from labfleet.resources.pool import PAUSED_MARK, Pool
 
 KEY = fleet_settings.REF.key
-# On a pool: why it is paused, by whom and since when, in a sentence for people.
-PAUSED_MARK = "labfleet.dev/paused"
 # On the settings: the instant that people said a host's clock shows rightly.
 CONFIRMED_MARK = "labfleet.dev/clock-confirmed"
 

@@ -12,11 +12,10 @@ from labfleet.interfaces import store as stores
 from labfleet.resources import meta, providers
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.resources.machine import Machine
-from labfleet.resources.pool import FINALIZER_WORKERS, Pool, PoolPhase, ScalingPolicy
+from labfleet.resources.pool import FINALIZER_WORKERS, PAUSED_MARK, Pool, PoolPhase, ScalingPolicy
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
-from labfleet.service.core.fleet_settings import PAUSED_MARK
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import indices, origin_rules
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status

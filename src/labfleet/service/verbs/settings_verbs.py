@@ -15,9 +15,9 @@ from labfleet.kernel.clock import format_instant, utc_text
 from labfleet.resources import fleet_settings
 from labfleet.resources.fleet_settings import NAME, REF, Settings, SettingsSpec
 from labfleet.resources.meta import Metadata
-from labfleet.resources.pool import Pool
+from labfleet.resources.pool import PAUSED_MARK, Pool
 from labfleet.service.core import access, intake, lookup
-from labfleet.service.core.fleet_settings import CONFIRMED_MARK, PAUSED_MARK
+from labfleet.service.core.fleet_settings import CONFIRMED_MARK
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import settings_rules
 from labfleet.service.kinds.admitted import with_spec

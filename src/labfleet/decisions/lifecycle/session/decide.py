@@ -34,7 +34,13 @@ from labfleet.decisions.lifecycle.session.draft import (
 )
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
-from labfleet.resources.session import FINALIZER_LAB, LabStatus, Session, SessionPhase
+from labfleet.resources.session import (
+    FINALIZER_LAB,
+    LabStatus,
+    Session,
+    SessionPhase,
+    SessionStatus,
+)
 from labfleet.resources.session_conditions import PhaseReason, SessionCondition, SessionReason
 
 __all__ = [
@@ -43,6 +49,7 @@ __all__ = [
     "Action",
     "SessionObservation",
     "Step",
+    "collected",
     "decide",
     "resolve_slot",
 ]
@@ -85,6 +92,23 @@ def resolve_slot(session: Session, budget: TimeBudget, now: datetime) -> tuple[d
         begin = max(now, slot.start - head)
         end = session.status.end or slot.end or slot.start + duration
     return begin, max(end, begin + timedelta(minutes=1))
+
+
+def collected(
+    session: Session, status: SessionStatus, trouble: str, now: datetime
+) -> SessionStatus:
+    """Return the status after a try to see what an ending session used."""
+    if session.status.phase is not SessionPhase.COLLECTING:
+        return status
+    facts = conditions.put(
+        status.conditions,
+        SessionCondition.COLLECTED,
+        "False" if trouble else "True",
+        SessionReason.NOT_OBSERVED if trouble else SessionReason.OBSERVED,
+        trouble,
+        now=now,
+    )
+    return msgspec.structs.replace(status, conditions=facts)
 
 
 # --- before anything exists ----------------------------------------------------------------
