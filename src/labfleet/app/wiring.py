@@ -42,6 +42,7 @@ from labfleet.engine.effects import Effects
 from labfleet.engine.election import Election
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
+from labfleet.engine.sample_exchange import SampleExchange
 from labfleet.engine.store_health import StoreCheck, StoreHealth
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.interfaces.compute import Compute
@@ -198,6 +199,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         add_store_health(metrics, outside.health)
     if system.services.clock_check is not None:
         system.feeds.append(Role("clock", system.services.clock_check.run))
+    system.feeds.append(Role("samples", _sample_exchange(outside, system.services).run))
     for role in settings.roles:
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
@@ -205,11 +207,24 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     if isinstance(outside.clock, SystemClock):
         add_clock(metrics, outside.clock)
     add_pauses(metrics, system.services.settings)
-    add_worker_gauges(metrics, system.services.samples, outside.clock, cache)
+    services = system.services
+    add_worker_gauges(metrics, services.samples, outside.clock, cache, services.sample_life)
     add_region_gauges(metrics, cache, outside.clock)
     if outside.aws_requests is not None:
         add_aws_requests(metrics, outside.aws_requests)
     return system
+
+
+def _sample_exchange(outside: Outside, services: ServiceContext) -> SampleExchange:
+    """Return what keeps the samples of this process and those of the others alike."""
+    return SampleExchange(
+        services.samples,
+        outside.store,
+        services.cache,
+        outside.clock,
+        life=services.sample_life,
+        change_percent=lambda: services.settings.now().monitoring.metrics_change_percent,
+    )
 
 
 def _clock_check(outside: Outside, cache: Cache) -> ClockCheck | None:
