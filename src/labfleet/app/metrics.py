@@ -8,6 +8,7 @@ from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     generate_latest,
 )
@@ -39,6 +40,19 @@ class Metrics:
         self.role_restarts = Counter(
             "labfleet_role_restarts",
             "Restarts of a role after a crash.",
+            ("role",),
+            registry=self.registry,
+        )
+
+        self.leads = Gauge(
+            "labfleet_leads",
+            "1 while this process leads the role, 0 while it stands by.",
+            ("role",),
+            registry=self.registry,
+        )
+        self.leads_lost = Counter(
+            "labfleet_leads_lost",
+            "How often this process lost the lead of the role.",
             ("role",),
             registry=self.registry,
         )

@@ -46,7 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     of variables that hold credentials; empty means the SDK's own chain.
     static_sites: file of CML servers that are there already, and of the commands that switch them.
     lease_seconds: how long a silent leader keeps its place (machine seconds); at
-    least 30, because a call of up to 15 s must fit into what is left between two renewals.
+    least 15, because a call of up to 8 s must fit into what is left between two renewals.
     stop_seconds: how long an orderly stop may take (machine seconds).
     """
 
@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     aws_access_key_env: str = ""
     aws_secret_key_env: str = ""
     static_sites: str = ""
-    lease_seconds: Annotated[float, msgspec.Meta(ge=30)] = 30.0
+    lease_seconds: Annotated[float, msgspec.Meta(ge=15)] = 15.0
     stop_seconds: Positive = 20.0
 
     @property

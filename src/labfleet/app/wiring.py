@@ -244,7 +244,10 @@ def _add_role(
     if lock is not None:
         system.locks.append(lock)
         holder = f"{installation}/{role}"
-    election = Election(outside.store, role, holder, seconds=settings.lease_seconds)
+    election = Election(
+        outside.store, role, holder, seconds=settings.lease_seconds, observer=system.watcher
+    )
+    system.metrics.leads.labels(role).set(0)
     effects = Effects(
         outside.clock,
         outside.ids,

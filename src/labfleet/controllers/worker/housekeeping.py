@@ -13,6 +13,7 @@ from labfleet.controllers.context import Context
 from labfleet.controllers.worker import console
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.engine.effects import CALL_SECONDS
 from labfleet.kernel import errors
 from labfleet.kernel.clock import format_instant
 from labfleet.resources import conditions
@@ -20,7 +21,7 @@ from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
-DEADLINE = 15.0
+DEADLINE = CALL_SECONDS
 ACTOR = "worker-controller"
 FAILED_BOOT = frozenset(
     {WorkerReason.BOOT_TIMEOUT, WorkerReason.LAUNCH_TIMEOUT, WorkerReason.NO_ADDRESS}

@@ -15,6 +15,7 @@ import msgspec
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.observer import machine_status
+from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
 from labfleet.kernel.clock import utc_time
@@ -24,7 +25,7 @@ from labfleet.resources.meta import Effect
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
-DEADLINE = 15.0
+DEADLINE = OPERATION_SECONDS
 VISIBILITY = timedelta(seconds=60)
 MISMATCH, MISMATCH_PATIENCE = "mismatch", timedelta(minutes=10)
 """How long a machine is looked up whose token is bound to another request."""
