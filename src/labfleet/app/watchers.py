@@ -59,7 +59,7 @@ class Watcher:
     def lead_taken(self, name: str, token: int) -> None:
         """Count and log that this process leads a role now."""
         self._metrics.leads.labels(name).set(1)
-        self._log.info("lead.taken", role=name, token=token)
+        self._log.info("lead.taken", role=name, term=token)
 
     def lead_lost(self, name: str, token: int) -> None:
         """Count and log a lost lead: one line, and no error, for the next process goes on."""
@@ -68,7 +68,7 @@ class Watcher:
         self._log.warning(
             "lead.lost",
             role=name,
-            token=token,
+            term=token,
             detail="this process stands by; what it had begun is looked up by the one that leads",
         )
 

@@ -75,7 +75,7 @@ class Surroundings:
     injector: FaultInjector
     observer: ReconcileObserver
     roles_observer: SupervisorObserver
-    lease_seconds: float = 30.0
+    lease_seconds: float = 15.0
     pace: float | None = None
     deliveries: Deliveries | None = None
 
