@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from labfleet.decisions.lifecycle.worker import decide as worker
 from labfleet.decisions.lifecycle.worker import down as worker_down
 from labfleet.decisions.lifecycle.worker import draft as worker_draft
 from labfleet.decisions.lifecycle.worker import up as worker_up
+from labfleet.engine.effects import Effects
 from labfleet.interfaces import store as stores
 from labfleet.rehearsal.seeds.run import Options
 from labfleet.resources.machine import MachineStatus
@@ -344,7 +346,14 @@ def two_without_a_tag(patch: Patch) -> None:
     patch.setattr(launches, "tags_of", tags_of)
 
 
+def wait_for_nobodys_call(patch: Patch) -> None:
+    """Believe at once that a call of the leader before did nothing."""
+    patch.setattr(Effects, "overdue", lambda self, effect: True)
+    patch.setattr(launch, "VISIBILITY", timedelta(0))
+
+
 BREAKS: dict[str, Break] = {
+    "wait_for_nobodys_call": Break("operation", wait_for_nobodys_call),
     "release_early": Break("capacity", release_early, TIGHT),
     "forget_ports_early": Break("port", forget_ports_early),
     "ask_for_a_tenth": Break("capacity", ask_for_a_tenth, TIGHT),

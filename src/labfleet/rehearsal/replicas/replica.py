@@ -28,6 +28,7 @@ from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries, PortProbe
 from labfleet.interfaces.store import Store
 from labfleet.rehearsal.faults import FaultInjector
+from labfleet.rehearsal.replicas.leases import CutLeases
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng, VirtualClock
 from labfleet.resources.meta import Resource
@@ -115,7 +116,8 @@ class Replica:
 
     def _lead(self, role: str) -> Role:
         around = self.around
-        election = Election(around.store, role, f"{self.name}/{role}", seconds=around.lease_seconds)
+        leases = CutLeases(around.store, around.injector, around.process)
+        election = Election(leases, role, f"{self.name}/{role}", seconds=around.lease_seconds)
         self.elections.append(election)
         context = Context(
             installation=INSTALLATION,

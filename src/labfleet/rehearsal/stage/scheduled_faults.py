@@ -88,6 +88,14 @@ async def _leader_paused(stage: Stage, fault: ScheduledFault) -> bool:
     return True
 
 
+async def _lead_lost(stage: Stage, fault: ScheduledFault) -> bool:
+    leaders = [each for each in stage.living() if each.leads]
+    replica = fault_targets.picked(leaders, fault)
+    if replica is None:
+        return False
+    return await _window(stage, fault, replica.around.process)
+
+
 async def _clock_jump(stage: Stage, fault: ScheduledFault) -> bool:
     replica = fault_targets.picked(stage.living(), fault)
     if replica is None:
@@ -401,6 +409,7 @@ async def _metal(stage: Stage, fault: ScheduledFault) -> bool:
 ACTS: dict[str, Callable[[Stage, ScheduledFault], Awaitable[bool]]] = {
     "process_killed": _process_killed,
     "leader_paused": _leader_paused,
+    "lead_lost": _lead_lost,
     "clock_jump": _clock_jump,
     "cache_stale": _cache_stale,
     "instance_death": _instance_death,
