@@ -62,6 +62,10 @@ class Operations:
             host = None if named is None else named.key.label
             self._open[key] = _Begun(effect, holder, self.now(), host)
 
+    def under_way(self, process: str) -> bool:
+        """Tell whether a launch or an import of this process is under way or without outcome."""
+        return any(each.holder.partition("/")[0] == process for each in self._open.values())
+
     def _settled(self, before: _Begun, new: Worker | Session) -> bool:
         """Tell whether the outcome is found, or no machine is left on which it could appear."""
         if isinstance(new, Worker):
