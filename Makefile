@@ -63,11 +63,13 @@ test-wheel: setup
 seeds: setup
 	$(BIN)/labfleet rehearse --seeds 1..200 --hours 6 --jobs 2 --every-fault --json $(ARGS)
 
-# As many long rehearsals as MINUTES allow; goes on where the last soak of the same fleet ended.
+# As many long rehearsals as MINUTES allow; goes on where the last soak of the same fleet ended. They
+# keep both CPUs busy beside a server, which must not lose the lead of any role meanwhile.
 MINUTES ?= 10
 soak: setup
 	@mkdir -p var
-	$(BIN)/labfleet rehearse --seeds 1..100000 --hours 24 --workers 30 --sessions 300 --jobs 2 \
+	$(BIN)/python -m benchmarks.lost_leads -- \
+		$(BIN)/labfleet rehearse --seeds 1..100000 --hours 24 --workers 30 --sessions 300 --jobs 2 \
 		--minutes $(MINUTES) --state var/soak.jsonl $(ARGS)
 
 # Mutation tests: which small breaks does no test catch? Goes on where it ended; MINUTES as above.

@@ -6,18 +6,22 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from fleet_world import World
+from fleet_world import MEMORY, World
 from fleet_world import world as opened
+from split_roles import Controller, beside
 
 from labfleet.api import application
 from labfleet.api.core import refusals
 from labfleet.api.front import Done, Front
 from labfleet.api.streams.ring import Ring
+from labfleet.interfaces.telemetry import Samples
+from labfleet.resources.meta import Key
+from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.tokens import Tokens
 
@@ -103,7 +107,28 @@ class Api:
     done: list[Done]
     defects: list[BaseException]
     waiting: dict[str, str | None]
+    controller: Controller | None = None
     secrets: dict[str, str] = field(default_factory=dict)
+
+    async def measured(self, *samples: Sample) -> None:
+        """Measure, in the process that does, and return once the API's process knows it."""
+        for sample in samples:
+            self._samples.put(sample)
+        await self._given()
+
+    async def metered(self, worker: Key, *points: ProviderPoint) -> None:
+        """The same for what the provider measured."""
+        self._samples.put_points(worker, points)
+        await self._given()
+
+    @property
+    def _samples(self) -> Samples:
+        apart = self.controller
+        return self.world.services.samples if apart is None else apart.samples
+
+    async def _given(self) -> None:
+        if self.controller is not None:
+            await self.controller.given(self.world.services)
 
     async def token(self, role: str, owner: str = "") -> str:
         """Return a token of a role; made at the first call."""
@@ -218,9 +243,16 @@ async def exchange(app: Any, scope: dict[str, Any], content: bytes, chunk: int =
 
 
 @asynccontextmanager
-async def api(**ring_bounds: int) -> AsyncIterator[Api]:
-    """Open an installation with its application."""
-    async with opened() as world:
+async def api(*, url: str = MEMORY, **ring_bounds: int) -> AsyncIterator[Api]:
+    """Open an installation with its application.
+
+    Over a database that processes can share, the controllers run in a process of their own.
+    """
+    async with AsyncExitStack() as stack:
+        world = await stack.enter_async_context(opened(url=url))
+        controller = None
+        if url != MEMORY:
+            controller = await stack.enter_async_context(beside(world, url))
         ring = Ring(world.store, **ring_bounds)
         world.follow(ring)
         tokens = Tokens(world.store, world.clock, world.ids)
@@ -238,4 +270,4 @@ async def api(**ring_bounds: int) -> AsyncIterator[Api]:
         )
         while not ring.ready:
             await asyncio.sleep(0)
-        yield Api(world, app, tokens, ring, done, defects, waiting)
+        yield Api(world, app, tokens, ring, done, defects, waiting, controller)

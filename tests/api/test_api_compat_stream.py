@@ -81,12 +81,15 @@ async def test_a_workers_change_has_the_seeds_name_and_its_snapshot(api: Api) ->
 
 
 @pytest.mark.asyncio
-async def test_changed_cml_data_reaches_the_stream_with_every_key_of_seed_003(api: Api) -> None:
+async def test_changed_cml_data_reaches_the_stream_with_every_key_of_seed_003(
+    measuring_api: Api,
+) -> None:
     """A new measurement is worker.metrics.updated, then a snapshot with the three dictionaries."""
+    api = measuring_api
     await a_worker(api)
     async with api.stream(f"{PATH}?event_types=worker.") as events:
         assert await names(events, 2) == ["connected", "worker.snapshot"]
-        api.world.services.samples.put(measured(api))
+        await api.measured(measured(api))
         # private _measure: one round by hand, because the real one comes by the clock
         api.app.compatible_events._measure()
         name, _, data = await events.next()
@@ -109,22 +112,21 @@ async def test_changed_cml_data_reaches_the_stream_with_every_key_of_seed_003(ap
         sick = msgspec.structs.replace(
             later, health=msgspec.structs.replace(later.health, valid=False)
         )
-        api.world.services.samples.put(sick)
+        await api.measured(sick)
         api.app.compatible_events._measure()
         assert await names(events, 1) == ["worker.data.refreshed"]
         assert (await events.next())[2]["cml_system_health"]["valid"] is False
 
 
 @pytest.mark.asyncio
-async def test_small_moves_are_not_said_and_many_come_as_a_batch(api: Api) -> None:
+async def test_small_moves_are_not_said_and_many_come_as_a_batch(measuring_api: Api) -> None:
     """Below the set share nothing is sent; sixty workers are two batches."""
+    api = measuring_api
     for number in range(60):
         await a_worker(api, "w" if not number else f"w{number}")
     async with api.stream(f"{PATH}?event_types=worker.metrics") as events:
         await events.next()
-        for number in range(60):
-            name = "w" if not number else f"w{number}"
-            api.world.services.samples.put(measured(api, worker=name))
+        await api.measured(*(measured(api, worker="w" if not n else f"w{n}") for n in range(60)))
         api.app.compatible_events._measure()
         first, second = (await events.next())[2], (await events.next())[2]
         assert (first["count"], second["count"]) == (50, 10)
@@ -136,7 +138,7 @@ async def test_small_moves_are_not_said_and_many_come_as_a_batch(api: Api) -> No
         near = msgspec.structs.replace(
             sample, stats=msgspec.structs.replace(sample.stats, cpu_percent=4.0)
         )
-        api.world.services.samples.put(near)
+        await api.measured(near)
         api.app.compatible_events._measure()
         assert api.app.compatible_events.end == end
 
@@ -188,13 +190,14 @@ async def test_a_slow_client_gets_snapshots_again(api: Api) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_large_fleet_begins_in_parts_and_says_nothing_twice(api: Api) -> None:
+async def test_a_large_fleet_begins_in_parts_and_says_nothing_twice(measuring_api: Api) -> None:
     """No piece is the whole fleet, and what the snapshots have is no measurement that moved."""
+    api = measuring_api
     count = compat_stream.PART + 5
     for number in range(count):
         name = "w" if not number else f"w{number}"
         await a_worker(api, name)
-        api.world.services.samples.put(measured(api, worker=name))
+    await api.measured(*(measured(api, worker="w" if not n else f"w{n}") for n in range(count)))
     async with api.stream(f"{PATH}?event_types=worker.") as events:
         await events.next()
         assert await names(events, count) == ["worker.snapshot"] * count

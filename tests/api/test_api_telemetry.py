@@ -65,15 +65,16 @@ def measured(api: Api, **services: Any) -> Sample:
 
 
 @pytest.mark.asyncio
-async def test_the_newest_sample_is_shown_with_age_units_and_reasons(api: Api) -> None:
+async def test_the_newest_sample_is_shown_with_age_units_and_reasons(measuring_api: Api) -> None:
     """Fresh, in stated units, each null with its reason."""
+    api = measuring_api
     await api.world.make("Worker", "w", {"machine": MACHINE})
     await api.world.services.fresh()
     path = "/api/v1/workers/w/telemetry"
     none = (await api.call("GET", path)).json
     assert (none["fresh"], none["sample"]) == (False, None)
-    assert "no sample here" in none["reason"]
-    api.world.services.samples.put(measured(api))
+    assert "no sample: w is" in none["reason"]
+    await api.measured(measured(api))
     told = (await api.call("GET", path)).json
     assert (told["fresh"], told["sample"]["stats"]["cpuCount"]) == (True, 48)
     assert told["unknown"]["health.is_licensed"] == "the server does not tell"
@@ -84,21 +85,26 @@ async def test_the_newest_sample_is_shown_with_age_units_and_reasons(api: Api) -
         assert told["unknown"][path_of_null] == "the server does not tell"
     assert not {"stats.cpu_count", "version", "stats"} & told["unknown"].keys()
     assert told["units"]["cpuPercent"].startswith("percent")
-    old = api.world.services.clock.now() - timedelta(minutes=10)
-    api.world.services.samples.put(measured(api, at=old))
+    api.world.clock.forward(600)
     told = (await api.call("GET", path)).json
-    assert (told["fresh"], told["ageSeconds"]) == (False, 600.0)
+    assert (told["fresh"], told["ageSeconds"], told["sample"]) == (False, 600.0, None)
+    assert told["reason"] == told["numbers"]["cpu"]["reason"] == "last measured 600 s ago"
+    assert told["numbers"]["cpu"]["value"] is None
+    theirs = (await api.call("GET", "/api/internal/workers/w/cml-data", role="controller")).json
+    assert (theirs["system_info"], theirs["reason"]) == (None, "last measured 600 s ago")
+    assert theirs["collected_at"] is not None
     assert (await api.call("GET", "/api/v1/workers/nobody/telemetry")).status == 404
 
 
 @pytest.mark.asyncio
-async def test_seed_003_gets_all_its_keys(api: Api) -> None:
+async def test_seed_003_gets_all_its_keys(measuring_api: Api) -> None:
     """All 16 keys of system_info, the health as CML names it, the licence by the right rule."""
+    api = measuring_api
     await api.world.make("Worker", "w", {"machine": MACHINE})
     await api.world.services.fresh()
     path = "/api/internal/workers/w/cml-data"
     assert (await api.call("GET", path, role="controller")).json["system_info"] is None
-    api.world.services.samples.put(measured(api))
+    await api.measured(measured(api))
     told = (await api.call("GET", path, role="controller")).json
     info = told["system_info"]
     assert set(info) == SEED_KEYS
@@ -113,11 +119,12 @@ async def test_seed_003_gets_all_its_keys(api: Api) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_part_that_failed_is_null_with_its_reason(api: Api) -> None:
+async def test_a_part_that_failed_is_null_with_its_reason(measuring_api: Api) -> None:
     """One failing call leaves the others' data."""
+    api = measuring_api
     await api.world.make("Worker", "w", {"machine": MACHINE})
     await api.world.services.fresh()
-    api.world.services.samples.put(measured(api, stats=None, gaps={"stats": "Temporary: 500"}))
+    await api.measured(measured(api, stats=None, gaps={"stats": "Temporary: 500"}))
     told = (await api.call("GET", "/api/internal/workers/w/cml-data", role="controller")).json
     assert told["system_info"] is None
     assert told["unknown"]["stats"] == "Temporary: 500"
@@ -125,20 +132,21 @@ async def test_a_part_that_failed_is_null_with_its_reason(api: Api) -> None:
 
 
 @pytest.mark.asyncio
-async def test_numbers_carry_source_age_and_freshness(api: Api) -> None:
+async def test_numbers_carry_source_age_and_freshness(measuring_api: Api) -> None:
     """CloudWatch stands in when CML has nothing, and is named; unknown says why."""
+    api = measuring_api
     await api.world.make("Worker", "w", {"machine": MACHINE})
     await api.world.services.fresh()
     now = api.world.services.clock.now()
     path = "/api/v1/workers/w/telemetry"
     point = ProviderPoint(at=now - timedelta(minutes=6), seconds=300, cpu_percent=33.0)
-    api.world.services.samples.put_points(Key("Worker", "default", "w"), [point])
+    await api.metered(Key("Worker", "default", "w"), point)
     told = (await api.call("GET", path)).json["numbers"]
     assert (told["cpu"]["value"], told["cpu"]["source"], told["cpu"]["fresh"]) == (
         33.0, "cloudwatch", True,
     )  # fmt: skip
-    assert "no sample here" in told["memory"]["reason"]
-    api.world.services.samples.put(measured(api))
+    assert "no sample: w is" in told["memory"]["reason"]
+    await api.measured(measured(api))
     told = (await api.call("GET", path)).json["numbers"]
     assert (told["cpu"]["source"], told["cpu"]["value"]) == ("cml", 0.5)
     assert (told["memory"]["value"], told["disk"]["value"]) == (55.0, 60.0)

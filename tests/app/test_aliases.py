@@ -114,7 +114,11 @@ def test_the_servers_own_variables_and_options_win_over_the_seeds() -> None:
     """APP_PORT and the lease are read below LABFLEET_* and the command line."""
     env = {"APP_PORT": "8083", "WORKER_CONTROLLER_LEADER_LEASE_TTL": "15"}
     found = settings.load({}, environment=env)
-    assert (found.port, found.lease_seconds) == (8083, 30.0)
+    assert (found.port, found.lease_seconds) == (8083, 15.0)
+    least = settings.load({}, environment={"LEADER_LEASE_TTL": "5"})
+    assert least.lease_seconds == 15.0, "no call would fit into less"
+    longer = settings.load({}, environment={"LEADER_LEASE_TTL": "40"})
+    assert longer.lease_seconds == 40.0
     assert settings.load({}, environment={**env, "LABFLEET_PORT": "1"}).port == 1
     assert settings.load({"port": 2}, environment=env).port == 2
 

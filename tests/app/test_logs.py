@@ -10,6 +10,7 @@ from labfleet.app import logs
 from labfleet.app.metrics import Metrics
 from labfleet.app.watchers import Watcher
 from labfleet.engine.controller import Outcome
+from labfleet.engine.supervisor import State
 from labfleet.resources.meta import Key
 
 
@@ -31,6 +32,26 @@ def test_values_that_sound_secret_are_hidden(lines) -> None:
     (line,) = lines()
     assert line["password"] == line["licence_token"] == "[hidden]"
     assert line["user"] == "u"
+
+
+def test_a_lost_lead_is_one_plain_line(lines) -> None:
+    """A warning without an error or a trace, counted; a role of a standby is no failure."""
+    metrics = Metrics()
+    watcher = Watcher(metrics)
+    watcher.lead_taken("scheduler", 7)
+    assert b'labfleet_leads{role="scheduler"} 1.0' in metrics.text()[0]
+    watcher.lead_lost("scheduler", 7)
+    watcher.role_changed("upkeep", State.STANDBY, None, 0.0)
+    told = lines()
+    assert [(line["event"], line["level"]) for line in told] == [
+        ("lead.taken", "info"), ("lead.lost", "warning"), ("role", "info"),
+    ]  # fmt: skip
+    assert (told[1]["role"], told[1]["term"]) == ("scheduler", 7)
+    assert not any("exception" in line for line in told)
+    text = metrics.text()[0]
+    assert b'labfleet_leads{role="scheduler"} 0.0' in text
+    assert b'labfleet_leads_lost_total{role="scheduler"} 1.0' in text
+    assert b"labfleet_role_restarts_total{" not in text
 
 
 def test_usual_outcomes_are_quiet_and_bugs_are_loud(lines) -> None:

@@ -44,7 +44,7 @@ def test_an_unknown_key_is_refused_with_a_hint(tmp_path: Path) -> None:
         ({"tls_cert": "a.pem"}, "go together"),
         ({"clock_rate": 0}, "clock"),
         ({"clock_rate": 10}, "clock_epoch"),
-        ({"lease_seconds": 5}, "lease"),
+        ({"lease_seconds": 14.9}, "lease"),
         ({"roles": ()}, "roles is empty"),
         ({"clock_rate": float("inf"), "clock_epoch": 1.0}, "clock_rate"),
         ({"clock_rate": float("nan"), "clock_epoch": 1.0}, "clock_rate"),

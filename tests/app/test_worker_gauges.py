@@ -11,10 +11,11 @@ from labfleet.engine.samples import SampleRing
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Key, Metadata
-from labfleet.resources.telemetry import ProviderPoint
+from labfleet.resources.telemetry import ProviderPoint, Sample, SystemStats
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 
 NOW = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
+LIFE = timedelta(seconds=90)
 
 
 class Still:
@@ -43,15 +44,19 @@ class Kept:
         return [each for each in self.all(Worker) if value in index.values(each)]
 
 
-def exposed() -> list[str]:
-    """The exposition's samples of one scrape."""
+def exposed(*, point_age: float = 400, sample_age: float | None = None) -> list[str]:
+    """The exposition's samples of one scrape, of what was measured so many seconds ago."""
     metrics, ring = Metrics(), SampleRing()
-    at = NOW - timedelta(seconds=400)
+    at = NOW - timedelta(seconds=point_age)
+    if sample_age is not None:
+        stats = SystemStats(cpu_percent=3, running_nodes=2)
+        then = NOW - timedelta(seconds=sample_age)
+        ring.put(Sample(worker="w1", at=then, boot="i-1", stats=stats))
     ring.put_points(
         Key("Worker", "default", "w1"),
         [ProviderPoint(at=at, seconds=300, cpu_percent=7, network_in_bytes_per_second=10)],
     )
-    add_worker_gauges(metrics, ring, Still(), Kept())  # type: ignore[arg-type]
+    add_worker_gauges(metrics, ring, Still(), Kept(), lambda: LIFE)  # type: ignore[arg-type]
     lines = metrics.text()[0].decode().splitlines()
     return [line for line in lines if line.startswith("labfleet_worker")]
 
@@ -65,4 +70,22 @@ def test_checks_alerts_and_cloudwatch_are_gauges() -> None:
         'labfleet_worker_ec2_check{check="system",namespace="default",worker="w1"} 1.0',
         'labfleet_worker_ec2_check{check="instance",namespace="default",worker="w1"} 0.0',
         'labfleet_worker_alert{condition="CpuHigh",namespace="default",severity="warning",worker="w1"} 1.0',
+    }
+
+
+def test_what_was_not_measured_again_in_time_has_only_an_age() -> None:
+    """A value that nobody renews is not shown as the present one, neither CML's nor CloudWatch's."""
+
+    def shown(**ages: float) -> set[str]:
+        return {
+            line for line in exposed(**ages) if "_ec2_check" not in line and "_alert{" not in line
+        }
+
+    labels = '{namespace="default",worker="w1"}'
+    fresh = shown(sample_age=90)
+    assert f"labfleet_worker_cpu_percent{labels} 3.0" in fresh
+    assert 'labfleet_worker_nodes{namespace="default",state="running",worker="w1"} 2.0' in fresh
+    assert shown(sample_age=91, point_age=1501) == {
+        f"labfleet_worker_sample_age_seconds{labels} 91.0",
+        f"labfleet_worker_cloudwatch_age_seconds{labels} 1201.0",
     }

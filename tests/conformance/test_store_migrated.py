@@ -19,6 +19,7 @@ from labfleet.stores.runners import Threads
 from labfleet.stores.statements import migrations
 
 BEFORE_NAMESPACES = 2
+BEFORE_SAMPLES = 3
 OBJECTS = (
     ("Worker", "default", "w1", "uid-w1"),
     ("Worker", "exam", "w2", "uid-w2"),
@@ -30,15 +31,15 @@ SERIES = ("w1", "w2", "gone")
 
 
 @contextmanager
-def _older(place: Place) -> Iterator[Any]:
-    """A raw connection to the place, at the schema before namespaces; committed at the end."""
+def _older(place: Place, steps: int = BEFORE_NAMESPACES) -> Iterator[Any]:
+    """A raw connection to the place, at the schema of so many steps; committed at the end."""
     if place.flavour == "postgres":
         with psycopg.connect(place.url) as connection:
-            postgres_schema.migrate(connection, migrations("postgres")[:BEFORE_NAMESPACES])
+            postgres_schema.migrate(connection, migrations("postgres")[:steps])
             yield connection
         return
     connection = sqlite3.connect(place.url.removeprefix("sqlite:///"))
-    sqlite.migrate(connection, migrations("sqlite")[:BEFORE_NAMESPACES])
+    sqlite.migrate(connection, migrations("sqlite")[:steps])
     yield connection
     connection.commit()
     connection.close()
@@ -72,6 +73,20 @@ async def test_ports_and_series_find_their_namespace(shared_place: Place) -> Non
         assert await store.series_workers() == ("default/gone", "default/w1", "exam/w2")
         begin = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
         assert [row.at for row in await store.series("exam/w2", 60, begin)] == [begin]
+
+
+@pytest.mark.asyncio
+async def test_a_store_without_samples_gets_a_place_for_them(shared_place: Place) -> None:
+    """The series stay as they were, and the first measurement is kept beside them."""
+    at = datetime.fromisoformat("2026-11-27T09:00:00+00:00")
+    with _older(shared_place, BEFORE_SAMPLES) as connection:
+        connection.execute(
+            "INSERT INTO series (worker, step, slot, at, data) VALUES ('exam/w1', 60, 0, 0, '{}')"
+        )
+    async with shared_place.opened() as store:
+        assert await store.sample_times() == ()
+        await store.put_samples([s.SampleRow("exam/w2", "cml", at, "1")])
+        assert await store.series_workers() == ("exam/w1", "exam/w2")
 
 
 @pytest.mark.asyncio

@@ -13,10 +13,10 @@ from virtual_time import play
 from world import world
 
 from labfleet.app.settings import Settings
-from labfleet.controllers import context
+from labfleet.controllers import context, garbage
 from labfleet.controllers.session import act as session_act
 from labfleet.controllers.worker import act as worker_act
-from labfleet.controllers.worker import launch
+from labfleet.controllers.worker import housekeeping, launch
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.engine import effects, election
 from labfleet.interfaces.compute import Checks
@@ -27,15 +27,18 @@ CONTROLLERS = Path(__file__).resolve().parents[2] / "src" / "labfleet" / "contro
 
 
 def test_every_call_fits_into_the_lease_that_is_sure() -> None:
-    """Between two renewals a leader is sure of 0.9 - 1/3 of its lease; all calls are shorter."""
-    lease = Settings().lease_seconds
-    sure = lease * (election.TRUST - 1 / 3)
-    for seconds in (
-        session_act.DEADLINE, session_act.IMPORT_DEADLINE, worker_act.DEADLINE, launch.DEADLINE,
-    ):  # fmt: skip
-        assert seconds < sure
-        assert seconds < lease * 0.6
-        assert effects.MARGIN_SECONDS > 0
+    """Of the seed's 15 s too: calls without a saved effect whole, the others' beginning."""
+    least = 15.0
+    assert Settings().lease_seconds == least
+    sure = least * (election.TRUST - 1 / election.RENEWALS)
+    assert sure > effects.CALL_SECONDS + 1.0
+    assert {garbage.DEADLINE, housekeeping.DEADLINE} == {effects.CALL_SECONDS}
+    assert {session_act.DEADLINE, worker_act.DEADLINE, launch.DEADLINE} == {
+        effects.OPERATION_SECONDS
+    }
+    # What is noticed as a call that ends with the lease must really be one.
+    assert effects.OPERATION_SECONDS > effects.CALL_SECONDS
+    assert effects.MARGIN_SECONDS > 0
 
 
 def test_a_region_that_is_down_is_asked_once_for_many_workers() -> None:

@@ -28,6 +28,7 @@ from labfleet.resources.telemetry import (
 from labfleet.resources.worker import Health, WorkerPhase
 
 P = WorkerPhase
+LATE = vitals.fresh_for(30, 1.0)
 LOAD = ("CpuHigh", "MemoryHigh")
 
 
@@ -225,17 +226,17 @@ def test_cml_is_preferred_and_cloudwatch_stands_in() -> None:
     """The source is named with the number, and so are its age and freshness."""
     now = START + timedelta(seconds=60)
     point = ProviderPoint(at=START - timedelta(seconds=300), seconds=300, cpu_percent=7.5)
-    both = vitals.numbers(measured(cpu=50), [point], now, poll=30, missing="")
+    both = vitals.numbers(measured(cpu=50), [point], now, late=LATE, missing="")
     assert (both["cpu"].value, both["cpu"].source, both["cpu"].fresh) == (50, "cml", True)
     assert both["cpu"].age_seconds == 60
     assert (both["ec2Cpu"].value, both["ec2Cpu"].source) == (7.5, "cloudwatch")
-    dead = vitals.numbers(None, [point], now, poll=30, missing="no sample")
+    dead = vitals.numbers(None, [point], now, late=LATE, missing="no sample")
     assert (dead["cpu"].value, dead["cpu"].source) == (7.5, "cloudwatch")
     assert (dead["memory"].value, dead["memory"].reason) == (None, "no sample")
-    stale = vitals.numbers(measured(cpu=50), [point], now + timedelta(minutes=5), poll=30,
+    stale = vitals.numbers(measured(cpu=50), [point], now + timedelta(minutes=5), late=LATE,
                            missing="")  # fmt: skip
     assert stale["cpu"].source == "cloudwatch"
-    assert (stale["memory"].fresh, stale["memory"].value) == (False, 10)
+    assert (stale["memory"].fresh, stale["memory"].value) == (False, None)
     assert "last measured" in stale["memory"].reason
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 
 import pytest
 from engine_fakes import HandClock, Ids
+from hand_clock import START
 
 from labfleet.engine import effects as journal
 from labfleet.engine.effects import MARGIN_SECONDS, Effects
@@ -56,6 +58,19 @@ async def test_call_needs_lease_time() -> None:
     assert caught.value.reason == "LeaseTooShort"
     assert effects.known_not_done(effect)
     assert await effects.call(effect, answer, deadline=3) == "i-123"
+
+
+@pytest.mark.asyncio
+async def test_a_long_call_needs_no_more_lease_than_a_short_one() -> None:
+    """A launch may outlast the lead that began it: its saved effect is a lease of its own."""
+
+    class Healthy(AlwaysLeader):
+        def remaining(self) -> float:
+            return journal.CALL_SECONDS + 0.1
+
+    effects = Effects(HandClock(), Ids(), Healthy())
+    effect = effects.open("launch", deadline=journal.OPERATION_SECONDS)
+    assert await effects.call(effect, answer, deadline=journal.OPERATION_SECONDS) == "i-123"
 
 
 @pytest.mark.asyncio
@@ -127,10 +142,58 @@ async def test_foreign_effect_has_to_be_waited_out() -> None:
     effect = effects.open("LaunchInstance", deadline=10)
     successor = Effects(clock, Ids(), AlwaysLeader())
     assert not successor.known_not_done(effect)
+    assert not successor.overdue(effect)
     await clock.advance((10 + MARGIN_SECONDS) * 60 - 1)
     assert not successor.overdue(effect)
     await clock.advance(1)
     assert successor.overdue(effect)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("ahead", [-100.0, 0.0, 100.0])
+async def test_a_long_call_is_waited_out_by_the_own_clock(ahead: float) -> None:
+    """A successor whose wall clock goes ahead does not repeat a launch that is still under way."""
+    span = journal.OPERATION_SECONDS + MARGIN_SECONDS
+    effects, clock = make()
+    effect = effects.open("launch", deadline=journal.OPERATION_SECONDS)
+    other = HandClock()
+    other.forward(ahead)
+    successor = Effects(other, Ids(), AlwaysLeader())
+    successor.noticed(effect)  # a standby reads of it when it is saved
+    for passed in range(round(span)):
+        assert not successor.overdue(effect), f"{passed} s after the call began"
+        clock.forward(1)
+        other.forward(1)
+    assert successor.overdue(effect) is (ahead >= 0), "and its own reading of the end is kept"
+    late = Effects(other, Ids(), AlwaysLeader())
+    assert not late.overdue(effect), "a process that has just begun knows of no time before"
+    other.forward(span - min(ahead, 0))
+    assert late.overdue(effect)
+    assert successor.overdue(effect)
+
+
+@pytest.mark.asyncio
+async def test_an_old_call_of_nobody_is_over_at_once() -> None:
+    """After a night without any process nobody waits: no clock differs by so much."""
+    effects, clock = make()
+    effect = effects.open("launch", deadline=journal.OPERATION_SECONDS)
+    clock.forward(journal.OPERATION_SECONDS + MARGIN_SECONDS + journal.SKEW_SECONDS)
+    assert Effects(clock, Ids(), AlwaysLeader()).overdue(effect)
+
+
+@pytest.mark.asyncio
+async def test_a_wall_clock_set_back_gives_no_call_more_time() -> None:
+    """A try that would end after the effect's time is not begun, whatever the wall clock says."""
+
+    class Back(HandClock):
+        def now(self) -> datetime:
+            return START
+
+    back = Back()
+    effects = Effects(back, Ids(), AlwaysLeader())
+    effect = effects.open("launch", deadline=journal.OPERATION_SECONDS)
+    back.forward(MARGIN_SECONDS + 1)
+    assert not effects.fits(effect, deadline=journal.OPERATION_SECONDS)
 
 
 @pytest.mark.asyncio

@@ -8,7 +8,13 @@ from collections.abc import Iterable
 import pytest
 from engine_fakes import BadDays, HandClock, MemoryLeases, cause, cluster, memory_store, pump
 
-from labfleet.engine.election import TRUST, AlwaysLeader, Election
+from labfleet.engine.election import (
+    RENEWALS,
+    TRUST,
+    AlwaysLeader,
+    Election,
+    ElectionObserver,
+)
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -17,12 +23,18 @@ from labfleet.kernel import errors
 class Candidate:
     """An election with its own store connection and its own, stoppable, time."""
 
-    def __init__(self, leases: stores.LeaseStore, name: str) -> None:
+    def __init__(
+        self,
+        leases: stores.LeaseStore,
+        name: str,
+        observer: ElectionObserver | None = None,
+    ) -> None:
         self.clock = HandClock()
         self.store = BadDays(leases, self.clock)
         self.election = Election(
-            self.store, "leader", name, machine=self.clock.monotonic, pause=self.clock.sleep
-        )
+            self.store, "leader", name, machine=self.clock.monotonic, pause=self.clock.sleep,
+            observer=observer,
+        )  # fmt: skip
         self.lead = self.election.leadership
         self.task = asyncio.create_task(self.election.run())
 
@@ -205,3 +217,60 @@ async def test_always_leader_leads() -> None:
     assert lead.remaining() > 1e9
     assert not waiting.done()
     waiting.cancel()
+
+
+class Told:
+    """Notes what an election tells."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, int]] = []
+
+    def lead_taken(self, name: str, token: int) -> None:
+        assert name == "leader"
+        self.said.append(("taken", token))
+
+    def lead_lost(self, name: str, token: int) -> None:
+        assert name == "leader"
+        self.said.append(("lost", token))
+
+
+@pytest.mark.asyncio
+async def test_a_killed_leader_is_followed_within_the_lease_and_a_look() -> None:
+    """Whenever it is killed: a lease of 15 s means 15, of which its last renewal took some."""
+    waited = []
+    for killed_after in range(10, 30):
+        leases = MemoryLeases()
+        one, two = Candidate(leases, "one"), Candidate(leases, "two")
+        await advance(killed_after, [one, two])
+        assert one.lead.held
+        one.task.cancel()
+        one.store.hang |= {"release"}  # killed: nothing is put in order
+        seconds = 0.0
+        while not two.lead.held:
+            await two.clock.advance(0.25)
+            seconds += 0.25
+        waited.append(seconds)
+        await two.stop()
+    assert max(waited) <= 16
+    assert sorted(waited)[len(waited) // 2] <= 15
+    assert min(waited) >= 15 * TRUST - 15 / RENEWALS, "nobody may lead while another believes to"
+
+
+@pytest.mark.asyncio
+async def test_a_lost_lead_is_told_once_and_an_orderly_end_is_none() -> None:
+    """Begin and loss of each term, by time or by another's lease."""
+    told = Told()
+    store = MemoryLeases()
+    one = Candidate(store, "one", observer=told)
+    await one.lead.wait_held()
+    await advance(20, [one])
+    assert told.said == [("taken", 1)]
+    down = errors.Temporary("the store is down")
+    one.store.fail |= {"renew": down, "lease": down, "acquire": down}
+    await advance(25, [one])
+    assert told.said == [("taken", 1), ("lost", 1)]
+    one.store.fail.clear()
+    await advance(20, [one])
+    assert told.said == [("taken", 1), ("lost", 1), ("taken", 2)]
+    await one.stop()
+    assert told.said[-1] == ("taken", 2)

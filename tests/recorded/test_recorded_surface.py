@@ -22,6 +22,7 @@ _PROVIDER = "machines come from more than EC2: neutral names, and the old ones a
 DIFFERENCES: dict[str, dict[str, str]] = {
     "9f921ab": {
         "/paths/~api~internal~workers~{id}~cml-data/get/summary": "seed 003 is upstream 003 now",
+        "/components/schemas/Reading/properties/at": "when a worker was last measured",
         "/components/schemas/SettingValue/properties/note": "what a value will not do is said",
         "/paths/~api~workers~region~{region}~workers/get/responses/200/content": "it is a list",
         "/components/schemas/AliveReply": "liveness says no more than that it lives",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from labfleet.decisions.lifecycle.worker import draft as worker_draft
 from labfleet.decisions.lifecycle.worker import idle_rule
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.decisions.lifecycle.worker.calls import Call
+from labfleet.engine.effects import Effects
 from labfleet.interfaces import store as stores
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.seeds.run import Options
@@ -349,6 +351,12 @@ def two_without_a_tag(patch: Patch) -> None:
     patch.setattr(launches, "tags_of", tags_of)
 
 
+def wait_for_nobodys_call(patch: Patch) -> None:
+    """Believe at once that a call of the leader before did nothing."""
+    patch.setattr(Effects, "overdue", lambda self, effect: True)
+    patch.setattr(launch, "VISIBILITY", timedelta(0))
+
+
 KILLED_AT_ANSWER = tuple(word for word in faults.KINDS if word != "killed_at_answer")
 """Without these, all that goes wrong are kills between an answer and its record."""
 
@@ -359,6 +367,7 @@ BREAKS: dict[str, Break] = {
         Options(hours=2, sessions=120, without=KILLED_AT_ANSWER),
         first=8,
     ),
+    "wait_for_nobodys_call": Break("operation", wait_for_nobodys_call),
     "release_early": Break("capacity", release_early, TIGHT),
     "forget_ports_early": Break("port", forget_ports_early),
     "ask_for_a_tenth": Break("capacity", ask_for_a_tenth, TIGHT),

@@ -21,7 +21,7 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
 from labfleet.service.verbs import objects
 from labfleet.stores.opening import open_store
-from labfleet.stores.runners import Inline
+from labfleet.stores.runners import Inline, Threads
 
 __all__ = ["START"]
 TOPOLOGY = """
@@ -58,6 +58,9 @@ def who(role: str = "admin", owner: str = "") -> Caller:
 
 
 ADMIN = who("admin", "ada")
+
+
+MEMORY = "sqlite://:memory:"
 
 
 @dataclass
@@ -105,10 +108,11 @@ class World:
 
 
 @asynccontextmanager
-async def world(kind_of_cache: type[Cache] = Cache) -> AsyncIterator[World]:
+async def world(kind_of_cache: type[Cache] = Cache, *, url: str = MEMORY) -> AsyncIterator[World]:
     """Open an installation; its cache follows the log until the end."""
     clock, ids = HandClock(sleep_moves=True), CountingIds()
-    store = await open_store("sqlite://:memory:", runner=Inline(), ids=ids, clock=clock)
+    runner = Inline() if url == MEMORY else Threads(readers=2)
+    store = await open_store(url, runner=runner, ids=ids, clock=clock)
     cache = kind_of_cache(store)
     cache.declare(*indices.declared())
     made = World(

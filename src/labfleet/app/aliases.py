@@ -18,7 +18,7 @@ from labfleet.kernel import errors
 from labfleet.resources import fleet_settings
 
 Place = Literal["settings", "server", "Template", "Pool", "webhooks", "sdk", "fixed", "ignored"]
-LEASE_LEAST = 30.0
+LEASE_LEAST = 15.0
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}")
 _URL = re.compile(r"https?://[^\s/]+(/\S*)?")
 
@@ -119,7 +119,7 @@ def _number(low: int, high: int) -> Callable[[str], int]:
 
 
 def _lease(text: str) -> float:
-    """Return seconds; fewer than 30 are read as 30, which a leader here needs."""
+    """Return seconds; fewer than 15 are read as 15, which a leader here needs."""
     return max(LEASE_LEAST, float(_number(1, 86_400)(text)))
 
 
@@ -202,9 +202,9 @@ TABLE: tuple[Alias, ...] = (
     _setting("IDLE_THRESHOLD_MINUTES", "30", "idle.timeoutMinutes"),
     _setting("CLEANUP_RETENTION_DAYS", "30", "garbage.retentionDays"),
     Alias("WORKER_CONTROLLER_LEADER_LEASE_TTL", "15", "server", "lease_seconds", _lease,
-          "fewer than 30 are read as 30"),
+          "fewer than 15 are read as 15"),
     Alias("LEADER_LEASE_TTL", "15", "server", "lease_seconds", _lease,
-          "fewer than 30 are read as 30"),
+          "fewer than 15 are read as 15"),
     Alias("APP_PORT", "8083", "server", "port", _number(0, 65535)),
     _template("EC2_AMI_ID", "ami-xxxxxxxxx", "provider.amiId"),
     _template("EC2_INSTANCE_TYPE", "m5zn.metal", "provider.instanceTypes", _words,

@@ -43,6 +43,13 @@ class Metrics:
             registry=self.registry,
         )
 
+        self.leads_lost = Counter(
+            "labfleet_leads_lost",
+            "How often this process lost the lead of the role.",
+            ("role",),
+            registry=self.registry,
+        )
+
     def gauge(
         self, name: str, text: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]
     ) -> None:

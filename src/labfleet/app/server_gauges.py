@@ -88,7 +88,12 @@ def add_leaders(metrics: Metrics, services: ServiceContext) -> None:
         ("role", "holder"),
         leads,
     )
-    metrics.gauge("labfleet_leads", "1 while this process leads the role.", ("role",), here)
+    metrics.gauge(
+        "labfleet_leads",
+        "1 while this process leads the role, 0 while it stands by.",
+        ("role",),
+        here,
+    )
 
 
 def add_clock(metrics: Metrics, clock_of: JudgedClock) -> None:

@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     secrets_variables: variables that secretRefs may name (`NAME`, or `PREFIX*`) beside
     `LABFLEET_SECRET_*` and upstream's.
     lease_seconds: how long a silent leader keeps its place (machine seconds); at
-    least 30, because a call of up to 15 s must fit into what is left between two renewals.
+    least 15, because a call of up to 8 s must fit into what is left between two renewals.
     stop_seconds: how long an orderly stop may take (machine seconds).
     """
 
@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     static_sites: str = ""
     secrets_folder: str = host_secrets.FOLDER
     secrets_variables: tuple[str, ...] = ()
-    lease_seconds: Annotated[float, msgspec.Meta(ge=30)] = 30.0
+    lease_seconds: Annotated[float, msgspec.Meta(ge=15)] = 15.0
     stop_seconds: Positive = 20.0
 
     @property

@@ -19,7 +19,7 @@ _EXPECTED = frozenset({Outcome.CONFLICT, Outcome.FENCED, Outcome.GONE})
 
 
 class Watcher:
-    """A ReconcileObserver and a SupervisorObserver."""
+    """A ReconcileObserver, a SupervisorObserver and an ElectionObserver."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -55,6 +55,20 @@ class Watcher:
             self._log.error("role.failed", role=role, wait=round(wait, 2), exc_info=error)
         else:
             self._log.info("role", role=role, state=state.value)
+
+    def lead_taken(self, name: str, token: int) -> None:
+        """Count and log that this process leads a role now."""
+        self._log.info("lead.taken", role=name, term=token)
+
+    def lead_lost(self, name: str, token: int) -> None:
+        """Count and log a lost lead: one line, and no error, for the next process goes on."""
+        self._metrics.leads_lost.labels(name).inc()
+        self._log.warning(
+            "lead.lost",
+            role=name,
+            term=token,
+            detail="this process stands by; what it had begun is looked up by the one that leads",
+        )
 
 
 def add_gauges(metrics: Metrics, cache: Cache, controllers: list[Controller]) -> None:

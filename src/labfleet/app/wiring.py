@@ -55,6 +55,7 @@ from labfleet.engine.election import Election, Leadership
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.leader_watch import LeaderWatch
 from labfleet.engine.objects import Objects
+from labfleet.engine.sample_exchange import SampleExchange
 from labfleet.engine.secrets_check import SecretsCheck
 from labfleet.engine.store_health import StoreCheck, StoreHealth
 from labfleet.engine.supervisor import Role, Supervisor
@@ -246,6 +247,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         system.feeds.append(Role("leaders", watch.run))
         watch.own = system.leaderships
         add_leaders(metrics, system.services)
+    system.feeds.append(Role("samples", _sample_exchange(outside, system.services).run))
     for role in settings.roles:
         if role != "api":
             _add_role(system, settings, installation, role, f"{holder}/{role}")
@@ -253,7 +255,8 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     if isinstance(outside.clock, SystemClock):
         add_clock(metrics, outside.clock)
     add_pauses(metrics, system.services.settings)
-    add_worker_gauges(metrics, system.services.samples, outside.clock, cache)
+    services = system.services
+    add_worker_gauges(metrics, services.samples, outside.clock, cache, services.sample_life)
     add_region_gauges(metrics, cache, outside.clock)
     add_alert_gauges(metrics, system.services)
     add_pool_gauges(metrics, cache)
@@ -267,6 +270,18 @@ def _secrets_check(outside: Outside, cache: Cache) -> SecretsCheck | None:
     if outside.allowed is None:
         return None
     return SecretsCheck(outside.allowed, cache, outside.clock, told=ReferenceLog())
+
+
+def _sample_exchange(outside: Outside, services: ServiceContext) -> SampleExchange:
+    """Return what keeps the samples of this process and those of the others alike."""
+    return SampleExchange(
+        services.samples,
+        outside.store,
+        services.cache,
+        outside.clock,
+        life=services.sample_life,
+        change_percent=lambda: services.settings.now().monitoring.metrics_change_percent,
+    )
 
 
 def _clock_check(outside: Outside, cache: Cache) -> ClockCheck | None:
@@ -286,7 +301,9 @@ def _add_role(
     if lock is not None:
         system.locks.append(lock)
         holder = f"{installation}/{role}"
-    election = Election(outside.store, role, holder, seconds=settings.lease_seconds)
+    election = Election(
+        outside.store, role, holder, seconds=settings.lease_seconds, observer=system.watcher
+    )
     system.leaderships[role] = election.leadership
     effects = Effects(
         outside.clock,

@@ -1,10 +1,15 @@
-"""Gauges of the workers' newest numbers, checks and alerts; an unknown value has no sample."""
+"""Gauges of the workers' newest numbers, checks and alerts; an unknown value has no sample.
+
+What is not measured again in time is unknown: then only its age is left.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 
 from labfleet.app.metrics import Metrics, Sample
+from labfleet.decisions import vitals
 from labfleet.engine.cache import Cache
 from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel.clock import Clock
@@ -20,12 +25,24 @@ CHECKED = {"ok": 1.0, "not-applicable": 1.0, "impaired": 0.0}
 """The gauge's value for each status word of the provider's checks; other words are unknown."""
 
 
-def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: Cache) -> None:
-    """Add what is read from the sample store and the cache at each scrape."""
+def add_worker_gauges(
+    metrics: Metrics, samples: Samples, clock: Clock, cache: Cache, life: Callable[[], timedelta]
+) -> None:
+    """Add what is read from the sample store and the cache at each scrape.
+
+    `life` is how long a sample counts.
+    """
     _add_provider_gauges(metrics, samples, clock)
     _add_alert_gauges(metrics, cache)
     _add_state_gauges(metrics, cache)
-    _add_node_gauges(metrics, samples)
+
+    def fresh(sample: telemetry.Sample) -> bool:
+        return clock.now() - sample.at <= life()
+
+    def of_fresh(read: Read) -> Callable[[], Iterable[Sample]]:
+        return _each(samples, lambda sample: read(sample) if fresh(sample) else ())
+
+    _add_node_gauges(metrics, of_fresh)
 
     def age(sample: telemetry.Sample) -> Iterable[tuple[tuple[str, ...], float | None]]:
         yield (), max((clock.now() - sample.at).total_seconds(), 0.0)
@@ -40,25 +57,25 @@ def add_worker_gauges(metrics: Metrics, samples: Samples, clock: Clock, cache: C
         "labfleet_worker_cpu_count",
         "CPUs of a worker's computes.",
         ("namespace", "worker"),
-        _each(samples, _cpus),
+        of_fresh(_cpus),
     )
     metrics.gauge(
         "labfleet_worker_cpu_percent",
         "CPU in use, 0-100.",
         ("namespace", "worker"),
-        _each(samples, _percent),
+        of_fresh(_percent),
     )
     metrics.gauge(
         "labfleet_worker_memory_bytes",
         "Memory by state.",
         ("namespace", "worker", "state"),
-        _each(samples, _memory),
+        of_fresh(_memory),
     )
     metrics.gauge(
         "labfleet_worker_disk_bytes",
         "Disk of all hosts or of the controller, by state.",
         ("namespace", "worker", "disk", "state"),
-        _each(samples, _disk),
+        of_fresh(_disk),
     )
 
 
@@ -77,44 +94,53 @@ def _each(samples: Samples, read: Read) -> Callable[[], Iterable[Sample]]:
     return made
 
 
-def _add_node_gauges(metrics: Metrics, samples: Samples) -> None:
+def _add_node_gauges(
+    metrics: Metrics, of_fresh: Callable[[Read], Callable[[], Iterable[Sample]]]
+) -> None:
     """Add what runs on the workers' labs, and what the licence allows."""
     metrics.gauge(
         "labfleet_worker_nodes",
         "Nodes deployed, running, and machines that CML does not know.",
         ("namespace", "worker", "state"),
-        _each(samples, _nodes),
+        of_fresh(_nodes),
     )
     metrics.gauge(
         "labfleet_worker_allocated_cpus",
         "vCPUs of running nodes.",
         ("namespace", "worker"),
-        _each(samples, _allocated_cpus),
+        of_fresh(_allocated_cpus),
     )
     metrics.gauge(
         "labfleet_worker_allocated_memory_bytes",
         "Memory of running nodes.",
         ("namespace", "worker"),
-        _each(samples, _allocated_memory),
+        of_fresh(_allocated_memory),
     )
     metrics.gauge(
         "labfleet_worker_licence_nodes",
         "Nodes that the licence allows.",
         ("namespace", "worker"),
-        _each(samples, _licence),
+        of_fresh(_licence),
     )
 
 
 def _add_provider_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> None:
     """Add CloudWatch's numbers; none while it is switched off."""
 
+    def late(point: telemetry.ProviderPoint) -> bool:
+        return clock.now() - point.at > vitals.point_life(point)
+
     def newest(
         read: Callable[[telemetry.ProviderPoint], Iterable[tuple[tuple[str, ...], float | None]]],
+        *,
+        always: bool = False,
     ) -> Callable[[], Iterable[Sample]]:
         def made() -> Iterable[Sample]:
             for key in sorted(samples.workers()):
                 points = samples.points(key)
-                for labels, value in read(points[-1]) if points else ():
+                if not points or (late(points[-1]) and not always):
+                    continue
+                for labels, value in read(points[-1]):
                     if value is not None:
                         yield (key.namespace, key.name, *labels), float(value)
 
@@ -146,7 +172,7 @@ def _add_provider_gauges(metrics: Metrics, samples: Samples, clock: Clock) -> No
         "labfleet_worker_cloudwatch_age_seconds",
         "Fleet seconds since the end of CloudWatch's newest point.",
         ("namespace", "worker"),
-        newest(age),
+        newest(age, always=True),
     )
 
 

@@ -152,7 +152,13 @@ class Assembly:
             for key in {*_bound(old), *_bound(new)} if _moved(old, new) else ():
                 workers.queue.add(key, priority=EVENT)
 
-        cache.on_change(Worker, _on_asked(workers.queue))
+        asked = _on_asked(workers.queue)
+
+        def worker_changed(old: Resource | None, new: Resource | None) -> None:
+            _notice(context, new)
+            asked(old, new)
+
+        cache.on_change(Worker, worker_changed)
         cache.on_change(Session, session_changed)
         rounds = [self._idle(context, findings, workers.queue), *self._rounds(context, inventory)]
         if self.pace is not None:
@@ -222,6 +228,7 @@ class Assembly:
                 sessions.queue.add(session.key, priority=EVENT)
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:
+            _notice(context, new)
             if new is not None and (_asked(old, new) or _phase(old) != _phase(new)):
                 sessions.queue.add(new.key, priority=USER if _asked(old, new) else EVENT)
 
@@ -244,6 +251,12 @@ class Assembly:
             concurrency=concurrency,
             observer=self.observer,
         )
+
+
+def _notice(context: Context, changed: Resource | None) -> None:
+    """Count from now how long a call may still take that another process has just recorded."""
+    if isinstance(changed, Worker | Session) and changed.status.effect is not None:
+        context.effects.noticed(changed.status.effect)
 
 
 def _on_asked(queue: KeyQueue) -> Callable[[Resource | None, Resource | None], None]:

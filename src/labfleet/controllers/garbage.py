@@ -21,6 +21,7 @@ from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.decisions import garbage
 from labfleet.engine.controller import Again, Done
+from labfleet.engine.effects import CALL_SECONDS
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Instance, Leftover
 from labfleet.kernel import errors
@@ -40,7 +41,7 @@ from labfleet.service.kinds import indices
 
 KEY = Key("Worker", "", "garbage")
 ACTOR = "garbage"
-DEADLINE = 15.0
+DEADLINE = CALL_SECONDS
 Guard = Sequence[stores.Precondition]
 _VERBS = {"instance": "terminates", "volume": "deletes", "address": "releases"}
 

@@ -1,7 +1,9 @@
 """Measurements over time: reads CloudWatch if enabled, and stores all numbers once a minute.
 
 The leading worker controller merges the samples in its memory into the store's ring buffers, one
-batch a minute; no event is appended. A crash loses one minute.
+batch a minute; no event is appended. A crash loses one minute. Samples that another process gave
+(`engine.sample_exchange`) are merged when they were measured in this leader's term; older ones
+were merged by the leader before.
 """
 
 from __future__ import annotations
@@ -49,11 +51,14 @@ class SeriesController:
         self._metered: dict[Key, datetime] = {}
         self._ask_at = 0.0
         self._sweep_at = 0.0
+        self._term: stores.Fence | None = None
         self._since = context.clock.now()
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Do one bounded round."""
         del key
+        if self._term != self.context.leadership.fence:
+            self._term, self._since = self.context.leadership.fence, self.context.clock.now()
         now = self.context.clock.monotonic()
         settings = self.context.settings.now().monitoring
         if settings.cloudwatch and now >= self._ask_at:
@@ -129,15 +134,16 @@ class SeriesController:
             for each in self.context.cache.by(indices.SESSIONS_HERE, worker.path)
         )
         for sample in self.context.samples.recent(worker, SAMPLES_READ):
-            if last is None or sample.at > last:
+            if sample.at >= self._since and (last is None or sample.at > last):
                 taken[worker] = sample.at
                 yield sample.at, {**vitals.of_sample(sample), "sessions": sessions}
 
     def _provided(
         self, worker: Key, metered: dict[Key, datetime]
     ) -> Iterator[tuple[datetime, Mapping[str, float | None]]]:
-        """Yield new points; those from before this process were stored by the previous one."""
-        last = self._metered.get(worker, self._since - timedelta(seconds=PERIOD))
+        """Yield new points; those from before this term were stored by the leader before."""
+        begin = self._since - timedelta(seconds=PERIOD)
+        last = max(self._metered.get(worker, begin), begin)
         for point in self.context.samples.points(worker):
             if point.at > last:
                 metered[worker] = point.at

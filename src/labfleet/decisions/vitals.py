@@ -18,7 +18,14 @@ CLOUDWATCH_LATE = timedelta(minutes=15)
 (facts/aws.md#cloudwatch)."""
 
 FRESH_LOOKS = 3
-"""A number is fresh for this many polling intervals."""
+"""A number is fresh for this many polling intervals, and unknown after that."""
+
+EXCHANGE_SECONDS = 5.0
+"""Machine seconds between two exchanges of samples among processes: so much later, and once more
+so much, another process knows of a measurement."""
+
+REPORTED = "reported"
+"""The boot id of reported samples, so that they are never compared with our own."""
 
 
 class Number(Record, frozen=True, kw_only=True):
@@ -31,6 +38,32 @@ class Number(Record, frozen=True, kw_only=True):
     age_seconds: float | None = None
     fresh: bool = False
     reason: str = ""
+
+
+def fresh_for(poll: float, rate: float) -> timedelta:
+    """Return for how long a sample counts: `poll` is in fleet seconds, `rate` is the clock's.
+
+    Long enough for another process to hear of it under a fast clock too.
+    """
+    return timedelta(seconds=max(FRESH_LOOKS * poll, poll + 2 * EXCHANGE_SECONDS * rate))
+
+
+def point_life(point: ProviderPoint) -> timedelta:
+    """Return for how long after its beginning a CloudWatch point counts."""
+    return CLOUDWATCH_LATE + timedelta(seconds=2 * point.seconds)
+
+
+def replaces(sample: Sample, known: Sample | None, now: datetime, late: timedelta) -> bool:
+    """Tell whether a sample from elsewhere takes the place of the newest one known.
+
+    A report never replaces numbers of our own while they are fresh: it would hide those that
+    health, alerts and the idle rule use.
+    """
+    if known is None:
+        return True
+    if sample.boot == REPORTED != known.boot and now - known.at <= late:
+        return False
+    return sample.at >= known.at or known.at > now
 
 
 def share(room: Room) -> float | None:
@@ -135,15 +168,14 @@ def numbers(
     points: Sequence[ProviderPoint],
     now: datetime,
     *,
-    poll: float,
+    late: timedelta,
     missing: str,
 ) -> dict[str, Number]:
     """Return every number with source, age and freshness; null ones say why.
 
-    `poll` is the polling interval in seconds, `missing` why there is no sample.
+    `late` is from which age on a sample's numbers are unknown, `missing` why there is no sample.
     """
     made: dict[str, Number] = {}
-    late = timedelta(seconds=FRESH_LOOKS * poll)
     for name, unit, value, source in _told(sample):
         reason = missing if sample is None else _gap(sample, name)
         at = None if sample is None else sample.at
@@ -177,19 +209,19 @@ def _provided(name: str, unit: str, points: Sequence[ProviderPoint], now: dateti
         return Number(unit=unit, source="cloudwatch", reason=why)
     newest = found[-1]
     end = newest.at + timedelta(seconds=newest.seconds)
-    late = CLOUDWATCH_LATE + timedelta(seconds=newest.seconds)
+    late = newest.at + point_life(newest) - end
     value = of_point(newest)[name]
     return _aged(Number(value=value, unit=unit, source="cloudwatch", at=end), now, late)
 
 
 def _aged(number: Number, now: datetime, late: timedelta) -> Number:
-    """Return the number with age and freshness; one without value is neither fresh nor old."""
+    """Return the number with age and freshness; its value is unknown once it is late."""
     if number.value is None or number.at is None:
         return number
     age = max((now - number.at).total_seconds(), 0.0)
     fresh = age <= late.total_seconds()
     return Number(
-        value=round(number.value, 3),
+        value=round(number.value, 3) if fresh else None,
         unit=number.unit,
         source=number.source,
         at=number.at,
@@ -200,7 +232,5 @@ def _aged(number: Number, now: datetime, late: timedelta) -> Number:
 
 
 def _better(cml: Number, cloudwatch: Number) -> Number:
-    """Return CML's number; CloudWatch's when only that is fresh, or only that exists."""
-    if cml.value is not None and (cml.fresh or not cloudwatch.fresh):
-        return cml
-    return cml if cloudwatch.value is None else cloudwatch
+    """Return CML's number; CloudWatch's when only that is known."""
+    return cloudwatch if cml.value is None and cloudwatch.value is not None else cml

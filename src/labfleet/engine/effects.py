@@ -5,9 +5,12 @@ protocol, which a controller follows and this module supports:
 
 1. *Intent.* `open` an effect and save it in the status, in the same commit as the decision.
    Only then `call`. At most one effect is open per object.
-2. *Call.* `call` starts only when its deadline fits into the lease time left and into the
-   effect's own `expires`, so that no call of a former leader is under way after `expires`.
-   The call carries the effect's id as client token or marker.
+2. *Call.* `call` starts only when it certainly ends before the effect's own `expires`, so that
+   no call of a former leader is under way after that. The call carries the effect's id as client
+   token or marker. A call of at most `CALL_SECONDS` also fits into the lease time left: it is over
+   before anybody else leads, whether its effect was saved or not. A longer one, up to
+   `OPERATION_SECONDS`, may outlast the lead that began it: its saved effect is a lease of its own
+   on this one object, which every later leader waits out.
 3. *Outcome.* Success: save the result and clear the effect in one commit. A definite failure
    (Temporary, Permanent, Conflict, Gone): nothing happened; clear it, or keep it and try
    again under the same id. Before a later try, `fits` tells whether a call still ends before
@@ -15,7 +18,8 @@ protocol, which a controller follows and this module supports:
 4. *Unknown.* Ambiguous (a time-out included), a crash or a change of leader leave the effect
    open. Whoever finds an open effect that is not `mine` first looks up what the call did. What
    is found may be adopted at once. "Not there" may be believed only when `overdue`: until then
-   return `Again`. Then `reopen` (same id, so the other side still recognises a late first try)
+   return `Again`. That a longer call is over is judged by the own monotonic clock, from when this
+   process first saw the effect (`noticed`), because two hosts' wall clocks may differ. Then `reopen` (same id, so the other side still recognises a late first try)
    or clear it.
 
 An effect is `mine` when this process opened it and every call made under it failed definitely,
@@ -41,6 +45,13 @@ from labfleet.resources.meta import Effect
 
 T = TypeVar("T")
 
+# Machine seconds of a call that has to end within the lease time left: between two renewals a
+# leader is sure of 0.9 - 1/4 of its lease, 9.75 s of 15 s.
+CALL_SECONDS = 8.0
+# Machine seconds of a call under a saved effect: a launch, an import or a licence on a bad day.
+OPERATION_SECONDS = 15.0
+# Machine seconds by which the wall clocks of two hosts may differ (more is an alert).
+SKEW_SECONDS = 300.0
 # Machine seconds between a call's deadline and its effect's `expires`: they cover the commit
 # before the call, the network after it, and two hosts' clocks that differ a little.
 MARGIN_SECONDS = 5.0
@@ -70,6 +81,7 @@ class Effects:
         self._leadership = leadership
         self._sole_since = sole_since
         self._mine: dict[str, None] = {}
+        self._since: dict[tuple[str, int], float] = {}
 
     def open(
         self,
@@ -92,6 +104,7 @@ class Effects:
             attempt=attempt,
             parameters=dict(parameters or {}),
         )
+        self.noticed(effect)
         self._remember(effect)
         return effect
 
@@ -108,15 +121,33 @@ class Effects:
             expires=begun + self._span(deadline + MARGIN_SECONDS),
             attempt=effect.attempt + 1,
         )
+        self.noticed(again)
         self._remember(again)
         return again
+
+    def noticed(self, effect: Effect) -> None:
+        """Remember since when this process has known of an effect: a standby sees it in its cache.
+
+        Every try under it began before that, so it is over when its time has passed from there.
+        """
+        self._since.setdefault((effect.id, effect.attempt), self._clock.monotonic())
+        while len(self._since) > MINE_LIMIT:
+            # Forgetting is safe: what is noticed later is waited for longer.
+            del self._since[next(iter(self._since))]
 
     def overdue(self, effect: Effect) -> bool:
         """Tell whether every call under this effect has certainly ended."""
         now, sole = self._clock.now(), self._sole_since
         if sole is not None and effect.begun < sole and now >= sole + self._span(DEAD_SECONDS):
             return True
-        return now >= effect.expires
+        self.noticed(effect)
+        if now < effect.expires:
+            return False
+        lasts = effect.expires - effect.begun
+        if lasts <= self._span(CALL_SECONDS + MARGIN_SECONDS):
+            return True  # it ended with the lease of the leader that began it
+        known = self._clock.monotonic() - self._since[effect.id, effect.attempt]
+        return known >= lasts.total_seconds() or now >= effect.expires + self._span(SKEW_SECONDS)
 
     def known_not_done(self, effect: Effect) -> bool:
         """Tell whether this process opened it and knows that nothing happened under it."""
@@ -124,7 +155,13 @@ class Effects:
 
     def fits(self, effect: Effect, *, deadline: float) -> bool:
         """Tell whether a call of this many machine seconds ends before the effect expires."""
-        return self._clock.now() + self._span(deadline) <= effect.expires
+        lasts, call = effect.expires - effect.begun, self._span(deadline)
+        since = self._since.get((effect.id, effect.attempt))
+        if since is not None:  # also when the wall clock was set back meanwhile
+            known = timedelta(seconds=self._clock.monotonic() - since)
+            if known + call > lasts:
+                return False
+        return self._clock.now() + call <= effect.expires
 
     async def call(self, effect: Effect, make: Callable[[], Awaitable[T]], *, deadline: float) -> T:
         """Make the call and return its answer; `deadline` is machine seconds.
@@ -132,9 +169,9 @@ class Effects:
         Raises Temporary (LeaseTooShort, EffectExpired) when the call was not started, Ambiguous
         (TimedOut) when it may have happened, and whatever else `make` raises.
         """
-        left = self._leadership.remaining()
-        if left <= deadline:
-            message = f"{effect.kind} takes up to {deadline:g} s and the lease has {left:.1f} s"
+        left, needed = self._leadership.remaining(), min(deadline, CALL_SECONDS)
+        if left <= needed:
+            message = f"{effect.kind} needs {needed:g} s of the lease, which has {left:.1f} s left"
             raise errors.Temporary(message, reason="LeaseTooShort")
         if not self.fits(effect, deadline=deadline):
             message = f"{effect.kind} has no time left; reopen it and save it before the call"

@@ -24,6 +24,10 @@ T = TypeVar("T")
 
 # The part of the lease that its holder uses; the rest allows for clocks that run unevenly.
 TRUST = 0.9
+# Of a lease of 15 s: renewed each 3.75 s, so that a call of 8 s fits until the next renewal and a
+# slow answer of the store costs no lead; looked at each second by those who stand by.
+RENEWALS = 4
+LOOKS = 15
 RELEASE_SECONDS = 2.0
 
 
@@ -50,6 +54,18 @@ class Leadership(Protocol):
 
     async def wait_lost(self) -> None:
         """Return once this process does not lead (any more)."""
+        ...
+
+
+class ElectionObserver(Protocol):
+    """Is told when this process begins and ceases to lead. Must not raise."""
+
+    def lead_taken(self, name: str, token: int) -> None:
+        """Note that it leads, under this fencing token."""
+        ...
+
+    def lead_lost(self, name: str, token: int) -> None:
+        """Note that the lead under this token is lost: no error, another process goes on."""
         ...
 
 
@@ -84,7 +100,10 @@ class Election:
         seconds: float = 15.0,
         machine: Callable[[], float] | None = None,
         pause: Pause = asyncio.sleep,
+        observer: ElectionObserver | None = None,
     ) -> None:
+        self._observer = observer
+        self._told: stores.Fence | None = None
         self._store = store
         self._name = name
         self._holder = holder
@@ -107,7 +126,9 @@ class Election:
                     self.leadership.end()
                 except (errors.LabfleetError, TimeoutError):
                     lease = await self._after_trouble(lease)
-                    await self._pause(self._seconds / 15)
+                    self._tell()
+                    await self._pause(self._seconds / LOOKS)
+                self._tell()
         finally:
             self.leadership.end()
             if lease is not None:
@@ -117,7 +138,7 @@ class Election:
         """Do one step and return the lease if we hold it after that."""
         if lease is None:
             return await self._compete()
-        await self._pause(self._seconds / 3)
+        await self._pause(self._seconds / RENEWALS)
         begun = self._machine()
         renewed = await self._bounded(self._store.renew(lease))
         if not self.leadership.held:
@@ -132,9 +153,10 @@ class Election:
         begun = self._machine()
         row = await self._bounded(self._store.lease(self._name))
         if row is not None and not self._free(row, begun):
-            # Read again as often as a leader renews, and at the latest when the lease ends.
+            # Read again soon: the lease counts from when its last renewal is seen here. And when
+            # it ends.
             left = self._watched_since + self._seconds - self._machine()
-            await self._pause(max(min(self._seconds / 3, left), 0.001))
+            await self._pause(max(min(self._seconds / LOOKS, left), 0.001))
             return None
         seen = None if row is None else row.version
         begun = self._machine()
@@ -165,6 +187,17 @@ class Election:
             return lease
         same = row is not None and (row.token, row.holder) == (lease.token, lease.holder)
         return row if same else lease
+
+    def _tell(self) -> None:
+        """Tell the observer of a term that began or ended since it was last told."""
+        fence = self.leadership.fence
+        if self._observer is None or fence == self._told:
+            return
+        before, self._told = self._told, fence
+        if before is not None:
+            self._observer.lead_lost(before.lease, before.token)
+        if fence is not None:
+            self._observer.lead_taken(fence.lease, fence.token)
 
     async def _bounded(self, call: Awaitable[T]) -> T:
         async with asyncio.timeout(self._seconds / 3):

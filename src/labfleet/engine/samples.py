@@ -1,6 +1,7 @@
 """Measurements in memory: the newest of each worker, and a log of notable changes.
 
-For one process; all sizes are bounded. The store keeps the history (`controllers/series`).
+For one process; all sizes are bounded. `sample_exchange` gives the newest to the other processes,
+and the store keeps the history (`controllers/series`).
 """
 
 from __future__ import annotations

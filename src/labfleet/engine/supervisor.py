@@ -186,14 +186,16 @@ class Supervisor:
         return lost
 
     async def _back_off(self, kept: _Kept, error: BaseException) -> None:
-        if isinstance(error, errors.Fenced):
-            # Not a crash: the store knew of the lost lease before this process did. The
-            # election notices at its next renewal.
-            kept.failures = 0
-        kept.failures += 1
+        fenced = isinstance(error, errors.Fenced)
+        kept.failures = 1 if fenced else kept.failures + 1
         wait = backoff.delay(kept.failures, self._rng.random())
-        kept.message = f"{type(error).__name__}: {error}"
-        self._change(kept, State.BACKING_OFF, error, wait)
+        if fenced:
+            # No error: the lead is lost, and a write knew it before this role was told. The
+            # election tells of it, and notices at its next renewal where the store knew first.
+            self._change(kept, State.STANDBY)
+        else:
+            kept.message = f"{type(error).__name__}: {error}"
+            self._change(kept, State.BACKING_OFF, error, wait)
         await self._pause(wait)
 
     async def _wind_down(self) -> None:

@@ -1,8 +1,8 @@
-"""Samples: where measurements of workers are kept in memory, bounded, outside the store.
+"""Samples: where measurements of workers are kept in memory, bounded, in every process.
 
-They append no event and are lost on restart, until the next observation. Only the process whose
-worker controller leads has fresh ones. For longer storage they are merged into series once a
-minute (`Store.merge_series`).
+They append no event. The newest ones go to the other processes, and over a restart, through the
+store (`SampleStore`). For longer storage they are merged into series once a minute
+(`Store.merge_series`).
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ SCHEDULED: dict[str, tuple[float, float, float]] = {
     "process_killed": (14.0, 1.0, 90.0),
     "killed_at_answer": (8.0, 1.0, 90.0),
     "leader_paused": (6.0, 5.0, 120.0),
+    "lead_lost": (8.0, 16.0, 60.0),
     "clock_jump": (3.0, 60.0, 1800.0),
     "cache_stale": (8.0, 5.0, 90.0),
     "instance_death": (2.0, 0.0, 0.0),

@@ -16,7 +16,7 @@ from labfleet.interfaces import store
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.resources.meta import Key
-from labfleet.stores import rules, series
+from labfleet.stores import rules, samples, series
 from labfleet.stores.database import Database, Rows, Run
 from labfleet.stores.group_commit import GroupCommit, commit_each
 from labfleet.stores.instants import from_micros, to_micros
@@ -192,7 +192,7 @@ class FleetStore:
         rows = await self._read(partial(self._db.rows, self._sql["tokens"]))
         return tuple(_token(row) for row in rows)
 
-    # --- series: no events either --------------------------------------------------------
+    # --- series and samples: no events either --------------------------------------------------------
 
     async def merge_series(self, rows: Sequence[store.SeriesRow]) -> None:
         series.check(rows)
@@ -211,6 +211,22 @@ class FleetStore:
 
     async def drop_series(self, workers: Sequence[str]) -> int:
         return await self._write(partial(series.drop, self._sql, tuple(workers)))
+
+    async def put_samples(self, rows: Sequence[store.SampleRow]) -> None:
+        samples.check(rows)
+        if rows:
+            await self._write(partial(samples.save, self._sql, self._db.listed, rows))
+
+    async def sample_times(self) -> tuple[store.SampleTime, ...]:
+        return samples.read_times(
+            await self._read(partial(self._db.rows, self._sql["sample_times"]))
+        )
+
+    async def samples(self, workers: Sequence[str]) -> tuple[store.SampleRow, ...]:
+        parameters = (self._db.listed(tuple(workers)),)
+        return samples.read(
+            await self._read(partial(self._db.rows, self._sql["samples"], parameters))
+        )
 
     # --- maintenance ----------------------------------------------------------------------
 

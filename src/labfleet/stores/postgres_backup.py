@@ -41,6 +41,7 @@ TABLES = {
     "tokens": ("id", "hash", "role", "owner", "created", "expires", "revoked"),
     "replies": ("key", "digest", "reply", "until"),
     "series": ("worker", "step", "slot", "at", "data"),
+    "samples": ("worker", "part", "at", "data"),
 }  # fmt: skip
 _BYTES = {"doc", "reply"}
 _encode = msgspec.json.encode

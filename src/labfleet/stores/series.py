@@ -61,8 +61,12 @@ def read(rows: Rows) -> tuple[SeriesRow, ...]:
 
 
 def drop(sql: dict[str, str], workers: Iterable[str], run: Run) -> int:
-    """Drop every row of these workers; return how many rows went."""
-    return sum(len(run(sql["drop_series"], (worker,))) for worker in workers)
+    """Drop every row of these workers, samples too; return how many rows went."""
+    return sum(
+        len(run(sql[name], (worker,)))
+        for worker in workers
+        for name in ("drop_series", "drop_samples")
+    )
 
 
 def parameters(worker: str, step: int, since: datetime) -> tuple[str, int, int]:

@@ -56,10 +56,10 @@ def payload(reading: telemetry.Reading) -> CmlData:
     """Return upstream 003's payload of a reading; a part that failed is null."""
     sample = reading.sample
     if sample is None:
-        return CmlData(worker_id=reading.worker, reason=reading.reason)
+        return CmlData(worker_id=reading.worker, collected_at=reading.at, reason=reading.reason)
     return CmlData(
         worker_id=reading.worker,
-        collected_at=sample.at,
+        collected_at=reading.at,
         fresh=reading.fresh,
         cml_version=sample.version,
         ready=sample.ready,

@@ -8,14 +8,14 @@ from typing import Literal
 from labfleet.controllers.context import Context
 from labfleet.decisions import port_numbers
 from labfleet.decisions.lifecycle.session import start as session_start
+from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.resources import refs, topology
 from labfleet.resources.meta import Effect
 from labfleet.resources.session import LabStatus, Session
 
-DEADLINE = 15.0
-IMPORT_DEADLINE = 15.0
+DEADLINE = OPERATION_SECONDS
 Removal = Literal["stop", "wipe", "delete"]
 
 
@@ -38,10 +38,9 @@ class Actions:
         effect, lab = session.status.effect, session.status.lab
         if effect is None or lab is None:
             raise AssertionError(f"{action} without an open effect or a lab record")
-        deadline = IMPORT_DEADLINE if action == "import" else DEADLINE
         try:
             return await self.context.effects.call(
-                effect, lambda: self._call(session, lab, host, action), deadline=deadline
+                effect, lambda: self._call(session, lab, host, action), deadline=DEADLINE
             )
         except errors.Invalid as problem:
             if action in {"import", "start"}:

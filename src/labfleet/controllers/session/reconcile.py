@@ -95,10 +95,9 @@ class SessionController:
         return None
 
     async def _act(self, session: Session, step: lifecycle.Step, host: LabHost) -> Done | Again:
-        deadline = act.IMPORT_DEADLINE if step.action == "import" else act.DEADLINE
         marker = session.metadata.uid
         effect = self.context.effects.open(
-            step.action or "", deadline=deadline, parameters={"marker": marker}
+            step.action or "", deadline=act.DEADLINE, parameters={"marker": marker}
         )
         lab = step.status.lab or LabStatus(title=observer.lab_title(session), marker=marker)
         step = replace(step, status=msgspec.structs.replace(step.status, lab=lab))

@@ -17,12 +17,13 @@ from labfleet.controllers.worker.observer import EXPANDABLE, address_of
 from labfleet.controllers.worker.tagger import Tagger
 from labfleet.decisions import parking
 from labfleet.decisions.lifecycle.worker.calls import Answer
+from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Worker
 
-DEADLINE = 15.0
+DEADLINE = OPERATION_SECONDS
 GLANCE_SECONDS = 3.0
 """Machine seconds for the last check before a stop; EC2 needs most of the call's time."""
 SILENCE = timedelta(minutes=10)

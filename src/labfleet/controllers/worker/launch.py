@@ -14,6 +14,7 @@ from datetime import timedelta
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.described import machine_status
 from labfleet.decisions.lifecycle.worker.calls import MISMATCH, Answer, Call, Offer
+from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces.compute import Instance, LaunchRequest
 from labfleet.kernel import errors, ids
 from labfleet.resources import refs
@@ -22,7 +23,7 @@ from labfleet.resources.meta import Effect
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import indices
 
-DEADLINE = 15.0
+DEADLINE = OPERATION_SECONDS
 VISIBILITY = timedelta(seconds=60)
 
 

@@ -1,4 +1,4 @@
-"""The store: objects, the event log, ports, ledger rows, leases, tokens, replies, series.
+"""The store: objects, the event log, ports, ledger rows, leases, tokens, replies, series, samples.
 
 There is one write of objects: `commit` (in `objects`). It is atomic, and each object write appends
 its event in the same transaction. No event ever appears at a revision that a reader has already
@@ -57,6 +57,12 @@ from labfleet.interfaces.store.replies import (
     Reply,
     ReplyStore,
 )
+from labfleet.interfaces.store.samples import (
+    SAMPLES_LIMIT,
+    SampleRow,
+    SampleStore,
+    SampleTime,
+)
 from labfleet.interfaces.store.series import (
     SERIES_LIMIT,
     SeriesRow,
@@ -74,6 +80,7 @@ from labfleet.interfaces.store.upkeep import (
 __all__ = [
     "COMMIT_LIMIT",
     "PAGE_LIMIT",
+    "SAMPLES_LIMIT",
     "SERIES_LIMIT",
     "AtRevision",
     "Cause",
@@ -101,6 +108,9 @@ __all__ = [
     "Remember",
     "Reply",
     "ReplyStore",
+    "SampleRow",
+    "SampleStore",
+    "SampleTime",
     "Selector",
     "SeriesRow",
     "SeriesStore",
@@ -124,6 +134,7 @@ class Store(
     ReplyStore,
     TokenStore,
     SeriesStore,
+    SampleStore,
     UpkeepStore,
     OpenedStore,
     Protocol,

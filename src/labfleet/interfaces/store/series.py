@@ -39,9 +39,9 @@ class SeriesStore(Protocol):
         ...
 
     async def series_workers(self) -> tuple[str, ...]:
-        """Return the workers that have series, each as `Key.path`."""
+        """Return the workers that have series or a newest sample, each as `Key.path`."""
         ...
 
     async def drop_series(self, workers: Sequence[str]) -> int:
-        """Drop all buckets of these workers; return how many went."""
+        """Drop all buckets and newest samples of these workers; return how many rows went."""
         ...

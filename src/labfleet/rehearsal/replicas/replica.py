@@ -29,6 +29,7 @@ from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries, PortProbe
 from labfleet.interfaces.store import Store
 from labfleet.rehearsal.faults import FaultInjector
+from labfleet.rehearsal.replicas.leases import CutLeases
 from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng
@@ -78,7 +79,7 @@ class Surroundings:
     injector: FaultInjector
     observer: ReconcileObserver
     roles_observer: SupervisorObserver
-    lease_seconds: float = 30.0
+    lease_seconds: float = 15.0
     pace: float | None = None
     deliveries: Deliveries | None = None
     checks_clock: bool = False
@@ -128,7 +129,8 @@ class Replica:
 
     def _lead(self, role: str) -> Role:
         around = self.around
-        election = Election(around.store, role, f"{self.name}/{role}", seconds=around.lease_seconds)
+        leases = CutLeases(around.store, around.injector, around.process)
+        election = Election(leases, role, f"{self.name}/{role}", seconds=around.lease_seconds)
         self.elections.append(election)
         context = Context(
             installation=INSTALLATION,

@@ -25,6 +25,7 @@ from labfleet.rehearsal.rules.fault_record import FaultRecord
 from labfleet.rehearsal.rules.fences import Fences
 from labfleet.rehearsal.rules.finalizers import Finalizers
 from labfleet.rehearsal.rules.impairment import Impairment
+from labfleet.rehearsal.rules.operations import Operations
 from labfleet.rehearsal.rules.outcomes import Outcomes
 from labfleet.rehearsal.rules.pauses import Pauses
 from labfleet.rehearsal.rules.replacement import Replacement
@@ -90,6 +91,7 @@ class Invariants:
     pauses: Pauses = field(init=False)
     truth: Truth = field(init=False)
     fences: Fences = field(init=False)
+    operations: Operations = field(init=False)
     outcomes: Outcomes = field(init=False)
     budget: Budget = field(init=False)
     surplus: Surplus = field(init=False)
@@ -107,6 +109,7 @@ class Invariants:
         self.pauses = Pauses(self.broken)
         self.truth = Truth(self.cloud, self.cml_servers, self.broken, self.leaks)
         self.fences = Fences(self.broken, self.shared)
+        self.operations = Operations(self.broken, self.shared, self.cloud.loop.time, self.workers)
         self.outcomes = Outcomes(self.broken, self.cloud.loop, self.cml_servers)
         self.budget = Budget(self.broken)
         self.surplus = Surplus(self.broken)
@@ -136,19 +139,22 @@ class Invariants:
             revisions = iter(getattr(outcome, "revisions", ()))
             for write in commit.writes:
                 if isinstance(write, store.Put):
-                    self._put(write, next(revisions), commit.cause.actor)
+                    self._put(write, next(revisions), commit)
                 elif isinstance(write, store.Delete):
                     next(revisions)
                     self._gone(write.key)
 
-    def _put(self, write: store.Put, revision: int, actor: str) -> None:
+    def _put(self, write: store.Put, revision: int, commit: store.Commit) -> None:
+        actor = commit.cause.actor
         if write.key.kind == "Session":
             new = kinds.decode("Session", write.doc, revision)
+            self.operations.take(new, commit.fence)
             self.outcomes.session(self.sessions.get(write.key), new)
             self.timely.session(self.sessions.get(write.key), new)
             self._session(write.key, self.sessions.get(write.key), new)
         elif write.key.kind == "Worker":
             fresh = kinds.decode("Worker", write.doc, revision)
+            self.operations.take(fresh, commit.fence)
             self.pauses.worker(actor, self.workers.get(write.key.label), fresh)
             self.outcomes.worker(fresh, write.key.label)
             self.unfit.worker(fresh)

@@ -30,6 +30,9 @@ ANSWER_SECONDS = 1800.0
 """How long a kill waits for a call that changes something."""
 LAUNCH_SECONDS = 7200.0
 """How long a fault of launches waits for a launch: there are few of them."""
+MIDDLE_SECONDS = 3600.0
+MOMENT_SECONDS = 0.2
+"""A lead is lost at most this long after a call began, and waits so long for one that begins."""
 
 
 async def play(stage: Stage, fault: ScheduledFault) -> None:
@@ -106,6 +109,25 @@ async def _leader_paused(stage: Stage, fault: ScheduledFault) -> bool:
     stage.loop.pause(replica.around.process)
     await asyncio.sleep(fault.span)
     stage.loop.resume(replica.around.process)
+    return True
+
+
+async def _lead_lost(stage: Stage, fault: ScheduledFault) -> bool:
+    """Cut a leader from its leases, or kill it, while a launch or an import of it is under way."""
+    leaders = [each for each in stage.living() if each.leads]
+    replica = fault_targets.picked(leaders, fault)
+    if replica is None:
+        return False
+    until = stage.loop.time() + MIDDLE_SECONDS
+    while not stage.invariants.operations.under_way(replica.name):
+        await asyncio.sleep(MOMENT_SECONDS)
+        if stage.injector.over or replica not in stage.living() or stage.loop.time() > until:
+            return False
+    if fault.number % 2:
+        return await _window(stage, fault, replica.around.process)
+    stage.kill(replica)
+    await asyncio.sleep(fault.span)
+    stage.begin(replica.name.partition(".")[0])
     return True
 
 
@@ -405,6 +427,7 @@ ACTS: dict[str, Callable[[Stage, ScheduledFault], Awaitable[bool]]] = {
     "process_killed": _process_killed,
     "killed_at_answer": _killed_at_answer,
     "leader_paused": _leader_paused,
+    "lead_lost": _lead_lost,
     "clock_jump": _clock_jump,
     "cache_stale": _cache_stale,
     "instance_death": _instance_death,

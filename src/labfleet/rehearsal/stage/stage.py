@@ -100,7 +100,7 @@ class Stage:
     loop: Loop
     seed: int
     plan: FaultPlan
-    lease_seconds: float = 30.0
+    lease_seconds: float = 15.0
     pace: float | None = None
     rate: float = 1.0
     slowest_write: float = SLOWEST_SECONDS

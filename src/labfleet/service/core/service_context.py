@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from labfleet.decisions import vitals
 from labfleet.engine.cache import Cache
 from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.leader_watch import LeaderWatch
@@ -107,6 +108,11 @@ class ServiceContext:
     def machine_hours(self, hours: float) -> timedelta:
         """Return the fleet time in which this many hours of machine time pass."""
         return timedelta(hours=hours * max(1.0, self.clock.rate))
+
+    def sample_life(self) -> timedelta:
+        """Return from which age on what a sample says is unknown."""
+        poll = float(self.settings.now().monitoring.poll_interval_seconds)
+        return vitals.fresh_for(poll, self.clock.rate)
 
     async def fresh(self) -> int:
         """Return a cache revision that has everything written before this call.

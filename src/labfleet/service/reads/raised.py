@@ -70,7 +70,7 @@ def of_worker(services: ServiceContext, worker: Worker) -> tuple[Raised, ...]:
         services.samples.newest(worker.key),
         services.samples.points(worker.key),
         services.clock.now(),
-        poll=float(services.settings.now().monitoring.poll_interval_seconds),
+        late=services.sample_life(),
         missing="",
     )
     return tuple(_renewed(each, numbers) for each in found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -53,11 +53,13 @@ class Reading(Record, frozen=True, kw_only=True):
     """The newest numbers, each with source, age and freshness, and the newest sample whole.
 
     `numbers` are the chosen ones: CML's are preferred to CloudWatch's. `sample` is null when
-    this process has none, with `reason`. `unknown`: path of each null in the sample -> why.
+    there is none, or none that was renewed in time, with `reason`; `at` is when the worker was
+    last measured. `unknown`: path of each null in the sample -> why.
     """
 
     worker: str
     fresh: bool
+    at: datetime | None = None
     age_seconds: float | None = None
     reason: str = ""
     health: Health = Health.UNKNOWN
@@ -87,7 +89,7 @@ async def newest(services: ServiceContext, caller: Caller, name: str, namespace:
 
 
 def of(services: ServiceContext, worker: Worker) -> Reading:
-    """Return the newest numbers of a worker as this process has them."""
+    """Return the newest numbers of a worker, whichever process measured them."""
     sample, shown = services.samples.newest(worker.key), worker.status.machine
     numbers = numbers_of(services, worker)
     provider = ProviderReading(
@@ -107,17 +109,18 @@ def of(services: ServiceContext, worker: Worker) -> Reading:
             provider=provider,
         )
     age = max(services.clock.now() - sample.at, timedelta(0))
-    fresh = age <= timedelta(seconds=vitals.FRESH_LOOKS * _poll(services))
+    fresh = age <= services.sample_life()
     return Reading(
         worker=worker.name,
         fresh=fresh,
+        at=sample.at,
         age_seconds=round(age.total_seconds(), 1),
         reason="" if fresh else f"last measured {age.total_seconds():.0f} s ago",
         health=worker.status.health,
         numbers=numbers,
         provider=provider,
-        unknown=unknown(sample),
-        sample=sample,
+        unknown=unknown(sample) if fresh else {},
+        sample=sample if fresh else None,
     )
 
 
@@ -167,25 +170,18 @@ def raised(services: ServiceContext, caller: Caller) -> tuple[tuple[alerts.Raise
 
 
 def numbers_of(services: ServiceContext, worker: Worker) -> dict[str, vitals.Number]:
-    """Return the worker's numbers as this process knows them."""
+    """Return the worker's numbers, whichever process measured them."""
     return vitals.numbers(
         services.samples.newest(worker.key),
         services.samples.points(worker.key),
         services.clock.now(),
-        poll=_poll(services),
+        late=services.sample_life(),
         missing=_missing(worker),
     )
 
 
-def _poll(services: ServiceContext) -> float:
-    return float(services.settings.now().monitoring.poll_interval_seconds)
-
-
 def _missing(worker: Worker) -> str:
-    return (
-        f"no sample here: {worker.name} is {worker.status.phase}, and samples live in the "
-        "process that leads the worker controller, since its start"
-    )
+    return f"no sample: {worker.name} is {worker.status.phase}, and was not measured so far"
 
 
 def unknown(sample: Sample) -> dict[str, str]:

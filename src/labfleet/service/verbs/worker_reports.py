@@ -27,8 +27,6 @@ from labfleet.service.kinds.admitted import referred
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
 
-REPORTED = "reported"
-"""The boot id of reported samples, so that they are never compared with our own."""
 PERIOD_SECONDS = 300
 CLEANUP_LIMIT = 500
 WORDS = frozenset({"shutting-down", "unknown"}) | {phases.coarse(each) for each in WorkerPhase}
@@ -108,7 +106,7 @@ async def metrics(
                 worker=worker.name,
                 namespace=worker.namespace,
                 at=at,
-                boot=REPORTED,
+                boot=vitals.REPORTED,
                 uptime_seconds=uptime,
                 stats=stats,
                 gaps=gaps,
@@ -147,7 +145,7 @@ async def cml_data(
             worker=worker.name,
             namespace=worker.namespace,
             at=_instant(services, report.collected_at),
-            boot=REPORTED,
+            boot=vitals.REPORTED,
             version=version,
             ready=report.ready,
             labs_count=report.labs_count,
@@ -158,16 +156,10 @@ async def cml_data(
 
 
 def _keep(services: ServiceContext, sample: Sample) -> None:
-    """Keep a report unless we have newer numbers of our own, which it never replaces.
-
-    Otherwise it would hide the samples that health, alerts and the idle rule use.
-    """
+    """Keep a report unless we have newer numbers of our own."""
+    late = services.sample_life()
     known = services.samples.newest(sample.key)
-    if known is not None and known.boot != REPORTED:
-        poll = services.settings.now().monitoring.poll_interval_seconds
-        if services.clock.now() - known.at <= timedelta(seconds=vitals.FRESH_LOOKS * poll):
-            return
-    if known is None or sample.at >= known.at:
+    if vitals.replaces(sample, known, services.clock.now(), late):
         services.samples.put(sample)
 
 

@@ -321,7 +321,26 @@ WITH RECURSIVE names (worker) AS (
     SELECT (SELECT min(s.worker) FROM series AS s WHERE s.worker > n.worker)
     FROM names AS n WHERE n.worker IS NOT NULL
 )
-SELECT worker FROM names WHERE worker IS NOT NULL ORDER BY worker;
+SELECT worker FROM names WHERE worker IS NOT NULL
+UNION SELECT worker FROM samples ORDER BY worker;
 
 -- name: drop_series
 DELETE FROM series WHERE worker = %s RETURNING 1;
+
+-- Samples: a batch is a list of texts as for series.
+
+-- name: save_samples
+INSERT INTO samples (worker, part, at, data)
+SELECT j.row ->> 0, j.row ->> 1, (j.row ->> 2)::bigint, j.row ->> 3
+FROM unnest(%s::text[]) AS r CROSS JOIN LATERAL (SELECT r::jsonb AS row) AS j
+ON CONFLICT (worker, part) DO UPDATE SET at = excluded.at, data = excluded.data;
+
+-- name: sample_times
+SELECT worker, part, at FROM samples ORDER BY worker, part;
+
+-- name: samples
+SELECT worker, part, at, data FROM samples
+WHERE worker = ANY(%s::text[]) ORDER BY worker, part;
+
+-- name: drop_samples
+DELETE FROM samples WHERE worker = %s RETURNING 1;

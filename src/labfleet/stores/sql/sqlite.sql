@@ -310,7 +310,28 @@ WITH RECURSIVE names (worker) AS (
     SELECT (SELECT min(s.worker) FROM series AS s WHERE s.worker > n.worker)
     FROM names AS n WHERE n.worker IS NOT NULL
 )
-SELECT worker FROM names WHERE worker IS NOT NULL ORDER BY worker;
+SELECT worker FROM names WHERE worker IS NOT NULL
+UNION SELECT worker FROM samples ORDER BY worker;
 
 -- name: drop_series
 DELETE FROM series WHERE worker = ? RETURNING 1;
+
+-- Samples: a batch is a list of texts as for series.
+
+-- name: save_samples
+INSERT INTO samples (worker, part, at, data)
+SELECT json_extract(j.value, '$[0]'), json_extract(j.value, '$[1]'),
+       json_extract(j.value, '$[2]'), json_extract(j.value, '$[3]')
+FROM json_each(?) AS j WHERE TRUE
+ON CONFLICT (worker, part) DO UPDATE SET at = excluded.at, data = excluded.data;
+
+-- name: sample_times
+SELECT worker, part, at FROM samples ORDER BY worker, part;
+
+-- name: samples
+SELECT s.worker, s.part, s.at, s.data
+FROM json_each(?) AS j CROSS JOIN samples AS s WHERE s.worker = j.value
+ORDER BY s.worker, s.part;
+
+-- name: drop_samples
+DELETE FROM samples WHERE worker = ? RETURNING 1;
