@@ -381,7 +381,7 @@ BREAKS: dict[str, Break] = {
     "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),
     "stop_without_looking_again": Break("idle", stop_without_looking_again, first=7),
     "drop_the_token": Break(
-        "one-instance", drop_the_token, Options(hours=2, sessions=200), first=9
+        "one-instance", drop_the_token, Options(hours=2, sessions=200), first=102
     ),
     "place_blindly": Break("capacity", place_blindly, TIGHT),
     "come_too_early": Break("capacity", come_too_early, TIGHT, first=5),

@@ -128,3 +128,13 @@ def test_a_placement_is_judged_from_when_the_record_says_what_is_the_matter() ->
     end()
     unfit.placed(session, _shown("False"))
     assert len(told) == 1
+
+
+def test_two_faults_of_one_machine_end_each_by_itself() -> None:
+    """What begins alike and goes on unlike is not mistaken for the other one (seed 19)."""
+    unfit = Unfit(lambda rule, text: None, lambda: 0.0)
+    first, second = unfit.begin("i-1", CHECK), unfit.begin("i-1", CHECK)
+    second()
+    unfit.worker(_shown("False"))
+    first()
+    assert not unfit.any(CHECK)

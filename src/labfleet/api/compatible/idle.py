@@ -72,7 +72,7 @@ class DetectBody(SeedRecord, frozen=True, kw_only=True):
 class DetectReply(SeedRecord, frozen=True, kw_only=True):
     """What the check found.
 
-    `auto_pause_triggered` is true once the idle controller has asked for the stop, after its
+    `auto_pause_triggered` is true once the idle rule has asked for the stop, after its
     own last look at the server; the check itself stops nothing.
     """
 

@@ -36,7 +36,7 @@ NOT_WITHOUT_CORE = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Spell:
     """What holds on a machine: since when, and since when its worker's record says so."""
 

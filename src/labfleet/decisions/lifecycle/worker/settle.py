@@ -31,6 +31,9 @@ def settle(draft: Draft) -> Step | None:
     effect, call = draft.status.effect, draft.seen.call
     if effect is None:
         return None
+    if draft.status.phase is P.TERMINATED:
+        draft.set(effect=None)  # whatever it did, nothing is left to do it to
+        return None
     if call is None or call.state == "running":
         return _running(draft, call)
     if effect.kind == "launch":
