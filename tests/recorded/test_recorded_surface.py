@@ -57,12 +57,9 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | {
-        place: "everybody sees who leads"
-        for place in (
-            "/paths/~api~v1~fleet~leaders",
-            "/components/schemas/LeaderList",
-            "/components/schemas/RoleLeader",
-        )
+        "/paths/~api~v1~fleet~leaders": "everybody sees who leads",
+        "/components/schemas/LeaderList": "everybody sees who leads",
+        "/components/schemas/RoleLeader": "everybody sees who leads",
     }
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
@@ -104,7 +101,7 @@ EVERYWHERE: dict[str, dict[str, str]] = {
     "9f921ab": {
         _OPERATION + r"/x-roles(/\d+)?": "each route states its roles, and the document shows them",
         _OPERATION + r"/parameters/\d+/schema/.*m(in|ax)imum": "a revision in a query is bounded",
-        _OPERATION + r"/x-body-limit": "bodies are bounded by route",
+        _OPERATION + r"/x-body-(limit|values)": "bodies are bounded by route",
         _OPERATION + r"/responses/[45]\d\d/.*": "the errors of a route follow from its statement",
         _OPERATION + r"/responses/202/.*": "a deletion that waits for a finalizer is a 202",
     }

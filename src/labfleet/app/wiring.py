@@ -47,6 +47,7 @@ from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
+from labfleet.engine.aside import OneThread
 from labfleet.engine.cache import Cache
 from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.controller import Controller
@@ -223,6 +224,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             health=outside.health,
             clock_check=_clock_check(outside, cache),
             secrets_check=_secrets_check(outside, cache),
+            aside=OneThread(),
             leaders=LeaderWatch(outside.store, LEADING, seconds=settings.lease_seconds),
         ),
         metrics=metrics,
