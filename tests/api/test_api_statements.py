@@ -9,14 +9,16 @@ import pytest
 from api_caller import Api, exchange, scope_of
 
 from labfleet.api import front
-from labfleet.api.compatible import compat_routes, compat_worker_routes
+from labfleet.api.compatible import compat_routes, compat_worker_routes, idle
+from labfleet.api.core import json_bounds
 from labfleet.api.core.route import OWN_API, Route
 from labfleet.api.kinds import kind_routes
+from labfleet.kernel import errors
 from labfleet.resources.definition import TOPOLOGY_LIMIT
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.topology import LABEL_LIMIT, NODE_LIMIT
 from labfleet.service.core.roles import FOR_TOKENS
-from labfleet.service.verbs import adoption, observations
+from labfleet.service.verbs import adoption, idle_checks, observations
 
 
 def address(route: Route) -> str:
@@ -117,11 +119,24 @@ async def test_an_unknown_name_in_the_query_is_refused(api: Api):
         assert refused == route.path.startswith(OWN_API), (route.name, found.raw)
 
 
+def fits(body: object, values: int) -> None:
+    """Require that a body passes its route's bound of values, and that the bound is no other size."""
+    raw = json.dumps(body).encode()
+    json_bounds.check(raw, values)
+    with pytest.raises(errors.Invalid):
+        json_bounds.check(raw, values // 4)
+
+
 def test_the_largest_legal_bodies_fit():
     """A topology of full length, an observation of the largest lab, a scan of the most instances."""
     topology = '"' * TOPOLOGY_LIMIT  # each becomes two bytes of JSON
     definition = {"metadata": {"name": "n" * 63}, "spec": {"topology": topology}}
+    port = {"name": "p" * 64, "node": "n" * 64, "kind": "pat", "transport": "tcp", "inner": 65535}
+    definition["spec"]["portTemplate"] = [port] * 300
     assert len(json.dumps(definition)) < kind_routes.body_limit(KINDS["Definition"])
+    # Of a usual topology there is room for all ports that a worker has.
+    definition["spec"]["portTemplate"] = [port] * observations.PORTS_LIMIT
+    fits(definition, kind_routes.body_values(KINDS["Definition"]))
     wire = {
         "label": "GigabitEthernet0/0/0/0", "state": "DEFINED_ON_CORE", "slot": 100,
         "is_connected": True, "ipv4_address": "255.255.255.255", "mac": "52:54:00:00:00:00",
@@ -137,6 +152,7 @@ def test_the_largest_legal_bodies_fit():
         "observed_ports": ports,
     }
     assert len(json.dumps(lab)) < compat_routes.OBSERVATION_BYTES
+    fits(lab, compat_routes.OBSERVATION_VALUES)
     tags = {f"{'k' * 40}-{number}": "v" * 60 for number in range(10)}
     found = {
         "instance_id": "i-0123456789abcdef0", "state": "running", "public_ip": "255.255.255.255",
@@ -145,3 +161,9 @@ def test_the_largest_legal_bodies_fit():
     }  # fmt: skip
     scan = {"discovered_instances": [found] * adoption.FOUND_LIMIT, "aws_region": "eu-west-1"}
     assert len(json.dumps(scan)) < compat_worker_routes.IMPORT_BYTES
+    fits(scan, compat_worker_routes.IMPORT_VALUES)
+    data = {"lab_id": "i" * 36, "node_id": "i" * 36, "user_id": "i" * 36, "note": "x" * 40}
+    event = {"category": "start_node", "timestamp": "2026-01-01T00:00:00Z", "data": data}
+    report = {"force_check": True, "raw_telemetry_events": [event] * idle_checks.EVENTS_LIMIT}
+    assert len(json.dumps(report)) < idle.DETECT_BYTES
+    fits(report, idle.DETECT_VALUES)

@@ -37,6 +37,10 @@ class Kept:
         made = Region(metadata=Metadata(name="eu"), status=status)
         return [made, Region(metadata=Metadata(name="us"))]
 
+    def by(self, index: Any, value: Any) -> tuple[()]:
+        """No worker is missing."""
+        return ()
+
 
 def test_regions_and_leaks_are_gauges() -> None:
     """Sums and last values of a scanned region; a region without a scan has no age."""
@@ -47,7 +51,9 @@ def test_regions_and_leaks_are_gauges() -> None:
         "labfleet_licence_leaks 1.0",
         'labfleet_garbage_suspects{kind="volume",region="eu"} 1.0',
         'labfleet_garbage_suspects{kind="instance",region="us"} 0.0',
+        'labfleet_garbage_suspects{kind="worker",region="eu"} 0.0',
         'labfleet_garbage_ended{region="eu"} 4.0',
+        'labfleet_garbage_ended_outside{region="eu"} 0.0',
         'labfleet_garbage_held{region="eu"} 1.0',
         'labfleet_discovery_age_seconds{region="eu"} 9.0',
         'labfleet_discovery_failed{region="eu"} 1.0',

@@ -23,7 +23,8 @@ from cml_simulator.core.server_conditions import ServerConditions
 from labfleet.interfaces.lab_host import HostAddress, Lab, LabHost, LabObservation, NodeState
 from labfleet.kernel import errors
 from labfleet.rehearsal.time.virtual_host import SeededRng
-from labfleet.rehearsal.worlds.cml import CmlServers, DirectHost, DirectHosts, Probe
+from labfleet.rehearsal.worlds.cml import CmlServers, DirectHost, DirectHosts
+from labfleet.rehearsal.worlds.port_probe import PortProbe
 from labfleet.rehearsal.worlds.wire import CallProfile, Repeat, Wire
 from labfleet.resources import topology
 from labfleet.resources.idle import Activity
@@ -71,7 +72,7 @@ class ScriptedCml(DirectHosts):
         self.expect_lab = lab
         calls = SeededRng("calls")
         self.wire = StraightWire(cml_servers.loop, calls, cml_servers.injector, MANNERS)
-        self.probe = Probe(cml_servers, self.wire)
+        self.probe = PortProbe(cml_servers, self.wire)
         self.rules = Rules(stop_seconds=15.0, registration_seconds=16.0)
         self.conditions = ServerConditions()
         self.hardware = Machine(silent_seconds=BOOT / 4)

@@ -57,14 +57,11 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "RegionStatus/properties/outside",
         )
     }
-    | dict.fromkeys(
-        (
-            "/paths/~api~v1~fleet~leaders",
-            "/components/schemas/LeaderList",
-            "/components/schemas/RoleLeader",
-        ),
-        "everybody sees who leads",
-    )
+    | {
+        "/paths/~api~v1~fleet~leaders": "everybody sees who leads",
+        "/components/schemas/LeaderList": "everybody sees who leads",
+        "/components/schemas/RoleLeader": "everybody sees who leads",
+    }
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
@@ -105,7 +102,7 @@ EVERYWHERE: dict[str, dict[str, str]] = {
     "9f921ab": {
         _OPERATION + r"/x-roles(/\d+)?": "each route states its roles, and the document shows them",
         _OPERATION + r"/parameters/\d+/schema/.*m(in|ax)imum": "a revision in a query is bounded",
-        _OPERATION + r"/x-body-limit": "bodies are bounded by route",
+        _OPERATION + r"/x-body-(limit|values)": "bodies are bounded by route",
         _OPERATION + r"/responses/[45]\d\d/.*": "the errors of a route follow from its statement",
         _OPERATION + r"/responses/202/.*": "a deletion that waits for a finalizer is a 202",
     }

@@ -16,6 +16,7 @@ from labfleet.rehearsal.people import people
 from labfleet.rehearsal.time import loop as loops
 from labfleet.rehearsal.time.virtual_host import SECRET, SeededRng
 from labfleet.rehearsal.worlds import cml
+from labfleet.rehearsal.worlds.port_probe import PortProbe
 from labfleet.rehearsal.worlds.wire import Wire
 
 LAB = people.topology("pair", ["alpine", "alpine"])
@@ -28,7 +29,7 @@ class Rack:
     cml_servers: cml.CmlServers
     server: servers.Server
     host: LabHost
-    probe: cml.Probe
+    probe: PortProbe
     address: str
     injector: FaultInjector
 
@@ -42,7 +43,7 @@ async def rack(loop: loops.Loop, plan: FaultPlan | None = None) -> Rack:
     ip = cml_servers.boot(server.id, hangs=False)
     address = HostAddress("w1", f"https://{ip}:443", "boot-1", "admin", SECRET)
     host = cml.DirectHosts(cml_servers, wire).at(address)
-    return Rack(cml_servers, server, host, cml.Probe(cml_servers, wire), ip, injector)
+    return Rack(cml_servers, server, host, PortProbe(cml_servers, wire), ip, injector)
 
 
 def play(story: Callable[[Rack], Awaitable[None]], plan: FaultPlan | None = None) -> None:

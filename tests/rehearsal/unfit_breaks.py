@@ -33,7 +33,7 @@ def show_what_was(patch: Patch) -> None:
     async def unready(self: Any, worker: Any, host: Any, seen: Any) -> Any:
         return seen
 
-    # private _unready, _replaced: the product is broken at exactly this step
+    # The product is broken at exactly this step.
     patch.setattr(WorkerObserver, "_unready", unready)
     patch.setattr(health, "let_lapse", lambda draft: None)
 

@@ -172,6 +172,7 @@ def test_tasks_live_in_task_groups() -> None:
 
 LOOPS_ALLOWED: dict[str, str] = {
     "labfleet.stores.runners:run_in_executor": "the runner is how threads come to the stores",
+    "labfleet.engine.aside:run_in_executor": "one thread for large texts, of whichever room",
     "labfleet.adapters.aws.runner:run_in_executor": "the runner is how threads come to boto3",
 }
 

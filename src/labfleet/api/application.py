@@ -82,7 +82,7 @@ def build(
     inner = Litestar(
         # An application prepares all methods of a path again for each route that is added to it.
         # A router only collects them.
-        [Router("/", route_handlers=[litestar_route(route) for route in stated])],
+        [Router("/", route_handlers=[litestar_route(route, services.aside) for route in stated])],
         openapi_config=OpenAPIConfig(
             title="Labfleet", version="1", path="/api/v1/openapi", render_plugins=()
         ),

@@ -47,6 +47,7 @@ from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
+from labfleet.engine.aside import OneThread
 from labfleet.engine.cache import Cache
 from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.controller import Controller
@@ -224,11 +225,33 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             health=outside.health,
             clock_check=_clock_check(outside, cache),
             secrets_check=_secrets_check(outside, cache),
+            aside=OneThread(),
             leaders=LeaderWatch(outside.store, LEADING, seconds=settings.lease_seconds),
         ),
         metrics=metrics,
         watcher=Watcher(metrics),
     )
+    _add_feeds(system)
+    for role in settings.roles:
+        if role != "api":
+            _add_role(system, settings, installation, role, f"{holder}/{role}")
+    add_gauges(metrics, cache, system.controllers)
+    if isinstance(outside.clock, SystemClock):
+        add_clock(metrics, outside.clock)
+    add_pauses(metrics, system.services.settings)
+    services = system.services
+    add_worker_gauges(metrics, services.samples, outside.clock, cache, services.sample_life)
+    add_region_gauges(metrics, cache, outside.clock)
+    add_alert_gauges(metrics, system.services)
+    add_pool_gauges(metrics, cache)
+    if outside.aws_requests is not None:
+        add_aws_requests(metrics, outside.aws_requests)
+    return system
+
+
+def _add_feeds(system: System) -> None:
+    """Wire what every process runs, whatever it leads, with the numbers that tell of it."""
+    outside, cache, metrics = system.outside, system.cache, system.metrics
     feed = Feed(outside.store, cache, outside.clock, relist=RELIST_SECONDS)
     system.feeds.append(Role("feed", feed.run, ready=lambda: cache.cursor is not None))
     if outside.health is not None:
@@ -248,21 +271,6 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
         watch.own = system.leaderships
         add_leaders(metrics, system.services)
     system.feeds.append(Role("samples", _sample_exchange(outside, system.services).run))
-    for role in settings.roles:
-        if role != "api":
-            _add_role(system, settings, installation, role, f"{holder}/{role}")
-    add_gauges(metrics, cache, system.controllers)
-    if isinstance(outside.clock, SystemClock):
-        add_clock(metrics, outside.clock)
-    add_pauses(metrics, system.services.settings)
-    services = system.services
-    add_worker_gauges(metrics, services.samples, outside.clock, cache, services.sample_life)
-    add_region_gauges(metrics, cache, outside.clock)
-    add_alert_gauges(metrics, system.services)
-    add_pool_gauges(metrics, cache)
-    if outside.aws_requests is not None:
-        add_aws_requests(metrics, outside.aws_requests)
-    return system
 
 
 def _secrets_check(outside: Outside, cache: Cache) -> SecretsCheck | None:

@@ -31,6 +31,7 @@ Newest = Annotated[int, QueryParameter(name="limit", ge=1, le=observations.LIST_
 _OTHER_SPELLING = {"durationSeconds": "duration_seconds"}
 OBSERVATION_BYTES = 8 * 2**20
 """An observation names every node, interface and port of the largest lab, in a line for each."""
+OBSERVATION_VALUES = 200_000
 RUN_BYTES = admission.PARAMS_BYTES + SMALL
 
 
@@ -134,7 +135,7 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
 
     @made.post(
         "/api/internal/lablet-sessions/{id_:str}/resource-observations", "Record an observation",
-        needs=("record", "Session"), limit=OBSERVATION_BYTES,
+        needs=("record", "Session"), limit=OBSERVATION_BYTES, values=OBSERVATION_VALUES,
     )  # fmt: skip
     async def record_observation(
         who: Caller, id_: Id, sent: ObservationBody, namespace: Namespace = "default"

@@ -46,6 +46,7 @@ STATES: Mapping[str, MachineState] = {
 INTERNAL = "/api/internal/workers"
 ONE = f"{INTERNAL}/{{id_:str}}"
 IMPORT_BYTES = 16 * 2**20
+IMPORT_VALUES = 250_000
 """As many instances as a scan may find, with names and tags."""
 
 
@@ -61,7 +62,7 @@ def routes(services: ServiceContext) -> Routes:
 def _fleet(made: Routes, services: ServiceContext) -> None:
     @made.post(
         f"{INTERNAL}/bulk-import", "Import discovered instances",
-        needs=("create", "Worker"), exact=False, limit=IMPORT_BYTES,
+        needs=("create", "Worker"), exact=False, limit=IMPORT_BYTES, values=IMPORT_VALUES,
     )  # fmt: skip
     async def bulk_import(who: Caller, sent: BulkImportBody) -> BulkImportReply:
         done = await adoption.bulk_import(

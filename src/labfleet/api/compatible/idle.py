@@ -91,6 +91,7 @@ class DetectReply(SeedRecord, frozen=True, kw_only=True):
 
 DETECT_BYTES = 4 * 2**20
 """As many of CML's events as one report may have."""
+DETECT_VALUES = 150_000
 
 
 def routes(services: ServiceContext) -> Routes:
@@ -139,7 +140,7 @@ def _of_workers(made: Routes, services: ServiceContext) -> None:
 def _detect(made: Routes, services: ServiceContext) -> None:
     @made.post(
         "/api/internal/workers/{id_:str}/detect-idle", "Take events of use over and judge",
-        needs=("record", "Worker"), limit=DETECT_BYTES,
+        needs=("record", "Worker"), limit=DETECT_BYTES, values=DETECT_VALUES,
     )  # fmt: skip
     async def internal_detect_idle(
         who: Caller, id_: Id, sent: DetectBody, namespace: Namespace = "default"

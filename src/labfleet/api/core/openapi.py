@@ -64,6 +64,7 @@ def _describe(operation: dict[str, Any], route: Route) -> None:
             "content": {route.media[0]: {"schema": _schema(kind)}},
         }
         operation["x-body-limit"] = route.limit
+        operation["x-body-values"] = route.values
     replies = operation["responses"]
     for status in [each for each in replies if each.startswith(("4", "5"))]:
         del replies[status]

@@ -32,6 +32,8 @@ EVENT_STREAM = "text/event-stream"
 OWN_API = "/api/v1/"
 SMALL = 64 * 1024
 """Bytes of a body where the route says nothing else."""
+FEW = 16 * 1024
+"""Values of a body where the route says nothing else."""
 T = TypeVar("T")
 Ask = Request[Any, Any, Any]
 Run = Callable[..., Awaitable[Any]]
@@ -82,7 +84,7 @@ class Route:
     `needs` is an action of `access.ACTIONS` and a kind; None lets every token in, `public` asks for
     none. `exact` refuses unknown keys of the body; bodies of programs of several versions are read
     without. `prepare` turns a decoded body into the one that `body` describes. `limit` is the
-    largest body in bytes. `also` are other statuses of the same reply, `refuses` the errors beyond
+    largest body in bytes, `values` the most that one may hold. `also` are other statuses of the same reply, `refuses` the errors beyond
     those that follow from the rest (`refusals.statuses`).
     """
 
@@ -100,6 +102,7 @@ class Route:
     exact: bool = True
     required: bool = False
     limit: int = SMALL
+    values: int = FEW
     reply: Any = None
     reply_type: str = JSON
     status: int = 200

@@ -1,7 +1,8 @@
 """The handler of a stated route: judge the caller, read the body, run, encode the reply.
 
 The order is the same for every route: the token, the role, the query's names, then the body's
-media type, size, JSON and shape. So a body is neither read nor decoded for somebody who may not
+media type, size, depth and number of values, JSON and shape; of a large one aside
+from the loop. So a body is neither read nor decoded for somebody who may not
 send it, and nobody learns from an error what only others may see.
 """
 
@@ -17,7 +18,9 @@ import msgspec
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
+from labfleet.api.core import json_bounds
 from labfleet.api.core.route import JSON, OWN_API, Ask, EventStream, Reply, Route, Text
+from labfleet.engine.aside import Aside
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core import access, intake
@@ -31,8 +34,11 @@ BODY_SECONDS = 30.0
 _DIGITS = re.compile("-?[0-9]{1,19}")
 
 
-def litestar_route(route: Route) -> HTTPRouteHandler:
-    """Return Litestar's handler of a route: it matches the path and reads the parameters."""
+def litestar_route(route: Route, aside: Aside) -> HTTPRouteHandler:
+    """Return Litestar's handler of a route: it matches the path and reads the parameters.
+
+    Large bodies are read `aside`.
+    """
     wants = inspect.signature(route.run).parameters.keys()
     known = frozenset(route.query)
     numbers = frozenset(route.numbers)
@@ -51,7 +57,7 @@ def litestar_route(route: Route) -> HTTPRouteHandler:
         if "request" in wants:
             given["request"] = request
         if route.body is not None:
-            given["sent"] = shaped(route, await _sent(request, route))
+            given["sent"] = await _sent(request, route, aside)
         return _response(route, await route.run(**given))
 
     first = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Ask)
@@ -134,8 +140,8 @@ def _only_digits(request: Ask, numbers: frozenset[str]) -> None:
         raise intake.invalid(*wrong)
 
 
-async def _sent(request: Ask, route: Route) -> Any:
-    """Return the decoded body, an empty one where none is needed."""
+async def _sent(request: Ask, route: Route, aside: Aside) -> Any:
+    """Return the body as the route's type, made of an empty one where none is needed."""
     given = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if given and given not in route.media:
         _other_type(route, given)
@@ -143,14 +149,21 @@ async def _sent(request: Ask, route: Route) -> Any:
     if not raw:
         if route.required:
             raise intake.invalid(("body", "is missing"))
-        return {}
+        return shaped(route, {})
     if not given:
         _other_type(route, "nothing")
+    return await aside.run(len(raw), lambda: _decoded(route, raw))
+
+
+def _decoded(route: Route, raw: bytes) -> Any:
+    """Return a body's text as the route's type; it is bounded before anything is made of it."""
+    json_bounds.check(raw, route.values)
     try:
-        return msgspec.json.decode(raw)
+        found = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         said = str(problem) if isinstance(problem, msgspec.DecodeError) else "not UTF-8 JSON"
         raise intake.invalid(("body", said[:200]), reason="NotJson") from None
+    return shaped(route, found)
 
 
 def _other_type(route: Route, given: str) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.route import SMALL, Key, Reply, Routes
+from labfleet.api.core.route import FEW, SMALL, Key, Reply, Routes
 from labfleet.api.core.warning_headers import warning_headers
 from labfleet.api.kinds.events_reply import EventsReply, events_reply
 from labfleet.interfaces import store as stores
@@ -132,7 +132,7 @@ def _create(made: Routes, services: ServiceContext, row: Kind) -> None:
     @made.post(
         f"/api/v1/{row.plural}", f"Create a {row.name.lower()}",
         name=f"create{row.name}", tag=row.plural, needs=("create", row.name), body=row.type,
-        required=True, limit=body_limit(row), reply=row.type, status=201,
+        required=True, limit=body_limit(row), values=body_values(row), reply=row.type, status=201,
     )  # fmt: skip
     async def create(
         who: Caller, sent: Any, namespace: SomeNamespace = None, idempotency_key: Key = None
@@ -182,12 +182,12 @@ def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
 
 def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
     path, word = f"/api/v1/{row.plural}/{{name:str}}", row.name.lower()
-    needs, limit = ("update", row.name), body_limit(row)
+    needs, limit, values = ("update", row.name), body_limit(row), body_values(row)
 
     @made.put(
         path, f"Replace a {word}",
         name=f"replace{row.name}", tag=row.plural, needs=needs, body=row.type, required=True,
-        limit=limit, reply=row.type,
+        limit=limit, values=values, reply=row.type,
     )  # fmt: skip
     async def replace(
         who: Caller, name: FromPath[str], sent: Any, namespace: Namespace = "default"
@@ -198,7 +198,7 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
     @made.patch(
         path, f"Change a {word} by a merge patch",
         name=f"patch{row.name}", tag=row.plural, needs=needs, body=dict[str, Any], required=True,
-        limit=limit, reply=row.type,
+        limit=limit, values=values, reply=row.type,
     )  # fmt: skip
     async def patch(
         who: Caller, name: FromPath[str], sent: Any, namespace: Namespace = "default"
@@ -219,6 +219,11 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
     ) -> Reply[Resource]:
         ended = await objects.delete(services, who, row, name, namespace, version=resource_version)
         return Reply(ended, status=202 if ended.metadata.finalizers else 200)
+
+
+def body_values(row: Kind) -> int:
+    """Return how many values the largest legal body has: a kind with a document may list its ports."""
+    return 4 * FEW if row.text_limit else FEW
 
 
 def body_limit(row: Kind) -> int:

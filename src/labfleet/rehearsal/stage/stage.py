@@ -33,6 +33,7 @@ from labfleet.rehearsal.worlds.database import (
     SerialRunner,
     SharedDatabase,
 )
+from labfleet.rehearsal.worlds.port_probe import PortProbe
 from labfleet.rehearsal.worlds.static_servers import StaticServers
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.meta import Key
@@ -224,7 +225,7 @@ class Stage:
                 compute=self._compute(),
                 static=StaticCompute(own.sites, own, INSTALLATION, clock),
                 hosts=self._hosts(),
-                probe=cml.Probe(self.cml_servers, self.wires["CML"]),
+                probe=PortProbe(self.cml_servers, self.wires["CML"]),
                 injector=self.injector,
                 observer=self.watcher,
                 roles_observer=self.watcher,

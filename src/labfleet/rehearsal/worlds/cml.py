@@ -19,7 +19,6 @@ from cml_simulator.core import (
     host_views,
     licensing,
     lifecycle,
-    port_forwards,
     topology,
     usage,
     views,
@@ -418,31 +417,6 @@ class DirectHost:
 
     async def close(self) -> None:
         """Nothing is held."""
-
-
-class Probe:
-    """Tries a lab's port as a user would: open means that PATty serves it now."""
-
-    def __init__(self, cml_servers: CmlServers, wire: Wire) -> None:
-        self._cml_servers = cml_servers
-        self._wire = wire
-
-    async def answers(self, address: str, port: int) -> bool:
-        injector = self._cml_servers.injector
-        if injector.strikes("probe_fails") or injector.holds("server_unreachable", address):
-            return False
-
-        def effect() -> bool:
-            server = self._cml_servers.fleet.at_address(address)
-            if server is None:
-                return False
-            opened, _ = port_forwards.open_ports(server, self._cml_servers.now())
-            return any(each.outer == port and each.transport == "tcp" for each in opened)
-
-        try:
-            return await self._wire.ask("probe", effect)
-        except errors.LabfleetError:
-            return False
 
 
 def _refusal(

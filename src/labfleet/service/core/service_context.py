@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from labfleet.decisions import vitals
+from labfleet.engine.aside import Aside, Here
 from labfleet.engine.cache import Cache
 from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.leader_watch import LeaderWatch
@@ -70,7 +71,7 @@ class ServiceContext:
     `variables` says which variable gave a value of it; `defaults` is what new objects of a kind
     get where their spec leaves it out. `health`, `clock_check`, `secrets_check` and
     `leaders` are what this process knows of its store, its clock, the fleet's secretRefs and who
-    leads; None where nobody watches.
+    leads; None where nobody watches. `aside` runs what would hold up the loop.
     """
 
     objects: Objects
@@ -90,6 +91,7 @@ class ServiceContext:
     clock_check: ClockCheck | None = None
     secrets_check: SecretsCheck | None = None
     leaders: LeaderWatch | None = None
+    aside: Aside = field(default_factory=Here)
     settings: SettingsReader = field(init=False)
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ async def create_definition(services: ServiceContext, caller: Caller, new: Defin
     """Read the topology and store what it needs."""
     del caller
     _durations(new.spec)
-    status = status_of(new.spec)
+    status = await services.aside.run(len(new.spec.topology), lambda: status_of(new.spec))
     if status.unknown_definitions:
         what = "sizes are assumed for: " + ", ".join(status.unknown_definitions[:10])
         found = conditions.put(
