@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -27,11 +26,11 @@ from labfleet.decisions.lifecycle.worker import decide as worker
 from labfleet.decisions.lifecycle.worker import down as worker_down
 from labfleet.decisions.lifecycle.worker import draft as worker_draft
 from labfleet.decisions.lifecycle.worker import up as worker_up
-from labfleet.engine.effects import Effects
+from labfleet.engine.controller import Again
 from labfleet.interfaces import store as stores
 from labfleet.rehearsal.seeds.run import Options
 from labfleet.resources.machine import MachineStatus
-from labfleet.resources.session import SessionPhase
+from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import FINALIZER_MACHINE, WorkerPhase
 from labfleet.service.verbs import adoption
 from labfleet.stores import sqlite
@@ -346,14 +345,24 @@ def two_without_a_tag(patch: Patch) -> None:
     patch.setattr(launches, "tags_of", tags_of)
 
 
-def wait_for_nobodys_call(patch: Patch) -> None:
-    """Believe at once that a call of the leader before did nothing."""
-    patch.setattr(Effects, "overdue", lambda self, effect: True)
-    patch.setattr(launch, "VISIBILITY", timedelta(0))
+def tidy_up_at_once(patch: Patch) -> None:
+    """Drop a session's open effect on sight, as if the leader before had done nothing."""
+    before = SessionController.reconcile
+
+    async def reconcile(self: SessionController, key: Any) -> Any:
+        session = self.context.cache.get(Session, key.name, key.namespace)
+        effect = None if session is None else session.status.effect
+        if session is None or effect is None or self.context.effects.known_not_done(effect):
+            return await before(self, key)
+        status = msgspec.structs.replace(session.status, effect=None)
+        await self.context.record(session, status=status, actor="session-controller", reason="")
+        return Again(1.0)
+
+    patch.setattr(SessionController, "reconcile", reconcile)
 
 
 BREAKS: dict[str, Break] = {
-    "wait_for_nobodys_call": Break("operation", wait_for_nobodys_call),
+    "tidy_up_at_once": Break("operation", tidy_up_at_once),
     "release_early": Break("capacity", release_early, TIGHT),
     "forget_ports_early": Break("port", forget_ports_early),
     "ask_for_a_tenth": Break("capacity", ask_for_a_tenth, TIGHT),
