@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces.store import Fence
 from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector, FaultPlan
@@ -56,9 +55,9 @@ class Judged:
 @pytest.mark.parametrize(
     ("holder", "after", "machine", "again", "broken"),
     [
-        ("b.1/worker-controller", 14.0, None, False, True),
-        ("b.1/worker-controller", 14.0, None, True, True),
-        ("b.1/worker-controller", OPERATION_SECONDS, None, False, False),
+        ("b.1/worker-controller", 19.9, None, False, True),
+        ("b.1/worker-controller", 19.9, None, True, True),
+        ("b.1/worker-controller", 20.0, None, False, False),
         ("b.1/worker-controller", 1.0, "i-1", False, False),
         ("a.1/worker-controller", 1.0, None, False, False),
     ],

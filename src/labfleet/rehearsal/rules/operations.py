@@ -2,7 +2,7 @@
 
 Judged by commits, in true time. A launch or an import whose effect one process saved may be
 dropped, repeated or replaced by another process only when its outcome was found, or when the time
-of the call has passed since that commit.
+of the effect has passed since that commit, whatever the clocks of the two say.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces import store
 from labfleet.rehearsal.worlds.database import SharedDatabase
 from labfleet.resources import refs
@@ -53,7 +52,7 @@ class Operations:
         holder = "" if fence is None else self._holder(fence)
         if before is not None and holder != before.holder and not self._settled(before, new):
             passed = self.now() - before.at
-            if passed < OPERATION_SECONDS:
+            if passed < (before.effect.expires - before.effect.begun).total_seconds():
                 told = f"{key}: {before.effect.kind} of {before.holder} is believed undone by "
                 self.broken("operation", f"{told}{holder or 'nobody'} after {passed:.1f} s")
         self._open.pop(key, None)
