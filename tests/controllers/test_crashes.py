@@ -51,7 +51,7 @@ async def workers(mode: str) -> int:
     for number in itertools.count(1):
         struck: list[str] = []
         async with world() as w:
-            w.hosts.boot = BOOT_SECONDS
+            w.hosts.boot(BOOT_SECONDS)
             await w.start()
             w.strike = striker(mode, number, struck)
             try:
@@ -72,7 +72,7 @@ async def sessions(mode: str) -> int:
     at all.
     """
     async with world() as w:
-        w.hosts.boot = BOOT_SECONDS
+        w.hosts.boot(BOOT_SECONDS)
         w.hosts.set(stop_seconds=STOP_SECONDS)
         await w.start()
         await w.worker()
