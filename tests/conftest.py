@@ -38,6 +38,8 @@ LONG = (
 )  # fmt: skip
 COLLECTOR = (20_000, 20, 100)
 """Thresholds of the garbage collector: thousands of collected tests are no garbage to look at."""
+# Nor is what they import: the collector begins when all is collected.
+gc.disable()
 costs: Counter[str] = Counter()
 
 
@@ -60,6 +62,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR)
+    gc.enable()
 
 
 def _cpu_seconds() -> float:

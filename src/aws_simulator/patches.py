@@ -12,6 +12,7 @@ from typing import Any
 
 from moto.cloudwatch import models as cloudwatch_models
 from moto.cloudwatch.responses import CloudWatchResponse
+from moto.core import responses as core_responses
 from moto.ec2 import utils as ec2_utils
 from moto.ec2.exceptions import EC2ClientError, InvalidInstanceIdError
 from moto.ec2.models import amis, elastic_block_store, instances
@@ -56,6 +57,7 @@ POINTS: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (TagBackend, "describe_tags", ("filters",)),
     (CloudWatchResponse, "get_metric_data", ()),
     (CloudWatchResponse, "get_metric_statistics", ()),
+    (core_responses, "method_names_from_class", ("clazz",)),
 )
 NAMES: tuple[tuple[Any, str], ...] = (
     (Instance, "instance_status"),
@@ -182,6 +184,10 @@ def _patch() -> None:
     ec2_utils.passes_filter_dict = _passes_filters
     for module in (instances, elastic_block_store, amis, cloudwatch_models):
         vars(module)["utcnow"] = _utcnow
+    # Moto asks for the names of all methods of a class of hundreds at each call.
+    vars(core_responses)["method_names_from_class"] = functools.cache(
+        core_responses.method_names_from_class
+    )
     ORIGINALS["random_public_ip"] = vars(interfaces)["random_public_ip"]
     vars(interfaces)["random_public_ip"] = _public_ip
 

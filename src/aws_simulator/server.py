@@ -8,17 +8,14 @@ from typing import Any
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.ec2.models import ec2_backends
 from moto.moto_api._internal import mock_random
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
+from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from aws_simulator import images, patches
 from aws_simulator.clock import ScaledClock
 from aws_simulator.cml_link import CmlLink
 from aws_simulator.control import Control
+from aws_simulator.dispatch import Dispatcher
 from aws_simulator.gate import Gate
 from aws_simulator.patches import PatchPointGoneError
 from aws_simulator.world import World
@@ -60,7 +57,7 @@ class Server:
         self.furnished = self._begin()
         app = Gate(
             self.world,
-            DomainDispatcherApplication(create_backend_app),
+            Dispatcher(),
             Control(self.world, self._begin),
         )
         with socket.create_server((HOST, port), backlog=128) as bound:  # else werkzeug exits

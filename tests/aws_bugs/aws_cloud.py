@@ -27,14 +27,11 @@ os.environ.update(ENVIRONMENT)  # moto reads it when it is imported
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.ec2.models import ec2_backends
 from moto.moto_api._internal import mock_random
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    create_backend_app,
-)
 
 from aws_simulator import faults, images, patches, views
 from aws_simulator.clock import ScaledClock
 from aws_simulator.control import Control
+from aws_simulator.dispatch import Dispatcher
 from aws_simulator.gate import Gate
 from aws_simulator.world import World as Sky
 from labfleet.adapters.aws import inline
@@ -245,7 +242,7 @@ def _clients(key: str) -> Clients:
 
 @functools.cache
 def _application() -> Any:
-    return DomainDispatcherApplication(create_backend_app)
+    return Dispatcher()
 
 
 def _environ(request: Any) -> dict[str, Any]:

@@ -30,10 +30,29 @@ def smoke(name: str, *more: str) -> tuple[dict[str, Any], str]:
     return one, done.stderr
 
 
+@pytest.fixture(scope="module")
+def all_of_them() -> subprocess.CompletedProcess[str]:
+    """Every benchmark, one after the other in one process, as `python -m benchmarks` runs them."""
+    return run("--smoke", "--no-peers")
+
+
+def test_the_last_line_has_all(all_of_them: subprocess.CompletedProcess[str]) -> None:
+    """Without --only every benchmark runs, and the last object repeats each one's."""
+    *each, whole = [json.loads(line) for line in all_of_them.stdout.splitlines()]
+    assert (all_of_them.returncode, whole["failed"]) == (0, []), all_of_them.stderr
+    assert whole["benchmarks"] == {one["benchmark"]: one for one in each}
+    assert tuple(whole["benchmarks"]) == NAMES
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_a_benchmark_prints_its_object(name: str) -> None:
+def test_a_benchmark_prints_its_object(
+    name: str, all_of_them: subprocess.CompletedProcess[str]
+) -> None:
     """Rates, CPU beside wall time, an fsync probe, and a ratio to a limit of the same run."""
-    one, _ = smoke(name, "--no-peers")
+    whole = json.loads(all_of_them.stdout.splitlines()[-1])
+    one = whole["benchmarks"][name]
+    assert "error" not in one, all_of_them.stderr
+    assert whole["machine"]["python"] == one["python"]
     assert one["benchmark"] == name
     assert one["smoke"] is True
     assert one["fsync"]["append_per_second"] > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
+from drawn_together import combinations
 from hypothesis import strategies as st
 from lifecycle_worlds import START, Server, session
 
@@ -26,55 +27,55 @@ LIVE = [phase for phase in S if phase not in TERMINAL]
 HOUR = timedelta(hours=1)
 LAB_STATES = ["DEFINED_ON_CORE", "STARTED", "STOPPED", "QUEUED", None]
 instants = st.integers(-40_000, 40_000).map(lambda seconds: START + timedelta(seconds=seconds))
-maybe = st.sampled_from([True, False, None])
-
-
-@st.composite
-def labs(draw: st.DrawFn) -> LabStatus:
-    """Any lab."""
-    return LabStatus(
-        title="t",
-        marker="u-1",
-        id=draw(st.sampled_from(["l-1", None])),
-        state=draw(st.sampled_from(LAB_STATES)),
-        nodes=draw(st.integers(0, 3)),
-        booted=draw(st.integers(0, 3)),
+BOTH = (True, False)
+MAYBE = (True, False, None)
+PORT = PortAllocation(name="p", node="r1", kind="serial", number=5000)
+sometime = st.none() | instants
+labs = combinations(["l-1", None], LAB_STATES, range(4), range(4)).map(
+    lambda drawn: LabStatus(
+        title="t", marker="u-1", id=drawn[0], state=drawn[1], nodes=drawn[2], booted=drawn[3]
     )
+)
+some_lab = st.none() | labs
+records = combinations(
+    list(S), BOTH, [None, Cancellation(at=START)], [(), (PORT,)], range(7), [(), (FINALIZER_LAB,)],
+    [None, START],
+)  # fmt: skip
+outcomes = st.sampled_from([None, *TERMINAL])
+told = combinations(
+    BOTH, BOTH, BOTH, BOTH, ["", "CMLReady: not ready"], [None, 0, 2], MAYBE, MAYBE, [None, "no such image"], BOTH,
+    ["", "w1 lacks 1 CPU"],
+)  # fmt: skip
 
 
 @st.composite
 def slots(draw: st.DrawFn) -> Slot:
     """Any slot."""
-    start, end = draw(st.none() | instants), draw(st.none() | instants)
+    start, end = draw(sometime), draw(sometime)
     if start is not None and end is not None and end <= start:
         end = start + HOUR
     return Slot(start=start, end=end)
 
 
+some_slot = slots()
+
+
 @st.composite
 def sessions(draw: st.DrawFn) -> Session:
     """Any record of a session."""
-    phase = draw(st.sampled_from(list(S)))
-    collected = draw(st.booleans())
+    phase, collected, cancel, ports, placements, held, ended = draw(records)
     known = conditions.put((), "Collected", "True", "Observed", now=START) if collected else ()
-    port = PortAllocation(name="p", node="r1", kind="serial", number=5000)
     made = session(
         phase,
-        spec={
-            "slot": draw(slots()),
-            "cancel": draw(st.sampled_from([None, Cancellation(at=START)])),
-            "observe_requested": draw(st.none() | instants),
-        },
-        end=draw(st.none() | instants),
-        lab=draw(st.none() | labs()),
-        ports=draw(st.sampled_from([(), (port,)])),
-        placements=draw(st.integers(0, 6)),
+        spec={"slot": draw(some_slot), "cancel": cancel, "observe_requested": draw(sometime)},
+        end=draw(sometime),
+        lab=draw(some_lab),
+        ports=ports,
+        placements=placements,
         conditions=known,
-        outcome=draw(st.sampled_from([None, *TERMINAL])) if phase is S.STOPPING else None,
+        outcome=draw(outcomes) if phase is S.STOPPING else None,
     )
-    status = msgspec.structs.replace(made.status, phase_since=draw(st.none() | instants))
-    held = (FINALIZER_LAB,) if draw(st.booleans()) else ()
-    ended = START if draw(st.booleans()) else None
+    status = msgspec.structs.replace(made.status, phase_since=draw(sometime))
     meta = msgspec.structs.replace(made.metadata, finalizers=held, deletion_timestamp=ended)
     return msgspec.structs.replace(made, status=status, metadata=meta)
 
@@ -82,20 +83,22 @@ def sessions(draw: st.DrawFn) -> Session:
 @st.composite
 def sights(draw: st.DrawFn) -> lifecycle.SessionObservation:
     """Any observation."""
-    looked = draw(st.booleans())
+    looked, lost, dead, leaving, unfit, active, converged, ports_open, refused, out, room = draw(
+        told
+    )
     return lifecycle.SessionObservation(
-        host_lost=draw(st.booleans()),
-        host_dead=draw(st.booleans()),
-        host_leaving=draw(st.booleans()),
-        host_unfit=draw(st.sampled_from(["", "CMLReady: not ready"])),
+        host_lost=lost,
+        host_dead=dead,
+        host_leaving=leaving,
+        host_unfit=unfit,
         looked=looked,
-        lab=draw(st.none() | labs()) if looked else None,
-        active=draw(st.sampled_from([None, 0, 2])),
-        converged=draw(maybe),
-        ports_open=draw(maybe),
-        refused=draw(st.sampled_from([None, "no such image"])),
-        forced_out=draw(st.booleans()),
-        room_held=draw(st.sampled_from(["", "w1 lacks 1 CPU"])),
+        lab=draw(some_lab) if looked else None,
+        active=active,
+        converged=converged,
+        ports_open=ports_open,
+        refused=refused,
+        forced_out=out,
+        room_held=room,
     )
 
 

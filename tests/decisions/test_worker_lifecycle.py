@@ -10,6 +10,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 from call_records import CALLS, EFFECTS, OFFERS
+from drawn_together import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_worlds import START, check_worker, machine, worker
@@ -35,62 +36,67 @@ STATES = ["booting", "running", "stopping", "stopped", "ending", "gone", None]
 STAGES = ["unreachable", "refused", "bad_gateway", "not_ready", "ready", None]
 REASONS = ["BootTimeout", "StoppedOutside", "InstanceTerminated", "LaunchTimeout", None]
 LIVE = [phase for phase in P if phase is not P.TERMINATED]
+BOTH = (True, False)
+MAYBE = (True, False, None)
+# What is drawn together costs one draw: every combination is as likely as when drawn one by one.
 instants = st.integers(-40_000, 0).map(lambda seconds: START + timedelta(seconds=seconds))
-maybe = st.sampled_from([True, False, None])
+since = st.none() | instants
+licences = combinations(
+    ["NOT_REGISTERED", "IN_PROGRESS", "COMPLETED", "FAILED", None], MAYBE, MAYBE, [None, 5, 200]
+).map(lambda drawn: LicenceStatus(
+    registration=drawn[0], registered=drawn[1], licensed=drawn[2], node_capacity=drawn[3]
+))  # fmt: skip
+instances = combinations(["i-1", None], STATES, ["127.0.0.2", None])
+records = combinations(list(P), REASONS, range(6), range(2))
+wishes = combinations(
+    ["Ready", "Stopped", "Terminated"], BOTH, [None, Drain(deadline=START, force=True)], BOTH,
+    ["keep", "return"],
+)  # fmt: skip
+promises = combinations([(), (FINALIZER_MACHINE,)], [(), (FINALIZER_LICENCE,)], [None, START])
+told = combinations(
+    BOTH, STAGES, [None, "denied"], range(4), BOTH, [None, 200], ["", "provider: throttled"],
+)  # fmt: skip
 
 
 @st.composite
 def machines(draw: st.DrawFn) -> MachineStatus:
     """Any instance."""
-    return MachineStatus(
-        id=draw(st.sampled_from(["i-1", None])),
-        state=draw(st.sampled_from(STATES)),
-        public_address=draw(st.sampled_from(["127.0.0.2", None])),
-        absent_since=draw(st.none() | instants),
-    )
+    id_, state, address = draw(instances)
+    return MachineStatus(id=id_, state=state, public_address=address, absent_since=draw(since))
 
 
-@st.composite
-def licences(draw: st.DrawFn) -> LicenceStatus:
-    """Any licence."""
-    words = ["NOT_REGISTERED", "IN_PROGRESS", "COMPLETED", "FAILED", None]
-    return LicenceStatus(
-        registration=draw(st.sampled_from(words)),
-        registered=draw(maybe),
-        licensed=draw(maybe),
-        node_capacity=draw(st.sampled_from([None, 5, 200])),
-    )
+some_machine = machines()
+open_call, calls, offers = st.none() | EFFECTS, st.none() | CALLS, st.none() | OFFERS
+maybe_machine = st.none() | some_machine
+maybe_licence = st.none() | licences
 
 
 @st.composite
 def workers(draw: st.DrawFn) -> Worker:
     """Any record of a worker; PENDING alone never has an instance."""
-    phase = draw(st.sampled_from(list(P)))
-    reason = draw(st.sampled_from(REASONS))
+    phase, reason, failed, generation = draw(records)
     known = () if reason is None else conditions.put((), "Failed", "True", reason, now=START)
     status = WorkerStatus(
         phase=phase,
-        phase_since=draw(st.none() | instants),
-        machine=MachineStatus() if phase is P.PENDING else draw(machines()),
-        licence=draw(licences()),
+        phase_since=draw(since),
+        machine=MachineStatus() if phase is P.PENDING else draw(some_machine),
+        licence=draw(licences),
         conditions=known,
-        failed_checks=draw(st.integers(0, 5)),
-        observed_generation=draw(st.integers(0, 1)),
-        effect=draw(st.none() | EFFECTS),
+        failed_checks=failed,
+        observed_generation=generation,
+        effect=draw(open_call),
     )
-    drain = draw(st.sampled_from([None, Drain(deadline=START, force=True)]))
-    licensed, on_stop = draw(st.booleans()), draw(st.sampled_from(["keep", "return"]))
+    desired, cordoned, drain, licensed, on_stop = draw(wishes)
     made = worker(
         status,
-        desired=draw(st.sampled_from(["Ready", "Stopped", "Terminated"])),
-        cordoned=draw(st.booleans()),
+        desired=desired,
+        cordoned=cordoned,
         drain=drain,
         machine=machine(licensed=licensed, on_stop=on_stop),
     )
-    promises = draw(st.sets(st.sampled_from([FINALIZER_MACHINE, FINALIZER_LICENCE])))
-    ended = START if draw(st.booleans()) else None
+    one, other, ended = draw(promises)
     meta = msgspec.structs.replace(
-        made.metadata, finalizers=tuple(sorted(promises)), deletion_timestamp=ended
+        made.metadata, finalizers=tuple(sorted(one + other)), deletion_timestamp=ended
     )
     return msgspec.structs.replace(made, metadata=meta)
 
@@ -98,18 +104,19 @@ def workers(draw: st.DrawFn) -> Worker:
 @st.composite
 def sights(draw: st.DrawFn) -> lifecycle.WorkerObservation:
     """Any observation."""
+    absent, stage, login, hosted, token, wanted, trouble = draw(told)
     return lifecycle.WorkerObservation(
-        machine=draw(st.none() | machines()),
-        absent=draw(st.booleans()),
-        stage=draw(st.sampled_from(STAGES)),
-        login_refused=draw(st.sampled_from([None, "denied"])),
-        licence=draw(st.none() | licences()),
-        call=draw(st.none() | CALLS),
-        offer=draw(st.none() | OFFERS),
-        sessions=draw(st.integers(0, 3)),
-        has_token=draw(st.booleans()),
-        wanted_nodes=draw(st.sampled_from([None, 200])),
-        trouble=draw(st.sampled_from(["", "provider: throttled"])),
+        machine=draw(maybe_machine),
+        absent=absent,
+        stage=stage,
+        login_refused=login,
+        licence=draw(maybe_licence),
+        call=draw(calls),
+        offer=draw(offers),
+        sessions=hosted,
+        has_token=token,
+        wanted_nodes=wanted,
+        trouble=trouble,
     )
 
 

@@ -81,6 +81,7 @@ def led(name: str, page: str) -> Path | None:
     return None
 
 
+@cache
 def prose(name: str, text: str) -> str:
     """Return what people read of a file: of Python the comments and strings, else all of it."""
     if not name.endswith(".py"):

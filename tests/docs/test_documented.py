@@ -114,7 +114,8 @@ def test_what_is_recorded_is_declared() -> None:
     found = 0
     for path in sorted((ROOT / "src" / "labfleet").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".fact", ".put")):
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and called.attr in {"fact", "put"}:
                 said = [ast.unparse(each) for each in node.args]
                 types = [word for word in said if re.fullmatch(r"\w+Condition\.\w+", word)]
                 reasons = re.findall(r"(\w+)Reason\.(\w+)", " ".join(said))

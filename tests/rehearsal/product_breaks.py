@@ -41,6 +41,8 @@ from labfleet.stores import sqlite
 Patch = pytest.MonkeyPatch
 SHORT = Options(hours=6)
 TIGHT = Options(hours=6, workers=1, sessions=240)
+CROWDED = Options(hours=3, workers=1, sessions=480)
+LAUNCHES = Options(hours=0.5, workers=30, sessions=60)
 
 
 @dataclass(frozen=True)
@@ -396,16 +398,12 @@ BREAKS: dict[str, Break] = {
     "ask_for_a_tenth": Break("capacity", ask_for_a_tenth, TIGHT),
     "forget_the_machine": Break("terminated", forget_the_machine),
     "stop_the_busy": Break("hosting", stop_the_busy),
-    "two_without_a_tag": Break(
-        "one-instance", two_without_a_tag, Options(hours=2, sessions=200), first=5
-    ),
+    "two_without_a_tag": Break("one-instance", two_without_a_tag, LAUNCHES, first=7),
     "sweep_everything": Break("stranger", sweep_everything),
     "act_while_paused": Break("paused", act_while_paused, first=5),
     "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),
     "stop_without_looking_again": Break("idle", stop_without_looking_again, first=7),
-    "drop_the_token": Break(
-        "one-instance", drop_the_token, Options(hours=2, sessions=200), first=102
-    ),
+    "drop_the_token": Break("one-instance", drop_the_token, LAUNCHES, first=7),
     "place_blindly": Break("capacity", place_blindly, TIGHT),
     "come_too_early": Break(
         "capacity",
@@ -423,7 +421,7 @@ BREAKS: dict[str, Break] = {
         "leak", leak_for_nothing, Options(hours=6, sessions=80, harshness="none"), first=2
     ),
     "tag_wrongly": Break("orphan", tag_wrongly),
-    "say_nothing": Break("reason", say_nothing, TIGHT),
+    "say_nothing": Break("reason", say_nothing, CROWDED, first=2),
     "hammer": Break("budget", hammer, Options(hours=2, sessions=200), first=3),
     "lose_events": Break("replay", lose_events, Options(hours=1, sessions=8)),
     "never_finish": Break(

@@ -132,7 +132,9 @@ def ask(
         add_alert_gauges(metrics, services)
         add_pool_gauges(metrics, services.cache)
         add_region_gauges(metrics, services.cache, world.clock)
-        add_worker_gauges(metrics, services.samples, world.clock, services.cache)
+        add_worker_gauges(
+            metrics, services.samples, world.clock, services.cache, services.sample_life
+        )
         add_leaders(metrics, services)
 
         def once(

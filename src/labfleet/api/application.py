@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core import openapi, problems
 from labfleet.api.core.route import JSON, Route, Routes, Text
-from labfleet.api.core.served import litestar_route
+from labfleet.api.core.served import ASIDE, ROUTES, litestar_route
 from labfleet.api.front import App, Credentials, Done, Front
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams import stream_routes
@@ -44,6 +44,12 @@ from labfleet.api.verbs.system_routes import Metrics, Readiness, System
 from labfleet.kernel import errors
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import Tokens
+
+DEFECT = "labfleet.defect"
+"""Where an application puts whom to tell of a defect, into the scope."""
+FRAMEWORKS = 8
+"""Number of applications of different routes that are kept; a process has one."""
+_frameworks: dict[tuple[Hashable, ...], Litestar] = {}
 
 
 def build(
@@ -77,20 +83,14 @@ def build(
         *_compatible(services),
         *stream_routes.routes(events),
         *compatible_streams.routes(compatible_events, StatusStream(services, ring, streams)),
-        *_document(lambda: openapi.document(inner, routes)),
+        *_document(lambda: openapi.document(framework, routes)),
     ]
-    inner = Litestar(
-        # An application prepares all methods of a path again for each route that is added to it.
-        # A router only collects them.
-        [Router("/", route_handlers=[litestar_route(route, services.aside) for route in stated])],
-        openapi_config=OpenAPIConfig(
-            title="Labfleet", version="1", path="/api/v1/openapi", render_plugins=()
-        ),
-        exception_handlers={Exception: _exceptions(on_defect)},
-        logging_config=None,
-        request_max_body_size=None,
-    )
     routes = {route.name: route for route in stated}
+    framework = _framework(stated)
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        scope[ROUTES], scope[DEFECT], scope[ASIDE] = routes, on_defect, services.aside
+        await framework(scope, receive, send)
 
     return Front(
         inner,
@@ -104,6 +104,36 @@ def build(
         credentials=credentials,
         done=done,
     )
+
+
+class _Collected(Router):
+    """All routes at once: an application prepares a path again for each route added to it."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Collected:
+        """Return itself: Litestar copies what may be registered twice, and this is not."""
+        return self
+
+
+def _framework(stated: Sequence[Route]) -> Litestar:
+    """Return Litestar's application of these routes; routes of the same shapes share one.
+
+    To make it takes half a second, and a rehearsal makes one for each life of a process.
+    """
+    shapes = tuple(route.shape for route in stated)
+    found = _frameworks.get(shapes)
+    if found is None:
+        if len(_frameworks) == FRAMEWORKS:
+            _frameworks.clear()
+        found = _frameworks[shapes] = Litestar(
+            [_Collected("/", route_handlers=[litestar_route(route) for route in stated])],
+            openapi_config=OpenAPIConfig(
+                title="Labfleet", version="1", path="/api/v1/openapi", render_plugins=()
+            ),
+            exception_handlers={Exception: _answer},
+            logging_config=None,
+            request_max_body_size=None,
+        )
+    return found
 
 
 def _document(describe: Callable[[], dict[str, Any]]) -> Routes:
@@ -145,29 +175,26 @@ def _compatible(services: ServiceContext) -> list[Route]:
     ]
 
 
-def _exceptions(
-    on_defect: Callable[[str, BaseException], None] | None,
-) -> Callable[[Any, Exception], Response[bytes]]:
-    def answer(request: Any, error: Exception) -> Response[bytes]:
-        request_id = str(request.scope.get("labfleet.request_id", ""))
-        known = error if isinstance(error, errors.LabfleetError) else _translated(error)
-        if known is None:
-            if on_defect is not None:
-                on_defect(request_id, error)
-            found = problems.unexpected(instance=request.scope["path"], request_id=request_id)
-            extra: dict[str, str] = {}
-        else:
-            path = request.scope["path"]
-            found = problems.of(known, instance=path, request_id=request_id)
-            extra = problems.headers(known)
-        return Response(
-            content=problems.encode(found),
-            status_code=found.status,
-            media_type=problems.MEDIA_TYPE,
-            headers=extra,
-        )
-
-    return answer
+def _answer(request: Any, error: Exception) -> Response[bytes]:
+    """Return the problem that an exception becomes; one without a row in the table is a defect."""
+    request_id = str(request.scope.get("labfleet.request_id", ""))
+    known = error if isinstance(error, errors.LabfleetError) else _translated(error)
+    if known is None:
+        on_defect = request.scope[DEFECT]
+        if on_defect is not None:
+            on_defect(request_id, error)
+        found = problems.unexpected(instance=request.scope["path"], request_id=request_id)
+        extra: dict[str, str] = {}
+    else:
+        path = request.scope["path"]
+        found = problems.of(known, instance=path, request_id=request_id)
+        extra = problems.headers(known)
+    return Response(
+        content=problems.encode(found),
+        status_code=found.status,
+        media_type=problems.MEDIA_TYPE,
+        headers=extra,
+    )
 
 
 def _translated(error: Exception) -> errors.LabfleetError | None:

@@ -14,7 +14,7 @@ document from this one statement, and the tests of roles and limits walk it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -44,6 +44,7 @@ Key = Annotated[
 ]
 _GIVEN = frozenset({"who", "sent", "request"})
 """Arguments that are not parameters of the request: the caller, the body, the request itself."""
+_known_types: dict[tuple[Any, ...], Mapping[str, Any]] = {}
 
 
 class Nothing(Record, frozen=True, kw_only=True):
@@ -112,12 +113,20 @@ class Route:
     @property
     def parameters(self) -> list[inspect.Parameter]:
         """Return the function's parameters that come from path, query and headers."""
-        hints = get_type_hints(self.run, include_extras=True)
+        hints = _types(self.run)
         return [
             each.replace(annotation=hints[each.name])
             for each in inspect.signature(self.run).parameters.values()
             if each.name not in _GIVEN
         ]
+
+    @property
+    def shape(self) -> tuple[Hashable, ...]:
+        """Return all that the framework's handler depends on, for `served.framework`."""
+        run = self.run
+        said = (self.method, self.path, self.name, self.summary, self.tag, self.status)
+        defaults = repr((run.__defaults__, run.__kwdefaults__))
+        return (*said, run.__code__, *run.__annotations__, defaults)
 
     @property
     def query(self) -> dict[str, Any]:
@@ -185,7 +194,7 @@ class Routes:
         self, method: str, path: str, summary: str, said: dict[str, Any]
     ) -> Callable[[F], F]:
         def stated(run: F) -> F:
-            types = get_type_hints(run) if {"body", "reply"} - said.keys() else {}
+            types = _types(run)
             whole = {
                 "name": _camel(run.__name__),
                 "tag": self._tag,
@@ -199,6 +208,18 @@ class Routes:
             return run
 
         return stated
+
+
+def _types(run: Run) -> Mapping[str, Any]:
+    """Return the types of a function's arguments and of what it returns, by name.
+
+    Kept by its code: an application makes its functions anew, and to evaluate their annotations
+    took a third of the time of building it. The same code may have got more arguments (filters).
+    """
+    key = (run.__code__, *run.__annotations__)
+    if key not in _known_types:
+        _known_types[key] = get_type_hints(run, include_extras=True)
+    return _known_types[key]
 
 
 def _camel(name: str) -> str:

@@ -30,35 +30,44 @@ from labfleet.service.core.tokens import HeldToken
 CALLER = "labfleet.caller"
 HELD = "labfleet.token"
 """Where `front` puts the caller and the token that they showed, into the scope."""
+ROUTES = "labfleet.routes"
+"""Where an application puts its routes by name, into the scope."""
+ASIDE = "labfleet.aside"
+"""Where an application puts by what large bodies are read, into the scope."""
 BODY_SECONDS = 30.0
 _DIGITS = re.compile("-?[0-9]{1,19}")
 
 
-def litestar_route(route: Route, aside: Aside) -> HTTPRouteHandler:
+def litestar_route(route: Route) -> HTTPRouteHandler:
     """Return Litestar's handler of a route: it matches the path and reads the parameters.
 
-    Large bodies are read `aside`.
+    It keeps nothing of the route but its shape: who serves puts the routes into the scope,
+    and by what large bodies are read (`ASIDE`).
     """
-    wants = inspect.signature(route.run).parameters.keys()
+    name, own = route.name, route.path.startswith(OWN_API)
+    wants = frozenset(inspect.signature(route.run).parameters)
     known = frozenset(route.query)
     numbers = frozenset(route.numbers)
 
     async def guard(connection: Any, _handler: Any) -> None:
         # Litestar asks before it reads parameters; a plain function would go to a thread each time.
-        if not route.public:
-            _allow(connection.scope, route)
+        asked: Route = connection.scope[ROUTES][name]
+        if not asked.public:
+            _allow(connection.scope, asked)
 
     async def serve(request: Ask, **given: Any) -> Response[Any]:
-        if route.path.startswith(OWN_API):
+        scope = _scope(request)
+        asked: Route = scope[ROUTES][name]
+        if own:
             _only_known(request, known)
         _only_digits(request, numbers)
         if "who" in wants:
-            given["who"] = _scope(request)[CALLER]
+            given["who"] = scope[CALLER]
         if "request" in wants:
             given["request"] = request
-        if route.body is not None:
-            given["sent"] = await _sent(request, route, aside)
-        return _response(route, await route.run(**given))
+        if asked.body is not None:
+            given["sent"] = await _sent(request, asked, scope[ASIDE])
+        return _response(asked, await asked.run(**given))
 
     first = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Ask)
     stated = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in route.parameters]
