@@ -13,6 +13,7 @@ from typing import Any
 from moto.cloudwatch import models as cloudwatch_models
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core import responses as core_responses
+from moto.core import utils as core_utils
 from moto.ec2 import utils as ec2_utils
 from moto.ec2.exceptions import EC2ClientError, InvalidInstanceIdError
 from moto.ec2.models import amis, elastic_block_store, instances
@@ -186,7 +187,7 @@ def _patch() -> None:
         vars(module)["utcnow"] = _utcnow
     # Moto asks for the names of all methods of a class of hundreds at each call.
     vars(core_responses)["method_names_from_class"] = functools.cache(
-        core_responses.method_names_from_class
+        core_utils.method_names_from_class
     )
     ORIGINALS["random_public_ip"] = vars(interfaces)["random_public_ip"]
     vars(interfaces)["random_public_ip"] = _public_ip

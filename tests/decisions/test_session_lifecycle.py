@@ -234,7 +234,7 @@ def test_what_is_only_booked_leaves_a_worker_on_which_nothing_would_start(may: b
     held = Reservation(holder="w1", amounts=Amounts(cpu_milli=1000), start=START)
     booked = session(S.SCHEDULED, worker="w1", placements=lifecycle.PLACEMENTS, reservation=held)
     told = "InstanceChecksPassed: the provider's system check fails"
-    seen = lifecycle.SessionObservation(host_unfit=told, may_replace=may)
+    seen = lifecycle.SessionObservation(host_unfit=told, definition=definition(replaces=may))
     moved = lifecycle.decide(booked, seen, START)
     assert (moved.status.phase, moved.release) == (S.PENDING, True)
     assert (moved.status.reason, moved.status.worker) == ("WorkerUnfit", None)

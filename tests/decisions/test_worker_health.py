@@ -15,9 +15,11 @@ from lifecycle_worlds import START, worker
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.decisions.lifecycle.worker.calls import Answer, Call
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import MachineStatus
+from labfleet.resources.meta import Effect
 from labfleet.resources.telemetry import (
     ComputeHealth,
     ComputeStats,
@@ -99,6 +101,17 @@ class Line:
             self.action = step.action
             self.finalizers = step.finalizers
             self.worker = worker(step.status)
+
+    def answered(self, kind: str, answer: Answer) -> None:
+        """Record what a call answered, as the step after it does."""
+        ends = self.now + timedelta(seconds=20)
+        effect = Effect(id="e", kind=kind, begun=self.now, expires=ends)
+        status = msgspec.structs.replace(self.worker.status, effect=effect)
+        boot = self.worker.status.cml
+        seen = lifecycle.WorkerObservation(
+            stage="ready", samples=tuple(self.samples), call=Call("answered", answer), cml=boot
+        )
+        self.worker = worker(lifecycle.decide(worker(status), seen, self.now).status)
 
     def silent(self) -> None:
         self.now += timedelta(seconds=30)
@@ -411,7 +424,8 @@ def test_telemetry_is_set_once_for_each_boot() -> None:
     line = Line()
     line.look(sample(), cml=CmlStatus(boot="i-1"))
     assert line.action == "telemetry"
-    line.look(sample(), cml=CmlStatus(boot="i-1", telemetry=False))
+    line.answered("telemetry", Answer(telemetry=False))
+    line.look(sample(), cml=CmlStatus(boot="i-1"))
     assert line.action is None
     line.look(sample(), cml=CmlStatus(boot="i-1/2"))
     assert line.action == "telemetry"

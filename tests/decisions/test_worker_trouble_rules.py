@@ -15,7 +15,14 @@ from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import MachineStatus
-from labfleet.resources.worker import Drain, Health, LicenceStatus, WorkerPhase, WorkerStatus
+from labfleet.resources.worker import (
+    Drain,
+    Health,
+    LicenceStatus,
+    Worker,
+    WorkerPhase,
+    WorkerStatus,
+)
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 P = WorkerPhase
@@ -216,13 +223,19 @@ def test_a_worker_whose_machine_ended_is_neither_healthy_nor_licensed() -> None:
     assert conditions.find(ended.conditions, WorkerCondition.LICENSED) is None
 
 
+def without_call(found: Worker) -> Worker:
+    """Return the worker as it is once its call was answered and that was recorded."""
+    status = msgspec.structs.replace(found.status, effect=None)
+    return msgspec.structs.replace(found, status=status)
+
+
 def test_a_token_that_is_turned_down_later_is_tried_ever_more_rarely() -> None:
     """The cloud refuses after CML took the token: a dozen tries until the limit, not 120."""
     cloud = brought_to(P.LICENSING)
     begun, tries, at, again = cloud.worker.status.phase_since, 0, 0.0, 0.0
     down = LicenceStatus(registration="FAILED", registered=False, licensed=False)
     seen = lifecycle.WorkerObservation(stage="ready", licence=down, has_token=True)
-    here = cloud.worker
+    here = without_call(cloud.worker)
     while here.status.phase is P.LICENSING:
         at += again
         step = lifecycle.decide(here, seen, begun + timedelta(seconds=at))
@@ -233,5 +246,5 @@ def test_a_token_that_is_turned_down_later_is_tried_ever_more_rarely() -> None:
     assert 10 <= tries <= 24
     under_way = msgspec.structs.replace(down, registration="IN_PROGRESS", registered=None)
     looks = lifecycle.WorkerObservation(stage="ready", licence=under_way, has_token=True)
-    late = lifecycle.decide(cloud.worker, looks, begun + timedelta(seconds=500))
+    late = lifecycle.decide(without_call(cloud.worker), looks, begun + timedelta(seconds=500))
     assert (late.action, late.again) == (None, 5.0)

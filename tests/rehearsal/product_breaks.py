@@ -80,7 +80,8 @@ def place_blindly(patch: Patch) -> None:
 
 def overstay(patch: Patch) -> None:
     """Leave a lab on its server for 20 minutes after its end; no rule forbids that."""
-    # private _HANDLERS: every teardown begins there
+    # private _record, _HANDLERS, _finish, _RULES, _save, _workers: the product is broken at
+    # exactly this step
     before = session_rules._HANDLERS[SessionPhase.STOPPING]
 
     def stopping(draft: Any) -> Any:
@@ -98,8 +99,6 @@ def come_too_early(patch: Patch) -> None:
 
 def free_ports_early(patch: Patch) -> None:
     """Give a session's ports back when its teardown begins, not when its lab is gone."""
-    # private _record, _HANDLERS, _finish, _RULES, _save, _workers: the product is broken at
-    # exactly this step
     before = SessionController._record
 
     async def record(self: Any, session: Any, step: Any, effect: Any = None) -> Any:
