@@ -21,6 +21,8 @@ from labfleet.rehearsal.seeds.run import Options, Report, plan_of, rehearse
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = Options(hours=1.5)
+# What a command prints and keeps is the same for a small fleet.
+BRIEF = ("--hours", "1", "--workers", "2", "--sessions", "24")
 BIG = Options(hours=10, workers=30, sessions=300)
 # Seeds that once failed, with what they found; the bugs have unit tests of their own too. Those of
 # the big fleet cost 40 to 75 CPU seconds each, so they are played with the real services.
@@ -94,7 +96,7 @@ def test_one_replica_and_an_exam_hold() -> None:
 
 def test_the_command_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     """The last line of stdout is the object that others rely on."""
-    assert main.main(["--seeds", "3..4", "--hours", "1", "--json"]) == 0
+    assert main.main(["--seeds", "3..4", *BRIEF, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert answer["violations"] == []
     assert sorted(answer["hashes"]) == ["3", "4"]
@@ -109,11 +111,11 @@ def test_the_command_goes_on_where_it_was(
 ) -> None:
     """Finished seeds are not played again, unless the code is another one."""
     state = str(tmp_path / "state")
-    assert main.main(["--seeds", "3", "--hours", "1", "--state", state]) == 0
+    assert main.main(["--seeds", "3", *BRIEF, "--state", state]) == 0
     played: list[int] = []
     monkeypatch.setattr(playing, "_one", lambda job: played.append(job[0]) or row)
     row = json.loads(Path(state).read_text(encoding="utf-8"))
-    again = ["--seeds", "3", "--hours", "1", "--state", state, "--json"]
+    again = ["--seeds", "3", *BRIEF, "--state", state, "--json"]
     assert main.main(again) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["seeds"] == 1
     assert played == []
@@ -128,17 +130,17 @@ def test_a_violation_comes_with_its_replay_and_a_smaller_plan(
     """A broken rule prints the one command, and what can be left out of the plan."""
     monkeypatch.setattr(Invariants, "replay", lambda self: self.broken("replay", "made up"))
     monkeypatch.setattr(shrinking, "TRIES", 6)
-    assert main.main(["--seeds", "3", "--hours", "1"]) == 1
+    assert main.main(["--seeds", "3", *BRIEF]) == 1
     shown, told = capsys.readouterr()
     assert "shrinking seed 3: try 1 of at most 6, no faults at all" in told
-    assert "replay: labfleet rehearse --seeds 3 --hours 1 --workers 8 --sessions 40\n" in shown
+    assert "replay: labfleet rehearse --seeds 3 --hours 1 --workers 2 --sessions 24\n" in shown
     smallest = next(line for line in shown.splitlines() if "smallest:" in line)
     assert smallest.endswith("--faults none")
 
 
 def test_a_fault_that_never_strikes_can_fail_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     """With --every-fault a kind that struck nothing is named, and the exit code is 1."""
-    argv = ["--seeds", "3", "--hours", "1", "--without", "disk_full", "--every-fault"]
+    argv = ["--seeds", "3", *BRIEF, "--without", "disk_full", "--every-fault"]
     assert main.main(argv) == 1
     assert "disk_full" in capsys.readouterr().err
 
@@ -207,7 +209,7 @@ def test_a_run_that_is_stopped_sums_up_what_it_has(
 @pytest.mark.timeout(600)
 def test_jobs_begin_no_seed_after_their_minutes() -> None:
     """Seeds are handed out as they are begun, so that a long list ends in time too."""
-    options = Options(hours=0.5, sessions=4)
+    options = Options(hours=0.5, sessions=4, workers=2)
     looks = itertools.count()
     seeds = list(range(1, 500))
     rows = list(playing.played(seeds, options, jobs=2, until=3.0, clock=lambda: next(looks)))
