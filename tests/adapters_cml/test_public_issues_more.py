@@ -24,7 +24,7 @@ from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session.draft import Draft, SessionObservation, Step
 from labfleet.kernel import errors
 from labfleet.resources import topology
-from labfleet.resources.definition import DefinitionSpec
+from labfleet.resources.definition import Definition, DefinitionSpec, DefinitionStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import LabStatus, Session, SessionPhase, SessionSpec, SessionStatus
 from labfleet.resources.worker import Worker, WorkerSpec
@@ -60,7 +60,12 @@ class Line:
     async def step(self, *, after: float = 0) -> Step:
         """Let seconds pass, look through the adapter, decide, and keep the new status."""
         self._cml.now += after
-        seen = SessionObservation(boot_seconds=3600, lead_seconds=0, duration_seconds=3600)
+        hour = Definition(
+            metadata=Metadata(name="d1"),
+            spec=DefinitionSpec(topology=LAB),
+            status=DefinitionStatus(boot_seconds=3600),
+        )
+        seen = SessionObservation(definition=hour)
         # private _lab: the look of the public fault needs the true one beneath
         sight = await self._look._lab(self.session, self._worker, self._cml.host, seen)
         now = BEGUN + timedelta(seconds=self._cml.now - self._zero)
