@@ -19,7 +19,15 @@ from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.worker import inventory, launch
 from labfleet.controllers.worker import observer as worker_look
-from labfleet.decisions import demand, garbage, ledger, pausing, placement, port_numbers
+from labfleet.decisions import (
+    demand,
+    garbage,
+    ledger,
+    pausing,
+    placement,
+    pool_status,
+    port_numbers,
+)
 from labfleet.decisions.lifecycle.session import decide as session_rules
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.worker import decide as worker
@@ -240,10 +248,8 @@ def skip_a_phase(patch: Patch) -> None:
 
 
 def crash(patch: Patch) -> None:
-    """Trip over a missing field in the pool controller."""
-    from labfleet.controllers import pool
-
-    patch.setattr(pool, "_status", lambda *args: msgspec.UNSET.missing)
+    """Trip over a missing field in the pool's decision."""
+    patch.setattr(pool_status, "after", lambda *args: msgspec.UNSET.missing)
 
 
 def stop_without_looking_again(patch: Patch) -> None:
