@@ -50,7 +50,6 @@ Patch = pytest.MonkeyPatch
 SHORT = Options(hours=6)
 TIGHT = Options(hours=6, workers=1, sessions=240)
 CROWDED = Options(hours=3, workers=1, sessions=480)
-LAUNCHES = Options(hours=0.5, workers=30, sessions=60)
 
 
 @dataclass(frozen=True)
@@ -391,12 +390,22 @@ def tidy_up_at_once(patch: Patch) -> None:
 KILLED_AT_ANSWER = tuple(word for word in faults.KINDS if word != "killed_at_answer")
 """Without these, all that goes wrong are kills between an answer and its record."""
 
+LOST_ANSWERS = Options(
+    hours=1,
+    workers=16,
+    sessions=60,
+    without=tuple(
+        word for word in faults.KINDS if word not in {"call_lost_after", "instance_death"}
+    ),
+)
+"""Many launches, some of whose answers are lost."""
+
 BREAKS: dict[str, Break] = {
     "drop_the_token_of_a_lost_answer": Break(
-        "one-instance",
+        "operation",
         drop_the_token,
         Options(hours=2, sessions=120, without=KILLED_AT_ANSWER),
-        first=8,
+        first=29,
     ),
     "tidy_up_at_once": Break("operation", tidy_up_at_once),
     "release_early": Break("capacity", release_early, TIGHT),
@@ -404,12 +413,12 @@ BREAKS: dict[str, Break] = {
     "ask_for_a_tenth": Break("capacity", ask_for_a_tenth, TIGHT),
     "forget_the_machine": Break("terminated", forget_the_machine),
     "stop_the_busy": Break("hosting", stop_the_busy),
-    "two_without_a_tag": Break("one-instance", two_without_a_tag, LAUNCHES, first=7),
+    "two_without_a_tag": Break("one-instance", two_without_a_tag, LOST_ANSWERS, first=5),
     "sweep_everything": Break("stranger", sweep_everything, Options(hours=2), first=134),
     "act_while_paused": Break("paused", act_while_paused, first=5),
     "adopt_everything": Break("stranger", adopt_everything, Options(hours=2, sessions=20)),
     "stop_without_looking_again": Break("idle", stop_without_looking_again, first=7),
-    "drop_the_token": Break("one-instance", drop_the_token, LAUNCHES, first=7),
+    "drop_the_token": Break("one-instance", drop_the_token, LOST_ANSWERS, first=5),
     "place_blindly": Break("capacity", place_blindly, TIGHT),
     "come_too_early": Break(
         "capacity",
