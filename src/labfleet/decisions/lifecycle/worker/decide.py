@@ -33,6 +33,7 @@ from labfleet.decisions.lifecycle.worker import (
 from labfleet.decisions.lifecycle.worker.draft import (
     ABSENCE_PATIENCE,
     PROVIDER_BELIEVED,
+    SOON,
     TOLERATED_CHECKS,
     Action,
     Draft,
@@ -49,6 +50,10 @@ from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 __all__ = ["ABSENCE_PATIENCE", "TOLERATED_CHECKS", "Action", "Step", "WorkerObservation", "decide"]
 
 
+FOLLOWS = {"deregister": "stop_labs"}
+"""Actions that an answer asks for at once: only the step after a refusal knows of it."""
+
+
 def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
     """Return the next step of a worker; total over phases, desires and observations."""
     draft = Draft(worker, seen, now)
@@ -58,9 +63,10 @@ def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
         return waits
     step = chores.add(draft, _by_phase(draft))
     answered = seen.call is not None and seen.call.state == "answered"
-    if answered and called is not None and step.action == called.kind:
-        # The look may be older than the call: the same is not asked for twice in a row.
-        step = msgspec.structs.replace(step, action=None)
+    if answered and called is not None and step.action not in {None, FOLLOWS.get(called.kind)}:
+        # The look may be older than the call; what comes next begins from a look of its own.
+        again = step.again if step.action == called.kind else SOON
+        step = msgspec.structs.replace(step, action=None, again=again)
     if draft.answer.note:
         reason = f"{step.reason or step.status.message or step.status.phase}; {draft.answer.note}"
         step = msgspec.structs.replace(step, reason=reason)
