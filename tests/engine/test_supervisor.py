@@ -272,6 +272,30 @@ async def test_role_that_ignores_cancellation_is_named() -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("leads", [False, True])
+async def test_a_cancelled_supervisor_ends_though_a_role_fails_at_its_cancellation(
+    leads: bool,
+) -> None:
+    """A role whose cancellation becomes an error, as with a TaskGroup, is not run once more."""
+    runs = []
+
+    async def run() -> None:
+        runs.append("on")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise errors.Fenced("the lead is lost") from None
+
+    stand = Stand(Role("controller", run, leads=leads))
+    stand.switch.turn(on=True)
+    await stand.start()
+    stand.running.cancel()
+    await pump(50)
+    assert stand.running.done()
+    assert runs == ["on"]
+
+
+@pytest.mark.asyncio
 async def test_stop_before_the_first_step_ends_at_once() -> None:
     """Stopping a supervisor that has hardly begun leaves nothing to wait for."""
     log: list[str] = []

@@ -134,7 +134,13 @@ class Supervisor:
             for name, kept in self._kept.items():
                 kept.task = group.create_task(self._keep(kept), name=name)
                 kept.task.add_done_callback(lambda _, kept=kept: self._over(kept))  # type: ignore[misc]
-            await self._stopping.wait()
+            try:
+                await self._stopping.wait()
+            except asyncio.CancelledError:
+                # A role may turn its one cancellation into some error (a TaskGroup does): it
+                # still must not be run again, and the group would wait for it for ever.
+                self._stopping.set()
+                raise
             await self._wind_down()
 
     async def _keep(self, kept: _Kept) -> None:
