@@ -19,8 +19,8 @@ protocol, which a controller follows and this module supports:
    open. Whoever finds an open effect that is not `mine` first looks up what the call did. What
    is found may be adopted at once. "Not there" may be believed only when `overdue`: until then
    return `Again`. That a longer call is over is judged by the own monotonic clock, from when this
-   process first saw the effect (`noticed`), because two hosts' wall clocks may differ. Then `reopen` (same id, so the other side still recognises a late first try)
-   or clear it.
+   process first saw the effect (`noticed`), because two hosts' wall clocks may differ. Then
+   `reopen` (same id, so the other side still recognises a late first try) or clear it.
 
 An effect is `mine` when this process opened it and every call made under it failed definitely,
 so nothing has happened; the process remembers that in memory. Such an effect needs neither
