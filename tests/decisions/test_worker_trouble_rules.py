@@ -197,7 +197,12 @@ def test_less_capacity_than_reserved_is_said_and_breaks_nothing() -> None:
     full = lifecycle.WorkerObservation(stage="ready", sessions=1, booked=Amounts(cpu_milli=5000))
     step = lifecycle.decide(made, full, START)
     assert step.status.phase is P.ACTIVE
-    assert conditions.is_true(step.status.conditions, "OverCommitted")
+    told = conditions.find(step.status.conditions, "OverCommitted")
+    assert told is not None
+    assert (told.status, told.measured.value, told.measured.unit) == ("True", 125.0, "percent")
+    none = msgspec.structs.replace(full, booked=Amounts(labs=1, storage_mib=10))
+    told = conditions.find(lifecycle.decide(made, none, START).status.conditions, "OverCommitted")
+    assert (told.status, told.measured) == ("True", msgspec.UNSET)  # of nothing is no share
     fits = lifecycle.WorkerObservation(stage="ready", sessions=1, booked=Amounts(cpu_milli=4000))
     again = msgspec.structs.replace(made, status=step.status)
     step = lifecycle.decide(again, fits, START)

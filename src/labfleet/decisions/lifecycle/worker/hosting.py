@@ -116,19 +116,22 @@ def _check_capacity(draft: Draft) -> None:
     short = ledger.shortages(booked, capacity, Amounts())
     if short:
         told = f"reserved more than it has: short {wording.short(short)}"
-        number = conditions.Measured(value=_share(booked, capacity), unit="percent", limit=100)
         draft.fact(
             WorkerCondition.OVER_COMMITTED, "True", WorkerReason.CAPACITY_SHRANK, told,
-            measured=number,
+            measured=_share(booked, capacity),
         )  # fmt: skip
     else:
         draft.fact(WorkerCondition.OVER_COMMITTED, "False", WorkerReason.WITHIN_CAPACITY)
 
 
-def _share(booked: Amounts, capacity: Amounts) -> float:
-    """Return how much of what is scarcest is reserved, in percent of what there is."""
+def _share(booked: Amounts, capacity: Amounts) -> conditions.Measured | None:
+    """Return how much of what is scarcest is reserved; None where there is nothing of it at all."""
     pairs = [(getattr(booked, name), getattr(capacity, name)) for name in Amounts.__struct_fields__]
-    return max((round(100 * asked / has, 1) for asked, has in pairs if has), default=0.0)
+    asked = [(wanted, has) for wanted, has in pairs if wanted]
+    if not asked or any(not has for _, has in asked):
+        return None
+    share = max(round(100 * wanted / has, 1) for wanted, has in asked)
+    return conditions.Measured(value=share, unit="percent", limit=100)
 
 
 def resting(draft: Draft) -> WorkerPhase:
