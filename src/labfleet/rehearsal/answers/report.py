@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from labfleet.kernel import spreadsheet
 from labfleet.kernel.clock import utc_text
 from labfleet.rehearsal.answers import columns as column_sets
 from labfleet.rehearsal.answers import table, verdict
@@ -126,18 +125,17 @@ def _variant(each: VariantColumn, rule: Best) -> Json:
 
 def csv_text(asked: Question, answers: list[Answer]) -> str:
     """Return a row for the record and for each variant and draw, with every figure."""
-    out = io.StringIO()
-    write = csv.writer(out, lineterminator="\n").writerow
     pools = sorted({pool for each in answers for pool in each.settings})
     keys = ("policy", "minWorkers", "maxWorkers", "template")
-    write(["variant", "seed", *(f"{pool}.{key}" for pool in pools for key in keys), *FIGURES])
+    titles = (f"{pool}.{key}" for pool in pools for key in keys)
+    rows: list[list[Any]] = [["variant", "seed", *titles, *FIGURES]]
     if asked.recorded is not None:
         blank = [""] * (len(pools) * len(keys))
-        write(["recorded", "", *blank, *_cells(asked.recorded)])
+        rows.append(["recorded", "", *blank, *_cells(asked.recorded)])
     for each in answers:
         settings = [each.settings.get(pool, {}).get(key, "") for pool in pools for key in keys]
-        write([each.name, each.seed, *settings, *_cells(each.figures)])
-    return out.getvalue()
+        rows.append([each.name, each.seed, *settings, *_cells(each.figures)])
+    return spreadsheet.rows(rows)
 
 
 def _cells(found: Figures) -> list[Any]:
