@@ -252,6 +252,8 @@ def _cloud_event(installation: str, identity: str, event: stores.Event, change: 
             "source": SOURCE + installation,
             "type": change.type,
             "subject": f"{plural}/{event.key.label}",
+            # A name may be taken again; the uid says which of the objects that had it is meant.
+            "objectuid": event.uid,
             "time": clock.format_instant(event.at),
             "datacontenttype": "application/json",
             "data": {

@@ -69,6 +69,9 @@ async def detail(
         found, obj = None, None
     real = name if obj is None else obj.name
     past = await _past(services, caller, row, real, namespace, gone=obj is None)
+    if obj is not None:
+        # Those of an earlier object of this name are not its history.
+        past = tuple(each for each in past if each.uid == obj.metadata.uid)
     decision = None if found is None else found.decision
     deadline = None if found is None else found.next_deadline
     return Detail(

@@ -42,6 +42,10 @@ Key = Annotated[
     str | None,
     HeaderParameter(name="Idempotency-Key", description="Same key and body, same answer."),
 ]
+Uid = Annotated[
+    str | None,
+    QueryParameter(name="uid", description="Only the object of this uid: names are given again."),
+]
 _GIVEN = frozenset({"who", "sent", "request"})
 """Arguments that are not parameters of the request: the caller, the body, the request itself."""
 _known_types: dict[tuple[Any, ...], Mapping[str, Any]] = {}

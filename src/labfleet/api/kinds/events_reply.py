@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 
 from labfleet.interfaces import store as stores
-from labfleet.resources import kinds
 from labfleet.resources.meta import Record
+from labfleet.service.reads import history
 
 SMALL = 64 * 1024
 
 
 class EventReply(Record, frozen=True, kw_only=True):
-    """One change; `phase` and `message` are those of the status it led to.
+    """One change: `reason` is a word, `message` the sentence of this change, empty without one.
 
+    `phase` is the one it led to, `uid` tells apart objects that had this name one after the other,
     `object` is the whole form it led to, when that is small.
     """
 
@@ -32,6 +33,7 @@ class EventReply(Record, frozen=True, kw_only=True):
     request_id: str
     phase: str | None = None
     message: str = ""
+    uid: str = ""
     object: Any = None
 
 
@@ -42,27 +44,16 @@ class EventsReply(Record, frozen=True, kw_only=True):
     next: int | None = None
 
 
-class _Status(msgspec.Struct):
-    phase: str | None = None
-    message: str = ""
-
-
-class _Doc(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_decode = msgspec.json.Decoder(_Doc).decode
-
-
-def events_reply(found: Sequence[stores.Event], limit: int) -> EventsReply:
-    """Return a page of events in the API's format."""
-    items = tuple(_item(event) for event in found)
+def events_reply(
+    found: Sequence[stores.Event], limit: int, *, older: stores.Event | None = None
+) -> EventsReply:
+    """Return a page of events in the API's format; `older` is the event before its last."""
+    items = tuple(_item(each) for each in history.told(found, older=older))
     return EventsReply(items=items, next=items[-1].revision if len(items) == limit else None)
 
 
-def _item(event: stores.Event) -> EventReply:
-    doc = kinds.present(event.key.kind, event.doc)
-    status = _decode(doc).status
+def _item(told: history.Told) -> EventReply:
+    event = told.event
     return EventReply(
         revision=event.revision,
         type=event.type,
@@ -71,9 +62,10 @@ def _item(event: stores.Event) -> EventReply:
         name=event.key.name,
         at=event.at,
         actor=event.actor,
-        reason=event.reason,
+        reason=told.reason,
         request_id=event.request_id,
-        phase=status.phase,
-        message=status.message,
-        object=msgspec.Raw(doc) if len(doc) <= SMALL else None,
+        phase=told.phase,
+        message=told.message,
+        uid=event.uid,
+        object=msgspec.Raw(told.doc) if len(told.doc) <= SMALL else None,
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.route import FEW, SMALL, Key, Reply, Routes
+from labfleet.api.core.route import FEW, SMALL, Key, Reply, Routes, Uid
 from labfleet.api.core.warning_headers import warning_headers
 from labfleet.api.kinds.events_reply import EventsReply, events_reply
 from labfleet.interfaces import store as stores
@@ -168,7 +168,12 @@ def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
         found = await objects.events(
             services, who, row, name, namespace, before=before, limit=limit
         )
-        return events_reply(found, limit)
+        older: tuple[stores.Event, ...] = ()
+        if len(found) == limit:
+            older = await objects.events(
+                services, who, row, name, namespace, before=found[-1].revision, limit=1
+            )
+        return events_reply(found, limit, older=older[0] if older else None)
 
     @made.get(
         f"{path}/explain", "Why it is as it is",
@@ -216,8 +221,11 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
         name: FromPath[str],
         namespace: Namespace = "default",
         resource_version: Version = None,
+        uid: Uid = None,
     ) -> Reply[Resource]:
-        ended = await objects.delete(services, who, row, name, namespace, version=resource_version)
+        ended = await objects.delete(
+            services, who, row, name, namespace, version=resource_version, uid=uid
+        )
         return Reply(ended, status=202 if ended.metadata.finalizers else 200)
 
 

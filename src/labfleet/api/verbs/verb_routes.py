@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from litestar.params import FromPath, QueryParameter
 
-from labfleet.api.core.route import Key, Nothing, Routes
+from labfleet.api.core.route import Key, Nothing, Routes, Uid
 from labfleet.resources.meta import Record
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
@@ -150,9 +150,13 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         tag="sessions", needs=("cancel", "Session"),
     )  # fmt: skip
     async def cancel_session(
-        who: Caller, name: FromPath[str], sent: CancelRequest, namespace: Namespace = "default"
+        who: Caller,
+        name: FromPath[str],
+        sent: CancelRequest,
+        namespace: Namespace = "default",
+        uid: Uid = None,
     ) -> Session:
-        return await verbs.cancel(services, who, name, namespace, reason=sent.reason)
+        return await verbs.cancel(services, who, name, namespace, reason=sent.reason, uid=uid)
 
     @made.post(
         "/api/v1/sessions/{name:str}/extend", "Move the end of a session",
@@ -162,8 +166,10 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         who: Caller,
         name: FromPath[str],
         sent: ExtendRequest,
+        *,
         namespace: Namespace = "default",
         idempotency_key: Key = None,
+        uid: Uid = None,
     ) -> Session:
         return await verbs.extend(
             services,
@@ -173,6 +179,7 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
             end=sent.end,
             by=None if sent.by_seconds is None else timedelta(seconds=sent.by_seconds),
             key=idempotency_key,
+            uid=uid,
         )
 
     @made.post(

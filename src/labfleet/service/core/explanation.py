@@ -39,7 +39,8 @@ class Explanation(Record, frozen=True, kw_only=True):
 
     `alerts` are the raised conditions with cause, command and fix. `runbook` is the row of its
     phase, none when the object may stay in it. `summary` is one sentence on why; `next` says
-    what happens by itself; `lines` is the whole explanation in sentences.
+    what happens by itself; `lines` is the whole explanation in sentences. `uid` is of the object
+    that is explained: another one may get its name.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     runbook: Entry | None = None
     alerts: tuple[Raised, ...] = ()
     lines: tuple[str, ...] = ()
+    uid: str = ""
 
 
 def made(
@@ -106,6 +108,7 @@ def made(
         held_by=tuple(held),
         runbook=runbooks.of_phase(obj.kind, phase or ""),
         lines=tuple(lines),
+        uid=obj.metadata.uid,
     )
 
 

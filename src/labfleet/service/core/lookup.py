@@ -27,3 +27,10 @@ async def found(
     if obj is None or not access.sees(caller.principal, obj):
         raise errors.Gone(f"{kind.__name__.lower()} {name[:80]!r} does not exist")
     return obj
+
+
+def demand_uid(obj: Resource, uid: str | None) -> None:
+    """Raise Gone when a caller means another object than the one that has the name now."""
+    if uid is not None and obj.metadata.uid != uid:
+        message = f"that {obj.kind.lower()} {obj.name!r} is gone; another one has its name now"
+        raise errors.Gone(message)

@@ -75,6 +75,9 @@ async def read(
         width *= math.ceil(many / POINTS)
     start = series.bucket_start(begin, width)
     rows = await services.series.series(worker.key.path, tier.step, start)
+    # Rows are kept by name; those from before it was made are of another worker of that name.
+    born = series.bucket_start(worker.metadata.creation_timestamp or start, tier.step)
+    rows = tuple(each for each in rows if each.at >= born)
     buckets = series.resampled(((each.at, series.unpack(each.data)) for each in rows), width)
     return Series(
         worker=worker.name,

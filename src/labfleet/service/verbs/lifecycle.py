@@ -202,12 +202,22 @@ def _counted(worker: Worker, desired: str, by: str, now: datetime) -> Worker:
 
 
 async def cancel(
-    services: ServiceContext, caller: Caller, name: str, namespace: str, *, reason: str = ""
+    services: ServiceContext,
+    caller: Caller,
+    name: str,
+    namespace: str,
+    *,
+    reason: str = "",
+    uid: str | None = None,
 ) -> Session:
-    """End a session early, in any phase; an ended one stays as it is."""
+    """End a session early, in any phase; an ended one stays as it is.
+
+    With `uid` it is Gone when another session has the name by now.
+    """
     _short(reason)
 
     async def change(old: Session) -> Admitted:
+        lookup.demand_uid(old, uid)
         if old.spec.cancel is not None or old.status.phase in TERMINAL:
             return Admitted(old)
         return Admitted(session_rules.cancelled(services, caller, old, reason))
@@ -227,19 +237,25 @@ async def extend(
     end: datetime | None = None,
     by: timedelta | None = None,
     key: str | None = None,
+    uid: str | None = None,
 ) -> Session:
     """Move a session's end to a later instant, or by a span, with the capacity for it.
 
     Invalid when it is not later or too long; Refused (NoCapacity, SlotOver) when it cannot be.
-    `key` makes a repeated `by` count once.
+    `key` makes a repeated `by` count once; `uid` as in `cancel`.
     """
     if (end is None) == (by is None):
         raise intake.invalid(("end", "give exactly one of end and bySeconds"))
     memo = idempotency.memo(caller, key, "extend", namespace, name, end, by)
 
     async def change(old: Session) -> Admitted:
-        if memo is not None and await idempotency.replayed(services, memo, "Session") is not None:
-            return Admitted(old)
+        lookup.demand_uid(old, uid)
+        if memo is not None:
+            done = await idempotency.replayed(services, memo, "Session")
+            if done is not None:
+                # The repeated request was about that session, whatever has its name now.
+                lookup.demand_uid(old, done.metadata.uid)
+                return Admitted(old)
         before = old.status.end or old.spec.slot.end
         later = end if by is None else before and before + by
         if before is not None and before == later:

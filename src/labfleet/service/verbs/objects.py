@@ -17,7 +17,7 @@ from labfleet.kernel import errors, ids
 from labfleet.resources import spellings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Metadata, Resource
-from labfleet.service.core import access, defaults, idempotency, intake
+from labfleet.service.core import access, defaults, idempotency, intake, lookup
 from labfleet.service.core.idempotency import Memo
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, Stale, retried
 from labfleet.service.kinds import rules
@@ -58,7 +58,7 @@ async def create(
         before = await idempotency.replayed(services, found, row.name)
         if before is not None:
             return before
-    obj = intake.typed(row, _new_body(services, row, raw, namespace))
+    obj = intake.typed(row, new_body(services, row, raw, namespace))
     return await add(services, caller, obj, memo=found)
 
 
@@ -150,16 +150,18 @@ async def delete(
     namespace: str,
     *,
     version: str | None = None,
+    uid: str | None = None,
 ) -> Resource:
     """Delete an object; it is removed at once when it has no finalizer.
 
     The answer carries deletionTimestamp, and the finalizers while it still exists. Repeating
-    it is no error.
+    it is no error. With `uid` it is Gone when another object has the name by now.
     """
     access.demand(caller.principal, "delete", row.name)
 
     async def attempt() -> Resource:
         old = await _seen(services, caller, row, name, namespace)
+        lookup.demand_uid(old, uid)
         _check_version(old, version)
         if old.deleting:
             return old
@@ -291,9 +293,10 @@ def _gone(row: Kind, name: str) -> errors.Gone:
     return errors.Gone(f"{row.name.lower()} {name[:80]!r} does not exist")
 
 
-def _new_body(
+def new_body(
     services: ServiceContext, row: Kind, raw: dict[str, Any], namespace: str | None
 ) -> dict[str, Any]:
+    """Return a shaped body with its namespace, a name where it may lack one, and the defaults."""
     metadata = dict(raw.get("metadata") or {})
     if metadata.pop("resourceVersion", None):
         what = "a new object has none; leave it out"
