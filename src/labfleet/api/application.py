@@ -33,6 +33,7 @@ from labfleet.api.streams.ring import Ring
 from labfleet.api.streams.stream import Stream
 from labfleet.api.verbs import (
     adoption_routes,
+    apply_routes,
     idle_routes,
     log_routes,
     settings_routes,
@@ -155,6 +156,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
     return [
         *kind_routes.routes(services),
         *verb_routes.routes(services),
+        *apply_routes.routes(services),
         *telemetry_routes.routes(services),
         *idle_routes.routes(services),
         *log_routes.routes(services),

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.core import problems
 from labfleet.api.core.route import SMALL, Route
-from labfleet.api.core.served import CALLER, HELD, whole
+from labfleet.api.core.served import CALLER, HELD, TAKE, whole
 from labfleet.api.core.writes import Writes
 from labfleet.api.streams.open_stream import OpenStreams, Receive, Scope, Send
 from labfleet.api.streams.stream import Stream
@@ -127,7 +127,13 @@ class Front:
             raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
         if ours and principal is not None and method not in _SAFE:
             most = self._services.settings.now().limits.writes_per_minute
-            self._writes.take(principal, most, asyncio.get_running_loop().time())
+            taker = principal
+
+            def take() -> None:
+                self._writes.take(taker, most, asyncio.get_running_loop().time())
+
+            take()
+            scope[TAKE] = take
         if not ours and self._web is not None:
             await self._web(scope, await _bounded_body(scope, receive), call.send)
             return

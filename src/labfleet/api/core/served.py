@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, NoReturn
 
 import msgspec
@@ -34,6 +34,8 @@ ROUTES = "labfleet.routes"
 """Where an application puts its routes by name, into the scope."""
 ASIDE = "labfleet.aside"
 """Where an application puts by what large bodies are read, into the scope."""
+TAKE = "labfleet.take-write"
+"""Where `front` puts what counts one more write of the caller, into the scope."""
 BODY_SECONDS = 30.0
 _DIGITS = re.compile("-?[0-9]{1,19}")
 
@@ -107,6 +109,12 @@ def shaped(route: Route, raw: object) -> Any:
 def held_token(request: Ask) -> HeldToken:
     """Return the token of a request, which a stream judges as long as it lives."""
     found: HeldToken = _scope(request)[HELD]
+    return found
+
+
+def take_write(request: Ask) -> Callable[[], None]:
+    """Return what counts one more write of a request's caller; it raises Throttled at the limit."""
+    found: Callable[[], None] = _scope(request)[TAKE]
     return found
 
 

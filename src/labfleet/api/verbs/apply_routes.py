@@ -1,0 +1,104 @@
+"""Many objects in one request: what `labfleet apply` and `diff` send."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar.params import QueryParameter
+
+from labfleet.api.core import problems
+from labfleet.api.core.route import FEW, Ask, Key, Routes
+from labfleet.api.core.served import take_write
+from labfleet.resources.definition import TOPOLOGY_LIMIT
+from labfleet.resources.meta import Record
+from labfleet.service.core import warned
+from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.verbs import applying
+from labfleet.service.verbs.applying import Applied, Mode, Result
+
+PATH = "/api/v1/apply"
+BODY_LIMIT = 4 * TOPOLOGY_LIMIT
+"""Bytes of a body: the largest definition as JSON, twice."""
+VALUES_LIMIT = 16 * FEW
+Namespace = Annotated[
+    str, QueryParameter(name="namespace", description="Of the objects that name none.")
+]
+How = Annotated[
+    Mode,
+    QueryParameter(
+        name="mode",
+        description="`check` judges the shape, `dry-run` says what would happen, `apply` does it.",
+    ),
+]
+
+
+class ApplyRequest(Record, frozen=True, kw_only=True):
+    """Objects with kind, metadata and spec, in the order in which they need each other."""
+
+    items: Annotated[
+        tuple[dict[str, Any], ...], msgspec.Meta(min_length=1, max_length=applying.ITEMS_LIMIT)
+    ]
+
+
+class AppliedItem(Record, frozen=True, kw_only=True):
+    """What became of one object.
+
+    `object` is as it is now (in a dry run: would be), `before` as it was, both null when refused;
+    `problem` then says why, as the answer to a request for it alone would.
+    """
+
+    result: Result
+    object: Any = None
+    before: Any = None
+    problem: problems.Problem | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class ApplyReply(Record, frozen=True, kw_only=True):
+    """What became of each object, in the order of the request."""
+
+    items: tuple[AppliedItem, ...]
+
+
+def routes(services: ServiceContext) -> Routes:
+    """Return the route."""
+    made = Routes("system")
+
+    @made.post(
+        PATH, "Create or merge many objects", limit=BODY_LIMIT, values=VALUES_LIMIT, required=True,
+    )  # fmt: skip
+    async def apply_objects(
+        request: Ask,
+        who: Caller,
+        sent: ApplyRequest,
+        *,
+        namespace: Namespace = "default",
+        mode: How = Mode.APPLY,
+        idempotency_key: Key = None,
+    ) -> ApplyReply:
+        done = await applying.apply(
+            services,
+            who,
+            sent.items,
+            namespace=namespace,
+            mode=mode,
+            key=idempotency_key,
+            take=take_write(request),
+        )
+        return ApplyReply(items=tuple(_item(services, who, each) for each in done))
+
+    return made
+
+
+def _item(services: ServiceContext, who: Caller, done: Applied) -> AppliedItem:
+    refused = done.error
+    return AppliedItem(
+        result=done.result,
+        object=done.obj,
+        before=done.before,
+        problem=None
+        if refused is None
+        else problems.of(refused, instance=PATH, request_id=who.request_id),
+        warnings=() if done.obj is None else warned.warnings(services, done.obj),
+    )

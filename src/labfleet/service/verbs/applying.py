@@ -1,0 +1,226 @@
+"""Apply many objects in one call: create what is absent, merge into what is there.
+
+First the shape of every object is judged, with the server's defaults: when one is wrong, nothing is
+written. Then each is admitted and written by itself, in the order in which they were given, those
+of one kind side by side, so that their commits share a write of the log. `DRY_RUN` runs the same
+code on drafts, so it says what an apply would say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import enum
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from labfleet.engine.objects import Objects
+from labfleet.kernel import errors
+from labfleet.resources import spellings
+from labfleet.resources.kinds import KINDS, Kind
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Resource
+from labfleet.service.core import access, intake
+from labfleet.service.core.draft_store import DraftStore
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.verbs import objects
+
+ITEMS_LIMIT = 500
+TOGETHER = 16
+"""How many objects of a kind are written side by side."""
+_OURS = (*intake.SERVER_FIELDS, "resourceVersion")
+
+
+class Mode(enum.StrEnum):
+    """How far to go: judge the shape, say what would happen, or do it."""
+
+    CHECK = "check"
+    DRY_RUN = "dry-run"
+    APPLY = "apply"
+
+
+class Result(enum.StrEnum):
+    """What became of one object."""
+
+    VALID = "valid"
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of one object: as it is now, as it was before, or why it was refused."""
+
+    result: Result
+    obj: Resource | None = None
+    before: Resource | None = None
+    error: errors.LabfleetError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    row: Kind
+    name: str
+    namespace: str
+    body: dict[str, Any]
+    same: bool = False
+    """Whether the object is there and has all that the body says."""
+
+
+async def apply(
+    services: ServiceContext,
+    caller: Caller,
+    bodies: Sequence[object],
+    *,
+    namespace: str = DEFAULT_NAMESPACE,
+    mode: Mode = Mode.APPLY,
+    key: str | None = None,
+    take: Callable[[], None] = lambda: None,
+) -> list[Applied]:
+    """Return what became of each object, in their order.
+
+    Invalid names every mistake of shape as `items[3].spec.title`, and then nothing was written.
+    `key` is the caller's idempotency key; `take` is called before each write after the first, which
+    the request itself is, and raises Throttled when the caller has written enough.
+    """
+    items = await _shaped(services, caller, bodies, namespace)
+    if mode is Mode.CHECK:
+        return [Applied(Result.VALID)] * len(items)
+    if mode is Mode.DRY_RUN:
+        drafts = Objects(DraftStore(services.objects.store))
+        services, key = dataclasses.replace(services, objects=drafts), None
+        done = await _in_order(services, caller, items, key, lambda: None)
+        return [_undrafted(each) for each in done]
+    return await _in_order(services, caller, items, key, take)
+
+
+async def _in_order(
+    services: ServiceContext,
+    caller: Caller,
+    items: Sequence[_Item],
+    key: str | None,
+    take: Callable[[], None],
+) -> list[Applied]:
+    gate = asyncio.Semaphore(TOGETHER)
+    first = itertools.count()
+
+    async def one(number: int, item: _Item) -> Applied:
+        async with gate:
+            mine = None if key is None else f"{key[:240]}.{number}"
+            try:
+                if not item.same and next(first):
+                    take()
+                return await _one(services, caller, item, mine)
+            except errors.LabfleetError as error:
+                return Applied(Result.REFUSED, error=error)
+
+    done: list[Applied] = []
+    numbered = enumerate(items)
+    for _, run in itertools.groupby(numbered, lambda each: each[1].row.name):
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(number, item)) for number, item in run]
+        done += [task.result() for task in tasks]
+    return done
+
+
+def _undrafted(done: Applied) -> Applied:
+    """Return it with the version that the object really has: a draft has none of its own."""
+    if done.obj is None:
+        return done
+    version = "" if done.before is None else done.before.metadata.resource_version
+    metadata = msgspec.structs.replace(done.obj.metadata, resource_version=version)
+    return dataclasses.replace(done, obj=msgspec.structs.replace(done.obj, metadata=metadata))
+
+
+async def _one(services: ServiceContext, caller: Caller, item: _Item, key: str | None) -> Applied:
+    before = await _visible(services, caller, item)
+    if before is None and not item.row.single:
+        try:
+            made = await objects.create(
+                services, caller, item.row, item.body, namespace=item.namespace, key=key
+            )
+        except Refused as error:
+            # Somebody else made it meanwhile: then it is merged into.
+            before = await _visible(services, caller, item)
+            if error.reason != "AlreadyExists" or before is None:
+                raise
+        else:
+            return Applied(Result.CREATED, made)
+    new = await objects.patch(
+        services, caller, item.row, item.name, item.body, namespace=item.namespace
+    )
+    if before is None:
+        return Applied(Result.CREATED, new)
+    same = new.revision == before.revision
+    return Applied(Result.UNCHANGED if same else Result.CONFIGURED, new, before)
+
+
+async def _visible(services: ServiceContext, caller: Caller, item: _Item) -> Resource | None:
+    """Return the object if the caller may see it; what they may not see is as if it were absent."""
+    kind: type[Resource] = item.row.type
+    if intake.name_problem(item.name) or intake.name_problem(item.namespace):
+        return None
+    found = await services.objects.get(kind, item.name, item.namespace)
+    return found if found is not None and access.sees(caller.principal, found) else None
+
+
+async def _shaped(
+    services: ServiceContext, caller: Caller, bodies: Sequence[object], namespace: str
+) -> list[_Item]:
+    """Return the objects as they will be sent on; Invalid names everything wrong with any."""
+    if len(bodies) > ITEMS_LIMIT:
+        raise intake.invalid(("items", f"at most {ITEMS_LIMIT} at once"), reason="TooMany")
+    items: list[_Item] = []
+    problems: list[tuple[str, str]] = []
+    for number, body in enumerate(bodies):
+        try:
+            items.append(await _checked(services, caller, _item(body, namespace)))
+        except errors.Invalid as error:
+            places = error.problems or (("", error.message),)
+            problems += [(f"items[{number}].{where}".rstrip("."), what) for where, what in places]
+    seen: set[tuple[str, str, str]] = set()
+    for number, item in enumerate(items):
+        place = (item.row.name, item.namespace, item.name)
+        if item.name and place in seen and not problems:
+            problems.append((f"items[{number}]", f"{item.row.name} {item.name!r} is given twice"))
+        seen.add(place)
+    if problems:
+        raise intake.invalid(*problems, reason="BadManifest")
+    return items
+
+
+def _item(body: object, namespace: str) -> _Item:
+    word = body.get("kind") if isinstance(body, dict) else None
+    row = KINDS.get(word) if isinstance(word, str) else None
+    if row is None:
+        hint = intake.hint(str(word)[:64], list(KINDS))
+        raise intake.invalid(("kind", f"unknown kind {str(word)[:64]!r}{hint}"))
+    if not row.creatable:
+        raise intake.invalid(("kind", f"{row.plural} are made by a verb, not by hand"))
+    raw = intake.shaped(row, body)
+    given = raw.get("metadata") or {}
+    metadata = {each: value for each, value in given.items() if each not in _OURS}
+    space = metadata.get("namespace") or namespace
+    metadata["namespace"] = space
+    whole = {**raw, "metadata": metadata}
+    return _Item(row, str(metadata.get("name") or ""), str(space), whole)
+
+
+async def _checked(services: ServiceContext, caller: Caller, item: _Item) -> _Item:
+    """Return the item; Invalid when merged into what is there it would have no valid shape."""
+    before = await _visible(services, caller, item)
+    if before is None:
+        intake.typed(item.row, objects.new_body(services, item.row, item.body, item.namespace))
+        return item
+    shown: dict[str, Any] = msgspec.to_builtins(before)
+    raw = dict(spellings.present(item.row.name, item.body))
+    wanted = intake.merged({each: shown[each] for each in ("metadata", "spec")}, raw)
+    after = intake.typed(item.row, wanted)
+    return dataclasses.replace(
+        item, same=(after.spec, after.metadata) == (before.spec, before.metadata)
+    )

@@ -1,0 +1,167 @@
+"""Applying many objects in one request: judged whole, then written one by one, or rehearsed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from api_caller import Api, Reply
+from fleet_world import MACHINE, TOPOLOGY
+
+
+def lab(name: str = "lab", **spec: Any) -> dict[str, Any]:
+    """A definition."""
+    return {
+        "kind": "Definition", "metadata": {"name": name}, "spec": {"topology": TOPOLOGY, **spec},
+    }  # fmt: skip
+
+
+def session(name: str = "s", **spec: Any) -> dict[str, Any]:
+    """A session of that definition."""
+    return {"kind": "Session", "metadata": {"name": name}, "spec": {"definition": "lab", **spec}}
+
+
+async def applied(api: Api, *items: Any, mode: str = "apply", **more: Any) -> Reply:
+    """Send the objects."""
+    return await api.call("POST", f"/api/v1/apply?mode={mode}", {"items": list(items)}, **more)
+
+
+def results(reply: Reply) -> list[str]:
+    """What became of each object."""
+    return [each["result"] for each in reply.json["items"]]
+
+
+@pytest.mark.asyncio
+async def test_absent_objects_are_created_and_present_ones_merged(api: Api):
+    """What a manifest leaves out stays as it is, and the same again changes nothing."""
+    made = await applied(api, lab(), session(priority=3))
+    assert results(made) == ["created", "created"]
+    again = await applied(api, lab(), session(), session("t"))
+    assert results(again) == ["unchanged", "unchanged", "created"]
+    changed = await applied(api, {**session(), "metadata": {"name": "s", "labels": {"a": "b"}}})
+    assert results(changed) == ["configured"]
+    (item,) = changed.json["items"]
+    assert item["object"]["spec"]["priority"] == 3
+    assert (item["before"]["metadata"]["labels"], item["object"]["metadata"]["labels"]) == (
+        {}, {"a": "b"},
+    )  # fmt: skip
+    events = (await api.call("GET", "/api/v1/sessions/s/events")).json["items"]
+    assert [each["type"] for each in events] == ["MODIFIED", "ADDED"]
+
+
+@pytest.mark.asyncio
+async def test_a_wrong_shape_anywhere_writes_nothing(api: Api):
+    """The whole request is refused, and every mistake of every object is named with its place."""
+    wrong = await applied(
+        api, lab(), session(prio=1), {"kind": "Sesion"}, session("Ü"), lab("l", topology=7)
+    )
+    assert (wrong.status, wrong.json["reason"]) == (400, "BadManifest")
+    places = {each["where"]: each["what"] for each in wrong.json["problems"]}
+    assert set(places) == {
+        "items[1].spec.prio", "items[2].kind", "items[3].metadata.name", "items[4].spec.topology",
+    }  # fmt: skip
+    assert "did you mean priority?" in places["items[1].spec.prio"]
+    assert (await api.call("GET", "/api/v1/definitions")).json["items"] == []
+    twice = await applied(api, lab(), lab())
+    assert "given twice" in twice.json["detail"]
+
+
+@pytest.mark.asyncio
+async def test_what_admission_refuses_is_told_beside_what_it_accepts(api: Api):
+    """One refusal does not stop the others; its problem is that of a request for it alone."""
+    mixed = await applied(api, lab(), session("a", definition="lob"), session("b"))
+    assert results(mixed) == ["created", "refused", "created"]
+    problem = mixed.json["items"][1]["problem"]
+    alone = await api.call("POST", "/api/v1/sessions", session("a", definition="lob"))
+    for field in ("status", "reason", "problems", "detail"):
+        assert problem[field] == alone.json[field]
+
+
+@pytest.mark.asyncio
+async def test_a_dry_run_says_what_apply_says_and_writes_nothing(api: Api):
+    """Also of objects that need one another, and of what admission refuses."""
+    items = (lab(), session(), session("late", slot={"start": "2001-01-01T00:00:00Z"}))
+    said = await applied(api, *items, mode="dry-run")
+    assert results(said) == ["created", "created", "refused"]
+    for plural in ("definitions", "sessions"):
+        assert (await api.call("GET", f"/api/v1/{plural}")).json["items"] == []
+    done = await applied(api, *items)
+    assert results(done) == results(said)
+    for mine, real in zip(said.json["items"], done.json["items"], strict=True):
+        assert (mine["problem"] or {}).get("detail") == (real["problem"] or {}).get("detail")
+        assert (mine["object"] or {}).get("spec") == (real["object"] or {}).get("spec")
+    version = done.json["items"][1]["object"]["metadata"]["resourceVersion"]
+    later = await applied(api, session(priority=9), mode="dry-run")
+    (item,) = later.json["items"]
+    assert (item["result"], item["object"]["metadata"]["resourceVersion"]) == (
+        "configured",
+        version,
+    )
+    stored = (await api.call("GET", "/api/v1/sessions/s")).json
+    assert (stored["metadata"]["resourceVersion"], stored["spec"]["priority"]) == (version, 0)
+
+
+@pytest.mark.asyncio
+async def test_the_servers_defaults_complete_an_object(api: Api):
+    """What the environment fills in over REST, it fills in here; a check says so before."""
+    template = {
+        "kind": "Template", "metadata": {"name": "metal"},
+        "spec": {"machine": {"provider": MACHINE["provider"], "cml": {}}},
+    }  # fmt: skip
+    refused = await applied(api, template, mode="check")
+    assert refused.json["problems"][0]["where"] == "items[0].spec.machine.cml"
+    api.world.services.defaults["Template"] = {  # type: ignore[index]  # a dict in every process
+        "machine": {"cml": {"adminPassword": {"env": "CML_ADMIN_PASSWORD"}}}
+    }
+    assert results(await applied(api, template, mode="check")) == ["valid"]
+    made = await applied(api, template)
+    machine = made.json["items"][0]["object"]["spec"]["machine"]
+    assert machine["cml"]["adminPassword"]["env"] == "CML_ADMIN_PASSWORD"
+
+
+@pytest.mark.asyncio
+async def test_a_repeated_request_creates_nothing_twice(api: Api):
+    """Under one idempotency key the second answer is the first one."""
+    await applied(api, lab())
+    body = [session(), session("t")]
+    first = await applied(api, *body, Idempotency_Key="k-1")
+    second = await applied(api, *body, Idempotency_Key="k-1")
+    uids = [
+        [each["object"]["metadata"]["uid"] for each in one.json["items"]] for one in (first, second)
+    ]
+    assert uids[0] == uids[1]
+    assert (await api.call("GET", "/api/v1/sessions")).json["total"] == 2
+
+
+@pytest.mark.asyncio
+async def test_each_object_is_judged_by_the_callers_rights(api: Api):
+    """A user makes its own sessions, sees no others', and writes as often as one may."""
+    await applied(api, lab(), session("hers"))
+    mine = await applied(
+        api, session("mine"), lab("other"), session("hers"), role="user", owner="ada2"
+    )
+    assert results(mine) == ["created", "refused", "refused"]
+    reasons = [each["problem"] and each["problem"]["reason"] for each in mine.json["items"]]
+    assert reasons[2] == "AlreadyExists"
+    assert mine.json["items"][2]["before"] is None
+    settings = {
+        "kind": "Settings",
+        "metadata": {"name": "fleet"},
+        "spec": {"limits": {"writesPerMinute": 12}},
+    }
+    assert results(await applied(api, settings)) == ["created"]
+    many = await applied(api, *(session(f"m-{n}") for n in range(4)), role="user", owner="eve")
+    assert sorted(results(many)) == ["created", "created", "refused", "refused"]
+    assert {each["problem"]["status"] for each in many.json["items"] if each["problem"]} == {429}
+
+
+@pytest.mark.asyncio
+async def test_what_was_printed_can_be_applied_again(api: Api):
+    """An object as it was read is unchanged, and under a new name another one."""
+    await applied(api, lab(), session())
+    read = (await api.call("GET", "/api/v1/sessions/s")).json
+    assert results(await applied(api, read)) == ["unchanged"]
+    other = {**read, "metadata": {**read["metadata"], "name": "copy"}}
+    made = await applied(api, other)
+    assert results(made) == ["created"]
+    assert made.json["items"][0]["object"]["metadata"]["uid"] != read["metadata"]["uid"]
