@@ -42,7 +42,7 @@ def event(
         (event("x"), event("RUNNING", "RUNNING"), "PhaseChanged", ""),
         (event("x", "RUNNING"), event("RUNNING", "RUNNING"), "StatusChanged", ""),
         # a word with its sentence
-        (event("x"), event("Changed: idle.enabled false -> true"), "Changed", "idle.enabled false -> true"),
+        (event("x"), event("PoolPaused: three were lost"), "PoolPaused", "three were lost"),
         # another object of the name before it says nothing of this one
         (event("x", message="m", uid="v"), event("Created", message="m", kind="ADDED"), "Created", "m"),
         (event("x", "RUNNING", uid="v"), event("retention is over", kind="DELETED"), "Removed", "retention is over"),

@@ -17,7 +17,9 @@ from labfleet.interfaces import store as stores
 from labfleet.resources import kinds
 
 _WORDED = re.compile(r"([A-Z][A-Za-z0-9]*)(?:: (.*))?", re.DOTALL)
-"""`Cordoned`, or `Changed: idle.enabled false -> true`."""
+"""`Cordoned`, or `PoolPaused: three workers were lost`."""
+_OF_SETTINGS = "Settings"
+"""Their events say `Changed idle.enabled: false -> true (why)`: always a word first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,18 @@ class _Status(msgspec.Struct):
     reason: str = ""
 
 
+class _Wish(msgspec.Struct):
+    reason: str = ""
+
+
+class _Spec(msgspec.Struct):
+    cancel: _Wish | None = None
+    drain: _Wish | None = None
+
+
 class _Doc(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 _decode = msgspec.json.Decoder(_Doc).decode
@@ -48,21 +60,32 @@ def told(found: Sequence[stores.Event], *, older: stores.Event | None = None) ->
     """Yield the events in their order, newest first; `older` is the one before the last of them."""
     events = [*found] if older is None else [*found, older]
     docs = [kinds.present(each.key.kind, each.doc) for each in events]
-    seen = [_decode(doc).status for doc in docs]
+    read = [_decode(doc) for doc in docs]
+    seen = [each.status for each in read]
     for at, event in enumerate(found):
         before = None
         if at + 1 < len(events) and events[at + 1].uid == event.uid:
             before = seen[at + 1]
         reason, message = _told(event, seen[at], before)
-        yield Told(event, docs[at], seen[at].phase, reason, message)
+        asked = _asked(read[at].spec, reason)
+        yield Told(event, docs[at], seen[at].phase, reason, asked or message)
 
 
 def _told(event: stores.Event, now: _Status, before: _Status | None) -> tuple[str, str]:
     said = "" if event.reason == now.phase else event.reason
     worded = _WORDED.fullmatch(said)
-    if worded is None:
-        return _word(event, now, before), said or _news(event, now, before)
-    return worded[1], worded[2] or _news(event, now, before)
+    if worded is not None:
+        return worded[1], worded[2] or _news(event, now, before)
+    if event.key.kind == _OF_SETTINGS and said:
+        word, _, rest = said.partition(" ")
+        return word, rest
+    return _word(event, now, before), said or _news(event, now, before)
+
+
+def _asked(spec: _Spec, reason: str) -> str:
+    """Return the words of whoever asked for a session's or a worker's end, if any."""
+    wish = {"CancelAsked": spec.cancel, "DrainAsked": spec.drain}.get(reason)
+    return "" if wish is None else wish.reason
 
 
 def _news(event: stores.Event, now: _Status, before: _Status | None) -> str:
