@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from api_stub import Stub, serving
+
+from labfleet.cli.kit import settings
 
 
 @pytest.fixture
@@ -53,6 +56,117 @@ def test_flag_beats_environment_beats_context(run, stub):
     assert run("get", "workers", "-n", "near", env={"LABFLEET_NAMESPACE": "mid"}).code == 0
     assert stub.seen[-1].query["namespace"] == "near"
     assert run("get", "workers", "--context", "none").code == 2
+
+
+@pytest.fixture
+def staging(run, stub, tmp_path):
+    """A second server as a context with its own token; the environment leads to the first."""
+    server = Stub()
+    with serving(server):
+        file = tmp_path / "staging.token"
+        file.write_text("lf_of_staging\n")
+        run("context", "set", "home", "--url", stub.url)
+        run("context", "set", "staging", "--url", server.url, "--token-file", str(file), "-n", "st")
+        run("context", "set", "bare", "--url", server.url)
+        yield server
+
+
+def sent(server):
+    """The credential and the namespace that came last."""
+    last = server.seen[-1]
+    return last.headers.get("authorization"), last.query["namespace"]
+
+
+def test_the_context_option_beats_every_variable(run, stub, staging):
+    """--context leads to its server, with its token and namespace, whatever is exported."""
+    done = run("--context", "staging", "get", "workers", env={"LABFLEET_NAMESPACE": "mine"})
+    assert done.code == 0
+    assert sent(staging) == ("Bearer lf_of_staging", "st")
+    assert not stub.seen
+    assert f"Server: {staging.url} (context staging)" in done.err
+
+
+def test_the_variables_token_never_goes_to_a_contexts_address(run, stub, staging, tmp_path):
+    """Neither with LABFLEET_URL nor without; a context without a token gets none."""
+    other = tmp_path / "other.token"
+    other.write_text("lf_of_another\n")
+    for env in (
+        {"LABFLEET_URL": "", "LABFLEET_TOKEN": "", "LABFLEET_TOKEN_FILE": str(other)},
+        {"LABFLEET_TOKEN_FILE": str(other)},
+        {"LABFLEET_URL": "", "LABFLEET_CONTEXT": "staging"},
+        {},
+    ):
+        assert run("--context", "bare", "get", "workers", env=env).code == 0
+        assert sent(staging)[0] is None
+        assert run("--context", "staging", "get", "workers", env=env).code == 0
+        assert sent(staging)[0] == "Bearer lf_of_staging"
+    env = {"LABFLEET_URL": "", "LABFLEET_CONTEXT": "staging"}
+    assert run("get", "workers", env=env).code == 0
+    assert sent(staging)[0] == "Bearer lf_of_staging"
+
+
+def test_a_token_that_was_not_sent_is_told_with_the_refusal(run, stub, staging):
+    """A 401 says which credential was at hand, and whose it is."""
+    staging.faults = [(401, json.dumps({"detail": "a bearer token is needed"}))]
+    done = run("--context", "bare", "get", "workers")
+    assert done.code == 6
+    assert f"LABFLEET_TOKEN (that of {stub.url})" in done.err
+
+
+def test_a_contexts_token_stays_with_its_address(run, stub, staging):
+    """--url to another origin gets neither the context's nor the variable's token."""
+    run("context", "use", "staging")
+    env = {"LABFLEET_TOKEN": "", "LABFLEET_URL": ""}
+    assert run("--url", stub.url, "get", "workers", env=env).code == 0
+    assert sent(stub)[0] is None
+    assert run("--url", staging.url + "/", "get", "workers", env=env).code == 0
+    assert sent(staging)[0] == "Bearer lf_of_staging"
+    assert run("--url", staging.url, "get", "workers", env={"LABFLEET_URL": stub.url}).code == 0
+    assert sent(staging)[0] == "Bearer lf_of_staging"
+
+
+def test_the_token_option_goes_where_it_is_told(run, stub, staging, tmp_path):
+    """What is named on the command line is meant for this call."""
+    file = tmp_path / "tok"
+    file.write_text("lf_named\n")
+    assert run("--context", "staging", "--token-file", str(file), "get", "workers").code == 0
+    assert sent(staging)[0] == "Bearer lf_named"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://a.example", "https://A.example:443/x", True),
+        ("http://a:80", "http://a", True),
+        ("http://a", "https://a", False),
+        ("http://a:1", "http://a:2", False),
+        ("http://a.example", "http://a.example.evil", False),
+        ("http://a@b", "http://a", False),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(one, other, same):
+    """Paths and spellings do not matter, everything else does."""
+    assert (settings.origin(one) == settings.origin(other)) is same
+
+
+def test_the_server_is_named_when_it_is_not_the_default(run, stub, staging):
+    """What an option or a variable leads to instead of the context in use is told once."""
+    assert "Server:" not in run("get", "workers").err
+    asked = run("--context", "bare", "delete", "worker", "w-1", "--yes")
+    assert asked.err.count(f"Server: {staging.url} (context bare)") == 1
+    run("context", "use", "staging")
+    done = run("get", "workers")
+    assert done.err.count(f"Server: {stub.url} (LABFLEET_URL)") == 1
+    assert "Server:" not in run("get", "workers", "-o", "json").err
+    env = {"LABFLEET_URL": "", "LABFLEET_TOKEN": ""}
+    assert "Server:" not in run("get", "workers", env=env).err
+    assert f"Server: {stub.url} (context home)" in run("--context", "home", "get", "w", env=env).err
+
+
+def test_an_exported_server_is_named_to_people(run, stub):
+    """Without any context the variable is told on a terminal, and scripts hear nothing new."""
+    assert "Server:" not in run("get", "workers").err
+    assert f"Server: {stub.url} (LABFLEET_URL)" in run("get", "workers", out_tty=True).err
 
 
 def test_the_token_file_beats_the_variable(run, stub, tmp_path):

@@ -7,9 +7,9 @@ or after the verb, the later place wins.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -45,6 +45,15 @@ class Call:
             self.out.note(f"{said[:1].upper()}{said[1:]}")
             self.muted = True
 
+    def tell_server(self) -> None:
+        """Say on stderr which server answers, when an option or a variable leads to another one."""
+        chosen = self.settings
+        if chosen.standing and not self.environment.terminal_out():
+            return  # a script that exports its server says nothing new with each command
+        if chosen.elsewhere and not self.out.structured:
+            said = f"Server: {self.settings.url} ({self.settings.source})"
+            self.out.note(human_units.printable(said))
+
     def now(self) -> datetime:
         """Return the fleet's time."""
         return self.out.now()
@@ -58,6 +67,13 @@ class Call:
         if not click.confirm(f"{question} Go on?", default=False, err=True):
             raise exits.Failure(exits.ERROR, "nothing was changed")
 
+    def raise_last(self, failed: Sequence[exits.Failure]) -> None:
+        """Tell all failures and raise the last one, whose code the command has; none is fine."""
+        for each in failed[:-1]:
+            self.out.note("\n".join(each.lines()))
+        if failed:
+            raise failed[-1]
+
 
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give the command its `Call` as first argument, made from the shared options."""
@@ -70,6 +86,7 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(call, *args, **kwargs)
         finally:
+            call.api.close()
             call.tell_warnings()
             call.tell_pause()
 
@@ -86,7 +103,7 @@ def make(context: click.Context, flags: dict[str, Any], no_headers: bool = False
         above = above.parent
     environment = root.obj if isinstance(root.obj, CommandEnvironment) else CommandEnvironment()
     chosen = settings.resolve(environment, flags)
-    api = client.Client(chosen, environment)
+    api = client.Client(chosen, environment, keep=True)
     out = output.choose(
         environment,
         chosen.output,
@@ -95,7 +112,22 @@ def make(context: click.Context, flags: dict[str, Any], no_headers: bool = False
         color=flags.get("color") or "auto",
         clock=fleet.FleetTime(api).now,
     )
-    return Call(environment, chosen, out, api)
+    call = Call(environment, chosen, out, api)
+    api.heard = call.tell_server
+    return call
+
+
+def deadline(text: str, option: str, now: datetime) -> datetime:
+    """Return the instant that an option names, itself or by a duration from now on."""
+    found = human_units.instant(text.strip())
+    if found is None:
+        try:
+            return now + timedelta(seconds=human_units.duration(text))
+        except ValueError:
+            hint = "For example 90m, or 2026-11-27T18:00:00Z."
+            cause = f"{option}: {text!r} is neither a duration nor an instant with a zone"
+            raise exits.usage(cause, hint) from None
+    return found
 
 
 def seconds(text: str, option: str) -> float:

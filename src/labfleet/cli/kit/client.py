@@ -2,7 +2,7 @@
 
 Repeats a call only when the connection failed or a gateway said 502, 503 or 504, and then
 under the same idempotency key, so that a lost reply never makes a second object
-(facts/fleet-bugs.md#t31).
+(facts/fleet-bugs.md#t31). A command keeps one connection for all its calls.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
@@ -19,6 +19,8 @@ from labfleet.cli.kit import exits, sse
 from labfleet.cli.kit.environment import CommandEnvironment
 from labfleet.cli.kit.settings import Settings
 from labfleet.kernel import backoff
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Key
 
 ATTEMPTS = 4
 BODY_LIMIT = 64 << 20
@@ -28,6 +30,7 @@ STREAM_PATIENCE = 45.0
 PAUSED_HEADER = "labfleet-paused"
 WARNING_HEADER = "labfleet-warning"
 _AGAIN = frozenset({502, 503, 504})
+_KINDS = {row.plural: row for row in KINDS.values()}
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,11 @@ class Reply:
 
 @dataclass
 class Client:
-    """Speaks to one server; `seconds` bounds each connect and each read."""
+    """Speaks to one server; `seconds` bounds each connect and each read.
+
+    Who sets `keep` closes it: the connection then serves every call but streams. `heard` is
+    called once, at the first answer.
+    """
 
     settings: Settings
     environment: CommandEnvironment
@@ -51,6 +58,15 @@ class Client:
     """What is paused, by the server's last reply: replies to operators carry it."""
     warnings: dict[str, None] = field(default_factory=dict)
     """What the server said that will not do what it seems to; each once, in order."""
+    keep: bool = False
+    heard: Callable[[], None] | None = None
+    _kept: http.client.HTTPConnection | None = field(default=None, init=False, repr=False)
+
+    def close(self) -> None:
+        """Let go of the connection that was kept."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the decoded body of a read."""
@@ -86,7 +102,11 @@ class Client:
             if status in _AGAIN and not last:
                 self._wait(attempt, answered.get("retry-after"))
                 continue
-            return self._reply(status, answered, raw, attempt)
+            try:
+                return self._reply(status, answered, raw, attempt)
+            except exits.Failure as failure:
+                self._advise(failure, status, path, query, body)
+                raise
         raise exits.Failure(exits.UNREACHABLE, "no attempt was made")
 
     def items(
@@ -117,6 +137,8 @@ class Client:
         try:
             connection.request("GET", self._target(path, query), headers=headers)
             answer = connection.getresponse()
+            if self.heard is not None:
+                self._told(answer)
             if answer.status != 200:
                 raw = answer.read(BODY_LIMIT)
                 if answer.status in _AGAIN:
@@ -143,17 +165,75 @@ class Client:
     def _once(
         self, method: str, target: str, headers: dict[str, str], content: bytes | None
     ) -> tuple[int, dict[str, str], bytes]:
-        connection = self._connection(self.seconds)
+        connection, reused = self._kept, self._kept is not None
+        if connection is None:
+            connection = self._connection(self.seconds)
+        self._kept = None
+        done = False
         try:
-            connection.request(method, target, body=content, headers=headers)
-            answer = connection.getresponse()
+            try:
+                connection.request(method, target, body=content, headers=headers)
+                answer = connection.getresponse()
+            except (ConnectionError, http.client.BadStatusLine):
+                if not reused:
+                    raise
+                # The server closed a connection that was not in use: that is no failed attempt.
+                connection.close()
+                connection = self._connection(self.seconds)
+                connection.request(method, target, body=content, headers=headers)
+                answer = connection.getresponse()
             raw = answer.read(BODY_LIMIT + 1)
-            self.paused = unquote(answer.getheader(PAUSED_HEADER) or "")
-            said = unquote(answer.getheader(WARNING_HEADER) or "").splitlines()
-            self.warnings.update(dict.fromkeys(said))
+            self._told(answer)
+            done = self.keep and not answer.will_close and answer.isclosed()
             return answer.status, {k.lower(): v for k, v in answer.getheaders()}, raw
         finally:
-            connection.close()
+            if done:
+                self._kept = connection
+            else:
+                connection.close()
+
+    def _told(self, answer: http.client.HTTPResponse) -> None:
+        """Take from an answer what every answer tells."""
+        self.paused = unquote(answer.getheader(PAUSED_HEADER) or "")
+        said = unquote(answer.getheader(WARNING_HEADER) or "").splitlines()
+        self.warnings.update(dict.fromkeys(said))
+        if self.heard is not None:
+            heard, self.heard = self.heard, None
+            heard()
+
+    def _advise(
+        self,
+        failure: exits.Failure,
+        status: int,
+        path: str,
+        query: dict[str, Any] | None,
+        body: Any,
+    ) -> None:
+        """Put the next step into a refusal: for the object that the call was about."""
+        if status == 401 and self.settings.withheld:
+            failure.hint = (
+                f"Not sent, since it belongs to another server: {self.settings.withheld}. "
+                f"For {self.settings.url} give --token-file, or labfleet context set NAME."
+            )
+        if failure.hint:
+            return
+        space = str((query or {}).get("namespace") or self.settings.namespace)
+        words = [unquote(each) for each in path.removeprefix("/api/v1/").split("/")]
+        row = _KINDS.get(words[0])
+        if row is None:
+            return
+        name = words[1] if len(words) > 1 else _named_in(body)
+        argument = Key(row.name, space, name).argument
+        which = f"{row.name.lower()}/{argument}"
+        if status == 404 and len(words) > 1:
+            rest = Key(row.name, space, "").argument.strip()
+            failure.hint = f"See what there is: labfleet get {f'{row.plural} {rest}'.strip()}."
+        elif status == 409 and name:
+            failure.hint = f"See its present state: labfleet describe {which}."
+        elif status == 412 and name:
+            failure.hint = (
+                f"Look at the present state (labfleet get {which} -o yaml), then try again."
+            )
 
     def _reply(self, status: int, headers: dict[str, str], raw: bytes, attempts: int) -> Reply:
         if len(raw) > BODY_LIMIT:
@@ -216,6 +296,12 @@ class Client:
 def part(text: str) -> str:
     """Return one segment of a path, quoted."""
     return quote(text, safe="")
+
+
+def _named_in(body: Any) -> str:
+    """Return the name of the object that a body holds, or nothing."""
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
 
 
 def _text(value: Any) -> str:

@@ -27,12 +27,10 @@ _BY_STATUS = {
     429: UNREACHABLE, 502: UNREACHABLE, 503: UNREACHABLE, 504: UNREACHABLE,
 }  # fmt: skip
 _REFUSALS = frozenset({"QuotaExceeded", "NoCapacity", "TooManyTokens", "PoolTerminating"})
+# What is said of one object (404, 409, 412) the client says: it knows which one.
 _HINTS = {
     401: "Give a token: --token-file, LABFLEET_TOKEN_FILE or LABFLEET_TOKEN.",
     403: "Ask an admin for a token with a role that may do this (labfleet token create).",
-    404: "See what there is: labfleet get all.",
-    409: "See its present state: labfleet describe KIND/NAME.",
-    412: "Look at the present state (labfleet get ... -o yaml), then try again.",
     422: "Correct the fields named above and try again.",
     429: "The server asks for fewer calls; wait a moment and try again.",
     503: "The server is busy or starting; try again in a moment.",

@@ -31,7 +31,7 @@ class FleetTime:
         return at + timedelta(seconds=(environment.monotonic() - began) * rate)
 
     def _ask(self) -> tuple[datetime | None, float]:
-        quick = replace(self.api, seconds=_PATIENCE, attempts=1)
+        quick = replace(self.api, seconds=_PATIENCE, attempts=1, keep=False, heard=None)
         try:
             answer = quick.get("/api/v1/version")
         except exits.Failure:

@@ -1,4 +1,9 @@
-"""Which server, which token, which namespace: flag, then environment, then context, then default.
+"""Which server, which token, which namespace: option, then environment, then context, then default.
+
+A context that `--context` names is an option: what it says stands above the environment. A token
+belongs to an origin (scheme, host, port) and is sent nowhere else: the one of a context to that
+context's address, the one of a variable to LABFLEET_URL. Without LABFLEET_URL a variable's token
+goes to the default address, or to the one that `--url` names, and never to a context's.
 
 Contexts live in one file, `$XDG_CONFIG_HOME/labfleet/config.json` or `LABFLEET_CONFIG`, mode
 0600. A token never appears in a message, a repr or a listing.
@@ -10,7 +15,8 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from labfleet.cli.kit import exits
 from labfleet.cli.kit.environment import CommandEnvironment
@@ -22,7 +28,12 @@ _TOKEN_LIMIT = 4096
 
 @dataclass(frozen=True)
 class Settings:
-    """What one command uses; `source` says where the URL came from, for messages."""
+    """What one command uses; `source` says where the URL came from, for messages.
+
+    `usual` is the address without any option or variable, `standing` says that LABFLEET_URL alone
+    replaces it, as an exported variable does for a whole shell; `withheld` names the credentials
+    that were at hand and belong elsewhere.
+    """
 
     url: str
     token: str | None = field(repr=False)
@@ -31,6 +42,14 @@ class Settings:
     ca_file: str | None
     context: str | None
     source: str
+    usual: str = ""
+    standing: bool = False
+    withheld: str = ""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Tell whether an option or a variable leads to another server than the default one."""
+        return bool(self.usual) and self.url != self.usual
 
 
 def config_path(environment: CommandEnvironment) -> Path:
@@ -84,51 +103,119 @@ def resolve(environment: CommandEnvironment, flags: dict[str, Any]) -> Settings:
     """Return the settings of one command from its flags (absent or None: not given)."""
     env = environment.env
     config = read_config(environment)
-    name = flags.get("context") or env.get("LABFLEET_CONTEXT") or config["current"]
-    context: dict[str, Any] = {}
-    if name is not None:
-        if name not in config["contexts"]:
-            known = ", ".join(sorted(config["contexts"])) or "none"
-            raise exits.usage(f"there is no context {name!r}; known contexts: {known}")
-        context = config["contexts"][name]
-    url, source = _first(
-        (flags.get("url"), "--url"),
-        (env.get("LABFLEET_URL"), "LABFLEET_URL"),
-        (context.get("url"), f"context {name}"),
-        (DEFAULT_URL, "the default"),
-    )
+    asked = flags.get("context")
+    name = asked or env.get("LABFLEET_CONTEXT") or config["current"]
+    context = _context(config, name)
+
+    def chosen(key: str, default: str = "") -> tuple[str, str]:
+        option = (flags.get(_FLAGS[key]), f"--{_FLAGS[key]}")
+        kept = (context.get(key), f"context {name}")
+        variable = (env.get(_VARIABLES[key]), _VARIABLES[key])
+        nearest = (kept, variable) if asked else (variable, kept)
+        return _first(option, *nearest, (default, "the default"))
+
+    url, source = chosen("url", DEFAULT_URL)
+    if asked and source == _VARIABLES["url"]:
+        # A context without an address means the default one, whatever the environment says.
+        url, source = DEFAULT_URL, "the default"
+    usual = str(_context(config, config["current"], known=False).get("url") or DEFAULT_URL)
+    credential = _credential(flags, env, context, url, named=name)
     return Settings(
         url=url.rstrip("/"),
-        token=_token(flags, env, context),
-        namespace=_first(
-            (flags.get("namespace"), ""), (env.get("LABFLEET_NAMESPACE"), ""),
-            (context.get("namespace"), ""), ("default", ""),
-        )[0],
-        output=_first(
-            (flags.get("output"), ""), (env.get("LABFLEET_OUTPUT"), ""),
-            (context.get("output"), ""), ("table", ""),
-        )[0],
-        ca_file=flags.get("ca_file") or env.get("LABFLEET_CA_FILE") or context.get("caFile"),
+        token=credential.token,
+        namespace=chosen("namespace", "default")[0],
+        output=chosen("output", "table")[0],
+        ca_file=chosen("caFile")[0] or None,
         context=name,
         source=source,
-    )  # fmt: skip
+        usual=usual.rstrip("/"),
+        standing=source == _VARIABLES["url"] and config["current"] is None,
+        withheld=credential.withheld,
+    )
+
+
+_FLAGS = {"url": "url", "namespace": "namespace", "output": "output", "caFile": "ca_file"}
+_VARIABLES = {
+    "url": "LABFLEET_URL", "namespace": "LABFLEET_NAMESPACE", "output": "LABFLEET_OUTPUT",
+    "caFile": "LABFLEET_CA_FILE",
+}  # fmt: skip
+
+
+def origin(url: str) -> tuple[str, str, int | None] | None:
+    """Return scheme, host and port of an address; None for what is no address."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
+    return (parts.scheme, parts.hostname, port) if parts.hostname else None
+
+
+def _context(config: dict[str, Any], name: str | None, *, known: bool = True) -> dict[str, Any]:
+    """Return a context's entry; Failure for an unknown name unless that is tolerated."""
+    if name is None:
+        return {}
+    found: dict[str, Any] | None = config["contexts"].get(name)
+    if found is None and known:
+        others = ", ".join(sorted(config["contexts"])) or "none"
+        raise exits.usage(f"there is no context {name!r}; known contexts: {others}")
+    return found or {}
 
 
 def _first(*choices: tuple[Any, str]) -> tuple[str, str]:
-    return next((str(value), source) for value, source in choices if value)
+    return next(((str(value), source) for value, source in choices if value), ("", ""))
 
 
-def _token(flags: dict[str, Any], env: Any, context: dict[str, Any]) -> str | None:
-    for path in (flags.get("token_file"), env.get("LABFLEET_TOKEN_FILE")):
-        if path:
-            return _token_from(path)
-    if env.get("LABFLEET_TOKEN"):
-        return _clean(env["LABFLEET_TOKEN"], "LABFLEET_TOKEN")
+class _Credential(NamedTuple):
+    """The token to send, and what was at hand and is not sent."""
+
+    token: str | None
+    withheld: str = ""
+
+
+def _credential(
+    flags: dict[str, Any], env: Any, context: dict[str, Any], url: str, *, named: str | None
+) -> _Credential:
+    """Return the token that belongs to the address; the option's goes wherever it is told to go."""
+    if flags.get("token_file"):
+        return _Credential(_token_from(flags["token_file"]))
+    wanted = origin(url)
+    withheld = []
+    variable = next((v for v in ("LABFLEET_TOKEN_FILE", "LABFLEET_TOKEN") if env.get(v)), None)
+    own = bool(context.get("tokenFile") or context.get("token"))
+    home = str(context.get("url") or DEFAULT_URL)
+    if flags.get("context") and own and origin(home) == wanted:
+        return _Credential(_of_context(context))
+    if variable is not None:
+        place = _home_of_variables(flags, env, context, named)
+        if place is not None and origin(place) == wanted:
+            text = env[variable]
+            found = _token_from(text) if variable.endswith("_FILE") else _clean(text, variable)
+            return _Credential(found)
+        whose = f"that of {place}" if place else "no context's: LABFLEET_URL says whose it is"
+        withheld.append(f"{variable} ({whose})")
+    if own:
+        if origin(home) == wanted:
+            return _Credential(_of_context(context))
+        withheld.append(f"the token of context {named} (that of {home})")
+    return _Credential(None, " and ".join(withheld))
+
+
+def _home_of_variables(
+    flags: dict[str, Any], env: Any, context: dict[str, Any], named: str | None
+) -> str | None:
+    """Return the address whose token the variables hold; None when they do not say."""
+    if env.get("LABFLEET_URL"):
+        return str(env["LABFLEET_URL"])
+    if flags.get("url"):
+        return str(flags["url"])
+    return None if named is not None and context.get("url") else DEFAULT_URL
+
+
+def _of_context(context: dict[str, Any]) -> str:
     if context.get("tokenFile"):
         return _token_from(context["tokenFile"])
-    if context.get("token"):
-        return _clean(context["token"], "the context's token")
-    return None
+    return _clean(context["token"], "the context's token")
 
 
 def _token_from(path: str) -> str:
