@@ -170,3 +170,87 @@ def test_tokens_are_made_listed_and_revoked(run, stub, tmp_path):
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("lf_t1_shownonce\n", 0o600)
     assert run("token", "list").out.splitlines()[1].split()[:3] == ["t1", "user", "ada"]
     assert run("token", "revoke", "t1").out == "token/t1 revoked\n"
+
+
+def test_cancelling_what_is_over_does_nothing_and_says_so(run, fleet):
+    """A session that has ended is not cancelled: exit 5 with its phase, and nothing is sent."""
+    fleet.put("Session", "s-3", status={"phase": "COMPLETED"})
+    done = run("cancel", "s-3", "--yes")
+    assert (done.code, done.out) == (5, "")
+    assert "session/s-3 is over already (COMPLETED)" in done.err
+    assert not fleet.calls("POST")
+    mixed = run("cancel", "s-2", "s-3", "--yes")
+    assert (mixed.code, mixed.out) == (5, "session/s-2 cancelled\n")
+    fleet.put("Session", "s-4", spec={"cancel": {"by": "ada"}}, status={"phase": "STOPPING"})
+    again = run("cancel", "s-4", "--yes")
+    assert (again.code, "was cancelled before" in again.out) == (0, True)
+
+
+def test_cancel_and_extend_name_the_session_that_was_looked_at(run, fleet):
+    """Another session that gets the name meanwhile is neither ended nor prolonged."""
+    run("cancel", "s-1", "--yes")
+    run("extend", "s-1", "--by", "30m")
+    assert [each.query["uid"] for each in fleet.calls("POST")] == ["uid-s-1", "uid-s-1"]
+
+
+def exam(stub):
+    """Three sessions of an exam: in use, waiting, over."""
+    phases = {"e-1": "RUNNING", "e-2": "PENDING", "e-3": "EXPIRED"}
+    for name, phase in phases.items():
+        stub.put("Session", name, labels={"exam": "a"},
+                 status={"phase": phase, "end": "2026-11-27T12:30:00Z"})  # fmt: skip
+    stub.objects = {key: each for key, each in stub.objects.items() if key[1] in phases}
+    return stub
+
+
+def test_an_exam_is_cancelled_by_its_label(run, stub):
+    """-l takes all that are not over, after one question that says how many people use."""
+    exam(stub)
+    asked = run("cancel", "-l", "exam=a")
+    assert asked.code == 2
+    assert "2 sessions would be cancelled, 1 of them used by people now." in asked.err
+    assert not stub.calls("POST")
+    assert stub.seen[-1].query["labelSelector"] == "exam=a"
+    done = run("cancel", "-l", "exam=a", "--yes", "-m", "fire alarm")
+    assert done.out == "session/e-1 cancelled\nsession/e-2 cancelled\n"
+    assert {each.body["reason"] for each in stub.calls("POST")} == {"fire alarm"}
+    assert len(run("cancel", "-l", "exam=a", "--yes", "-o", "json").json["items"]) == 2
+    assert run("cancel").code == 2
+    assert run("cancel", "e-1", "-l", "exam=a").code == 2
+
+
+def test_an_exam_is_prolonged_by_its_label(run, stub):
+    """Each session gets the time from its own end; who is refused is named, the others are not."""
+    exam(stub)
+    stub.put("Session", "e-2", labels={"exam": "a"}, status={"phase": "PENDING"})
+    assert run("extend", "-l", "exam=a", "--by", "15m").code == 2
+    assert not stub.calls("POST")
+    done = run("extend", "-l", "exam=a", "--by", "15m", "--yes")
+    assert (done.code, done.out[:20]) == (3, "session/e-1 ends 202")
+    assert "session/e-2: session/e-2 has no end yet" in done.err
+    assert [each.body for each in stub.calls("POST")] == [{"end": "2026-11-27T12:45:00.000Z"}]
+    stub.objects.clear()
+    assert run("extend", "-l", "exam=b", "--by", "15m", "--yes").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-11-27T22:00:00+01:00", "2026-11-27T21:00:00.000Z"),
+        ("90m", "2026-11-27T13:30:00.000Z"),
+    ],
+)
+def test_a_drain_ends_at_an_instant_or_after_a_span(run, fleet, text, instant):
+    """--deadline takes both, and says which when it understands neither."""
+    assert run("drain", "w-2", "--deadline", text).code == 0
+    assert fleet.calls("POST")[-1].body["deadline"] == instant
+    wrong = run("drain", "w-2", "--deadline", "tomorrow")
+    assert (wrong.code, "neither a duration nor an instant" in wrong.err) == (2, True)
+
+
+def test_a_command_keeps_one_connection(run, fleet):
+    """Calls of one command go over one connection; a server that closed it costs no attempt."""
+    fleet.faults = [None, "drop", None]
+    assert run("cordon", "w-1", "w-2").code == 0
+    assert len(fleet.calls("POST")) == 3
+    assert fleet.connections == 2

@@ -185,3 +185,59 @@ def test_wait_refuses_a_phase_that_never_comes(run, stub):
     done = run("wait", "session/s-1", "--for=phase=NOPE")
     assert done.code == 2
     assert "RUNNING" in done.err
+
+
+def another(stub):
+    """Give the session's name to another session, which is ready."""
+    stub.put("Session", "s-1", status={"phase": "READY"})["metadata"]["uid"] = "uid-of-another"
+
+
+def test_wait_follows_the_object_and_not_its_name(run, stub):
+    """Another session of the name is nobody's success: exit 3, and it is said."""
+    stub.on_get = [step("PENDING"), another]
+    done = run("wait", "session/s-1", "--for=phase=READY")
+    assert done.code == 3
+    assert "Another object has its name now" in done.err
+    stub.on_get = [step("PENDING", conditions=[]), another]
+    assert run("wait", "session/s-1", "--for=condition=Ready").code == 3
+
+
+def test_wait_for_delete_ends_when_the_name_has_another_object(run, stub):
+    """What was waited for is gone, although a GET of the name finds something."""
+    stub.on_get = [step("STOPPING"), another]
+    done = run("wait", "session/s-1", "--for=delete", "--timeout", "1m")
+    assert (done.code, "is gone" in done.err) == (0, True)
+
+
+def test_delete_wait_means_the_object_that_was_deleted(run, stub):
+    """A session of the same name made meanwhile does not keep it waiting, nor is it deleted."""
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+    stub.on_get = [lambda _: None, another]
+    assert run("delete", "session/s-1", "--wait", "--timeout", "1m").code == 0
+    assert stub.calls("DELETE")[0].query["uid"] == "uid-s-1"
+    assert ("Session", "s-1") in stub.objects
+
+
+def test_which_of_several_are_meant_is_settled_at_the_start(run, stub):
+    """While the first is waited for, the second may be deleted and made anew."""
+    stub.put("Session", "s-0", status={"phase": "READY"})
+    stub.put("Session", "s-1", status={"phase": "PENDING"})
+    stub.on_get = [lambda _: None, lambda _: None, another]
+    assert run("wait", "session/s-0", "session/s-1", "--for=phase=READY").code == 3
+
+
+def test_apply_wait_follows_what_was_applied(run, stub):
+    """The uid of the answer is the one that is waited for."""
+    text = "kind: Session\nmetadata: {name: s-1}\nspec: {definition: lab}\n"
+    stub.on_get = [another]
+    assert run("apply", "-f", "-", "--wait", stdin=text).code == 3
+
+
+def test_wait_for_create(run, stub):
+    """An object that is not there yet is waited for, one that is there is enough."""
+    stub.on_get = [step(None), step(None), step("PENDING")]
+    done = run("wait", "session/s-1", "--for=create")
+    assert (done.code, "reached its creation" in done.err) == (0, True)
+    assert run("wait", "session/s-1", "--for", "create").code == 0
+    late = run("wait", "session/s-2", "--for=create", "--timeout", "1m")
+    assert (late.code, "it does not exist" in late.err) == (8, True)

@@ -2,17 +2,21 @@
 
 Turns text into typed objects or into one errors.Invalid that names every document's mistake
 with its line. Reads no files: a Definition's `topologyFile` is fetched by the function that
-the caller hands in. What the server alone writes (status, uid, versions) is dropped from an
-object that came out of `labfleet get -o yaml`, and refused in one that did not.
+the caller hands in. What the server alone writes (status, uid, versions) is dropped from an object
+that `labfleet get -o yaml` printed, whatever name it has got since, and refused in another.
+
+`load` judges whole objects. `written` is for who sends them to a server, which has defaults of its
+own: it checks the language of manifests, and leaves to the server what an object lacks.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -28,11 +32,19 @@ SERVER_FIELDS = (
     "uid", "generation", "resourceVersion", "finalizers", "ownerReferences",
     "creationTimestamp", "deletionTimestamp",
 )  # fmt: skip
+_PRINTED = ("uid", "resourceVersion", "creationTimestamp")
 _FRIENDLY = ("cpu", "memory", "storage", "network")
+_FILES: dict[str | int, str] = {
+    "cpuMilli": "cpu", "memoryMib": "memory", "storageMib": "storage", "networkKbps": "network",
+    "topology": "topologyFile",
+}  # fmt: skip
+"""What the API calls a field -> how people may have written it."""
+_MISSING = "Object missing required field"
 _AT = re.compile(r"(.*?) - at `(?:key in )?\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[(\d+)\]")
 
 Fetch = Callable[[str], str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +58,36 @@ class Manifest:
     dropped: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One object with just what was written, in the API's spelling, and where it stood."""
+
+    kind: Kind
+    name: str
+    raw: dict[str, Any]
+    document: Document
+    path: Path
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> int:
+        """Return the line at which the object begins."""
+        return self.document.line_of(self.path)
+
+    def line_of(self, dotted: str) -> int:
+        """Return the line of a field by its path, or of the nearest part around it that is there."""
+        steps: Path = tuple(step or int(number) for step, number in _STEP.findall(f".{dotted}"))
+        return self.document.line_of((*self.path, *(_FILES.get(each, each) for each in steps)))
+
+
 class _Problem(Exception):
     """One mistake at a path of an object; carried to the list, never seen outside."""
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path, what: str, *, whole: bool = False) -> None:
         super().__init__(what)
         self.path = path
         self.what = what
+        self.whole = whole  # a judgement of the whole object, which its server's defaults complete
 
 
 def load(
@@ -63,14 +98,34 @@ def load(
     `topology_file` returns the text of a path that a Definition names; None refuses the key.
     errors.Invalid carries (`line N`, what) for each mistake, at most one a field.
     """
-    made: list[Manifest] = []
+    return _each(text, name, topology_file, _Reader.read)
+
+
+def written(
+    text: str | bytes, *, name: str = "manifest", topology_file: Fetch | None = None
+) -> list[Written]:
+    """Return every object of the text as it was written, in order; else as `load`.
+
+    Unknown keys and values of a wrong type are refused; fields that are missing, and rules that
+    need the whole object, are the server's to judge.
+    """
+    return _each(text, name, topology_file, _Reader.as_written)
+
+
+def _each(
+    text: str | bytes,
+    name: str,
+    topology_file: Fetch | None,
+    read: Callable[[_Reader, Any], T | None],
+) -> list[T]:
+    made: list[T] = []
     problems: list[tuple[str, str]] = []
     for document in documents.read(text, name=name):
         for path, value in _objects(document.value):
             reader = _Reader(document, path, topology_file)
             try:
-                found = reader.read(value)
-                made.extend([found] if found else [])
+                found = read(reader, value)
+                made.extend([] if found is None else [found])
             except _Problem as problem:
                 reader.wrong(problem.path, problem.what)
             problems.extend(reader.problems)
@@ -109,6 +164,31 @@ class _Reader:
 
     def read(self, value: Any) -> Manifest | None:
         """Return the manifest, None when keys of it were noted, or raise the _Problem."""
+        found = self._spelt(value)
+        if found is None:
+            return None
+        made = _convert(found.raw, found.kind)
+        _check_name(made.metadata.name)
+        index = self._document.index
+        return Manifest(found.kind.name, made, index, found.line, found.dropped)
+
+    def as_written(self, value: Any) -> Written | None:
+        """Return the object as it was written; None and _Problem as in `read`."""
+        found = self._spelt(value)
+        if found is None:
+            return None
+        if not isinstance(found.raw.get("spec", {}), dict):
+            raise _Problem(("spec",), "spec: must be a mapping")
+        try:
+            _convert({"spec": {}, **found.raw}, found.kind)
+        except _Problem as problem:
+            if not problem.whole:
+                raise
+        _check_name(found.name)
+        return found
+
+    def _spelt(self, value: Any) -> Written | None:
+        """Return the object in the API's spelling; None when keys of it were noted."""
         if not isinstance(value, dict):
             raise _Problem((), "an object is a mapping with kind, metadata and spec")
         kind = _kind(value)
@@ -122,14 +202,12 @@ class _Reader:
             raw = self._expanded(raw, ("spec", *dotted.split(".")), supply=supply)
         raw = dict(spellings.present(kind.name, raw))
         friendly = frozenset(("spec", *dotted.split(".")) for dotted, _ in kind.amounts)
-        self._unknown(raw, inspect.type_info(kind.type), (), friendly)
+        self._unknown(raw, _type(kind.type), (), friendly)
         if self.problems:
             # msgspec would refuse the same keys again, with a worse message.
             return None
-        line = self._document.line_of(self._root)
-        made = _convert(raw, kind)
-        _check_name(made.metadata.name)
-        return Manifest(kind.name, made, self._document.index, line, dropped)
+        name = str(raw["metadata"].get("name") or "")
+        return Written(kind, name, raw, self._document, self._root, dropped)
 
     def _without_server_fields(
         self, value: dict[str, Any]
@@ -138,15 +216,13 @@ class _Reader:
         if not isinstance(metadata, dict):
             what = "metadata: is missing" if metadata is None else "metadata: must be a mapping"
             raise _Problem(("metadata",), what)
-        served = bool(metadata.get("uid") or metadata.get("resourceVersion"))
+        # Whoever gives a printed object another name takes some of these out, and forgets others.
+        served = any(metadata.get(key) for key in _PRINTED) or "status" in value
         dropped = [f"metadata.{key}" for key in SERVER_FIELDS if key in metadata]
         raw = {**value, "metadata": {k: v for k, v in metadata.items() if k not in SERVER_FIELDS}}
-        if not served:
-            for key in SERVER_FIELDS:
-                if key in metadata:
-                    self.wrong(("metadata", key), f"metadata.{key}: only the server sets this")
-            if "status" in value:
-                self.wrong(("status",), "status: only the server sets this; remove it")
+        for key in SERVER_FIELDS:
+            if key in metadata and not served:
+                self.wrong(("metadata", key), f"metadata.{key}: only the server sets this")
         if raw.pop("status", None) is not None:
             dropped.append("status")
         return raw, tuple(dropped)
@@ -277,8 +353,16 @@ def _convert(raw: dict[str, Any], kind: Kind) -> Resource:
         what, trail = (found[1], found[2]) if found else (str(problem), "")
         path: Path = tuple(step or int(number) for step, number in _STEP.findall(trail))
         where = _dotted(path)
-        raise _Problem(path, f"{where}: {what}" if where else what) from None
+        # A rule of the record itself (its cause is a ValueError) may need what is still missing.
+        whole = what.startswith(_MISSING) or problem.__cause__ is not None
+        raise _Problem(path, f"{where}: {what}" if where else what, whole=whole) from None
     return made
+
+
+@functools.cache
+def _type(kind: Any) -> inspect.Type:
+    """Return what a kind's type looks like: to find it out costs more than to read an object."""
+    return inspect.type_info(kind)
 
 
 def _check_name(name: str) -> None:

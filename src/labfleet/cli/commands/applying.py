@@ -1,14 +1,13 @@
 """`apply` and `diff`: manifests against the server's state.
 
-Create or merge: what a manifest names is set, what it leaves out stays as the server has it.
-A replace carries the version that was read; after a conflict the change is planned again from
-fresh state.
+Create or merge: what a manifest names is set, what it leaves out stays as the server has it. Both
+ask the server's admission, so `diff` and a dry run say what `apply` will say.
 """
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -17,22 +16,13 @@ import msgspec
 
 from labfleet.cli.commands import waiting
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import exits, output, sources, yamltext
+from labfleet.cli.kit import exits, manifest_sending, output, sources, yamltext
 from labfleet.cli.kit.call import Call, connected
+from labfleet.cli.kit.manifest_sending import Outcome
 from labfleet.kernel import clock
 from labfleet.resources.kinds import Kind
 
 _STOPS = frozenset({exits.UNREACHABLE, exits.DENIED})
-
-
-@dataclass(frozen=True)
-class ApplyPlan:
-    """What apply does to one object: created, configured or unchanged, and its new form."""
-
-    source: sources.Source
-    result: str
-    before: Any
-    after: dict[str, Any]
 
 
 @click.command("apply", short_help="Create or change objects from manifests.")
@@ -40,7 +30,7 @@ class ApplyPlan:
               help="File, folder or - for stdin; may be repeated.")  # fmt: skip
 @click.option("-R", "--recursive", is_flag=True, help="Folders within folders too.")
 @click.option("--dry-run", type=click.Choice(["client", "server"]),
-              help="Only check: client sends nothing, server compares with its state.")  # fmt: skip
+              help="Only check: client sends nothing, server says what apply would say.")  # fmt: skip
 @click.option("--wait", "wait", is_flag=True, help="Wait until each is ready.")
 @click.option("--timeout", default="20m", show_default=True, help="With --wait: exit 8 after.")
 @connected
@@ -55,101 +45,49 @@ def apply(
 ) -> int:
     """Create or change objects from manifests.
 
-    Everything is checked before anything is sent. Ctrl-C while waiting ends only the waiting.
+    The server judges all of them before it changes anything. Ctrl-C while waiting ends only the
+    waiting.
     """
     seconds = calls.seconds(timeout, "--timeout")
     found = sources.in_order(sources.load(files, recursive=recursive))
-    done: list[dict[str, Any]] = []
+    _tell_dropped(call, found)
+    done: list[Outcome] = []
     failed: list[exits.Failure] = []
-    for source in found:
-        try:
-            result, obj = _one(call, source, dry_run)
-        except exits.Failure as failure:
-            failure.cause = f"{source.target}: {failure.cause}"
-            failed.append(failure)
-            if failure.code in _STOPS:
+    try:
+        for outcome in _outcomes(call, found, dry_run):
+            if outcome.failure is None:
+                done.append(outcome)
+                _tell(call, outcome, dry_run)
+                continue
+            failed.append(outcome.failure)
+            if outcome.failure.code in _STOPS:
                 break
-            continue
-        done.append({"result": result, "object": obj})
-        _tell(call, source, result, dry_run)
+    except exits.Failure as failure:
+        failed.append(failure)
     if call.out.structured:
         _structured(call, done)
-    for each in failed[:-1]:
-        call.out.note("\n".join(each.lines()))
-    if failed:
-        raise failed[-1]
+    call.raise_last(failed)
     if wait and not dry_run:
-        return _wait(call, found, seconds)
+        return _wait(call, done, seconds)
     return exits.OK
 
 
-def _one(call: Call, source: sources.Source, dry_run: str | None) -> tuple[str, Any]:
+def _outcomes(call: Call, found: list[sources.Source], dry_run: str | None) -> Iterator[Outcome]:
     if dry_run == "client":
-        return "valid", source.raw
-    made = plan(call, source)
-    if dry_run == "server" or made.result == "unchanged":
-        return made.result, made.after
-    try:
-        return made.result, _send(call, made)
-    except exits.Failure as failure:
-        if failure.code != exits.CONFLICT:
-            raise
-    made = plan(call, source)
-    if made.result == "unchanged":
-        return made.result, made.after
-    return made.result, _send(call, made)
+        return (Outcome(each, "valid", each.raw) for each in found)
+    if dry_run == "server":
+        return manifest_sending.rehearsed(call, found)
+    return manifest_sending.applied(call, found)
 
 
-def _send(call: Call, made: ApplyPlan) -> Any:
-    kind = made.source.target.kind
-    space = {"namespace": _space(call, made.source)}
-    if made.before is None:
-        path = f"/api/v1/{kind.plural}"
-        return call.api.call("POST", path, query=space, body=made.after).body
-    return call.api.call("PUT", made.source.target.path, query=space, body=made.after).body
-
-
-def plan(call: Call, source: sources.Source) -> ApplyPlan:
-    """Return what applying this object would do to the server's state as it is now."""
-    space = _space(call, source)
-    try:
-        before = call.api.get(source.target.path, namespace=space)
-    except exits.Failure as failure:
-        if failure.code != exits.NOT_FOUND:
-            raise
-        metadata = {**source.raw["metadata"], "namespace": space}
-        return ApplyPlan(source, "created", None, {**source.raw, "metadata": metadata})
-    after = _merged(before, source.raw)
-    same = _comparable(source.target.kind, before) == _comparable(source.target.kind, after)
-    return ApplyPlan(source, "unchanged" if same else "configured", before, after)
-
-
-def _space(call: Call, source: sources.Source) -> str:
-    return str(source.raw["metadata"].get("namespace") or call.settings.namespace)
-
-
-def _merged(before: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the server's object with the manifest's labels, annotations and spec put in."""
-    metadata = dict(before["metadata"])
-    for part in ("labels", "annotations"):
-        if part in raw["metadata"]:
-            metadata[part] = _merge(metadata.get(part) or {}, raw["metadata"][part] or {})
-    spec = _merge(before.get("spec") or {}, raw.get("spec") or {})
-    kept = {key: value for key, value in before.items() if key != "status"}
-    return {**kept, "metadata": metadata, "spec": spec}
-
-
-def _merge(target: Any, patch: Any) -> Any:
-    """Return target with the mapping put in, key by key; null takes a key away."""
-    if not isinstance(patch, dict) or not isinstance(target, dict):
-        return patch
-    result = dict(target)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = _merge(result.get(key), value)
-    return result
+def _tell_dropped(call: Call, found: list[sources.Source]) -> None:
+    """Say what was written by hand and not sent; of what `get` printed nobody asks."""
+    for each in found:
+        dropped = each.written.dropped
+        if dropped and not {"metadata.uid", "metadata.resourceVersion"} & {*dropped}:
+            call.out.note(
+                f"{each.where}: not sent, because only the server sets it: {', '.join(dropped)}"
+            )
 
 
 def _comparable(kind: Kind, obj: Any) -> dict[str, Any]:
@@ -181,36 +119,36 @@ def _spelt(value: Any) -> Any:
     return value
 
 
-def _tell(call: Call, source: sources.Source, result: str, dry_run: str | None) -> None:
+def _tell(call: Call, done: Outcome, dry_run: str | None) -> None:
     if call.out.structured:
         return
+    target = done.source.target
     if call.out.quiet or call.out.format == "name":
-        output.say(str(source.target) if call.out.format == "name" else source.target.name)
+        output.say(str(target) if call.out.format == "name" else target.name)
         return
-    output.say(f"{source.target} {result}{' (dry run)' if dry_run else ''}")
+    output.say(f"{target} {done.result}{' (dry run)' if dry_run else ''}")
 
 
-def _structured(call: Call, done: list[dict[str, Any]]) -> None:
-    if len(done) == 1:
-        call.out.value({**done[0]["object"], "result": done[0]["result"]}, "")
-    else:
-        items = [{**each["object"], "result": each["result"]} for each in done]
-        call.out.value({"kind": "List", "items": items}, "")
+def _structured(call: Call, done: list[Outcome]) -> None:
+    items = [{**each.obj, "result": each.result} for each in done]
+    call.out.value(items[0] if len(items) == 1 else {"kind": "List", "items": items}, "")
 
 
-def _wait(call: Call, found: list[sources.Source], seconds: float) -> int:
+def _wait(call: Call, done: list[Outcome], seconds: float) -> int:
     deadline = call.environment.monotonic() + seconds
-    for source in found:
-        phase = waiting.READY_PHASE.get(source.target.kind.name)
+    for each in done:
+        target = each.source.target
+        phase = waiting.READY_PHASE.get(target.kind.name)
         if phase is None:
             continue
         try:
             left = max(0.0, deadline - call.environment.monotonic())
-            waiting.until(call, source.target, waiting.WaitTarget("phase", value=phase), left)
+            wish = waiting.WaitTarget("phase", value=phase)
+            waiting.until(call, target, wish, left, uid=waiting.uid_of(each.obj))
         except KeyboardInterrupt:
-            waiting.detached(source.target)
+            waiting.detached(target)
             return exits.INTERRUPTED
-        call.out.note(f"{source.target} is ready.")
+        call.out.note(f"{target} is ready.")
     return exits.OK
 
 
@@ -236,7 +174,8 @@ def diff(call: Call, *, files: tuple[str, ...], recursive: bool) -> int:
     Exit 0 when nothing would change, 10 when something would, 20 and more for errors.
     """
     found = sources.in_order(sources.load(files, recursive=recursive))
-    plans = [plan(call, source) for source in found]
+    judged = list(manifest_sending.rehearsed(call, found))
+    plans = [each for each in judged if each.failure is None]
     changed = [each for each in plans if each.result != "unchanged"]
     if call.out.structured:
         items = [
@@ -247,13 +186,14 @@ def diff(call: Call, *, files: tuple[str, ...], recursive: bool) -> int:
         call.out.value({"kind": "List", "items": items}, "")
     else:
         output.write("".join(_diff(each) for each in changed))
+    call.raise_last([each.failure for each in judged if each.failure is not None])
     return exits.CHANGES if changed else exits.OK
 
 
-def _diff(made: ApplyPlan) -> str:
+def _diff(made: Outcome) -> str:
     kind = made.source.target.kind
     before = "" if made.before is None else yamltext.dump(_comparable(kind, made.before))
-    after = yamltext.dump(_comparable(kind, made.after))
+    after = yamltext.dump(_comparable(kind, made.obj))
     name = str(made.source.target)
     if before == after:
         return ""

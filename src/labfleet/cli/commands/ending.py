@@ -53,11 +53,12 @@ def delete(
         call.confirm(f"{human_units.count(len(pairs), 'object')} would be deleted.", yes=yes)
     for target, obj in pairs:
         safety.ask(call, "Deleting", target, obj, yes=yes)
-    answers = [_end(call, target) for target, _ in pairs]
+    answers = [_end(call, target, obj) for target, obj in pairs]
     if wait:
-        for target, _ in pairs:
+        for target, obj in pairs:
             try:
-                waiting.until(call, target, waiting.WaitTarget("delete"), seconds)
+                gone = waiting.WaitTarget("delete")
+                waiting.until(call, target, gone, seconds, uid=waiting.uid_of(obj))
             except KeyboardInterrupt:
                 waiting.detached(target)
                 return exits.INTERRUPTED
@@ -76,16 +77,15 @@ def _wanted(
         return targets.parse(args)
     if len(args) != 1 or "/" in args[0]:
         raise exits.usage("-l and --all take one KIND and no name")
-    kind = targets.kind_of(args[0])
-    items, _, _ = call.api.items(
-        kind.plural, namespace=call.settings.namespace, labelSelector=selector
-    )
-    return [targets.Target(kind, output.name_of(each)) for each in items]
+    pairs = safety.selected(call, targets.kind_of(args[0]), selector)
+    return [target for target, _ in pairs]
 
 
-def _end(call: Call, target: targets.Target) -> dict[str, Any]:
+def _end(call: Call, target: targets.Target, obj: Any) -> dict[str, Any]:
+    # By its uid: another object may have got the name since it was looked at and asked about.
+    query = {"namespace": targets.space(call, target), "uid": waiting.uid_of(obj)}
     try:
-        reply = call.api.call("DELETE", target.path, query={"namespace": call.settings.namespace})
+        reply = call.api.call("DELETE", target.path, query=query)
         held = reply.status == 202
     except exits.Failure as failure:
         # It existed a moment ago: when the first DELETE's answer was lost, the repeated one
@@ -105,23 +105,58 @@ def _end(call: Call, target: targets.Target) -> dict[str, Any]:
 
 
 @click.command("cancel", short_help="End a session before its time.")
-@click.argument("names", nargs=-1, required=True, metavar="SESSION...",
+@click.argument("names", nargs=-1, metavar="SESSION...",
                 shell_complete=completing.of_kind("session"))  # fmt: skip
+@click.option("-l", "--selector", metavar="LABELS", help="All sessions with these labels.")
 @click.option("--reason", "-m", default="", help="Why, for the record and its owner.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, even when people are connected.")
 @connected
-def cancel(call: Call, *, names: tuple[str, ...], reason: str, yes: bool) -> int:
-    """End sessions before their time; accepted in every phase."""
-    wanted = [targets.one(each, "session") for each in names]
-    pairs = safety.each_target(call, wanted, missing_ok=False)
+def cancel(
+    call: Call, *, names: tuple[str, ...], selector: str | None, reason: str, yes: bool
+) -> int:
+    """End sessions before their time; accepted in every phase.
+
+    One that is over already is told, and exits with 5; with -l those are left out.
+    """
+    pairs = safety.chosen_sessions(call, names, selector)
+    if not pairs:
+        call.out.note("No session that is not over has these labels.")
+        return exits.OK
+    if selector:
+        call.confirm(safety.many(pairs, "cancelled"), yes=yes)
+    else:
+        for target, obj in pairs:
+            safety.ask(call, "Cancelling", target, obj, yes=yes)
+    over: list[exits.Failure] = []
+    answers: list[Any] = []
     for target, obj in pairs:
-        safety.ask(call, "Cancelling", target, obj, yes=yes)
-    for target, _ in pairs:
-        answer = call.api.post(
-            f"{target.path}/cancel", {"reason": reason}, namespace=call.settings.namespace
-        )
-        if call.out.structured:
-            call.out.show(target.kind, answer)
-        else:
-            output.say(f"{target} cancelled")
+        answer, said = _cancel(call, target, obj, reason)
+        if safety.is_over(obj):
+            over.append(exits.Failure(exits.CONFLICT, said, reason="AlreadyOver"))
+            continue
+        answers.append(answer)
+        if not call.out.structured:
+            output.say(target.name if call.out.quiet else said)
+    if call.out.structured and answers:
+        many = {"kind": "List", "items": answers}
+        call.out.value(answers[0] if len(pairs) == 1 else many, "")
+    call.raise_last(over)
     return exits.OK
+
+
+def _cancel(call: Call, target: targets.Target, obj: Any, reason: str) -> tuple[Any, str]:
+    """Return the session afterwards, and what became of it in words."""
+    phase = paths.simple(obj, "status.phase")
+    if safety.is_over(obj):
+        return obj, f"{target} is over already ({phase}); nothing was changed"
+    answer = call.api.post(
+        f"{target.path}/cancel",
+        {"reason": reason},
+        namespace=call.settings.namespace,
+        uid=waiting.uid_of(obj),
+    )
+    if safety.is_over(answer) and paths.simple(answer, "spec.cancel") is None:
+        return answer, f"{target} was over before ({paths.simple(answer, 'status.phase')})"
+    if paths.simple(obj, "spec.cancel") is not None:
+        return answer, f"{target} was cancelled before and is ending ({phase})"
+    return answer, f"{target} cancelled"

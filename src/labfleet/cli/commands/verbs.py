@@ -21,7 +21,8 @@ _worker = click.argument("names", nargs=-1, required=True, metavar="WORKER...",
 
 @click.command("drain", short_help="Empty a worker by a deadline, or stop doing so.")
 @_worker
-@click.option("--deadline", metavar="DURATION", help="Until when; default: the template's limit.")
+@click.option("--deadline", metavar="DURATION|INSTANT",
+              help="Until when: 90m, or 2026-11-27T18:00:00Z; default: the template's limit.")  # fmt: skip
 @click.option("--reason", "--message", "-m", "reason", default="", help="Why, for the record.")
 @click.option("--force", is_flag=True, help="End what still runs at the deadline.")
 @click.option("--undo", "--cancel", "undo", is_flag=True, help="Stop draining.")
@@ -50,7 +51,7 @@ def drain(
         raise exits.usage("give one of --undo, --extend, --now, and --deadline with --force")
     body: dict[str, Any] = {"reason": reason, "force": force}
     if deadline is not None:
-        end = call.now() + timedelta(seconds=calls.seconds(deadline, "--deadline"))
+        end = calls.deadline(deadline, "--deadline", call.now())
         body["deadline"] = clock.format_instant(end)
     patience = calls.seconds(timeout, "--timeout")
     wanted = [targets.one(each, "worker") for each in names]
@@ -149,24 +150,73 @@ def uncordon(call: Call, *, names: tuple[str, ...]) -> int:
 
 
 @click.command("extend", short_help="Give a session more time.")
-@click.argument("name", metavar="SESSION", shell_complete=completing.of_kind("session"))
+@click.argument("names", nargs=-1, metavar="SESSION...",
+                shell_complete=completing.of_kind("session"))  # fmt: skip
+@click.option("-l", "--selector", metavar="LABELS", help="All sessions with these labels.")
 @click.option("--by", metavar="DURATION", help="So much longer, for example 30m.")
 @click.option("--to", metavar="INSTANT", help="Until then, for example 2026-11-27T18:00:00Z.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before many are extended.")
 @connected
-def extend(call: Call, *, name: str, by: str | None, to: str | None) -> int:
-    """Give a session more time; refused when its worker has promised the time to others."""
-    target = targets.one(name, "session")
+def extend(
+    call: Call,
+    *,
+    names: tuple[str, ...],
+    selector: str | None,
+    by: str | None,
+    to: str | None,
+    yes: bool,
+) -> int:
+    """Give sessions more time; refused when their worker has promised the time to others.
+
+    With -l every session that is not over; those that are refused are named, the others extended.
+    """
     if (by is None) == (to is None):
         raise exits.usage("give exactly one of --by and --to", "For example --by 30m.")
-    wanted = _later(call, target, by) if by is not None else _instant(str(to))
-    body = {"end": clock.format_instant(wanted)}
-    answer = call.api.post(f"{target.path}/extend", body, namespace=call.settings.namespace)
-    if call.out.structured or call.out.quiet:
-        call.out.show(target.kind, answer)
+    until = None if to is None else _instant(to)
+    more = None if by is None else calls.seconds(by, "--by")
+    pairs = safety.chosen_sessions(call, names, selector)
+    if not pairs:
+        call.out.note("No session that is not over has these labels.")
         return exits.OK
-    end = paths.simple(answer, "spec.slot.end") or paths.simple(answer, "status.end")
-    output.say(f"{target} ends {human_units.when(end, call.now())}")
+    if selector:
+        call.confirm(safety.many(pairs, "extended"), yes=yes)
+    failed: list[exits.Failure] = []
+    answers: list[Any] = []
+    for target, obj in pairs:
+        try:
+            wanted = until if more is None else _later(target, obj, more)
+            answers.append(_extend(call, target, obj, wanted))
+        except exits.Failure as failure:
+            if len(pairs) > 1:
+                failure.cause = f"{target}: {failure.cause}"
+            failed.append(failure)
+            if failure.code in {exits.UNREACHABLE, exits.DENIED}:
+                break
+    if call.out.structured and answers:
+        kind = pairs[0][0].kind
+        if len(pairs) == 1:
+            call.out.show(kind, answers[0])
+        else:
+            call.out.objects([kind], answers, spaces=False)
+    call.raise_last(failed)
     return exits.OK
+
+
+def _extend(call: Call, target: targets.Target, obj: Any, wanted: datetime | None) -> Any:
+    """Move one session's end, and say so."""
+    body = {"end": None if wanted is None else clock.format_instant(wanted)}
+    answer = call.api.post(
+        f"{target.path}/extend",
+        body,
+        namespace=call.settings.namespace,
+        uid=waiting.uid_of(obj),
+    )
+    end = paths.simple(answer, "spec.slot.end") or paths.simple(answer, "status.end")
+    if call.out.quiet and not call.out.structured:
+        output.say(target.name)
+    elif not call.out.structured:
+        output.say(f"{target} ends {human_units.when(end, call.now())}")
+    return answer
 
 
 def _instant(text: str) -> datetime:
@@ -176,10 +226,8 @@ def _instant(text: str) -> datetime:
         raise exits.usage(f"--to: {error}", "For example --to 2026-11-27T18:00:00Z.") from None
 
 
-def _later(call: Call, target: targets.Target, by: str) -> datetime:
-    """Return the present end and so much more."""
-    seconds = calls.seconds(by, "--by")
-    obj = targets.need(call, target)
+def _later(target: targets.Target, obj: Any, seconds: float) -> datetime:
+    """Return the session's present end and so much more."""
     end = human_units.instant(paths.simple(obj, "status.end") or paths.simple(obj, "spec.slot.end"))
     if end is None:
         raise exits.Failure(

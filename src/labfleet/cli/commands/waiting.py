@@ -38,7 +38,7 @@ class WaitVerdict(enum.Enum):
 
 @dataclass(frozen=True)
 class WaitTarget:
-    """What is waited for: `phase`, `condition` or `delete`, and its value."""
+    """What is waited for: `phase`, `condition`, `create` or `delete`, and its value."""
 
     what: str
     name: str = ""
@@ -47,14 +47,15 @@ class WaitTarget:
     def __str__(self) -> str:
         if self.what == "condition":
             return f"condition {self.name}={self.value}"
-        return "its end" if self.what == "delete" else f"phase {self.value}"
+        named = {"delete": "its end", "create": "its creation"}
+        return named.get(self.what) or f"phase {self.value}"
 
 
 def parse(text: str) -> WaitTarget:
-    """Return the wish of `phase=X`, `condition=Y[=True]` or `delete`."""
+    """Return the wish of `phase=X`, `condition=Y[=True]`, `create` or `delete`."""
     what, _, rest = text.partition("=")
-    if what == "delete" and not rest:
-        return WaitTarget("delete")
+    if what in {"create", "delete"} and not rest:
+        return WaitTarget(what)
     if what == "phase" and rest:
         return WaitTarget("phase", value=rest.upper())
     if what == "condition" and rest:
@@ -64,7 +65,7 @@ def parse(text: str) -> WaitTarget:
         )
         if name and status:
             return WaitTarget("condition", spellings.condition(name), status)
-    hint = "Write phase=READY, condition=Ready[=True|False|Unknown] or delete."
+    hint = "Write phase=READY, condition=Ready[=True|False|Unknown], create or delete."
     raise exits.usage(f"cannot wait for {text!r}", hint)
 
 
@@ -91,6 +92,8 @@ def judge(kind: str, obj: Any, wish: WaitTarget) -> WaitVerdict:
     session is on its way out.
     """
     phase = str(paths.simple(obj, "status.phase") or "")
+    if wish.what == "create":
+        return WaitVerdict.MET
     if wish.what == "phase":
         if phase == wish.value or _passed(kind, phase, wish.value):
             return WaitVerdict.MET
@@ -130,8 +133,20 @@ def outcome(target: targets.Target, obj: Any, wish: WaitTarget) -> exits.Failure
     )
 
 
-def until(call: Call, target: targets.Target, wish: WaitTarget, seconds: float) -> Any:
-    """Return the object once the wish is met (None for a delete); Failure otherwise."""
+def uid_of(obj: Any) -> str | None:
+    """Return which of the objects that have had a name this is."""
+    found = paths.simple(obj, "metadata.uid")
+    return str(found) if found else None
+
+
+def until(
+    call: Call, target: targets.Target, wish: WaitTarget, seconds: float, *, uid: str | None = None
+) -> Any:
+    """Return the object once the wish is met (None for a delete); Failure otherwise.
+
+    It is one object, the one with `uid` or the first that is seen: another one that gets its name
+    means that it is gone.
+    """
     deadline = call.environment.monotonic() + seconds
     seen: Any = None
     shown, looks, silent = "", 0, False
@@ -146,8 +161,11 @@ def until(call: Call, target: targets.Target, wish: WaitTarget, seconds: float) 
                 call.out.note(f"{failure.cause}; still waiting.")
             obj, silent = seen, True
         if not silent:
-            if obj is None:
-                return _gone(target, seen, wish)
+            uid = uid or uid_of(obj)
+            another = obj is not None and uid_of(obj) != uid
+            if (obj is None and wish.what != "create") or another:
+                return _gone(target, seen, wish, another=another)
+        if not silent and obj is not None:
             verdict = judge(target.kind.name, obj, wish)
             if verdict is WaitVerdict.MET:
                 return obj
@@ -162,23 +180,30 @@ def until(call: Call, target: targets.Target, wish: WaitTarget, seconds: float) 
         call.environment.sleep(min(left, backoff.delay(looks, 1.0, base=0.2, limit=2.0)))
 
 
-def _gone(target: targets.Target, seen: Any, wish: WaitTarget) -> None:
+def _gone(target: targets.Target, seen: Any, wish: WaitTarget, *, another: bool) -> None:
     if wish.what == "delete":
         return
-    if seen is None:
+    if seen is None and not another:
         raise exits.Failure(exits.NOT_FOUND, f"{target} does not exist")
-    raise exits.Failure(exits.UNMET, f"{target} was deleted and cannot reach {wish} any more")
+    cause = f"{target} was deleted and cannot reach {wish} any more"
+    hint = "Another object has its name now, which was not waited for." if another else ""
+    raise exits.Failure(exits.UNMET, cause, hint=hint)
 
 
 def _late(
     target: targets.Target, seen: Any, wish: WaitTarget, seconds: float, *, unreachable: bool
 ) -> exits.Failure:
-    state = "the server never answered" if unreachable else f"it is {_state(seen)}"
+    if unreachable:
+        state = "the server never answered"
+    else:
+        state = "it does not exist" if seen is None else f"it is {_state(seen)}"
     cause = f"{target} did not reach {wish} within {human_units.span(seconds)}; {state}"
     return exits.Failure(
         exits.UNREACHABLE if unreachable else exits.TIMEOUT,
         cause,
-        hint=f"See labfleet explain {target}; wait longer with --timeout.",
+        hint="Wait longer with --timeout."
+        if seen is None
+        else f"See labfleet explain {target}; wait longer with --timeout.",
     )
 
 
@@ -204,11 +229,14 @@ def detached(target: object) -> None:
 @click.argument("args", nargs=-1, metavar="KIND/NAME...",
                 shell_complete=completing.kind_or_name)  # fmt: skip
 @click.option("--for", "wanted", required=True, metavar="WISH",
-              help="phase=X, condition=Y[=True|False|Unknown] or delete.")  # fmt: skip
+              help="phase=X, condition=Y[=True|False|Unknown], create or delete.")  # fmt: skip
 @click.option("--timeout", default="20m", show_default=True, help="Give up after (exit 8).")
 @connected
 def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int:
-    """Wait until objects have a phase or condition, or are gone.
+    """Wait until objects have a phase or condition, exist, or are gone.
+
+    An object is followed, not its name: when it is deleted, another one that gets its name is not
+    waited for.
 
     Exit 0 met, 3 cannot be met any more, 4 not found, 7 refused or denied, 8 timed out,
     9 no answer from the server. Ctrl-C stops the waiting and nothing else (exit 130).
@@ -220,10 +248,13 @@ def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int
         check(wish, target.kind.name)
     deadline = call.environment.monotonic() + seconds
     found: list[Any] = []
-    for target in wanted_targets:
+    # Which objects are meant is settled now, and not when the turn comes to each.
+    many = len(wanted_targets) > 1
+    meant = [_uid_now(call, each) if many else None for each in wanted_targets]
+    for target, uid in zip(wanted_targets, meant, strict=True):
         try:
             left = max(0.0, deadline - call.environment.monotonic())
-            obj = until(call, target, wish, left)
+            obj = until(call, target, wish, left, uid=uid)
         except KeyboardInterrupt:
             detached(target)
             return exits.INTERRUPTED
@@ -237,3 +268,13 @@ def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int
     else:
         call.out.objects([each.kind for each in wanted_targets], found, spaces=False)
     return exits.OK
+
+
+def _uid_now(call: Call, target: targets.Target) -> str | None:
+    """Return which object has the name now; None when there is none, or nobody answers."""
+    try:
+        return uid_of(targets.fetch(call, target))
+    except exits.Failure as failure:
+        if failure.code != exits.UNREACHABLE:
+            raise
+        return None

@@ -11,6 +11,7 @@ from labfleet.cli.kit import exits, human_units, output, paths, targets
 from labfleet.cli.kit.call import Call
 from labfleet.resources import kinds
 
+_OVER = frozenset({"COMPLETED", "EXPIRED", "FAILED", "CANCELLED"})
 _CONNECTED = frozenset({"READY", "RUNNING"})
 _NAMED = 3
 
@@ -80,3 +81,37 @@ def each_target(
             )  # fmt: skip
         pairs.append((target, obj))
     return pairs
+
+
+def is_over(session: Any) -> bool:
+    """Tell whether a session has ended, so that nothing of it can be ended or prolonged."""
+    return paths.simple(session, "status.phase") in _OVER
+
+
+def selected(
+    call: Call, kind: kinds.Kind, selector: str | None
+) -> list[tuple[targets.Target, Any]]:
+    """Return all objects of a kind with these labels, in the command line's namespace."""
+    items, _, _ = call.api.items(
+        kind.plural, namespace=call.settings.namespace, labelSelector=selector
+    )
+    return [(targets.Target(kind, output.name_of(each)), each) for each in items]
+
+
+def many(pairs: list[tuple[targets.Target, Any]], what: str) -> str:
+    """Return the question before something is done with all sessions of a selector."""
+    used = sum(paths.simple(obj, "status.phase") in _CONNECTED for _, obj in pairs)
+    said = f"{human_units.count(len(pairs), 'session')} would be {what}"
+    return f"{said}, {used} of them used by people now." if used else f"{said}."
+
+
+def chosen_sessions(
+    call: Call, names: tuple[str, ...], selector: str | None
+) -> list[tuple[targets.Target, Any]]:
+    """Return the named sessions, or those with these labels that are not over."""
+    if bool(names) == bool(selector):
+        raise exits.usage("name sessions, or choose them by -l LABELS", "For example -l exam=ccnp.")
+    if not selector:
+        return each_target(call, [targets.one(each, "session") for each in names], missing_ok=False)
+    found = selected(call, kinds.KINDS["Session"], selector)
+    return [(target, obj) for target, obj in found if not is_over(obj)]

@@ -13,21 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from labfleet.cli.kit import exits, targets
 from labfleet.kernel import errors
-from labfleet.resources import documents, kinds, manifests
+from labfleet.resources import manifests
 from labfleet.resources.definition import TOPOLOGY_LIMIT
+from labfleet.resources.meta import API_VERSION
 
 FILES_LIMIT = 5000
 SIZE_LIMIT = 8 << 20
 _MARK = re.compile(r"---(\s|$)")
-# What people write and what the API calls it.
-_SPELLINGS = {
-    "cpu": "cpuMilli", "memory": "memoryMib", "storage": "storageMib", "network": "networkKbps",
-    "topologyFile": "topology",
-}  # fmt: skip
 _ENDINGS = {".yaml", ".yml", ".json"}
 _ORDER = (
     "Template", "Settings", "Cluster", "Definition", "Pool", "Worker", "Session", "Simulation",
@@ -41,6 +35,13 @@ class Source:
     target: targets.Target
     raw: dict[str, Any]
     where: str
+    file: str
+    offset: int
+    written: manifests.Written
+
+    def place(self, dotted: str) -> str:
+        """Return the file and line at which a field of the object stands."""
+        return f"{self.file}: line {self.written.line_of(dotted) + self.offset}"
 
 
 def load(files: Sequence[str], *, recursive: bool) -> list[Source]:
@@ -146,15 +147,11 @@ def _objects(name: str, text: str, folder: Path) -> list[Source]:
     problems: list[tuple[str, str]] = []
     for offset, part in _documents(text):
         try:
-            made = manifests.load(part, name=name, topology_file=_fetch(folder))
-            written = _written(part, name)
+            made = manifests.written(part, name=name, topology_file=_fetch(folder))
         except errors.Invalid as error:
             problems += [(_moved(where, offset), what) for where, what in error.problems]
             continue
-        found += [
-            _source(manifest, raw, f"{name}, line {manifest.line + offset}")
-            for manifest, raw in zip(made, written, strict=True)
-        ]
+        found += [_source(each, name, offset) for each in made]
     if problems:
         raise errors.Invalid(f"{name} is not valid", problems=tuple(problems))
     return found
@@ -176,17 +173,6 @@ def _moved(where: str, offset: int) -> str:
     return f"line {int(number) + offset}" if word == "line" and number.isdecimal() else where
 
 
-def _written(text: str, name: str) -> list[Any]:
-    """Return the objects as they were written, in the order of `manifests.load`."""
-    found: list[Any] = []
-    for document in documents.read(text, name=name):
-        value = document.value
-        listed = isinstance(value, dict) and value.get("kind") == "List"
-        items = value.get("items") if listed else [value]
-        found += items if isinstance(items, list) else []
-    return found
-
-
 def _fetch(folder: Path) -> manifests.Fetch:
     def read(file: str) -> str:
         try:
@@ -197,27 +183,15 @@ def _fetch(folder: Path) -> manifests.Fetch:
     return read
 
 
-def _source(manifest: manifests.Manifest, raw: Any, where: str) -> Source:
+def _source(written: manifests.Written, file: str, offset: int) -> Source:
     """Return the object with just the fields that were written, in the API's spelling.
 
-    The typed object has every default filled in; sending those would take back what the
-    server or somebody else has set.
+    Defaults are the server's: sending ours would take back what it or somebody else has set.
     """
-    full = msgspec.to_builtins(manifest.object)
-    named = {"apiVersion", "kind", "metadata", "spec"}
-    kept = _only({key: full[key] for key in named}, raw)
-    row = kinds.KINDS[manifest.kind]
-    sent = {"apiVersion": full["apiVersion"], "kind": row.name, "spec": {}, **kept}
-    return Source(targets.Target(row, manifest.object.name), sent, where)
-
-
-def _only(full: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
-    for written, value in raw.items():
-        key = written if written in full else _SPELLINGS.get(written, written)
-        if key not in full or key in manifests.SERVER_FIELDS:
-            continue
-        inner = full[key]
-        both = isinstance(inner, dict) and isinstance(value, dict)
-        kept[key] = _only(inner, value) if both else inner
-    return kept
+    sent = {
+        "apiVersion": API_VERSION, "kind": written.kind.name, "spec": {}, **written.raw,
+    }  # fmt: skip
+    where = f"{file}, line {written.line + offset}"
+    namespace = written.raw["metadata"].get("namespace")
+    target = targets.Target(written.kind, written.name, str(namespace) if namespace else None)
+    return Source(target, sent, where, file, offset, written)

@@ -16,10 +16,11 @@ NAMING = "An object is KIND/NAME, for example session/{name}."
 
 
 class Target(NamedTuple):
-    """One named object."""
+    """One named object; `namespace` is None where the command line's holds."""
 
     kind: kinds.Kind
     name: str
+    namespace: str | None = None
 
     @property
     def path(self) -> str:
@@ -134,10 +135,15 @@ def lists(
         raise denied[0]
 
 
+def space(call: Call, target: Target) -> str:
+    """Return the namespace in which the object is: a manifest may name its own."""
+    return target.namespace or call.settings.namespace
+
+
 def fetch(call: Call, target: Target) -> Any:
     """Return the object, or None when it does not exist."""
     try:
-        return call.api.get(target.path, namespace=call.settings.namespace)
+        return call.api.get(target.path, namespace=space(call, target))
     except exits.Failure as failure:
         if failure.code == exits.NOT_FOUND:
             return None
@@ -146,4 +152,4 @@ def fetch(call: Call, target: Target) -> Any:
 
 def need(call: Call, target: Target) -> Any:
     """Return the object; Failure when it does not exist."""
-    return call.api.get(target.path, namespace=call.settings.namespace)
+    return call.api.get(target.path, namespace=space(call, target))
