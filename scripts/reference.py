@@ -24,6 +24,7 @@ from msgspec import inspect
 from labfleet import entry
 from labfleet.api.core import problems
 from labfleet.app import aliases, settings
+from labfleet.cli import examples
 from labfleet.cli import main as cli
 from labfleet.kernel import errors
 from labfleet.resources import alerts, fleet_settings, kinds, runbook, server_alerts
@@ -151,9 +152,16 @@ def page_commands() -> str:
     for name, (module, attribute, line) in cli.COMMANDS.items():
         command = getattr(importlib.import_module(module), attribute)
         parts.append(f"## labfleet {name}\n\n{line}\n\n" + _command(command, shared))
+        parts.append(_examples(name))
     for name, line in entry.PROGRAMS.items():
         parts.append(f"## labfleet {name}\n\n{line}\n\n" + _program(name))
+        if name in examples.EXAMPLES:
+            parts.append(_examples(name))
     return "\n".join(parts)
+
+
+def _examples(name: str) -> str:
+    return "```sh\n" + "\n".join(examples.EXAMPLES[name]) + "\n```\n"
 
 
 def _command(command: click.Command, shared: set[str]) -> str:

@@ -116,3 +116,11 @@ def test_a_closed_pipe_is_no_error(stub, size):
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert done.stderr == "0\n"
+
+
+def test_help_is_a_command_too(run):
+    """`labfleet help get` is `labfleet get --help`, with examples; unknown ones are told."""
+    said = run("help", "get")
+    assert (said.code, "labfleet get sessions" in said.out) == (0, True)
+    assert "Commands:" in run("help").out
+    assert run("help", "nope").code == 2

@@ -18,8 +18,9 @@ import click
 import pytest
 
 from labfleet.app import settings
+from labfleet.cli import examples
 from labfleet.cli.kit import environment
-from labfleet.cli.main import root
+from labfleet.cli.main import COMMANDS, root
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.entry import PROGRAMS
@@ -122,6 +123,17 @@ def test_every_command_line_parses(page: Path) -> None:
             check(words)
         except click.ClickException as problem:
             pytest.fail(f"labfleet {shlex.join(words)}: {problem.format_message()}")
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "server", "demo", "backup", "restore", "rehearse"])
+def test_every_command_has_examples_that_parse(name: str) -> None:
+    """Help shows them, and each is a command line of that command."""
+    for line in examples.EXAMPLES[name]:
+        plain = re.sub(r'^eval "\$\((.*)\)"$', r"\1", line)
+        found = [words[1:] for words in commands(plain) if words[0] == "labfleet"]
+        assert any(words[0] == name or "--context" in words for words in found), line
+        for words in found:
+            check(words)
 
 
 def test_there_are_commands_to_check() -> None:

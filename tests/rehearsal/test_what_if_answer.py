@@ -242,6 +242,10 @@ def test_csv_has_a_row_for_the_record_and_each_draw() -> None:
     assert [row["variant"] for row in rows] == ["recorded", "a", "a"]
     assert (rows[1]["main.maxWorkers"], rows[1]["completed"]) == ("4", "100")
     assert (rows[2]["seed"], rows[2]["cost_usd"]) == ("2", "")
+    (_, named) = csv.DictReader(
+        io.StringIO(report.csv_text(question(recorded=GOOD), [answer("=1+1")]))
+    )
+    assert named["variant"] == "'=1+1"
 
 
 # --- seeds, sweeps and options ---------------------------------------------------------

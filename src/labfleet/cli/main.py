@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from labfleet.cli import examples
 from labfleet.cli.kit import environment, exits, options
 from labfleet.kernel import errors
 
@@ -140,12 +141,21 @@ class Root(click.Group):
             return None
         module, name, _ = COMMANDS[cmd_name]
         found = getattr(importlib.import_module(module), name)
-        return found if isinstance(found, click.Command) else None
+        if not isinstance(found, click.Command):
+            return None
+        found.epilog = examples.epilog(cmd_name)
+        return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; an unknown one gets the nearest name as a hint."""
+        if args[:1] == ["help"]:
+            # `labfleet help get` is what `labfleet get --help` is.
+            args = [*args[1:], "--help"]
+            if args[0].startswith("-"):
+                click.echo(ctx.get_help())
+                ctx.exit()
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in self.list_commands(ctx):
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
@@ -237,7 +247,10 @@ def _report(
 
         print(json.dumps(failure.document(), ensure_ascii=False), file=sys.stderr)
     else:
-        print("\n".join(failure.lines()), file=sys.stderr)
+        from labfleet.cli.kit import human_units
+
+        # A server's words may hold what somebody else typed.
+        print(human_units.harmless("\n".join(failure.lines())), file=sys.stderr)
     return failure.code + standing.error_base
 
 

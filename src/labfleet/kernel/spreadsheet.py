@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 _BEGINS = frozenset("=+@\t\r")
-_NUMBER = re.compile(r"-\d[\d\w\s.,:%-]*")
+_NUMBER = re.compile(r"-\d+(?:\.\d*)?[eE][+-]?\d+|-\d[\w\s.,:%-]*")
 """What may follow a minus: `-5`, `-0.25`, `-3 days`. An operator after it would be computed."""
 
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from labfleet.cli import examples
 from labfleet.kernel import errors, ids
 from labfleet.rehearsal import faults, plan_command
 from labfleet.rehearsal.seeds import playing
@@ -36,6 +37,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="labfleet rehearse",
         description="Run the product in virtual time, with faults, against small worlds.",
+        epilog=examples.lines("rehearse"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
     add("--seeds", type=_seeds, metavar="A..B", help="which seeds (default 1)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -9,6 +11,7 @@ import click
 from labfleet.cli.commands import watching
 from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import kinds
 
 
@@ -56,26 +59,66 @@ def history(call: Call, target: targets.Target, limit: int) -> list[Any]:
 
 
 def show(call: Call, found: list[Any]) -> None:
-    """Print events as rows."""
-    now = call.now()
-    wide = call.out.format in {"wide", "csv"}
-    titles = ["REVISION", "WHEN", "WHAT", "PHASE", "ACTOR", "REASON", "MESSAGE"]
-    rows = []
-    for each in found:
-        row = [
-            str(each.get("revision")),
-            each.get("at", "")
-            if call.out.format == "csv"
-            else human_units.when(each.get("at"), now),
-            str(each.get("type")),
-            human_units.plain(each.get("phase")),
-            human_units.plain(each.get("actor")),
-            human_units.plain(each.get("reason")),
-            human_units.plain(
-                None if each.get("message") == each.get("reason") else each.get("message")
-            ),
-        ]
-        rows.append([*row, human_units.plain(each.get("requestId"))] if wide else row)
-    call.out.table([*titles, "REQUEST"] if wide else titles, rows)
+    """Print events as rows: what repeats in one row, objects of one name after the other apart."""
     if not found:
         output.note("No events are kept.")
+    whole = call.out.format in {"wide", "csv"}
+    titles = ["REVISION", "WHEN", "WHAT", "PHASE", "ACTOR", "REASON", "MESSAGE"]
+    if whole:
+        rows = [
+            [*_row(call, [each]), human_units.plain(each.get("requestId")), str(each.get("uid"))]
+            for each in found
+        ]
+        call.out.table([*titles, "REQUEST", "UID"], rows)
+        return
+    lives = itertools.groupby(found, lambda each: each.get("uid"))
+    for number, (_, life) in enumerate(lives):
+        if number:
+            output.say("\nAnother object got its name then:")
+        call.out.table(titles, [_row(call, group) for group in _repeated(life)])
+
+
+def _repeated(found: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield runs of events that tell the same: steps of a controller that waits."""
+    run: list[Any] = []
+    for each in found:
+        if run and not _adds(run[0], each):
+            run.append(each)
+            continue
+        if run:
+            yield run
+        run = [each]
+    if run:
+        yield run
+
+
+def _adds(first: Any, event: Any) -> bool:
+    """Tell whether an event says anything that the one before it has not said."""
+    if any(event.get(each) != first.get(each) for each in ("type", "phase", "actor")):
+        return True
+    message, reason = event.get("message"), event.get("reason")
+    if message and message != first.get("message"):
+        return True
+    return reason not in {first.get("reason"), "StatusChanged"}
+
+
+def _row(call: Call, run: list[Any]) -> list[str]:
+    first, last = run[0], run[-1]
+    csv = call.out.format == "csv"
+    message = human_units.plain(
+        None if first.get("message") == first.get("reason") else first.get("message")
+    )
+    if len(run) > 1:
+        since = human_units.instant(first.get("at"))
+        told = "" if since is None else f" since {utc_text(since, seconds=True)}"
+        said = f"({len(run)} times{told})"
+        message = said if message == "-" else f"{message} {said}"
+    return [
+        str(last.get("revision")),
+        str(last.get("at") or "") if csv else human_units.when(last.get("at"), call.now()),
+        str(last.get("type")),
+        human_units.plain(last.get("phase")),
+        human_units.plain(last.get("actor")),
+        human_units.plain(first.get("reason")),
+        message,
+    ]

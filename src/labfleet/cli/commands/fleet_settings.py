@@ -46,7 +46,7 @@ def settings(call: Call) -> int:
             each["setting"],
             _text(each["value"]) if whole else _gist(_text(each["value"])),
             each["unit"] or "-",
-            _source(each),
+            human_units.printable(_source(each)),
         ]
         for each in rows
     ]
@@ -58,7 +58,7 @@ def settings(call: Call) -> int:
         if each.get("note"):
             call.out.note(f"{each['setting']}: {human_units.printable(str(each['note']))}")
     for each in answer.get("pauses") or ():
-        call.out.note(_sentence(str(each.get("text"))))
+        call.out.note(_sentence(human_units.printable(str(each.get("text")))))
     return exits.OK
 
 
@@ -193,7 +193,7 @@ def _changed(call: Call, body: dict[str, Any], said: str) -> int:
 
 def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return ",".join(str(each) for each in value) or "-"
+        return human_units.printable(",".join(str(each) for each in value)) or "-"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

@@ -103,9 +103,9 @@ def plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
-        return ",".join(str(each) for each in value)
+        return printable(",".join(str(each) for each in value))
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return printable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     then = instant(value)
     if then is not None:
         return utc_text(then, seconds=True)
@@ -117,11 +117,41 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
+def harmless(text: str) -> str:
+    """Return text of several lines without control characters: line ends and tabs stay."""
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for each in text
+    )
+
+
+_UNIT_WORDS = frozenset(
+    {"seconds", "minutes", "milli", "mib", "gib", "kbps", "usd", "percent"}
+)  # the value says its unit
+_CAPITALS = frozenset({"ami", "aws", "cml", "cpu", "ec2", "id", "ip", "tls", "uid", "url"})
+_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+
+
+def titled(key: str) -> str:
+    """Return a field's name for people: `cooldownUpSeconds` is `Cooldown up`, `cpuMilli` `CPU`."""
+    words = [each.lower() for each in _WORD.findall(key)]
+    if len(words) > 1 and words[-1] in _UNIT_WORDS:
+        words.pop()
+    if not words:
+        return printable(key)
+    said = [each.upper() if each in _CAPITALS else each for each in words]
+    return " ".join([said[0][:1].upper() + said[0][1:], *said[1:]])
+
+
 def labelled(key: str, value: Any, now: datetime) -> str:
-    """Return a field's value for `describe`, its unit taken from the field's name."""
+    """Return a field's value beside its title, its unit taken from the field's name."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return when(value, now) if instant(value) else plain(value)
-    if key in {"cpuMilli", "memoryMib", "storageMib", "networkKbps"}:
+    if key == "cpuMilli":
+        return quantity.format_cpu(int(value))
+    if key in {"memoryMib", "storageMib"}:
+        return f"{quantity.format_memory(int(value))}B"
+    if key == "networkKbps":
         return amount(key, value)
     if key.endswith("Seconds"):
         return f"{value:g} s ({span(value)})" if value >= 60 else f"{value:g} s"

@@ -6,9 +6,8 @@ one line elsewhere, so that a program finds it on the last line.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,15 @@ from typing import Any
 
 from labfleet.cli.kit import exits, human_units, options, paths, yamltext
 from labfleet.cli.kit.environment import CommandEnvironment
+from labfleet.kernel import spreadsheet
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 
 _PLAIN = frozenset({"table", "wide", "json", "yaml", "name", "csv"})
 _GOOD = frozenset({"READY", "ACTIVE", "RUNNING", "COMPLETED", "APPROVED"})
 _BAD = frozenset({"FAILED", "EXPIRED", "DENIED", "Unreachable"})
+# JSON's own rules leave these as they are: DEL, C1 and what turns the direction of the text.
+_MOVING = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Output:
         elif self.format == "yaml":
             write(yamltext.dump(obj))
         elif self.format == "jsonpath":
-            say(_understood(paths.render, obj, self.argument))
+            say(self._shown(_understood(paths.render, obj, self.argument)))
         else:
             self.listing([kind], [obj], spaces=False)
 
@@ -77,7 +79,7 @@ class Output:
         elif self.format == "yaml":
             write("---\n".join(yamltext.dump(each) for each in items))
         elif self.format == "jsonpath":
-            say(_understood(paths.render, listed, self.argument))
+            say(self._shown(_understood(paths.render, listed, self.argument)))
         else:
             self.listing(kinds, items, spaces=spaces)
 
@@ -104,9 +106,9 @@ class Output:
         elif self.format == "yaml":
             write(yamltext.dump(value))
         elif self.format == "jsonpath":
-            say(_understood(paths.render, value, self.argument))
+            say(self._shown(_understood(paths.render, value, self.argument)))
         else:
-            say(text)
+            say(self._shown(text))
 
     def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print rows under headings, as csv when that was asked for."""
@@ -145,26 +147,29 @@ class Output:
         return [*columns, OutputColumn("AGE", _age(self.now()))]
 
     def _text(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        shown = ([list(titles)] if self.headers else []) + [list(row) for row in rows]
+        # Here and not where rows are made: no cell of any table may move the cursor.
+        cells = [[human_units.printable(each) for each in row] for row in rows]
+        shown = ([list(titles)] if self.headers else []) + cells
         if not shown:
             return ""
         widths = [max(len(row[at]) for row in shown) for at in range(len(titles))]
         lines = []
         for row in shown:
-            cells = [
+            painted = [
                 self._paint(cell, cell.ljust(width))
                 for cell, width in zip(row, widths, strict=True)
             ]
-            lines.append("  ".join(cells).rstrip() + "\n")
+            lines.append("  ".join(painted).rstrip() + "\n")
         return "".join(lines)
 
     def _csv(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        made = io.StringIO()
-        writer = csv.writer(made, lineterminator="\n")
-        if self.headers:
-            writer.writerow(titles)
-        writer.writerows(rows)
-        return made.getvalue()
+        """Return rows as CSV: no formulas for a spreadsheet, no escapes for a terminal."""
+        text = spreadsheet.rows([*([titles] if self.headers else []), *rows])
+        return self._shown(text)
+
+    def _shown(self, text: str) -> str:
+        """Return what programs get as it is, without control characters when a person watches."""
+        return human_units.harmless(text) if self.environment.terminal_out() else text
 
     def _paint(self, cell: str, padded: str) -> str:
         if not self.color or cell not in _GOOD | _BAD:
@@ -238,15 +243,17 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write a line to stderr at once."""
-    print(text, file=sys.stderr, flush=True)
+    """Write a line to stderr at once, without control characters: people read it."""
+    print(human_units.harmless(text), file=sys.stderr, flush=True)
 
 
 def json_text(value: Any, *, indent: bool = False) -> str:
-    """Return JSON text, on one line unless indented."""
+    """Return JSON text, on one line unless indented; what moves a cursor is written as an escape."""
     if indent:
-        return json.dumps(value, ensure_ascii=False, indent=2)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(value, ensure_ascii=False, indent=2)
+    else:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _MOVING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def label(namespace: Any, name: Any) -> str:

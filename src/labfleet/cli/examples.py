@@ -1,0 +1,126 @@
+"""Examples of every command and program, for help and reference; each is parsed by a test."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "get": (
+        "labfleet get sessions",
+        "labfleet get session/ccnp-4711 -o yaml",
+        "labfleet get workers -l site=eu --sort-by phase",
+        "labfleet get sessions -A -o csv",
+    ),
+    "describe": (
+        "labfleet describe worker/w-1",
+        "labfleet describe pools",
+    ),
+    "explain": (
+        "labfleet explain session/ccnp-4711",
+        "labfleet explain worker/w-1 --idle",
+    ),
+    "events": (
+        "labfleet events session/ccnp-4711",
+        "labfleet events pool/exam --limit 200 -o wide",
+        "labfleet events -w",
+    ),
+    "top": (
+        "labfleet top",
+        "labfleet top worker w-1 --since 3d --metric cpu,memory",
+    ),
+    "leaders": ("labfleet leaders",),
+    "alerts": ("labfleet alerts",),
+    "logs": ("labfleet logs w-1",),
+    "watch": (
+        "labfleet watch sessions -l exam=ccnp",
+        "labfleet watch workers -o json",
+    ),
+    "wait": (
+        "labfleet wait session/ccnp-4711 --for phase=READY",
+        "labfleet wait worker/w-1 --for condition=Drained --timeout 2h",
+        "labfleet wait session/ccnp-4711 --for delete",
+    ),
+    "apply": (
+        "labfleet apply -f exam.yaml",
+        "labfleet apply -f exam/ --dry-run=server",
+        "labfleet apply -f session.yaml --wait",
+        "labfleet get session/ccnp-4711 -o yaml | labfleet apply -f -",
+    ),
+    "diff": ("labfleet diff -f exam/",),
+    "delete": (
+        "labfleet delete session/ccnp-4711",
+        "labfleet delete sessions -l exam=ccnp --dry-run client",
+        "labfleet delete pool exam --wait",
+    ),
+    "cancel": (
+        "labfleet cancel ccnp-4711 -m 'wrong lab'",
+        "labfleet cancel -l exam=ccnp",
+    ),
+    "extend": (
+        "labfleet extend ccnp-4711 --by 30m",
+        "labfleet extend -l exam=ccnp --to 2026-11-27T18:00:00+01:00",
+    ),
+    "drain": (
+        "labfleet drain w-1 --deadline 2h -m 'kernel update'",
+        "labfleet drain w-1 --deadline 2026-11-27T22:00:00Z --force",
+        "labfleet drain w-1 --undo",
+    ),
+    "cordon": ("labfleet cordon w-1",),
+    "uncordon": ("labfleet uncordon w-1",),
+    "stop": ("labfleet stop w-1",),
+    "start": ("labfleet start w-1",),
+    "adopt": (
+        "labfleet adopt worker/alices-cml",
+        "labfleet adopt i-0abc1234def567890 --region us-east-1 --template metal",
+    ),
+    "discovery": ("labfleet discovery",),
+    "garbage": ("labfleet garbage",),
+    "resolve": ("labfleet resolve w-1-leak -m 'freed by hand'",),
+    "settings": (
+        "labfleet settings",
+        "labfleet settings set idle.enabled=true idle.timeoutMinutes=30 -m 'save money'",
+        "labfleet settings unset idle.timeoutMinutes",
+    ),
+    "pause": ("labfleet pause -m 'AWS is ill'", "labfleet pause --pool exam"),
+    "resume": ("labfleet resume", "labfleet resume --pool exam"),
+    "confirm-clock": ("labfleet confirm-clock -m 'NTP was wrong'",),
+    "idle": ("labfleet idle", "labfleet idle disable w-1"),
+    "token": (
+        "labfleet token create --role user --owner ada --expires 30d --write ada.token",
+        "labfleet token list",
+    ),
+    "context": (
+        "labfleet context set prod --url https://fleet.example.org:8470 --token-file ops.token",
+        "labfleet context use prod",
+        "labfleet --context prod get sessions",
+    ),
+    "version": ("labfleet version",),
+    "server": (
+        "labfleet server",
+        "labfleet server --data /var/lib/labfleet --host 0.0.0.0 --tls-cert fleet.pem --tls-key fleet.key",
+        "labfleet server --roles api --store postgresql://labfleet@db/labfleet",
+    ),
+    "demo": (
+        "labfleet demo",
+        "labfleet demo --once --json",
+        "labfleet demo --labs my-topologies --minutes 60 --port 8470",
+    ),
+    "backup": ("labfleet backup fleet.backup --data var",),
+    "restore": ("labfleet restore fleet.backup --data restored",),
+    "rehearse": (
+        "labfleet rehearse --seeds 1..5 --hours 24",
+        "labfleet rehearse --plan bookings.yaml --csv figures.csv",
+    ),
+    "completion": ('eval "$(labfleet completion bash)"',),
+}
+
+
+def lines(command: str) -> str:
+    """Return the end of a program's help, for a parser that keeps lines as they are."""
+    return "examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[command])
+
+
+def epilog(command: str) -> str | None:
+    """Return the end of a command's help, its lines kept; None when it has no examples."""
+    found = EXAMPLES.get(command)
+    if not found:
+        return None
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in found)
