@@ -15,10 +15,11 @@ import uvloop
 
 from labfleet.api import application
 from labfleet.api.streams.ring import Ring
-from labfleet.app import logs, notifying, serving, wiring
+from labfleet.app import greeting, logs, notifying, serving, wiring
 from labfleet.app.host_secrets import FOLDER
 from labfleet.app.settings import ROLES, Settings, load
 from labfleet.app.system import SystemIds
+from labfleet.cli import examples
 from labfleet.engine.feed import Feed
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.kernel import errors
@@ -31,7 +32,10 @@ from labfleet.web import doors
 def parser() -> argparse.ArgumentParser:
     """Return the options; each overrides a setting of the same name."""
     made = argparse.ArgumentParser(
-        prog="labfleet server", description="Run the server: API, scheduler and controllers."
+        prog="labfleet server",
+        description="Run the server: API, scheduler and controllers.",
+        epilog=examples.lines("server"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
     add("--config", metavar="FILE", help="settings in TOML")
@@ -101,7 +105,7 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
         holder = f"{socket.gethostname()}/{os.getpid()}/{ids.uid()[:8]}"
         system = wiring.build(outside, settings, installation, holder=holder)
         tokens = Tokens(outside.store, outside.clock, ids)
-        await _first_token(tokens, token_file)
+        token = await _first_token(tokens, token_file)
         await _surroundings(system)
         await _earlier_roles(tokens)
         base = list(system.feeds)
@@ -118,7 +122,8 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
             base, rng=outside.rng, observer=system.watcher, deadline=settings.stop_seconds
         )
         system.supervisors["base"] = ground
-        await _run(system, ground, {"url": url, "installation": installation})
+        steps = greeting.lines(settings, url, token=token, token_file=token_file)
+        await _run(system, ground, {"url": url, "installation": installation}, steps)
     finally:
         await outside.hosts.close()
         await outside.compute.close()
@@ -141,8 +146,13 @@ async def _surroundings(system: wiring.System) -> None:
         log.warning("environment.webhook", detail=refused)
 
 
-async def _run(system: wiring.System, ground: Supervisor, told: dict[str, str]) -> None:
-    """Run all supervisors and print the server's address; on a signal stop leaders first."""
+async def _run(
+    system: wiring.System, ground: Supervisor, told: dict[str, str], steps: Sequence[str]
+) -> None:
+    """Run all supervisors, print the server's address and, to a person, what comes next.
+
+    On a signal stop leaders first.
+    """
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -164,6 +174,8 @@ async def _run(system: wiring.System, ground: Supervisor, told: dict[str, str]) 
         await system.cache.ready()
         sys.stdout.write(json.dumps({"ready": True, **told, "pid": os.getpid()}) + "\n")
         sys.stdout.flush()
+        if sys.stderr.isatty():
+            sys.stderr.write("\n" + "".join(f"{line}\n" for line in steps))
 
 
 def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: object) -> list[Role]:
@@ -216,10 +228,15 @@ async def _earlier_roles(tokens: Tokens) -> None:
         logs.get("app").warning("token.role", token=row.id, owner=row.owner, detail=detail)
 
 
-async def _first_token(tokens: Tokens, token_file: str | None) -> None:
-    """Make the first admin token and show it once: on stderr, or in a file of mode 0600."""
+async def _first_token(tokens: Tokens, token_file: str | None) -> str:
+    """Make the first admin token and show it once: on stderr, or in a file of mode 0600.
+
+    Return it if it was made now; it stands on stderr before anything else can fail.
+    """
+    made: list[str] = []
 
     def show(text: str) -> None:
+        made.append(text)
         if token_file is None:
             sys.stderr.write(f"admin token, shown only now: {text}\n")
             return
@@ -232,3 +249,4 @@ async def _first_token(tokens: Tokens, token_file: str | None) -> None:
             raise errors.Invalid(message) from None
 
     await tokens.first(show)
+    return made[0] if made else ""

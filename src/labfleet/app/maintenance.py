@@ -14,6 +14,7 @@ import msgspec
 from labfleet.app import data_folder
 from labfleet.app.settings import Settings, load
 from labfleet.app.system import SystemClock, SystemIds
+from labfleet.cli import examples
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import clock, errors
@@ -33,7 +34,12 @@ def main(argv: Sequence[str]) -> int:
         "backup": "Write a consistent copy of the store to FILE, also while the server runs.",
         "restore": "Make a new store from a backup FILE; refuses to overwrite one.",
     }
-    parser = argparse.ArgumentParser(prog=f"labfleet {what}", description=words.get(what))
+    parser = argparse.ArgumentParser(
+        prog=f"labfleet {what}",
+        description=words.get(what),
+        epilog=examples.lines(what),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("file")
     parser.add_argument("--config", metavar="FILE", help="settings in TOML")
     parser.add_argument("--data", help="folder of the store (default var)")

@@ -15,6 +15,7 @@ from labfleet.resources.meta import Key
 from labfleet.service.core.fleet_settings import SettingsReader
 
 _USUAL = frozenset({Outcome.DONE, Outcome.AGAIN, Outcome.CANCELLED})
+_ON_ITS_WAY = frozenset({State.WAITING, State.RUNNING})
 _EXPECTED = frozenset({Outcome.CONFLICT, Outcome.FENCED, Outcome.GONE})
 
 
@@ -53,6 +54,9 @@ class Watcher:
         if error is not None:
             self._metrics.role_restarts.labels(role).inc()
             self._log.error("role.failed", role=role, wait=round(wait, 2), exc_info=error)
+        elif state in _ON_ITS_WAY:
+            # Twenty lines of a start at which all is well.
+            self._log.debug("role", role=role, state=state.value)
         else:
             self._log.info("role", role=role, state=state.value)
 

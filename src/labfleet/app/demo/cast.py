@@ -163,6 +163,8 @@ def definition(name: str, topology: str, *, minutes: int) -> dict[str, Any]:
         "title": name,
         "track": "demo",
         "defaultDurationMinutes": minutes,
+        # Room to extend them; the API's own limit is eight hours.
+        "maxDurationMinutes": max(480, 2 * minutes),
     }
     return _object("Definition", name, spec)
 

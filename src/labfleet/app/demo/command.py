@@ -19,10 +19,13 @@ from labfleet.app.demo.processes import NotStarted
 from labfleet.app.demo.screen import Screen
 from labfleet.app.settings import Settings
 from labfleet.app.system import SystemClock, SystemIds
+from labfleet.cli import examples
 from labfleet.cli.kit import exits
 from labfleet.kernel import errors
 from labfleet.stores import opening
 from labfleet.stores.runners import Threads
+
+DAY = 1440
 
 
 def options(argv: Sequence[str]) -> argparse.Namespace:
@@ -30,6 +33,8 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="labfleet demo",
         description="Run the main job on this machine against the CML and AWS simulators.",
+        epilog=examples.lines("demo"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--once", action="store_true", help="run to the end and stop")
     parser.add_argument("--json", action="store_true", help="print one JSON object last")
@@ -55,6 +60,8 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
         parser.error(f"--data: {found.data} holds the store of an earlier run; remove it first")
     if found.speed <= 0 or found.sessions < 1 or found.minutes < 1 or found.workers < 1:
         parser.error("--speed, --sessions, --minutes and --workers are greater than 0")
+    if found.minutes > DAY:
+        parser.error(f"--minutes: a session of the demo lasts at most a day, {DAY} minutes")
     return found
 
 
@@ -138,7 +145,9 @@ def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, A
     left, wrong = verdict.books(read_json, play.aws_url, play.cml_url)
     play.stage.server.stop()
     seen = asyncio.run(_replayed(folder, play.plan.store))
-    sessions = play.scene.sessions
+    # What visitors asked for is theirs: it is told, and no fault of the demo.
+    sessions = [each for each in play.scene.sessions if each["metadata"]["name"] in play.own]
+    theirs = [each for each in play.scene.sessions if each["metadata"]["name"] not in play.own]
     phases = [each["status"]["phase"] for each in sessions]
     refused = [each for each in sessions if _refused(each)]
     wrong += seen.violations
@@ -170,11 +179,9 @@ def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, A
         "violations": wrong,
         "refusals": {each["metadata"]["name"]: each["status"]["message"] for each in refused}
         | play.invalid,
-        "failures": {
-            each["metadata"]["name"]: each["status"]["message"]
-            for each in sessions
-            if each["status"]["phase"] not in {"COMPLETED", "CANCELLED"} and not _refused(each)
-        },
+        "failures": _failures(sessions),
+        "sessions_of_visitors": len(theirs),
+        "failures_of_visitors": _failures(theirs),
         "volumes_left": left["volumes_left"],
         "imports": left["imports"],
         "events": seen.events,
@@ -182,6 +189,14 @@ def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, A
     }
     result["ok"] = _good(result)
     return result
+
+
+def _failures(sessions: list[dict[str, Any]]) -> dict[str, str]:
+    return {
+        each["metadata"]["name"]: each["status"]["message"]
+        for each in sessions
+        if each["status"]["phase"] not in {"COMPLETED", "CANCELLED"} and not _refused(each)
+    }
 
 
 def _refused(session: dict[str, Any]) -> bool:

@@ -79,6 +79,8 @@ class Play:
         self.stage = self._stage()
         self.client: Client | None = None
         self.requested = 0
+        self.own: set[str] = set()
+        """Names of the sessions that the demo itself asked for."""
         self._asked: list[dict[str, Any]] = []
 
     def _stage(self) -> Stage:
@@ -268,7 +270,9 @@ class Play:
         return self._spoken().items(plural)[0]
 
     def _create(self, plural: str, body: dict[str, Any]) -> None:
-        self._call("POST", f"/api/v1/{plural}", body)
+        made = self._call("POST", f"/api/v1/{plural}", body)
+        if plural == "sessions":
+            self.own.add(str(made["metadata"]["name"]))
 
     def _define(self, body: dict[str, Any]) -> None:
         """Create a definition; a topology that the API refuses is a refused session."""

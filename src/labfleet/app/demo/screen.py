@@ -11,6 +11,8 @@ from labfleet.app.demo.play import Scene
 
 LINE_SECONDS = 5.0
 ROWS = 24
+NAMED, CAUSES = 3, 8
+"""How many names of a cause, and how many causes, the last words name."""
 _MARKS = {
     "READY": "●", "ACTIVE": "●", "RUNNING": "●", "COMPLETED": "✓", "TERMINATED": "·",
     "FAILED": "✗", "CANCELLED": "✗", "EXPIRED": "✗",
@@ -63,10 +65,16 @@ class Screen:
             f"{result['simulated_s'] / 60:.0f} simulated minutes in {result['wall_s']:.0f} s: "
             f"{verdict}"
         )
-        for name, why in result["refusals"].items():
-            self.say(f"  refused {name}: {why}")
-        for name, why in result["failures"].items():
-            self.say(f"  failed {name}: {why}")
+        visitors = result.get("sessions_of_visitors")
+        if visitors:
+            self.say(f"{visitors} more sessions were yours")
+        for words, found in (
+            ("refused", result["refusals"]),
+            ("failed", result["failures"]),
+            ("yours did not complete:", result.get("failures_of_visitors") or {}),
+        ):
+            for line in grouped(words, found):
+                self.say(line)
         for each in result["violations"]:
             self.say(f"  violation: {each}")
 
@@ -86,6 +94,20 @@ class Screen:
             self._height = 0
 
 
+def grouped(words: str, found: dict[str, str]) -> list[str]:
+    """Return a line for each cause, with the names that it is true of, not one for each name."""
+    by_cause: dict[str, list[str]] = {}
+    for name, why in found.items():
+        by_cause.setdefault(why, []).append(name)
+    lines = []
+    for why, names in list(by_cause.items())[:CAUSES]:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        lines.append(f"  {words} {', '.join(names[:NAMED])}{more}: {why}")
+    if len(by_cause) > CAUSES:
+        lines.append(f"  {words} for {len(by_cause) - CAUSES} more reasons (--json lists all)")
+    return lines
+
+
 def _counts(word: str, objects: list[dict[str, Any]]) -> str:
     counts = Counter(each["status"]["phase"] for each in objects)
     told = ", ".join(f"{count} {phase}" for phase, count in sorted(counts.items()))
@@ -94,7 +116,8 @@ def _counts(word: str, objects: list[dict[str, Any]]) -> str:
 
 def _picture(scene: Scene) -> list[str]:
     killed = f"   server killed {scene.kills}x" if scene.kills else ""
-    lines = [f"Labfleet demo — {scene.act}   {scene.url}{killed}", ""]
+    # The address has a line of its own: terminals of 80 columns cut the rest of a line off.
+    lines = [f"Labfleet demo — {scene.act}{killed}", scene.url, ""]
     lines.append(_counts("workers", scene.workers))
     lines += [_row(each, each["status"].get("message") or "") for each in scene.workers[:8]]
     lines += ["", _counts("sessions", scene.sessions)]
