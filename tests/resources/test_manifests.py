@@ -159,6 +159,18 @@ def test_a_printed_object_may_get_another_name(gone):
     assert set(found.raw["metadata"]) == {"name", "labels"}
 
 
+def test_a_cancelled_session_is_printed_and_applied_as_a_new_one():
+    """What a verb asked of one session is not asked of the next."""
+    spec = {"definition": "lab", "cancel": {"by": "ada"}, "observeRequested": None}
+    served = {"kind": "Session", "metadata": {"name": "b"}, "spec": spec, "status": {}}
+    (found,) = manifests.written(yaml.safe_dump(served))
+    assert found.raw["spec"] == {"definition": "lab"}
+    assert found.dropped == ("spec.cancel", "status")
+    del served["status"]
+    (hand,) = manifests.written(yaml.safe_dump(served | {"spec": {**spec, "cancel": None}}))
+    assert "cancel" in hand.raw["spec"]
+
+
 def test_what_is_written_has_no_defaults_of_ours():
     """For a server's eyes only what was written counts; what is missing is its to judge."""
     (found,) = manifests.written(

@@ -104,7 +104,8 @@ class Kind:
 
     `frozen` lists spec fields (snake_case) that may not change after creation, `kept` further
     fields (camelCase) that a PUT may leave out because only a verb changes them, `partial` those
-    of which it may leave out parts. `amounts` lists (path, is_supply) of Amounts blocks where
+    of which it may leave out parts, `asked` what a verb asked of this one object: its printed form
+    applies without it, so that it may get another name. `amounts` lists (path, is_supply) of Amounts blocks where
     friendly quantities are accepted. `filters` lists (name, path) by which a list can be filtered;
     an index is kept of each. `creatable` False means: objects appear through a verb, never by POST.
     `text_limit` is how long (bytes) the one long text of a spec may be. `named_by` is the spec field after which an object without a name is named by us. `single`
@@ -122,6 +123,7 @@ class Kind:
     filters: tuple[tuple[str, str], ...] = ()
     frozen: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
     amounts: tuple[tuple[str, bool], ...] = ()
     creatable: bool = True

@@ -195,7 +195,7 @@ class _Reader:
         if value.get("apiVersion", API_VERSION) != API_VERSION:
             what = f"apiVersion {value['apiVersion']!r} is not {API_VERSION}"
             raise _Problem(("apiVersion",), what)
-        raw, dropped = self._without_server_fields(value)
+        raw, dropped = self._without_server_fields(value, kind)
         if kind.name == "Definition":
             raw = self._with_topology(raw)
         for dotted, supply in kind.amounts:
@@ -210,7 +210,7 @@ class _Reader:
         return Written(kind, name, raw, self._document, self._root, dropped)
 
     def _without_server_fields(
-        self, value: dict[str, Any]
+        self, value: dict[str, Any], kind: Kind
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         metadata = value.get("metadata")
         if not isinstance(metadata, dict):
@@ -220,6 +220,10 @@ class _Reader:
         served = any(metadata.get(key) for key in _PRINTED) or "status" in value
         dropped = [f"metadata.{key}" for key in SERVER_FIELDS if key in metadata]
         raw = {**value, "metadata": {k: v for k, v in metadata.items() if k not in SERVER_FIELDS}}
+        spec = value.get("spec")
+        if served and isinstance(spec, dict) and {*kind.asked} & {*spec}:
+            raw["spec"] = {key: each for key, each in spec.items() if key not in kind.asked}
+            dropped += [f"spec.{key}" for key in kind.asked if spec.get(key) is not None]
         for key in SERVER_FIELDS:
             if key in metadata and not served:
                 self.wrong(("metadata", key), f"metadata.{key}: only the server sets this")

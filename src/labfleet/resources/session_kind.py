@@ -177,6 +177,7 @@ KIND = Kind(
     ),
     frozen=("definition", "owner", "track", "reservation_id"),
     kept=("cancel", "observeRequested"),
+    asked=("cancel", "observeRequested"),
     partial=("slot",),
     named_by="definition",
     conditions=SessionCondition,

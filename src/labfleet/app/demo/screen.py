@@ -67,7 +67,7 @@ class Screen:
         )
         visitors = result.get("sessions_of_visitors")
         if visitors:
-            self.say(f"{visitors} more sessions were yours")
+            self.say(f"besides {visitors} that you asked for")
         for words, found in (
             ("refused", result["refusals"]),
             ("failed", result["failures"]),
