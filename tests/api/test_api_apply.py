@@ -42,9 +42,7 @@ async def test_absent_objects_are_created_and_present_ones_merged(api: Api):
     assert results(changed) == ["configured"]
     (item,) = changed.json["items"]
     assert item["object"]["spec"]["priority"] == 3
-    assert (item["before"]["metadata"]["labels"], item["object"]["metadata"]["labels"]) == (
-        {}, {"a": "b"},
-    )  # fmt: skip
+    assert item["object"]["metadata"]["labels"] == {"a": "b"}
     events = (await api.call("GET", "/api/v1/sessions/s/events")).json["items"]
     assert [each["type"] for each in events] == ["MODIFIED", "ADDED"]
 
@@ -165,3 +163,14 @@ async def test_what_was_printed_can_be_applied_again(api: Api):
     made = await applied(api, other)
     assert results(made) == ["created"]
     assert made.json["items"][0]["object"]["metadata"]["uid"] != read["metadata"]["uid"]
+
+
+@pytest.mark.asyncio
+async def test_what_was_checked_before_is_judged_one_by_one(api: Api):
+    """A client that sends portions has all of them judged first; then a mistake stands alone."""
+    await applied(api, lab())
+    items = [session("a"), session("b", prio=1), session("c")]
+    assert (await applied(api, *items, mode="check")).status == 400
+    done = await applied(api, *items, mode="apply&checked=true")
+    assert results(done) == ["created", "refused", "created"]
+    assert done.json["items"][1]["problem"]["problems"][0]["where"] == "spec.prio"

@@ -78,13 +78,13 @@ def test_just_what_is_written_is_sent(run, stub):
 
 
 def test_many_objects_go_in_few_requests_with_progress(run, stub):
-    """120 objects: the shape of all first, then three portions, and after each how far it is."""
-    text = "---\n".join(SESSION.replace("s-1", f"s-{number}") for number in range(120))
+    """220 objects: the shape of all first, then three portions, and after each how far it is."""
+    text = "---\n".join(SESSION.replace("s-1", f"s-{number}") for number in range(220))
     done = run("apply", "-f", "-", stdin=text)
-    assert (done.code, done.out.count("created")) == (0, 120)
+    assert (done.code, done.out.count("created")) == (0, 220)
     asked = [(each.query["mode"], len(each.body["items"])) for each in stub.seen]
-    assert asked == [(mode, size) for mode in ("check", "apply") for size in (50, 50, 20)]
-    assert done.err == "50 of 120\n100 of 120\n120 of 120\n"
+    assert asked == [("check", 220), ("apply", 100), ("apply", 100), ("apply", 20)]
+    assert done.err == "100 of 220\n200 of 220\n220 of 220\n"
 
 
 def test_an_object_is_refused_at_its_file_and_line(run, stub, tmp_path):

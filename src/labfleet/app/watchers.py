@@ -25,6 +25,7 @@ class Watcher:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._log = logs.get("engine")
+        self._lost = False
 
     def reconciled(
         self,
@@ -54,8 +55,9 @@ class Watcher:
         if error is not None:
             self._metrics.role_restarts.labels(role).inc()
             self._log.error("role.failed", role=role, wait=round(wait, 2), exc_info=error)
-        elif state in _ON_ITS_WAY:
-            # Twenty lines of a start at which all is well.
+        elif state in _ON_ITS_WAY or (state is State.STANDBY and not self._lost):
+            # A start at which all is well would be twenty lines; before a lead was lost, to stand
+            # by is how every role begins.
             self._log.debug("role", role=role, state=state.value)
         else:
             self._log.info("role", role=role, state=state.value)
@@ -66,6 +68,7 @@ class Watcher:
 
     def lead_lost(self, name: str, token: int) -> None:
         """Count and log a lost lead: one line, and no error, for the next process goes on."""
+        self._lost = True
         self._metrics.leads_lost.labels(name).inc()
         self._log.warning(
             "lead.lost",

@@ -31,6 +31,13 @@ How = Annotated[
         description="`check` judges the shape, `dry-run` says what would happen, `apply` does it.",
     ),
 ]
+Checked = Annotated[
+    bool,
+    QueryParameter(
+        name="checked",
+        description="The shape of all was judged before: one that is wrong refuses only itself.",
+    ),
+]
 
 
 class ApplyRequest(Record, frozen=True, kw_only=True):
@@ -44,8 +51,8 @@ class ApplyRequest(Record, frozen=True, kw_only=True):
 class AppliedItem(Record, frozen=True, kw_only=True):
     """What became of one object.
 
-    `object` is as it is now (in a dry run: would be), `before` as it was, both null when refused;
-    `problem` then says why, as the answer to a request for it alone would.
+    `object` is as it is now (in a dry run: would be), null when refused; `problem` then says why, as
+    the answer to a request for it alone would. `before` is as it was, in a dry run only.
     """
 
     result: Result
@@ -75,6 +82,7 @@ def routes(services: ServiceContext) -> Routes:
         *,
         namespace: Namespace = "default",
         mode: How = Mode.APPLY,
+        checked: Checked = False,
         idempotency_key: Key = None,
     ) -> ApplyReply:
         done = await applying.apply(
@@ -83,20 +91,24 @@ def routes(services: ServiceContext) -> Routes:
             sent.items,
             namespace=namespace,
             mode=mode,
+            checked=checked,
             key=idempotency_key,
             take=take_write(request),
         )
-        return ApplyReply(items=tuple(_item(services, who, each) for each in done))
+        compared = mode is Mode.DRY_RUN
+        return ApplyReply(
+            items=tuple(_item(services, who, each, compared=compared) for each in done)
+        )
 
     return made
 
 
-def _item(services: ServiceContext, who: Caller, done: Applied) -> AppliedItem:
+def _item(services: ServiceContext, who: Caller, done: Applied, *, compared: bool) -> AppliedItem:
     refused = done.error
     return AppliedItem(
         result=done.result,
         object=done.obj,
-        before=done.before,
+        before=done.before if compared else None,
         problem=None
         if refused is None
         else problems.of(refused, instance=PATH, request_id=who.request_id),

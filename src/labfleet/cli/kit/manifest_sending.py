@@ -17,8 +17,8 @@ from labfleet.cli.kit.call import Call
 from labfleet.cli.kit.sources import Source
 
 PATH = "/api/v1/apply"
-PORTION = 50
-"""Objects of one request: after each, people see how far it is."""
+PORTION = 100
+"""Objects applied by one request: after each, people see how far it is."""
 MOST = 500
 """Objects of one request at which the server stops."""
 _BYTES = 2 << 20
@@ -39,14 +39,15 @@ class Outcome:
 def applied(call: Call, found: Sequence[Source]) -> Iterator[Outcome]:
     """Yield what became of each object as it is applied; Failure when nothing was changed."""
     portions = list(_portions(found, PORTION))
-    if len(portions) > 1:
-        for portion in portions:
+    checked = len(portions) > 1
+    if checked:
+        for portion in _portions(found, MOST):
             _send(call, portion, "check", changed=False)
     done = 0
     for portion in portions:
-        yield from _outcomes(call, portion, "apply", changed=done > 0)
+        yield from _outcomes(call, portion, "apply", changed=done > 0, checked=checked)
         done += len(portion)
-        if len(portions) > 1 and not call.out.structured:
+        if checked and not call.out.structured:
             call.out.note(f"{done} of {len(found)}")
 
 
@@ -78,9 +79,9 @@ def _portions(found: Sequence[Source], most: int) -> Iterator[list[Source]]:
 
 
 def _outcomes(
-    call: Call, portion: Sequence[Source], mode: str, *, changed: bool
+    call: Call, portion: Sequence[Source], mode: str, *, changed: bool, checked: bool = False
 ) -> Iterator[Outcome]:
-    items = _send(call, portion, mode, changed=changed)
+    items = _send(call, portion, mode, changed=changed, checked=checked)
     for source, item in zip(portion, items, strict=True):
         call.api.warnings.update(dict.fromkeys(item.get("warnings") or ()))
         problem = item.get("problem")
@@ -93,9 +94,11 @@ def _outcomes(
         )
 
 
-def _send(call: Call, portion: Sequence[Source], mode: str, *, changed: bool) -> list[Any]:
+def _send(
+    call: Call, portion: Sequence[Source], mode: str, *, changed: bool, checked: bool = False
+) -> list[Any]:
     body = {"items": [each.raw for each in portion]}
-    query = {"namespace": call.settings.namespace, "mode": mode}
+    query = {"namespace": call.settings.namespace, "mode": mode, "checked": checked or None}
     try:
         answer = call.api.call("POST", PATH, query=query, body=body).body
     except exits.Failure as failure:

@@ -22,7 +22,7 @@ from labfleet.engine.objects import Objects
 from labfleet.kernel import errors
 from labfleet.resources import spellings
 from labfleet.resources.kinds import KINDS, Kind
-from labfleet.resources.meta import DEFAULT_NAMESPACE, Resource
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Resource
 from labfleet.service.core import access, intake
 from labfleet.service.core.draft_store import DraftStore
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
@@ -79,16 +79,21 @@ async def apply(
     *,
     namespace: str = DEFAULT_NAMESPACE,
     mode: Mode = Mode.APPLY,
+    checked: bool = False,
     key: str | None = None,
     take: Callable[[], None] = lambda: None,
 ) -> list[Applied]:
     """Return what became of each object, in their order.
 
     Invalid names every mistake of shape as `items[3].spec.title`, and then nothing was written.
+    `checked` says that the caller has had that judged, so each object is judged by itself only.
     `key` is the caller's idempotency key; `take` is called before each write after the first, which
     the request itself is, and raises Throttled when the caller has written enough.
     """
-    items = await _shaped(services, caller, bodies, namespace)
+    # One wait for the cache instead of a read of the store for each object: by then it has all that
+    # was written before this call, and what is written meanwhile is found by the writes themselves.
+    await services.fresh()
+    items = _shaped(services, caller, bodies, namespace, judge=not checked)
     if mode is Mode.CHECK:
         return [Applied(Result.VALID)] * len(items)
     if mode is Mode.DRY_RUN:
@@ -138,39 +143,58 @@ def _undrafted(done: Applied) -> Applied:
 
 
 async def _one(services: ServiceContext, caller: Caller, item: _Item, key: str | None) -> Applied:
-    before = await _visible(services, caller, item)
+    before = _seen(services, caller, item)
     if before is None and not item.row.single:
         try:
-            made = await objects.create(
-                services, caller, item.row, item.body, namespace=item.namespace, key=key
-            )
+            return await _create(services, caller, item, key)
         except Refused as error:
             # Somebody else made it meanwhile: then it is merged into.
-            before = await _visible(services, caller, item)
+            before = await _read(services, caller, item)
             if error.reason != "AlreadyExists" or before is None:
                 raise
-        else:
-            return Applied(Result.CREATED, made)
-    new = await objects.patch(
-        services, caller, item.row, item.name, item.body, namespace=item.namespace
-    )
+    try:
+        new = await objects.patch(
+            services, caller, item.row, item.name, item.body, namespace=item.namespace
+        )
+    except errors.Gone:
+        if before is None:
+            raise
+        return await _create(services, caller, item, key)  # it was deleted meanwhile
     if before is None:
         return Applied(Result.CREATED, new)
     same = new.revision == before.revision
     return Applied(Result.UNCHANGED if same else Result.CONFIGURED, new, before)
 
 
-async def _visible(services: ServiceContext, caller: Caller, item: _Item) -> Resource | None:
-    """Return the object if the caller may see it; what they may not see is as if it were absent."""
+async def _create(
+    services: ServiceContext, caller: Caller, item: _Item, key: str | None
+) -> Applied:
+    made = await objects.create(
+        services, caller, item.row, item.body, namespace=item.namespace, key=key
+    )
+    return Applied(Result.CREATED, made)
+
+
+def _seen(services: ServiceContext, caller: Caller, item: _Item) -> Resource | None:
+    """Return the object as the cache has it; what the caller may not see is as if absent."""
+    found = services.cache.at(Key(item.row.name, item.namespace, item.name))
+    return found if found is not None and access.sees(caller.principal, found) else None
+
+
+async def _read(services: ServiceContext, caller: Caller, item: _Item) -> Resource | None:
+    """Return the object as the store has it, under the same rule."""
     kind: type[Resource] = item.row.type
-    if intake.name_problem(item.name) or intake.name_problem(item.namespace):
-        return None
     found = await services.objects.get(kind, item.name, item.namespace)
     return found if found is not None and access.sees(caller.principal, found) else None
 
 
-async def _shaped(
-    services: ServiceContext, caller: Caller, bodies: Sequence[object], namespace: str
+def _shaped(
+    services: ServiceContext,
+    caller: Caller,
+    bodies: Sequence[object],
+    namespace: str,
+    *,
+    judge: bool,
 ) -> list[_Item]:
     """Return the objects as they will be sent on; Invalid names everything wrong with any."""
     if len(bodies) > ITEMS_LIMIT:
@@ -179,7 +203,8 @@ async def _shaped(
     problems: list[tuple[str, str]] = []
     for number, body in enumerate(bodies):
         try:
-            items.append(await _checked(services, caller, _item(body, namespace)))
+            item = _item(body, namespace)
+            items.append(_checked(services, caller, item) if judge else item)
         except errors.Invalid as error:
             places = error.problems or (("", error.message),)
             problems += [(f"items[{number}].{where}".rstrip("."), what) for where, what in places]
@@ -211,9 +236,9 @@ def _item(body: object, namespace: str) -> _Item:
     return _Item(row, str(metadata.get("name") or ""), str(space), whole)
 
 
-async def _checked(services: ServiceContext, caller: Caller, item: _Item) -> _Item:
+def _checked(services: ServiceContext, caller: Caller, item: _Item) -> _Item:
     """Return the item; Invalid when merged into what is there it would have no valid shape."""
-    before = await _visible(services, caller, item)
+    before = _seen(services, caller, item)
     if before is None:
         intake.typed(item.row, objects.new_body(services, item.row, item.body, item.namespace))
         return item
