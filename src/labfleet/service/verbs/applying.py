@@ -87,7 +87,7 @@ async def apply(
 
     Invalid names every mistake of shape as `items[3].spec.title`, and then nothing was written.
     `checked` says that the caller has had that judged, so each object is judged by itself only.
-    `key` is the caller's idempotency key; `take` is called before each write after the first, which
+    `key` is the caller's idempotency key, for objects without a name; `take` is called before each write after the first, which
     the request itself is, and raises Throttled when the caller has written enough.
     """
     # One wait for the cache instead of a read of the store for each object: by then it has all that
@@ -116,7 +116,8 @@ async def _in_order(
 
     async def one(number: int, item: _Item) -> Applied:
         async with gate:
-            mine = None if key is None else f"{key[:240]}.{number}"
+            # A name makes a repeated request harmless: the second finds everything as it shall be.
+            mine = None if key is None or item.name else f"{key[:240]}.{number}"
             try:
                 if not item.same and next(first):
                     take()
