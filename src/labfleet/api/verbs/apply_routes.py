@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar.params import QueryParameter
@@ -25,7 +25,7 @@ Namespace = Annotated[
     str, QueryParameter(name="namespace", description="Of the objects that name none.")
 ]
 How = Annotated[
-    Mode,
+    Literal["check", "dry-run", "apply"],
     QueryParameter(
         name="mode",
         description="`check` judges the shape, `dry-run` says what would happen, `apply` does it.",
@@ -81,7 +81,7 @@ def routes(services: ServiceContext) -> Routes:
         sent: ApplyRequest,
         *,
         namespace: Namespace = "default",
-        mode: How = Mode.APPLY,
+        mode: How = "apply",
         checked: Checked = False,
         idempotency_key: Key = None,
     ) -> ApplyReply:
@@ -90,12 +90,12 @@ def routes(services: ServiceContext) -> Routes:
             who,
             sent.items,
             namespace=namespace,
-            mode=mode,
+            mode=Mode(mode),
             checked=checked,
             key=idempotency_key,
             take=take_write(request),
         )
-        compared = mode is Mode.DRY_RUN
+        compared = mode == Mode.DRY_RUN
         return ApplyReply(
             items=tuple(_item(services, who, each, compared=compared) for each in done)
         )
