@@ -62,6 +62,25 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/components/schemas/LeaderList": "everybody sees who leads",
         "/components/schemas/RoleLeader": "everybody sees who leads",
     }
+    | dict.fromkeys(
+        (
+            "/paths/~api~v1~apply",
+            "/components/schemas/AppliedItem",
+            "/components/schemas/ApplyReply",
+            "/components/schemas/ApplyRequest",
+            "/components/schemas/ApplyResult",
+        ),
+        "many objects are applied in one request",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/EventReply/properties/uid",
+            "/components/schemas/Explanation/properties/uid",
+            "/paths/~api~v1~sessions~{name}~cancel/post/parameters",
+            "/paths/~api~v1~sessions~{name}~extend/post/parameters",
+        ),
+        "a name is given again, so the object that is meant is told by its uid",
+    )
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
@@ -102,6 +121,7 @@ EVERYWHERE: dict[str, dict[str, str]] = {
     "9f921ab": {
         _OPERATION + r"/x-roles(/\d+)?": "each route states its roles, and the document shows them",
         _OPERATION + r"/parameters/\d+/schema/.*m(in|ax)imum": "a revision in a query is bounded",
+        r"/paths/[^/]+/delete/parameters/3/.*": "the uid of the object that is meant to go",
         _OPERATION + r"/x-body-(limit|values)": "bodies are bounded by route",
         _OPERATION + r"/responses/[45]\d\d/.*": "the errors of a route follow from its statement",
         _OPERATION + r"/responses/202/.*": "a deletion that waits for a finalizer is a 202",

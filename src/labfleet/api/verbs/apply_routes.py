@@ -15,7 +15,7 @@ from labfleet.resources.meta import Record
 from labfleet.service.core import warned
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import applying
-from labfleet.service.verbs.applying import Applied, Mode, Result
+from labfleet.service.verbs.applying import Applied, ApplyResult, Mode
 
 PATH = "/api/v1/apply"
 BODY_LIMIT = 4 * TOPOLOGY_LIMIT
@@ -55,7 +55,7 @@ class AppliedItem(Record, frozen=True, kw_only=True):
     the answer to a request for it alone would. `before` is as it was, in a dry run only.
     """
 
-    result: Result
+    result: ApplyResult
     object: Any = None
     before: Any = None
     problem: problems.Problem | None = None
@@ -95,7 +95,7 @@ def routes(services: ServiceContext) -> Routes:
             key=idempotency_key,
             take=take_write(request),
         )
-        compared = mode == Mode.DRY_RUN
+        compared = mode == "dry-run"
         return ApplyReply(
             items=tuple(_item(services, who, each, compared=compared) for each in done)
         )

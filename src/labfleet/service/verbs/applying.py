@@ -42,7 +42,7 @@ class Mode(enum.StrEnum):
     APPLY = "apply"
 
 
-class Result(enum.StrEnum):
+class ApplyResult(enum.StrEnum):
     """What became of one object."""
 
     VALID = "valid"
@@ -56,7 +56,7 @@ class Result(enum.StrEnum):
 class Applied:
     """What became of one object: as it is now, as it was before, or why it was refused."""
 
-    result: Result
+    result: ApplyResult
     obj: Resource | None = None
     before: Resource | None = None
     error: errors.LabfleetError | None = None
@@ -95,7 +95,7 @@ async def apply(
     await services.fresh()
     items = _shaped(services, caller, bodies, namespace, judge=not checked)
     if mode is Mode.CHECK:
-        return [Applied(Result.VALID)] * len(items)
+        return [Applied(ApplyResult.VALID)] * len(items)
     if mode is Mode.DRY_RUN:
         drafts = Objects(DraftStore(services.objects.store))
         services, key = dataclasses.replace(services, objects=drafts), None
@@ -123,7 +123,7 @@ async def _in_order(
                     take()
                 return await _one(services, caller, item, mine)
             except errors.LabfleetError as error:
-                return Applied(Result.REFUSED, error=error)
+                return Applied(ApplyResult.REFUSED, error=error)
 
     done: list[Applied] = []
     numbered = enumerate(items)
@@ -162,9 +162,9 @@ async def _one(services: ServiceContext, caller: Caller, item: _Item, key: str |
             raise
         return await _create(services, caller, item, key)  # it was deleted meanwhile
     if before is None:
-        return Applied(Result.CREATED, new)
+        return Applied(ApplyResult.CREATED, new)
     same = new.revision == before.revision
-    return Applied(Result.UNCHANGED if same else Result.CONFIGURED, new, before)
+    return Applied(ApplyResult.UNCHANGED if same else ApplyResult.CONFIGURED, new, before)
 
 
 async def _create(
@@ -173,7 +173,7 @@ async def _create(
     made = await objects.create(
         services, caller, item.row, item.body, namespace=item.namespace, key=key
     )
-    return Applied(Result.CREATED, made)
+    return Applied(ApplyResult.CREATED, made)
 
 
 def _seen(services: ServiceContext, caller: Caller, item: _Item) -> Resource | None:
