@@ -6,7 +6,10 @@ from datetime import timedelta
 
 import pytest
 from api_caller import Api
-from fleet_world import TOPOLOGY
+from fleet_world import MACHINE, TOPOLOGY
+
+from labfleet.interfaces.store import SeriesRow
+from labfleet.resources import series
 
 
 async def made(api: Api, name: str = "s") -> str:
@@ -84,3 +87,30 @@ async def test_an_event_has_a_word_and_only_its_own_sentence(api: Api):
     change = (await api.call("GET", "/api/v1/settings/fleet/events")).json["items"][0]
     assert change["reason"] == "Changed"
     assert "idle.enabled" in change["message"]
+
+
+@pytest.mark.asyncio
+async def test_a_workers_series_begin_with_it(api: Api):
+    """Numbers of an earlier worker of the name are not this one's; its own are all shown."""
+    await api.world.make("Worker", "w", {"machine": MACHINE})
+    now = api.world.services.clock.now()
+    step = series.TIERS[0].step
+    rows = [
+        SeriesRow(
+            "default/w",
+            step,
+            series.bucket_start(at, step),
+            series.pack(series.single({"cpu": 5.0})),
+        )
+        for at in (now - timedelta(hours=2), now)
+    ]
+    await api.world.services.series.merge_series(rows)
+
+    async def points() -> int:
+        told = await api.call("GET", "/api/v1/workers/w/series?metric=cpu")
+        return len(told.json["metrics"]["cpu"]["points"])
+
+    assert await points() == 2
+    assert (await api.call("DELETE", "/api/v1/workers/w")).status == 200
+    await api.world.make("Worker", "w", {"machine": MACHINE})
+    assert await points() == 1

@@ -103,6 +103,7 @@ def test_events_arrive_in_order_as_cloudevents() -> None:
             _, first, headers, _ = sender.posts[0]
             assert (first["specversion"], first["subject"]) == ("1.0", "workers/w1")
             assert first["data"]["object"]["metadata"]["name"] == "w1"
+            assert first["objectuid"] == made.metadata.uid
             assert headers["content-type"] == "application/cloudevents+json"
             assert "webhook-signature" not in headers
             ids = [each[1]["id"] for each in sender.posts]

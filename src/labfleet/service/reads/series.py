@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime, timedelta
 
+from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import series
 from labfleet.resources.meta import Record
@@ -13,6 +14,8 @@ from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
 
 POINTS = 1000
+PAGES = 10
+"""How many pages of a worker's events are looked through for an earlier one of its name."""
 DEFAULT_SINCE = timedelta(hours=6)
 SOURCES = {"networkIn": "cloudwatch", "networkOut": "cloudwatch", "ec2Cpu": "cloudwatch",
            "sessions": "labfleet"}  # fmt: skip
@@ -75,8 +78,7 @@ async def read(
         width *= math.ceil(many / POINTS)
     start = series.bucket_start(begin, width)
     rows = await services.series.series(worker.key.path, tier.step, start)
-    # Rows are kept by name; those from before it was made are of another worker of that name.
-    born = series.bucket_start(worker.metadata.creation_timestamp or start, tier.step)
+    born = series.bucket_start(await _begun(services, worker, start), tier.step)
     rows = tuple(each for each in rows if each.at >= born)
     buckets = series.resampled(((each.at, series.unpack(each.data)) for each in rows), width)
     return Series(
@@ -95,6 +97,22 @@ async def read(
             for name_ in wanted
         },
     )
+
+
+async def _begun(services: ServiceContext, worker: Worker, start: datetime) -> datetime:
+    """Return from when on the rows are this worker's: they are kept by name, which another had."""
+    made = worker.metadata.creation_timestamp
+    if made is None or made <= start:
+        return start
+    before: int | None = None
+    for _ in range(PAGES):
+        found = await services.log.events_of(worker.key, before=before)
+        if any(each.uid != worker.metadata.uid for each in found):
+            return made
+        if len(found) < stores.PAGE_LIMIT:
+            break
+        before = found[-1].revision
+    return start
 
 
 def _point(at: datetime, spread: series.Spread) -> Point:
