@@ -211,6 +211,25 @@ async def test_what_is_gone_keeps_its_history(browser: Browser) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_link_leads_to_the_object_and_not_to_the_next_of_its_name(browser: Browser) -> None:
+    """An event's link names the uid: its page stays its own when the name is given again."""
+    world = browser.world
+    first = await world.make("Worker", "old", {"machine": MACHINE})
+    await objects.delete(world.services, who("admin", "ada"), KINDS["Worker"], "old", "default")
+    second = await world.make("Worker", "old", {"machine": MACHINE})
+    links = re.findall(r'href="(/workers/old[^"]*)"', (await browser.get("/")).raw.decode())
+    uids = [first.metadata.uid, second.metadata.uid]
+    assert {f"/workers/old?uid={uid}" for uid in uids} <= set(links)
+    gone = plain(await browser.get(f"/workers/old?uid={uids[0]}"))
+    assert "no longer exists" in gone
+    assert "Another worker has its name now" in gone
+    assert uids[1] not in gone
+    present = plain(await browser.get(f"/workers/old?uid={uids[1]}"))
+    assert "no longer exists" not in present
+    assert present.count("deleted") == plain(await browser.get("/workers/old")).count("deleted")
+
+
+@pytest.mark.asyncio
 async def test_times_are_relative_and_exact(browser: Browser) -> None:
     """Each time reads relative to the fleet's clock and holds the absolute one with its zone."""
     await browser.world.definition()

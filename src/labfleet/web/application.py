@@ -137,7 +137,8 @@ class Pages:
             return _redirect(f"/#{plural}")
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         namespace = query.get("namespace", ["default"])[-1]
-        found = await details.detail(self._services, caller, row, name, namespace)
+        uid = query.get("uid", [""])[-1]
+        found = await details.detail(self._services, caller, row, name, namespace, uid=uid)
         return self._page(scope, "detail.html", 200, caller=caller, page=found)
 
     async def _caller(self, scope: Scope) -> Caller | None:

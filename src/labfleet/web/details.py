@@ -55,12 +55,17 @@ class Detail:
     sessions: Table | None
     events: tuple[RecentEvent, ...]
     times: Mapping[str, Cell]
+    other: str = ""
+    """The page of the object that has the name now, when another one was asked for."""
 
 
 async def detail(
-    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str
+    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str, *, uid: str = ""
 ) -> Detail:
-    """Return an object's page; Gone when nothing is known of it, Denied when it is not for you."""
+    """Return an object's page; Gone when nothing is known of it, Denied when it is not for you.
+
+    With `uid` it is that object's page, also when another one has its name now.
+    """
     now = services.clock.now()
     try:
         found = await explain.explain(services, caller, row, name, namespace)
@@ -69,9 +74,13 @@ async def detail(
         found, obj = None, None
     real = name if obj is None else obj.name
     past = await _past(services, caller, row, real, namespace, gone=obj is None)
-    if obj is not None:
-        # Those of an earlier object of this name are not its history.
-        past = tuple(each for each in past if each.uid == obj.metadata.uid)
+    meant = uid or ("" if obj is None else obj.metadata.uid)
+    if meant:
+        # Those of another object of this name are not its history.
+        past = tuple(each for each in past if each.uid == meant)
+    other = ""
+    if obj is not None and obj.metadata.uid != meant:
+        other, obj, found = values.address(row.plural, real, namespace), None, None
     decision = None if found is None else found.decision
     deadline = None if found is None else found.next_deadline
     return Detail(
@@ -94,6 +103,7 @@ async def detail(
         times={} if found is None else {
             each.type: values.instant(each.last_transition_time, now) for each in found.conditions
         },
+        other=other,
     )  # fmt: skip
 
 

@@ -207,7 +207,7 @@ def recent_event(event: stores.Event, obj: Resource, now: datetime) -> RecentEve
         what=words.CHANGES[event.type],
         kind=obj.kind,
         name=obj.name,
-        href=values.address(plural, obj.name, obj.metadata.namespace),
+        href=values.address(plural, obj.name, obj.metadata.namespace, event.uid),
         state=None if phase is None else values.state(obj.kind, phase),
         reason=event.reason,
         actor=event.actor,

@@ -135,10 +135,12 @@ def absent(column: PageColumn) -> Cell:
     return Cell("absent", column.absent)
 
 
-def address(plural: str, name: object, namespace: str = "default") -> str:
-    """Return the page of an object."""
+def address(plural: str, name: object, namespace: str = "default", uid: str = "") -> str:
+    """Return the page of an object; `uid` says which of those that have had the name."""
     made = f"/{plural}/{quote(str(name), safe='')}"
-    return made if namespace == "default" else f"{made}?namespace={quote(namespace, safe='')}"
+    asked = [] if namespace == "default" else [f"namespace={quote(namespace, safe='')}"]
+    asked += [f"uid={quote(uid, safe='')}"] if uid else []
+    return f"{made}?{'&'.join(asked)}" if asked else made
 
 
 def capacity_of(obj: Resource) -> Amounts | None:

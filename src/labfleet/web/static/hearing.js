@@ -62,7 +62,7 @@ function hearChange(name, { object, revision, at, reason, actor }) {
     event: {
       key: String(revision), at, what: WORDS.changes[name] ?? name, kind, name: metadata.name,
       phase: status.phase ?? null,
-      href: address(WORDS.followed[kind] ?? "", metadata.name, metadata.namespace),
+      href: address(WORDS.followed[kind] ?? "", metadata.name, metadata.namespace, metadata.uid),
       reason, actor,
     },
   });

@@ -7,7 +7,7 @@ import { KINDS, UNITS, WORDS, sectionOf, stateOf } from "./words.js";
  * An object as the stream sends it, and what is read of its spec and status.
  * @typedef {object} ApiObject
  * @property {string} kind
- * @property {{name: string, namespace: string, resourceVersion: string}} metadata
+ * @property {{name: string, namespace: string, resourceVersion: string, uid: string}} metadata
  * @property {Spec} spec
  * @property {Status} status
  */
@@ -66,11 +66,14 @@ function read(object, paths) {
  * @param {string} plural
  * @param {string} name
  * @param {string} namespace
+ * @param {string} uid which of the objects that have had the name; empty: the present one
  * @returns {string}
  */
-export function address(plural, name, namespace) {
+export function address(plural, name, namespace, uid = "") {
   const path = `/${plural}/${encodeURIComponent(name)}`;
-  return namespace === "default" ? path : `${path}?namespace=${encodeURIComponent(namespace)}`;
+  const asked = namespace === "default" ? [] : [`namespace=${encodeURIComponent(namespace)}`];
+  if (uid) asked.push(`uid=${encodeURIComponent(uid)}`);
+  return asked.length ? `${path}?${asked.join("&")}` : path;
 }
 
 /**
