@@ -35,7 +35,7 @@ def events(call: Call, *, args: tuple[str, ...], limit: int, watch: bool) -> int
         chosen = targets.distinct(wanted) or list(kinds.KINDS.values())
         return watching.follow(call, watching.Scope(chosen, None, None, names))
     if not args:
-        hint = "Write KIND/NAME, for example session/s-1; all that changes from now on: -w."
+        hint = "For example labfleet events session/s-1; all that changes from now on: -w."
         raise exits.usage("nothing was named", hint)
     target = targets.parse(args)[0]
     found = history(call, target, limit)

@@ -211,9 +211,11 @@ class Client:
     ) -> None:
         """Put the next step into a refusal: for the object that the call was about."""
         if status == 401 and self.settings.withheld:
+            kept = self.settings.context
+            lasting = f", or labfleet context set {kept} --token-file" if kept else ""
             failure.hint = (
                 f"Not sent, since it belongs to another server: {self.settings.withheld}. "
-                f"For {self.settings.url} give --token-file, or labfleet context set NAME."
+                f"For {self.settings.url} give --token-file{lasting} with the file of its token."
             )
         if failure.hint:
             return

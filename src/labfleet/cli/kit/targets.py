@@ -12,7 +12,7 @@ from labfleet.kernel import errors
 from labfleet.resources import kinds
 
 # A missing kind is the commonest mistake: `extend` and `drain` need none, most verbs do.
-NAMING = "An object is KIND/NAME, for example session/{name}."
+NAMING = "The kind comes first, for example session/{name}."
 
 
 class Target(NamedTuple):
@@ -74,14 +74,14 @@ def selected(args: Sequence[str]) -> tuple[list[Target], list[kinds.Kind]]:
 def parse(args: Sequence[str], *, kind: str | None = None) -> list[Target]:
     """Return the targets of `KIND NAME...` or `KIND/NAME...`; bare names need `kind`."""
     if not args:
-        raise exits.usage("nothing was named", "Write KIND/NAME, for example worker/w-1.")
+        raise exits.usage("nothing was named", "For example worker/w-1.")
     first, *rest = args
     if "/" not in first:
         if kind is not None:
             return [one(each, kind) for each in args]
         known = kind_of(first)
         if not rest:
-            raise exits.usage(f"which {known.name.lower()}?", f"Write {first}/NAME.")
+            raise exits.usage(f"which {known.name.lower()}?", f"labfleet get {known.plural} lists them.")
         return [_target(known, _bare(known, each)) for each in rest]
     return [one(each, kind) for each in args]
 
@@ -91,7 +91,7 @@ def one(text: str, kind: str | None = None) -> Target:
     word, slash, name = text.partition("/")
     if not slash:
         if kind is None:
-            raise exits.usage(f"{text!r} is not KIND/NAME", "For example session/ccnp-4711.")
+            raise exits.usage(f"{text!r} names no kind", f"For example session/{text}.")
         return _target(kind_of(kind), text)
     found = kind_of(word)
     if kind is not None and found.name.lower() != kind.lower():
