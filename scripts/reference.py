@@ -24,8 +24,8 @@ from msgspec import inspect
 from labfleet import entry
 from labfleet.api.core import problems
 from labfleet.app import aliases, settings
-from labfleet.cli import examples
 from labfleet.cli import main as cli
+from labfleet.cli.kit import examples
 from labfleet.kernel import errors
 from labfleet.resources import alerts, fleet_settings, kinds, runbook, server_alerts
 from labfleet.resources.conditions import ANY_ERROR

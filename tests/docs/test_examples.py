@@ -18,8 +18,7 @@ import click
 import pytest
 
 from labfleet.app import settings
-from labfleet.cli import examples
-from labfleet.cli.kit import environment
+from labfleet.cli.kit import environment, examples
 from labfleet.cli.main import COMMANDS, root
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases

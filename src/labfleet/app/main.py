@@ -19,7 +19,7 @@ from labfleet.app import greeting, logs, notifying, serving, wiring
 from labfleet.app.host_secrets import FOLDER
 from labfleet.app.settings import ROLES, Settings, load
 from labfleet.app.system import SystemIds
-from labfleet.cli import examples
+from labfleet.cli.kit import examples
 from labfleet.engine.feed import Feed
 from labfleet.engine.supervisor import Role, Supervisor
 from labfleet.kernel import errors

@@ -14,7 +14,7 @@ import msgspec
 from labfleet.app import data_folder
 from labfleet.app.settings import Settings, load
 from labfleet.app.system import SystemClock, SystemIds
-from labfleet.cli import examples
+from labfleet.cli.kit import examples
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import clock, errors

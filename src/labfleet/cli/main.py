@@ -11,8 +11,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli import examples
-from labfleet.cli.kit import environment, exits, options
+from labfleet.cli.kit import environment, examples, exits, options
 from labfleet.kernel import errors
 
 Starter = Callable[[str, Sequence[str]], int]

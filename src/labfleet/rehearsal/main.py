@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from labfleet.cli import examples
+from labfleet.cli.kit import examples
 from labfleet.kernel import errors, ids
 from labfleet.rehearsal import faults, plan_command
 from labfleet.rehearsal.seeds import playing

@@ -19,8 +19,7 @@ from labfleet.app.demo.processes import NotStarted
 from labfleet.app.demo.screen import Screen
 from labfleet.app.settings import Settings
 from labfleet.app.system import SystemClock, SystemIds
-from labfleet.cli import examples
-from labfleet.cli.kit import exits
+from labfleet.cli.kit import examples, exits
 from labfleet.kernel import errors
 from labfleet.stores import opening
 from labfleet.stores.runners import Threads

@@ -105,13 +105,14 @@ def _adds(first: Any, event: Any) -> bool:
 def _row(call: Call, run: list[Any]) -> list[str]:
     first, last = run[0], run[-1]
     csv = call.out.format == "csv"
-    message = human_units.plain(
-        None if first.get("message") == first.get("reason") else first.get("message")
-    )
+    reason, told = str(first.get("reason") or ""), str(first.get("message") or "")
+    if told and reason.endswith(f" {told}"):
+        reason = reason.partition(" ")[0]  # settings repeat their word and what follows it
+    message = human_units.plain(None if told == reason else told)
     if len(run) > 1:
         since = human_units.instant(first.get("at"))
-        told = "" if since is None else f" since {utc_text(since, seconds=True)}"
-        said = f"({len(run)} times{told})"
+        begun = "" if since is None else f" since {utc_text(since, seconds=True)}"
+        said = f"({len(run)} times{begun})"
         message = said if message == "-" else f"{message} {said}"
     return [
         str(last.get("revision")),
@@ -119,6 +120,6 @@ def _row(call: Call, run: list[Any]) -> list[str]:
         str(last.get("type")),
         human_units.plain(last.get("phase")),
         human_units.plain(last.get("actor")),
-        human_units.plain(first.get("reason")),
+        human_units.plain(reason),
         message,
     ]

@@ -81,7 +81,9 @@ def parse(args: Sequence[str], *, kind: str | None = None) -> list[Target]:
             return [one(each, kind) for each in args]
         known = kind_of(first)
         if not rest:
-            raise exits.usage(f"which {known.name.lower()}?", f"labfleet get {known.plural} lists them.")
+            raise exits.usage(
+                f"which {known.name.lower()}?", f"labfleet get {known.plural} lists them."
+            )
         return [_target(known, _bare(known, each)) for each in rest]
     return [one(each, kind) for each in args]
 

@@ -77,8 +77,8 @@ def _told(event: stores.Event, now: _Status, before: _Status | None) -> tuple[st
     if worded is not None:
         return worded[1], worded[2] or _news(event, now, before)
     if event.key.kind == _OF_SETTINGS and said:
-        word, _, rest = said.partition(" ")
-        return word, rest
+        # Programs read old and new values there: the reason stays whole, after its word.
+        return said, said.partition(" ")[2]
     return _word(event, now, before), said or _news(event, now, before)
 
 
