@@ -178,6 +178,13 @@ def test_what_is_written_has_no_defaults_of_ours():
     )
     assert found.raw["spec"] == {"machine": {"cml": {}}}
     assert found.line_of("spec.machine.cml.adminPassword") == 3
+    (both,) = manifests.written(f"{DEFINITION}", topology_file=str)
+    inline = DEFINITION.replace("topologyFile: pod.yaml", "title: x\n  topology: y")
+    (other,) = manifests.written(inline)
+    assert (both.line_of("spec.topology"), other.line_of("spec.topology")) == (4, 5)
+    (supply,) = manifests.written(TEMPLATE)
+    assert supply.line_of("spec.machine.capacity.memoryMib") == 10
+    assert supply.line_of("spec.nope[3].x") == 4
     with pytest.raises(errors.Invalid, match="Expected `int`"):
         manifests.written(POOL.replace("maxWorkers: 4", "maxWorkers: four"))
 

@@ -34,7 +34,7 @@ SERVER_FIELDS = (
 )  # fmt: skip
 _PRINTED = ("uid", "resourceVersion", "creationTimestamp")
 _FRIENDLY = ("cpu", "memory", "storage", "network")
-_FILES: dict[str | int, str] = {
+_FRIENDLY_KEYS: dict[str | int, str] = {
     "cpuMilli": "cpu", "memoryMib": "memory", "storageMib": "storage", "networkKbps": "network",
     "topology": "topologyFile",
 }  # fmt: skip
@@ -76,8 +76,17 @@ class Written:
 
     def line_of(self, dotted: str) -> int:
         """Return the line of a field by its path, or of the nearest part around it that is there."""
-        steps: Path = tuple(step or int(number) for step, number in _STEP.findall(f".{dotted}"))
-        return self.document.line_of((*self.path, *(_FILES.get(each, each) for each in steps)))
+        asked: Path = tuple(step or int(number) for step, number in _STEP.findall(f".{dotted}"))
+        value: Any = self.document.value
+        steps: list[str | int] = []
+        for step in (*self.path, *asked):
+            inside = isinstance(value, dict) and step not in value
+            steps.append(_FRIENDLY_KEYS.get(step, step) if inside else step)
+            try:
+                value = value[steps[-1]]
+            except (LookupError, TypeError):
+                break
+        return self.document.line_of(tuple(steps))
 
 
 class _Problem(Exception):
