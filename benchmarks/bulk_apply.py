@@ -93,13 +93,13 @@ def _rounds(
 ) -> dict[str, list[dict[str, dict[str, float]]]]:
     """Return for `new` and `unchanged` the figures of each round, by side."""
     lab = folder / "lab.yaml"
-    lab.write_text(_definition())
+    lab.write_text(definition())
     for each in sides:
         each.apply(lab)
     found: dict[str, list[dict[str, dict[str, float]]]] = {"new": [], "unchanged": []}
     for number in range(rounds):
         manifest = folder / f"sessions-{number}.yaml"
-        manifest.write_text("---\n".join(_session(number, each) for each in range(objects)))
+        manifest.write_text("---\n".join(session(number, each) for each in range(objects)))
         for what, figures in found.items():
             figures.append({each.name: each.apply(manifest) for each in sides})
             print(f"round {number}, {what}: {figures[-1]}", file=sys.stderr, flush=True)
@@ -150,7 +150,12 @@ def _side(name: str, source: Path, folder: Path) -> Side:
 
 
 def _environment(source: Path, **more: str) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not re.match("LABFLEET_", key)}
+    # Compiled code is kept, as where it is installed: else both would measure the compiler.
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not re.match("LABFLEET_|PYTHONDONTWRITEBYTECODE", key)
+    }
     return {**kept, "PYTHONPATH": str(source), "LABFLEET_CONFIG": os.devnull + "-none", **more}
 
 
@@ -159,7 +164,8 @@ def _children() -> float:
     return spent.ru_utime + spent.ru_stime
 
 
-def _definition() -> str:
+def definition() -> str:
+    """Return the manifest of the lab that all sessions are of."""
     topology = (ROOT / "docs/tutorials/first-lab/two-routers.yaml").read_text()
     return (
         "kind: Definition\nmetadata: {name: lab}\nspec:\n  topology: "
@@ -167,7 +173,8 @@ def _definition() -> str:
     )  # fmt: skip
 
 
-def _session(number: int, each: int) -> str:
+def session(number: int, each: int) -> str:
+    """Return the manifest of one session of a round."""
     return (
         f"kind: Session\nmetadata:\n  name: exam-{number}-{each}\n  labels: {{exam: r{number}}}\n"
         f"spec:\n  definition: lab\n  owner: student{each}\n"

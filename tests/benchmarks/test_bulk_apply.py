@@ -33,6 +33,6 @@ def test_what_it_applies_is_a_manifest_of_many_sessions() -> None:
     """The texts are valid manifests, a session each."""
     from labfleet.resources import manifests
 
-    text = "---\n".join(bulk_apply._session(1, each) for each in range(3))
+    text = "---\n".join(bulk_apply.session(1, each) for each in range(3))
     assert [each.kind for each in manifests.load(text)] == ["Session"] * 3
-    assert [each.kind for each in manifests.load(bulk_apply._definition())] == ["Definition"]
+    assert [each.kind for each in manifests.load(bulk_apply.definition())] == ["Definition"]

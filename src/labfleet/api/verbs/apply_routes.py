@@ -35,7 +35,7 @@ Checked = Annotated[
     bool,
     QueryParameter(
         name="checked",
-        description="The shape of all was judged before: one that is wrong refuses only itself.",
+        description="The shape of all was judged before; a new one that is wrong refuses itself.",
     ),
 ]
 

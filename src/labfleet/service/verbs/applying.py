@@ -26,6 +26,7 @@ from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Resource
 from labfleet.service.core import access, intake
 from labfleet.service.core.draft_store import DraftStore
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.core.shared_reads import SharedReads
 from labfleet.service.verbs import objects
 
 ITEMS_LIMIT = 500
@@ -86,7 +87,7 @@ async def apply(
     """Return what became of each object, in their order.
 
     Invalid names every mistake of shape as `items[3].spec.title`, and then nothing was written.
-    `checked` says that the caller has had that judged, so each object is judged by itself only.
+    `checked` says that the caller has had that judged, so that of new objects it is not done again.
     `key` is the caller's idempotency key, for objects without a name; `take` is called before each write after the first, which
     the request itself is, and raises Throttled when the caller has written enough.
     """
@@ -111,6 +112,7 @@ async def _in_order(
     key: str | None,
     take: Callable[[], None],
 ) -> list[Applied]:
+    services = dataclasses.replace(services, objects=SharedReads(services.objects))
     gate = asyncio.Semaphore(TOGETHER)
     first = itertools.count()
 
@@ -145,6 +147,11 @@ def _undrafted(done: Applied) -> Applied:
 
 async def _one(services: ServiceContext, caller: Caller, item: _Item, key: str | None) -> Applied:
     before = _seen(services, caller, item)
+    if before is not None and item.same:
+        spec = item.body.get("spec")
+        access.demand(caller.principal, "update", item.row.name)
+        access.demand_fields(caller.principal, "update", item.row.name, spec)
+        return Applied(ApplyResult.UNCHANGED, before, before)
     if before is None and not item.row.single:
         try:
             return await _create(services, caller, item, key)
@@ -205,7 +212,8 @@ def _shaped(
     for number, body in enumerate(bodies):
         try:
             item = _item(body, namespace)
-            items.append(_checked(services, caller, item) if judge else item)
+            absent = _seen(services, caller, item) is None
+            items.append(item if absent and not judge else _checked(services, caller, item))
         except errors.Invalid as error:
             places = error.problems or (("", error.message),)
             problems += [(f"items[{number}].{where}".rstrip("."), what) for where, what in places]
