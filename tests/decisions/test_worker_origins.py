@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from call_records import CALLS, EFFECTS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,6 +113,15 @@ def test_an_observed_worker_is_only_ever_claimed(
     if not claimed and phase is not P.TERMINATED:
         after = msgspec.structs.replace(before, status=step.status)
         assert not phases.accepting(after)
+
+
+@pytest.mark.parametrize("phase", sorted(phases.HOSTING))
+def test_what_is_only_observed_hosts_nothing_before_a_record_says_so(phase: WorkerPhase) -> None:
+    """No session is placed on an instance that is not ours, though no fact closes it yet."""
+    origin = Origin(kind="imported", instance_id="i-1", region="eu", managed=False)
+    found = phases.closure(made(origin, phase, {"desired": "Ready"}, ()))
+    assert found is not None
+    assert found.word == "NotAdopted"
 
 
 @given(st.sampled_from(P), SPECS, FINALIZERS, SEEN, st.integers(0, 90_000), OPEN)

@@ -206,6 +206,9 @@ def closure(worker: Worker, now: datetime | None = None) -> Closure | None:
     found = sick(worker)
     if found is not None:
         return found
+    # Before the first record that says so: nothing runs on what is not ours.
+    if observed(worker):
+        return Closure("NotAdopted", "only observed")
     limit = closes_at(worker)
     if limit is not None and limit <= (now or datetime.min.replace(tzinfo=UTC)):
         return Closure("ScheduledEvent", "the provider takes the machine away")
