@@ -154,6 +154,30 @@ async def test_each_object_is_judged_by_the_callers_rights(api: Api):
 
 
 @pytest.mark.asyncio
+async def test_a_quota_holds_within_one_request(api: Api):
+    """Forty sessions at once make as many as one may have, and a dry run says the same."""
+    await applied(api, lab())
+    limits = {"openSessions": 5, "writesPerMinute": 1000}
+    settings = {"kind": "Settings", "metadata": {"name": "fleet"}, "spec": {"limits": limits}}
+    assert results(await applied(api, settings)) == ["created"]
+    items = [session(f"m-{number}") for number in range(40)]
+    expected = ["created"] * 5 + ["refused"] * 35
+    dry = await applied(api, *items, mode="dry-run", role="user", owner="eve")
+    assert results(dry) == expected
+    done = await applied(api, *items, role="user", owner="eve")
+    assert results(done) == expected
+    assert done.json["items"][5]["problem"]["reason"] == "TooManySessions"
+
+
+@pytest.mark.asyncio
+async def test_rights_are_judged_before_the_shape(api: Api):
+    """What a role may not write is refused by its role, and nothing is told of what it says."""
+    found = await applied(api, lab(topology=7), session(), role="user", owner="eve")
+    assert results(found) == ["refused", "refused"]
+    assert found.json["items"][0]["problem"]["reason"] == "Forbidden"
+
+
+@pytest.mark.asyncio
 async def test_what_was_printed_can_be_applied_again(api: Api):
     """An object as it was read is unchanged, and under a new name another one."""
     await applied(api, lab(), session())

@@ -35,6 +35,11 @@ class Objects:
         found = await self.store.get(key)
         return None if found is None else load(kind, found)
 
+    def saved(self, kind: type[R]) -> tuple[R, ...]:
+        """Return what was written through these objects, if they remember: a cache may lack it."""
+        del kind
+        return ()
+
     async def save(
         self,
         *objects: Resource,

@@ -17,10 +17,11 @@ from labfleet.cli.kit import completing, exits, human_units, paths, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import backoff
 from labfleet.resources import spellings
+from labfleet.resources.session import TERMINAL
 
 _LINE = ("PENDING", "SCHEDULED", "INSTANTIATING", "READY", "RUNNING")
 _ENDS = {
-    "Session": {"COMPLETED", "EXPIRED", "FAILED", "CANCELLED"},
+    "Session": TERMINAL,
     "Worker": {"TERMINATED", "FAILED"},
     "Pool": {"TERMINATED", "FAILED"},
     "Simulation": {"DENIED", "COMPLETED", "EXPIRED"},

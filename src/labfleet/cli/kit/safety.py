@@ -10,8 +10,8 @@ from typing import Any
 from labfleet.cli.kit import exits, human_units, output, paths, targets
 from labfleet.cli.kit.call import Call
 from labfleet.resources import kinds
+from labfleet.resources.session import TERMINAL
 
-_OVER = frozenset({"COMPLETED", "EXPIRED", "FAILED", "CANCELLED"})
 _CONNECTED = frozenset({"READY", "RUNNING"})
 _NAMED = 3
 
@@ -85,7 +85,7 @@ def each_target(
 
 def is_over(session: Any) -> bool:
     """Tell whether a session has ended, so that nothing of it can be ended or prolonged."""
-    return paths.simple(session, "status.phase") in _OVER
+    return paths.simple(session, "status.phase") in TERMINAL
 
 
 def selected(

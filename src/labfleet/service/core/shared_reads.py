@@ -24,6 +24,11 @@ class SharedReads(Objects):
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects.store)
         self._found: dict[Key, Resource] = {}
+        self._saved: dict[Key, Resource] = {}
+
+    def saved(self, kind: type[R]) -> tuple[R, ...]:
+        """Return what this request has written: a rule that counts must not wait for the cache."""
+        return tuple(each for each in self._saved.values() if isinstance(each, kind))
 
     async def get(self, kind: type[R], name: str, namespace: str) -> R | None:
         """Return the object as it was found first, or as it is now when it was not read yet."""
@@ -53,6 +58,7 @@ class SharedReads(Objects):
         except errors.Conflict:
             self._found.clear()
             raise
-        for each in objects:
+        for each in done[1]:
             self._found.pop(each.key, None)  # one that was read while this was written
+            self._saved[each.key] = each
         return done

@@ -89,10 +89,16 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
 def _few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
     """Raise QuotaExceeded when an owner has as many open sessions as one may have.
 
-    Counted in the cache: a burst may pass it by what the limit of writes lets through at once.
+    Counted in the cache and in what this request has made: a burst of requests may pass it by what
+    the limit of writes lets through at once.
     """
     most = services.settings.now().limits.open_sessions
     count = services.cache.count(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}")
+    count += sum(
+        (each.metadata.namespace, each.spec.owner) == (namespace, owner)
+        and services.cache.at(each.key) is None
+        for each in services.objects.saved(Session)
+    )
     if count >= most:
         message = (
             f"{owner} has {count} open sessions in {namespace}, as many as one may have "

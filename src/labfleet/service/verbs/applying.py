@@ -88,8 +88,9 @@ async def apply(
 
     Invalid names every mistake of shape as `items[3].spec.title`, and then nothing was written.
     `checked` says that the caller has had that judged, so that of new objects it is not done again.
-    `key` is the caller's idempotency key, for objects without a name; `take` is called before each write after the first, which
-    the request itself is, and raises Throttled when the caller has written enough.
+    `key` is the caller's idempotency key, for objects without a name; `take` is called before each
+    write after the first, which the request itself is, and raises Throttled when the caller has
+    written enough.
     """
     # One wait for the cache instead of a read of the store for each object: by then it has all that
     # was written before this call, and what is written meanwhile is found by the writes themselves.
@@ -113,11 +114,13 @@ async def _in_order(
     take: Callable[[], None],
 ) -> list[Applied]:
     services = dataclasses.replace(services, objects=SharedReads(services.objects))
-    gate = asyncio.Semaphore(TOGETHER)
+    gate, alone = asyncio.Semaphore(TOGETHER), asyncio.Semaphore(1)
     first = itertools.count()
 
     async def one(number: int, item: _Item) -> Applied:
-        async with gate:
+        # Whoever has a quota makes one after the other, so that each counts those before it.
+        counted = access.only_owner(caller.principal, item.row.name) is not None
+        async with alone if counted else gate:
             # A name makes a repeated request harmless: the second finds everything as it shall be.
             mine = None if key is None or item.name else f"{key[:240]}.{number}"
             try:
@@ -213,7 +216,9 @@ def _shaped(
         try:
             item = _item(body, namespace)
             absent = _seen(services, caller, item) is None
-            items.append(item if absent and not judge else _checked(services, caller, item))
+            if access.may(caller.principal, "create" if absent else "update", item.row.name):
+                item = item if absent and not judge else _checked(services, caller, item)
+            items.append(item)  # one that may not be written costs no judging: it is refused later
         except errors.Invalid as error:
             places = error.problems or (("", error.message),)
             problems += [(f"items[{number}].{where}".rstrip("."), what) for where, what in places]
