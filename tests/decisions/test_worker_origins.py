@@ -18,6 +18,7 @@ from lifecycle_worlds import START, machine, worker
 from labfleet.decisions.lifecycle.worker import decide as workers
 from labfleet.decisions.lifecycle.worker import outside as worker_outside
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.calls import Answer, Call
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Effect
@@ -194,6 +195,22 @@ def test_an_id_that_was_never_seen_is_told_as_such() -> None:
     adopted = conditions.find(step.status.conditions, "Adopted")
     assert adopted is not None
     assert adopted.reason == "NoSuchInstance"
+
+
+@given(st.sampled_from(sorted(set(P) - {P.TERMINATED})), SEEN, FINALIZERS)
+def test_what_is_adopted_to_be_ready_is_never_called_terminated_by_us(
+    phase: WorkerPhase, seen: workers.WorkerObservation, held: tuple[str, ...]
+) -> None:
+    """An instance that ends while our tag is on its way makes its worker FAILED, with the cause."""
+    origin = Origin(kind="imported", instance_id="i-1", region="eu", managed=True)
+    effect = Effect(id="e-1", kind="claim", begun=START, expires=START + timedelta(seconds=20))
+    claim = Call(state="answered", answer=Answer(claimed=True))
+    before = made(origin, phase, {"desired": "Ready"}, held, effect)
+    step = workers.decide(before, msgspec.structs.replace(seen, call=claim), START)
+    adopted = conditions.is_true(step.status.conditions, "Adopted")
+    if adopted and step.status.machine.state == "ending":
+        assert step.status.phase is P.FAILED
+        assert conditions.is_true(step.status.conditions, "ExternalChange")
 
 
 def test_an_adopted_machine_that_ended_is_not_launched_anew() -> None:

@@ -10,7 +10,16 @@ from __future__ import annotations
 from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker import outside as worker_outside
 from labfleet.decisions.lifecycle.worker import phases
-from labfleet.decisions.lifecycle.worker.draft import CHECK, SOON, Draft, P, Step, gone, note_server
+from labfleet.decisions.lifecycle.worker.draft import (
+    CHECK,
+    SOON,
+    Draft,
+    P,
+    Step,
+    gone,
+    leak,
+    note_server,
+)
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.worker import FINALIZER_LICENCE, FINALIZER_MACHINE, Health, Origin
@@ -95,6 +104,12 @@ def _adopted(draft: Draft) -> Step:
         draft.hold(FINALIZER_LICENCE)
     if draft.status.machine.state == "running":
         return draft.go(P.STARTING, "adopted: taking the server over")
+    if draft.status.machine.state == "ending" and phases.desire(draft.worker) != "Terminated":
+        # Somebody ended it while our tag was on its way. TERMINATED would say that we wanted that.
+        worker_outside.terminated(draft)
+        leak(draft, "the instance ended before the licence was returned")
+        told = f"instance {draft.status.machine.id} ended while it was adopted"
+        return draft.fail(WorkerReason.INSTANCE_TERMINATED, told)
     phase = _AS_SEEN.get(draft.status.machine.state or "", draft.status.phase)
     return draft.go(phase, "adopted")
 
