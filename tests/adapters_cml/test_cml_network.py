@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
+from pathlib import Path
 
 import networks
 import pytest
@@ -170,6 +172,28 @@ async def test_the_first_certificate_of_a_boot_is_pinned(tmp_path):
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("given", ["seen before", "by the policy"])
+async def test_a_refused_certificate_is_never_what_is_pinned(tmp_path, given):
+    """Somebody between is refused each time, gets no byte, and is not told as the server's."""
+    _, _, ours = identity(tmp_path, "one")
+    tls, _, _ = identity(tmp_path, "two")
+    policy = TlsSettings(fingerprint=None if given == "seen before" else ours)
+    seen = ours if given == "seen before" else None
+    async with serving(OK, tls) as between:
+        where = address(base_url=between.url, tls=policy)
+        transport = networks.connect(where, seen, Limits())
+        try:
+            for _ in range(3):
+                with pytest.raises(NotSent) as caught:
+                    await transport.request("POST", "authenticate", b"{}", QUICK, headers={})
+                assert caught.value.cause == "certificate"
+                assert transport.fingerprint == seen
+        finally:
+            await transport.close()
+    assert not between.heads
+
+
+@pytest.mark.asyncio
 async def test_a_given_fingerprint_must_match(tmp_path):
     """Colons and capitals are read; another certificate gets no byte of the request."""
     tls, _, fingerprint = identity(tmp_path, "one")
@@ -198,6 +222,68 @@ async def test_verifying_trusts_the_ca_file_only(tmp_path):
                 await ask(server.url, tls=TlsSettings(mode="verify", ca_file=file))
             assert caught.value.cause == "certificate", file
     assert len(server.heads) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_ca_file_that_was_replaced_counts_at_the_next_connection(tmp_path):
+    """What the old file trusted is refused, also where a session could be taken up again."""
+    tls, certificate, _ = identity(tmp_path, "one")
+    _, other, _ = identity(tmp_path, "two")
+    used = tmp_path / "ca.pem"
+    used.write_bytes(certificate.read_bytes())
+    once = answer(b'"OK"', extra="Connection: close\r\n")
+    async with serving(once, tls) as server:
+        policy = TlsSettings(mode="verify", ca_file=str(used))
+        transport = networks.connect(address(base_url=server.url, tls=policy), None, Limits())
+        try:
+            await transport.request("GET", "labs", None, QUICK, headers={})
+            used.write_bytes(other.read_bytes())
+            with pytest.raises(NotSent) as caught:
+                await transport.request("GET", "labs", None, QUICK, headers={})
+            assert caught.value.cause == "certificate"
+            used.write_bytes(certificate.read_bytes())
+            await transport.request("GET", "labs", None, QUICK, headers={})
+        finally:
+            await transport.close()
+    assert len(server.heads) == 2
+
+
+def no_file(folder):
+    return folder / "missing"
+
+
+def pipe(folder):
+    os.mkfifo(folder / "pipe")
+    return folder / "pipe"
+
+
+def endless(folder):
+    return "/dev/zero"
+
+
+def too_large(folder):
+    (folder / "large").write_bytes(b"#" * (2**20 + 1))
+    return folder / "large"
+
+
+def binary(folder):
+    (folder / "binary").write_bytes(bytes(range(256)))
+    return folder / "binary"
+
+
+def no_text(folder):
+    return f"{folder}/a\0b"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("made", [no_file, pipe, endless, too_large, binary, no_text, Path])
+async def test_no_ca_file_stops_the_process_or_tells_of_the_disk(tmp_path, made):
+    """Whatever the path leads to: refused at once, in one sentence for all of them."""
+    policy = TlsSettings(mode="verify", ca_file=str(made(tmp_path)))
+    with pytest.raises(NotSent) as caught:
+        await ask("https://127.0.0.1:9", tls=policy)
+    told = "the CA file is not usable: it must be a file in PEM that the server may read"
+    assert (caught.value.cause, caught.value.detail) == ("certificate", told)
 
 
 @pytest.mark.asyncio

@@ -6,6 +6,7 @@ The numbered cases are rows of facts/cml-issues.md.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,8 @@ from cml_simulator.core.server import Admission
 from labfleet.controllers.session import observer
 from labfleet.controllers.worker import observer as worker_look
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.interfaces.lab_host import Readiness
+from labfleet.rehearsal.worlds.cml import DirectHost
 from labfleet.resources import alerts, conditions
 from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
@@ -378,3 +381,34 @@ def test_trouble_is_back_without_its_right_behaviour(
     monkeypatch.setattr(place, name, instead)
     with pytest.raises(AssertionError):
         claim()
+
+
+def test_what_a_boot_is_pinned_to_outlives_looks_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that is silent, or refused for its certificate, is not trusted anew afterwards."""
+    real, shown = DirectHost.readiness, ["ab" * 32]
+
+    async def readiness(host: DirectHost) -> Readiness:
+        found = await real(host)
+        stage = found.stage if shown[0] else "untrusted"
+        return replace(found, stage=stage, tls_fingerprint=shown[0] or None)
+
+    monkeypatch.setattr(DirectHost, "readiness", readiness)
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            assert w.get_worker().status.cml.tls_fingerprint == "ab" * 32
+            shown[0] = ""
+            await w.until(lambda: fact(w, "Silent") == ("True", "Untrusted"))
+            assert w.get_worker().status.cml.tls_fingerprint == "ab" * 32
+            worker = w.get_worker()
+            assert worker.spec.machine is not None
+            where = worker_look.address_of(
+                context(w), worker, worker.spec.machine, worker.status.machine
+            )
+            assert where is not None
+            assert where.tls.fingerprint == "ab" * 32
+
+    play(story)

@@ -33,7 +33,7 @@ from labfleet.resources.worker import (
 
 P = WorkerPhase
 STATES = ["booting", "running", "stopping", "stopped", "ending", "gone", None]
-STAGES = ["unreachable", "refused", "bad_gateway", "not_ready", "ready", None]
+STAGES = ["unreachable", "untrusted", "refused", "bad_gateway", "not_ready", "ready", None]
 REASONS = ["BootTimeout", "StoppedOutside", "InstanceTerminated", "LaunchTimeout", None]
 LIVE = [phase for phase in P if phase is not P.TERMINATED]
 BOTH = (True, False)

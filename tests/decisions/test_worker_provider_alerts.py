@@ -178,6 +178,7 @@ def _raised(line: Line) -> tuple[alerts.Raised, ...]:
     ("seen", "reason", "remedy"),
     [
         ({"stage": "unreachable"}, "NoAnswer", "Compare the instance's checks"),
+        ({"stage": "untrusted"}, "Untrusted", "tls.fingerprint"),
         ({"stage": "bad_gateway"}, "BadGateway", "Restart the services of CML"),
         ({"stage": "ready", "login_refused": "no"}, "LoginRefused", "adminPassword"),
     ],

@@ -27,7 +27,7 @@ from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 P = WorkerPhase
 STATES = ["booting", "running", "stopping", "stopped", "ending", "gone", None]
-STAGES = ["unreachable", "refused", "bad_gateway", "not_ready", "ready", None]
+STAGES = ["unreachable", "untrusted", "refused", "bad_gateway", "not_ready", "ready", None]
 REASONS = ["BootTimeout", "StoppedOutside", "InstanceTerminated", "LaunchTimeout", None]
 LIVE = [phase for phase in P if phase is not P.TERMINATED]
 instants = st.integers(-40_000, 0).map(lambda seconds: START + timedelta(seconds=seconds))

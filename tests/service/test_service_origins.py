@@ -68,6 +68,17 @@ async def test_an_address_that_is_none_is_refused_when_it_is_named(url: str) -> 
         assert caught.value.reason == "UnsafeUrl"
 
 
+@pytest.mark.parametrize("text", ["zz", "", "ab" * 31, "ab" * 33, "ab:" * 32 + "g", "\n"])
+@pytest.mark.asyncio
+async def test_a_fingerprint_that_is_none_is_refused_when_it_is_written(text: str) -> None:
+    """With it no certificate could ever be the right one: said before a server is paid for."""
+    machine = {**MACHINE, "cml": {**MACHINE["cml"], "tls": {"fingerprint": text}}}
+    async with world() as w:
+        with pytest.raises(errors.Invalid) as caught:
+            await w.make("Template", "t", {"machine": machine})
+    assert "spec.machine.cml.tls.fingerprint" in str(caught.value.problems)
+
+
 @pytest.mark.asyncio
 async def test_a_region_that_is_none_cannot_hold_garbage_collection() -> None:
     """Nothing is swept before every region was listed: one that never is would end that."""

@@ -16,7 +16,7 @@ from labfleet.resources.idle import Activity
 from labfleet.resources.machine import TlsSettings
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
-Stage = Literal["unreachable", "refused", "bad_gateway", "not_ready", "ready"]
+Stage = Literal["unreachable", "untrusted", "refused", "bad_gateway", "not_ready", "ready"]
 
 
 @dataclass(frozen=True, slots=True)

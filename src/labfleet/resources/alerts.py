@@ -83,6 +83,16 @@ _ROWS = (
                     "leads to, so that both are the same."
                 ),
             ),
+            WorkerReason.UNTRUSTED: (
+                (
+                    "The server shows a certificate that is not the pinned one, or none that is "
+                    "trusted: it was replaced, or somebody stands between. No password was sent."
+                ),
+                (
+                    "Look at the server's own certificate. If it was replaced on purpose: name its "
+                    "SHA-256 in spec.machine.cml.tls.fingerprint, or start the machine anew."
+                ),
+            ),
             WorkerReason.BAD_GATEWAY: (
                 "Only CML's web server answers: the controller behind it is down or restarts.",
                 (

@@ -8,6 +8,7 @@ are the defaults of facts/aws.md#metal-times.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -33,6 +34,12 @@ class TlsSettings(Record, frozen=True, kw_only=True):
     mode: Literal["verify", "pin", "off"] = "pin"
     fingerprint: str | None = None
     ca_file: str | None = None
+
+
+def plain_fingerprint(text: str) -> str | None:
+    """Return a SHA-256 as plain lower-case hex, None when it is none; colons and spaces may stand."""
+    plain = re.sub(r"[:\s]", "", text).lower()
+    return plain if re.fullmatch(r"[0-9a-f]{64}", plain) else None
 
 
 class CmlSettings(Record, frozen=True, kw_only=True):

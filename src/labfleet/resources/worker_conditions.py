@@ -113,6 +113,7 @@ class WorkerReason(Reason):
     TIMED_OUT = "TimedOut", "There was no answer within the limit."
     UNIQUE = "Unique", "No other worker has this identity."
     UNREACHABLE = "Unreachable", "Nothing answers at the address."
+    UNTRUSTED = "Untrusted", "The server shows a certificate that is not trusted; nothing was sent."
     VALID = "Valid", "The date is far enough away."
     WATERMARK = "Watermark", "A disk is over its watermark."
     WITHIN_CAPACITY = "WithinCapacity", "What is reserved fits what there is."
@@ -158,6 +159,7 @@ class WorkerCondition(ConditionType):
         R.REFUSED,
         R.STOPPED,
         R.UNREACHABLE,
+        R.UNTRUSTED,
     )
     LICENSED = (
         "Licensed",
@@ -231,6 +233,7 @@ class WorkerCondition(ConditionType):
         R.NOT_ANSWERING,
         R.NO_ANSWER,
         R.REFUSED,
+        R.UNTRUSTED,
     )
     PHASE_STUCK = (
         "PhaseStuck",

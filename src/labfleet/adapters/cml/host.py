@@ -34,6 +34,7 @@ from labfleet.resources.idle import Activity
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 STAGES: dict[str, Stage] = {
+    "Certificate": "untrusted",
     "Refused": "refused",
     "Closed": "refused",
     "BadGateway": "bad_gateway",

@@ -156,10 +156,9 @@ class Connection(asyncio.Protocol):
         """
         return self.alive and (self._channel is None or self._channel.between)
 
-    @property
-    def session(self) -> ssl.SSLSession | None:
-        """The TLS session to offer next time."""
-        return None if self._channel is None else self._channel.session
+    def session(self, trust: ssl.SSLContext | None) -> ssl.SSLSession | None:
+        """Return the TLS session to offer next time, while the same is trusted."""
+        return None if self._channel is None else self._channel.session(trust)
 
     def close(self) -> None:
         """Say goodbye and end; a reply that is waited for is lost."""

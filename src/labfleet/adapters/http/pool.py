@@ -93,7 +93,7 @@ class HttpTransport:
 
     @property
     def fingerprint(self) -> str | None:
-        """SHA-256 of the certificate last seen."""
+        """SHA-256 of the certificate last accepted."""
         return self._first if self._pin is None else self._pin.seen or self._first
 
     async def request(
@@ -263,7 +263,7 @@ class HttpTransport:
     def _gone(self, connection: Connection) -> None:
         """Forget a connection that is over; its TLS session stays."""
         if connection in self._all:  # one that was refused leaves no session
-            self._session = connection.session or self._session
+            self._session = connection.session(self._trust) or self._session
             self._all.remove(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -288,8 +288,8 @@ class HttpTransport:
 
     async def _establish(self, loop: asyncio.AbstractEventLoop, connection: Connection) -> None:
         """Connect, shake hands, and look at the certificate before anything is sent."""
-        if self._secure and self._trust is None:
-            self._trust = tls.trust(self._tls)
+        if self._secure:
+            self._renew_trust()
         link, _ = await loop.create_connection(lambda: connection, self._host, self._port)
         self._judge(str((link.get_extra_info("peername") or ("",))[0]))
         if not self._secure or self._trust is None:
@@ -298,7 +298,15 @@ class HttpTransport:
         pin = self._pin
         if pin is not None and not pin.accepts(channel.certificate):
             self._session = None
-            raise NotSent("certificate", f"certificate {pin.seen} is not the expected one")
+            shown = tls.digest(channel.certificate)
+            raise NotSent("certificate", f"certificate {shown} is not the expected {pin.pinned}")
+
+    def _renew_trust(self) -> None:
+        """Read the policy's CA file again; one that was replaced ends what the old one allowed."""
+        found = tls.trust(self._tls)
+        if found is not self._trust:
+            self._trust, self._session = found, None
+            self._drop_idle()
 
 
 def explain(error: Exception) -> tuple[Cause, str]:

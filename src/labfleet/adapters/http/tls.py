@@ -9,19 +9,25 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import re
+import os
 import ssl
+import stat
 
 from labfleet.adapters.http.transport import NotSent
-from labfleet.resources.machine import TlsSettings
+from labfleet.resources.machine import TlsSettings, plain_fingerprint
 
 RECORD = 16384
 """Bytes asked for at once: a TLS record holds no more."""
 
 
+CA_BYTES = 2**20
+"""Bytes a CA file may have; the bundle of a whole operating system has a quarter of it."""
+_UNUSABLE = "the CA file is not usable: it must be a file in PEM that the server may read"
+
+
 @functools.lru_cache(maxsize=64)
-def context(mode: str, ca_file: str | None) -> ssl.SSLContext:
-    """Return the TLS context of a policy; OSError when the CA file cannot be read.
+def context(mode: str, ca: str | None) -> ssl.SSLContext:
+    """Return the TLS context of a policy; `ca` is PEM, SSLError when it is none.
 
     Not ssl.create_default_context: that obeys SSL_CERT_FILE and SSLKEYLOGFILE, and no
     environment may change how a server is trusted (facts/cml-issues.md#f2, #f10).
@@ -31,8 +37,8 @@ def context(mode: str, ca_file: str | None) -> ssl.SSLContext:
     if mode != "verify":
         made.check_hostname = False
         made.verify_mode = ssl.CERT_NONE
-    elif ca_file is not None:
-        made.load_verify_locations(cafile=ca_file)
+    elif ca is not None:
+        made.load_verify_locations(cadata=ca)
     else:
         compiled = ssl.get_default_verify_paths()
         made.load_verify_locations(capath=compiled.openssl_capath)
@@ -42,31 +48,54 @@ def context(mode: str, ca_file: str | None) -> ssl.SSLContext:
 
 
 def trust(tls: TlsSettings) -> ssl.SSLContext:
-    """Return the context of a policy; NotSent when its CA file is not usable."""
+    """Return the context of a policy as its CA file is now; NotSent when that is not usable.
+
+    One sentence for all that may be wrong with the file: its path is an operator's, and whether a
+    file of the server exists is nothing that its API tells.
+    """
     try:
-        return context(tls.mode, tls.ca_file)
-    except FileNotFoundError:
-        raise NotSent("certificate", "the CA file does not exist") from None
-    except PermissionError:
-        raise NotSent("certificate", "the CA file may not be read") from None
-    except OSError:  # ssl.SSLError is one
-        raise NotSent("certificate", "the CA file is not usable") from None
+        ca = None if tls.ca_file is None else _text(tls.ca_file)
+        return context(tls.mode, ca)
+    except (OSError, ValueError):  # ssl.SSLError is an OSError
+        raise NotSent("certificate", _UNUSABLE) from None
+
+
+def _text(path: str) -> str:
+    """Return a CA file's text; OSError or ValueError when it is not a plain file of that size.
+
+    Opened without waiting, because a path may name a pipe, which would stop the whole process.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(number, "rb") as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise ValueError("not a plain file")
+        data = file.read(CA_BYTES + 1)
+    if len(data) > CA_BYTES:
+        raise ValueError("too large")
+    # A bundle may have remarks in any encoding between its certificates, which OpenSSL skips.
+    return data.decode("ascii", errors="replace").replace("\ufffd", "?")
 
 
 def fingerprint_of(tls: TlsSettings) -> str | None:
     """Return the wanted fingerprint as plain hex; NotSent when it is no SHA-256 in hex."""
     if tls.fingerprint is None:
         return None
-    plain = re.sub(r"[:\s]", "", tls.fingerprint).lower()
-    if not re.fullmatch(r"[0-9a-f]{64}", plain):
+    plain = plain_fingerprint(tls.fingerprint)
+    if plain is None:
         raise NotSent("certificate", "the configured fingerprint is not a SHA-256 in hex")
     return plain
+
+
+def digest(certificate: bytes) -> str:
+    """Return the SHA-256 of a certificate (DER), in hex."""
+    return hashlib.sha256(certificate).hexdigest()
 
 
 class Pin:
     """The certificate that a server must have.
 
-    `pinned` None accepts any certificate; `keep_first` pins the first one seen.
+    `pinned` None accepts any certificate; `keep_first` pins the first one seen. `seen` is the last
+    one that was accepted: a refused one must never become what is pinned later.
     """
 
     __slots__ = ("keep_first", "pinned", "seen")
@@ -83,22 +112,26 @@ class Pin:
         return cls((fingerprint_of(tls) or first) if pinning else None, keep_first=pinning)
 
     def accepts(self, certificate: bytes) -> bool:
-        """Remember the certificate (DER) and tell whether it is the pinned one."""
-        self.seen = hashlib.sha256(certificate).hexdigest()
+        """Tell whether the certificate (DER) is the pinned one, and remember it if so."""
+        found = digest(certificate)
         if self.pinned is None and self.keep_first:
-            self.pinned = self.seen
-        return self.pinned is None or self.seen == self.pinned
+            self.pinned = found
+        if self.pinned is not None and found != self.pinned:
+            return False
+        self.seen = found
+        return True
 
 
 class Channel:
     """The client's end of TLS: sealed bytes on the wire's side, plain bytes on ours."""
 
-    __slots__ = ("_head", "_in", "_left", "_out", "_tls")
+    __slots__ = ("_head", "_in", "_left", "_out", "_tls", "_trust")
 
     def __init__(
         self, trust: ssl.SSLContext, hostname: str, session: ssl.SSLSession | None
     ) -> None:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._trust = trust
         self._head, self._left = b"", 0
         self._tls = trust.wrap_bio(self._in, self._out, server_hostname=hostname, session=session)
 
@@ -168,10 +201,12 @@ class Channel:
         """Tell whether a kept session was taken up again."""
         return bool(self._tls.session_reused)
 
-    @property
-    def session(self) -> ssl.SSLSession | None:
-        """A session that may be offered to this server again; None when it gave no ticket."""
-        found = self._tls.session
+    def session(self, trust: ssl.SSLContext | None) -> ssl.SSLSession | None:
+        """Return a session to offer to this server again under this trust; None without a ticket.
+
+        A session of another trust is none: what is trusted no more would be taken up unlooked.
+        """
+        found = self._tls.session if trust is self._trust else None
         if found is not None and (found.has_ticket or self._tls.version() != "TLSv1.3"):
             return found
         return None

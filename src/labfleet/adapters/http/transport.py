@@ -67,7 +67,7 @@ class Transport(Protocol):
 
     @property
     def fingerprint(self) -> str | None:
-        """SHA-256 of the certificate last seen, lower-case hex; None before TLS or without."""
+        """SHA-256 of the certificate last accepted, lower-case hex; None before TLS or without."""
         ...
 
     async def request(

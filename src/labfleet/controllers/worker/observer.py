@@ -162,7 +162,8 @@ class WorkerObserver:
             version=readiness.version or worker.status.cml.version,
             ready=readiness.stage == "ready",
             stage=readiness.stage,
-            tls_fingerprint=readiness.tls_fingerprint,
+            # A look without an answer must not forget what this boot is pinned to.
+            tls_fingerprint=readiness.tls_fingerprint or _pinned(worker, where.boot),
             product_uuid=known.product_uuid,
             hostname=known.hostname,
             labs=known.labs,
@@ -307,6 +308,12 @@ def licence_status(found: Licensing) -> LicenceStatus:
     )
 
 
+def _pinned(worker: Worker, boot: str) -> str | None:
+    """Return the certificate that was accepted first in this boot; None before there was one."""
+    known = worker.status.cml
+    return known.tls_fingerprint if known.boot == boot else None
+
+
 def address_of(
     context: Context, worker: Worker, machine: Machine, shown: MachineStatus
 ) -> HostAddress | None:
@@ -318,7 +325,7 @@ def address_of(
     if host is None and machine.cml.api_base_url is None:
         return None
     boot = "external" if shown.id is None else f"{shown.id}@{shown.launched}"
-    known = worker.status.cml.tls_fingerprint if worker.status.cml.boot == boot else None
+    known = _pinned(worker, boot)
     tls = machine.cml.tls
     return HostAddress(
         worker=worker.key.label,

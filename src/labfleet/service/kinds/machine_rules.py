@@ -11,7 +11,7 @@ import msgspec
 from labfleet.interfaces import store as stores
 from labfleet.resources import meta, providers
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
-from labfleet.resources.machine import Machine
+from labfleet.resources.machine import Machine, plain_fingerprint
 from labfleet.resources.pool import FINALIZER_WORKERS, PAUSED_MARK, Pool, PoolPhase, ScalingPolicy
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -197,6 +197,10 @@ def _machine(machine: Machine, where: str, *, launched: bool = True) -> None:
         raise intake.invalid(
             *((f"{inside}.{field}" if field else inside, what) for field, what in wrong)
         )
+    pinned = machine.cml.tls.fingerprint
+    if pinned is not None and plain_fingerprint(pinned) is None:
+        told = "not a SHA-256: 64 hex digits are wanted, with or without colons"
+        raise intake.invalid((f"{where}.cml.tls.fingerprint", told))
     if url is not None:
         problem = url_problem(url)
         if problem is not None:

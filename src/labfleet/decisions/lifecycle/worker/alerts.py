@@ -287,6 +287,8 @@ def _mute(draft: Draft) -> tuple[WorkerReason, str]:
     """Return what kind of silence it is; a good answer is what is missed."""
     if draft.seen.login_refused:
         return WorkerReason.LOGIN_REFUSED, "it refuses our login"
+    if draft.seen.stage == "untrusted":
+        return WorkerReason.UNTRUSTED, f"nothing was sent there: {draft.seen.trouble}"
     if draft.seen.stage == "bad_gateway":
         return WorkerReason.BAD_GATEWAY, "only its web server answers"
     if draft.seen.stage == "refused":

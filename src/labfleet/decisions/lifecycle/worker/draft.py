@@ -283,6 +283,7 @@ def note_server(draft: Draft) -> None:
 
 STAGE_REASONS = {
     "unreachable": WorkerReason.UNREACHABLE,
+    "untrusted": WorkerReason.UNTRUSTED,
     "refused": WorkerReason.REFUSED,
     "bad_gateway": WorkerReason.BAD_GATEWAY,
     "not_ready": WorkerReason.NOT_READY,
