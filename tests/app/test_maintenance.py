@@ -12,6 +12,7 @@ from labfleet.app import maintenance
 from labfleet.app.system import SystemClock, SystemIds
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
 from labfleet.resources.fleet_settings import NAME, Settings, SettingsSpec
 from labfleet.resources.meta import Metadata
 from labfleet.stores.opening import open_store
@@ -68,3 +69,46 @@ def test_a_pause_from_before_keeps_its_reason(tmp_path: Path) -> None:
     found = asyncio.run(with_store(place / "labfleet.db", None))
     assert found is not None
     assert msgspec.to_builtins(found.spec.automation) == switch
+
+
+def test_a_restore_that_is_killed_before_its_pause_leaves_nothing_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A complete store that is not paused would end the machines launched after the backup."""
+    live, copy, place = tmp_path / "live", tmp_path / "copy.db", tmp_path / "restored"
+    live.mkdir()
+    asyncio.run(with_store(live / "labfleet.db", None))
+    assert maintenance.main(["backup", str(copy), "--data", str(live)]) == 0
+
+    async def killed(*_: object) -> None:
+        raise SystemExit(9)
+
+    monkeypatch.setattr(maintenance, "paused", killed)
+    with pytest.raises(SystemExit):
+        maintenance.main(["restore", str(copy), "--data", str(place)])
+    with pytest.raises(errors.Permanent) as caught:
+        asyncio.run(with_store(place / "labfleet.db", None))
+    assert caught.value.reason == "RestoreUnfinished"
+
+
+def test_a_restore_says_how_many_tokens_work_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A token that was revoked after the backup works in the restored store: it is said."""
+    live, copy, place = tmp_path / "live", tmp_path / "copy.db", tmp_path / "restored"
+    live.mkdir()
+
+    async def tokens() -> None:
+        store = await open_store(
+            f"sqlite:///{live}/labfleet.db", runner=Threads(), ids=SystemIds(), clock=SystemClock()
+        )
+        made = SystemClock().now()
+        for name, revoked in (("a", None), ("b", None), ("c", made)):
+            row = stores.TokenRow(name, name, "user", name, made, None, revoked)
+            await store.put_token(row)
+        await store.close()
+
+    asyncio.run(tokens())
+    assert maintenance.main(["backup", str(copy), "--data", str(live)]) == 0
+    assert maintenance.main(["restore", str(copy), "--data", str(place)]) == 0
+    assert "2 tokens work as they did at the backup" in capsys.readouterr().err

@@ -137,6 +137,31 @@ async def test_backup_and_restore(place: Place, tmp_path: Path) -> None:
         await store.close()
 
 
+async def test_a_restore_that_was_interrupted_leaves_no_store_that_acts(
+    place: Place, tmp_path: Path
+) -> None:
+    """Before what must stand first was written, nobody but the restore can open the store."""
+    target, runner = str(tmp_path / "copy"), Threads()
+    async with place.opened() as store:
+        await store.commit(commit(put("w1")))
+        await store.backup(target)
+    url = place.empty()
+
+    async def killed() -> None:
+        raise SystemExit(9)
+
+    with pytest.raises(SystemExit):
+        await restore(target, url, runner=runner, ids=place.ids, first=killed)
+    with pytest.raises(errors.Permanent) as caught:
+        await open_store(url, runner=Threads(), ids=place.ids, clock=place.clock)
+    assert caught.value.reason == "RestoreUnfinished"
+    inside = await open_store(
+        url, runner=Threads(), ids=place.ids, clock=place.clock, restoring=True
+    )
+    await inside.close()
+    runner.close()
+
+
 async def test_nothing_is_overwritten(place: Place, tmp_path: Path) -> None:
     """Neither a backup nor a restore replaces what is there."""
     target = str(tmp_path / "copy.backup")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -75,18 +75,31 @@ async def _backup(settings: Settings, file: str) -> int:
 
 async def _restore(settings: Settings, file: str) -> int:
     data_folder.private(Path(settings.data))
-    runner = Threads()
-    ids, time = SystemIds(), SystemClock()
-    try:
-        size = await opening.restore(file, settings.store_url, runner=runner, ids=ids)
-        store = await opening.open_store(settings.store_url, runner=runner, ids=ids, clock=time)
+    url, ids, time = settings.store_url, SystemIds(), SystemClock()
+
+    async def pause() -> None:
+        store = await opening.open_store(url, runner=Threads(), ids=ids, clock=time, restoring=True)
         try:
             await paused(Objects(store), ids.uid(), time.now())
+            _tell_tokens(await store.tokens(), time.now())
         finally:
             await store.close()
-        return size
+
+    runner = Threads()
+    try:
+        return await opening.restore(file, url, runner=runner, ids=ids, first=pause)
     finally:
         runner.close()
+
+
+def _tell_tokens(rows: Iterable[stores.TokenRow], now: datetime) -> None:
+    """Say that tokens are as of the backup: one that was revoked after it works again."""
+    alive = [row for row in rows if row.revoked is None and (row.expires or now) >= now]
+    if alive:
+        sys.stderr.write(
+            f"{len(alive)} tokens work as they did at the backup, also those revoked since: "
+            "look with labfleet token list, end them with labfleet token revoke\n"
+        )
 
 
 async def paused(objects: Objects, uid: str, now: datetime) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from importlib import import_module
 from typing import Any
@@ -22,6 +22,8 @@ from labfleet.stores.runners import Runner
 from labfleet.stores.statements import statements
 
 RECORDED_PAGE = 1000
+UNFINISHED = "restore-"
+"""Begins the epoch of a store that a restore has filled and not ended yet: nobody may work on it."""
 
 
 async def open_store(
@@ -31,11 +33,13 @@ async def open_store(
     ids: IdSource,
     clock: Clock,
     observer: StoreObserver | None = None,
+    restoring: bool = False,
 ) -> Store:
     """Open, migrate and return the store behind a URL; once opened, it closes the runner.
 
-    Permanent: a URL nobody knows, a newer schema ("SchemaTooNew"), no driver; Temporary: the
-    database does not answer. `observer` is told how each write ends.
+    Permanent: a URL nobody knows, a newer schema ("SchemaTooNew"), no driver, a restore that did
+    not come to its end; Temporary: the database does not answer. `observer` is told how each
+    write ends; `restoring` opens a store that is being restored.
     """
     scheme, _, rest = url.partition("://")
     opened: Database
@@ -53,7 +57,11 @@ async def open_store(
         )
     else:
         raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
-    _, revision, _ = (await runner.write(lambda: opened.rows(opened.sql["head"])))[0]
+    epoch, revision, _ = (await runner.write(lambda: opened.rows(opened.sql["head"])))[0]
+    if epoch.startswith(UNFINISHED) and not restoring:
+        await runner.write(opened.close)
+        message = "a restore into this store was interrupted: remove the store, and restore again"
+        raise errors.Permanent(message, reason="RestoreUnfinished")
     return FleetStore(opened, runner, clock, head=revision, observer=observer)
 
 
@@ -69,19 +77,37 @@ def check(url: str) -> None:
         raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
 
 
-async def restore(backup: str, url: str, *, runner: Runner, ids: IdSource) -> int:
+async def restore(
+    backup: str,
+    url: str,
+    *,
+    runner: Runner,
+    ids: IdSource,
+    first: Callable[[], Awaitable[None]] | None = None,
+) -> int:
     """Fill an empty place with a backup, in a new epoch; return the bytes of the store file.
 
-    Refuses to overwrite: the file must not exist, the database must be empty.
+    Refuses to overwrite: the file must not exist, the database must be empty. `first` writes what
+    must stand before anybody works on it: until it has ended, only it can open the store
+    (`restoring`), so that a kill in between leaves none that acts.
     """
     scheme, _, rest = url.partition("://")
+    filled, new = UNFINISHED + new_epoch(ids), new_epoch(ids)
     if scheme == "sqlite":
         path = sqlite_path(rest)
-        return await runner.write(lambda: sqlite_files.restore(backup, path, epoch=new_epoch(ids)))
-    if scheme in {"postgresql", "postgres"}:
+        size = await runner.write(lambda: sqlite_files.restore(backup, path, epoch=filled))
+    elif scheme in {"postgresql", "postgres"}:
         dump = _driver("labfleet.stores.postgres_backup")
-        return await runner.write(lambda: dump.restore(backup, url, epoch=new_epoch(ids)))
-    raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
+        size = await runner.write(lambda: dump.restore(backup, url, epoch=filled))
+    else:
+        raise errors.Permanent(_unknown(scheme), reason="UnknownStore")
+    if first is not None:
+        await first()
+    if scheme == "sqlite":
+        await runner.write(lambda: sqlite_files.begin_epoch(path, new))
+    else:
+        await runner.write(lambda: dump.begin_epoch(url, new))
+    return size
 
 
 def recorded(url: str) -> Iterator[Event]:

@@ -115,6 +115,16 @@ def restore(backup: str, url: str, *, epoch: str) -> int:
         connection.close()
 
 
+def begin_epoch(url: str, epoch: str) -> None:
+    """Begin a new epoch in a database that nobody else works on."""
+    connection = connect(url)
+    try:
+        with translated("restore", connection), connection.transaction():
+            _new_epoch(connection, epoch)
+    finally:
+        connection.close()
+
+
 def _restore(connection: Connection, file: BinaryIO, head: Head, name: str) -> None:
     found = connection.execute("SELECT to_regclass('migrations')").fetchone()
     if found is None or found[0] is not None:

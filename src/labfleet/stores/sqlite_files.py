@@ -140,8 +140,25 @@ def restore(backup: str, target: str, *, epoch: str) -> int:
             partial.unlink(missing_ok=True)
 
 
-def _restore(source: Path, partial: Path, epoch: str) -> None:
+def begin_epoch(path: str, epoch: str) -> None:
+    """Begin a new epoch in a store file that nobody else has open."""
+    with translated(f"restore into {path}"):
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            _begin(connection, epoch)
+        finally:
+            connection.close()
+
+
+def _begin(connection: sqlite3.Connection, epoch: str) -> None:
     sql = statements("sqlite")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(sql["new_epoch"], (epoch,))
+    connection.execute(sql["new_epoch_leases"])
+    connection.execute("COMMIT")
+
+
+def _restore(source: Path, partial: Path, epoch: str) -> None:
     with _new_file(partial) as connection:
         opened = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
         try:
@@ -149,10 +166,7 @@ def _restore(source: Path, partial: Path, epoch: str) -> None:
         finally:
             opened.close()
         _check(connection, str(source))
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(sql["new_epoch"], (epoch,))
-        connection.execute(sql["new_epoch_leases"])
-        connection.execute("COMMIT")
+        _begin(connection, epoch)
 
 
 def _check(connection: sqlite3.Connection, name: str, *, quick: bool = False) -> None:
