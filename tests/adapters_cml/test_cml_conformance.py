@@ -5,6 +5,8 @@ The simulator's clock is a number that the test moves, so boots take no time.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 from loopback_cml import LAB, world
@@ -148,8 +150,10 @@ async def test_wrong_password_and_wrong_certificate_are_denied():
         assert caught.value.reason == "Certificate"
         assert cml.asked("/authenticate") == logins
         seen = await cml.host.readiness()
-        assert seen.stage == "unreachable"
-        cml.boot(tls=TlsSettings(fingerprint=seen.tls_fingerprint))
+        assert (seen.stage, seen.tls_fingerprint) == ("untrusted", None)
+        told = re.search(r"certificate ([0-9a-f]{64}) is not", seen.detail)
+        assert told is not None
+        cml.boot(tls=TlsSettings(fingerprint=told[1]))
         await cml.host.authenticate()
 
 

@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_cml import LAB, address
 
+from labfleet.adapters.cml import client
 from labfleet.adapters.cml.hosts import CmlHosts
+from labfleet.adapters.cml.transport import Limits
 from labfleet.adapters.http.transport import Deadlines, NotSent, Reply, ReplyLost
 from labfleet.kernel import errors
 
@@ -123,4 +125,19 @@ def test_json_that_is_too_deep_is_not_json(name: str, body: bytes) -> None:
     """A server that answers twenty thousand brackets has not found a bug of ours."""
     assert isinstance(asyncio.run(called(name, [Reply(200, {}, body)])), errors.Protocol)
     refused = asyncio.run(called(name, [Reply(400, {}, body)]))
+    assert isinstance(refused, errors.LabfleetError)
+
+
+@pytest.mark.parametrize("name", ["system_stats", "labs", "licensing", "lab", "readiness"])
+def test_a_reply_with_millions_of_values_is_not_decoded(name: str) -> None:
+    """Within the bound on bytes, a list of empty lists would hold up everybody for seconds."""
+    body = b"[" + b"[]," * (client.REPLY_VALUES + 1) + b"0]"
+    assert len(body) < Limits().reply_bytes
+    found = asyncio.run(called(name, [Reply(200, {}, body)]))
+    if name == "readiness":
+        assert (found.stage, "too full" in found.detail) == ("bad_gateway", True)
+    else:
+        assert isinstance(found, errors.Protocol)
+        assert "too full to be read" in found.message
+    refused = asyncio.run(called("labs", [Reply(400, {}, b'{"description": ' + body + b"}")]))
     assert isinstance(refused, errors.LabfleetError)

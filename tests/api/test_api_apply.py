@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from api_caller import Api, Reply
 from fleet_world import MACHINE, TOPOLOGY
+
+from labfleet.service.core import intake
 
 
 def lab(name: str = "lab", **spec: Any) -> dict[str, Any]:
@@ -198,3 +201,56 @@ async def test_what_was_checked_before_is_judged_one_by_one(api: Api):
     done = await applied(api, *items, mode="apply&checked=true")
     assert results(done) == ["created", "refused", "created"]
     assert done.json["items"][1]["problem"]["problems"][0]["where"] == "spec.prio"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mode", ["check", "dry-run"])
+async def test_judging_many_objects_lets_others_in(api: Api, mode: str):
+    """Five hundred objects in one request: the loop serves others after each, in every mode."""
+    await api.world.definition("lab")
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.create_task(others())
+    try:
+        await asyncio.sleep(0)
+        before = turns
+        reply = await applied(api, *(session(f"s{n}") for n in range(500)), mode=mode)
+    finally:
+        beside.cancel()
+    assert reply.status == 200
+    assert turns - before >= 500
+
+
+@pytest.mark.asyncio
+async def test_as_many_mistakes_are_looked_for_as_a_reply_tells(api: Api):
+    """Each unknown key costs a search for the nearest one: a request with thousands finds twenty."""
+    asked = []
+    hint = intake.hint
+    intake.hint = lambda *given: asked.append(given) or hint(*given)
+    try:
+        wrong = {f"{n:064}": 1 for n in range(20)}
+        reply = await applied(api, *(session(f"s{n}", **wrong) for n in range(300)), mode="check")
+    finally:
+        intake.hint = hint
+    assert (reply.status, len(reply.json["problems"])) == (400, intake.PROBLEM_LIMIT)
+    assert len(asked) <= 2 * intake.PROBLEM_LIMIT
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mode", ["check", "dry-run"])
+async def test_what_is_only_judged_counts_too(api: Api, mode: str):
+    """A dry run costs as much as a write: a user who asks for hundreds has written enough soon."""
+    await api.world.definition("lab")
+    many = [session(f"s{n}") for n in range(400)]
+    statuses = [
+        (await applied(api, *many, mode=mode, role="user", owner="eve")).status for _ in range(4)
+    ]
+    assert statuses[0] == 200
+    assert statuses[-1] == 429
+    assert (await applied(api, *many, mode=mode, role="operator")).status == 200

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,11 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labfleet.api import application
-from labfleet.api.core import json_bounds
+from labfleet.api.core import json_bounds, large_bodies, served
+from labfleet.api.core.large_bodies import LargeBodies
 from labfleet.api.core.route import SMALL
 from labfleet.engine.aside import LARGE, OneThread
 from labfleet.kernel import errors
-from labfleet.service.core.intake import DEPTH_LIMIT
+from labfleet.kernel.json_bounds import DEPTH_LIMIT
+from labfleet.service.core.access import Principal
+from labfleet.service.core.roles import Role
+from labfleet.service.core.service_context import Caller
 
 T = TypeVar("T")
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(alphabet='a,[]{}"\\:é\n', max_size=8)
@@ -199,3 +204,66 @@ async def test_others_are_served_while_large_bodies_wait(api: Api, gate: threadi
     assert found == [201] * 8 + [503] * 2
     busy = [task.result() for task in refused]
     assert {(each.json["reason"], each.headers["retry-after"]) for each in busy} == {("Busy", "2")}
+
+
+def test_one_caller_s_large_bodies_leave_room_for_others() -> None:
+    """Two at a time of one user, six of all users, eight in all; each place comes back."""
+    places = LargeBodies()
+    with ExitStack() as held:
+        for number in range(large_bodies.OF_LIMITED):
+            user = Principal(str(number // large_bodies.OF_ONE), Role.USER)
+            held.enter_context(places.place(user))
+            if number % large_bodies.OF_ONE:
+                with pytest.raises(errors.Temporary, match="of yours"), places.place(user):
+                    pass
+        another = Principal("another", Role.RUNNER)
+        with pytest.raises(errors.Temporary) as caught, places.place(another):
+            pass
+        assert (caught.value.reason, caught.value.retry_after) == ("Busy", 2.0)
+        operator = Principal("o", Role.OPERATOR)
+        for _ in range(large_bodies.AT_ONCE - large_bodies.OF_LIMITED):
+            held.enter_context(places.place(operator))
+        with pytest.raises(errors.Temporary), places.place(operator):
+            pass
+    for _ in range(3):
+        with pytest.raises(KeyError), places.place(another):
+            raise KeyError
+    with places.place(another), places.place(another):
+        pass
+
+
+@pytest.mark.asyncio
+async def test_slow_uploads_of_one_token_hold_two_places_and_no_more() -> None:
+    """Bytes are asked for only by who has a place: memory does not grow with the callers."""
+    eve = Principal("eve", Role.USER)
+    scope: dict[str, Any] = {
+        "headers": [],
+        served.LARGE_BODIES: LargeBodies(),
+        served.CALLER: Caller(eve, "r"),
+    }
+    chunk = b"x" * (LARGE + 1)
+    reading = asyncio.Event()
+
+    async def slow() -> dict[str, Any]:
+        if reading.is_set():
+            await asyncio.Event().wait()
+        reading.set()
+        return {"type": "http.request", "body": chunk, "more_body": True}
+
+    async def upload() -> None:
+        with ExitStack() as held:
+            reading.clear()
+            await served.whole(scope, slow, 16 * 2**20, held)
+
+    tasks = []
+    for _ in range(large_bodies.OF_ONE):
+        tasks.append(asyncio.create_task(upload()))
+        for _ in range(5):
+            await asyncio.sleep(0)
+    with pytest.raises(errors.Temporary, match="of yours"):
+        await upload()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    with scope[served.LARGE_BODIES].place(eve):
+        pass

@@ -23,8 +23,9 @@ from labfleet.api.compatible import stream_routes as compatible_streams
 from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core import openapi, problems
+from labfleet.api.core.large_bodies import LargeBodies
 from labfleet.api.core.route import JSON, Route, Routes, Text
-from labfleet.api.core.served import ASIDE, ROUTES, litestar_route
+from labfleet.api.core.served import ASIDE, LARGE_BODIES, ROUTES, litestar_route
 from labfleet.api.front import App, Credentials, Done, Front
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams import stream_routes
@@ -89,7 +90,10 @@ def build(
     routes = {route.name: route for route in stated}
     framework = _framework(stated)
 
+    places = LargeBodies()
+
     async def inner(scope: Any, receive: Any, send: Any) -> None:
+        scope[LARGE_BODIES] = places
         scope[ROUTES], scope[DEFECT], scope[ASIDE] = routes, on_defect, services.aside
         await framework(scope, receive, send)
 

@@ -21,9 +21,13 @@ from labfleet.adapters.cml.login import Login
 from labfleet.adapters.cml.transport import Limits
 from labfleet.adapters.http.transport import Deadlines, NotSent, Reply, ReplyLost, Transport
 from labfleet.interfaces.lab_host import HostAddress
-from labfleet.kernel import errors
+from labfleet.kernel import errors, json_bounds
 
 NAME = "Labfleet"
+SMALL_REPLY = 64 * 1024
+"""Bytes up to which a reply is read without counting: it cannot hold what takes long."""
+REPLY_VALUES = 500_000
+"""Ten times those of the largest lab; as many are made in a fifth of a second."""
 COMMON: Mapping[str, str] = MappingProxyType({"X-CML-CLIENT": NAME, "User-Agent": NAME})
 """Headers of every call."""
 REMEMBERED = 16384
@@ -139,7 +143,11 @@ class Client:
         return reply
 
     def decode(self, reply: Reply, call: Call) -> Any:
-        """Return the JSON of a 2xx reply; Protocol when it is none."""
+        """Return the JSON of a 2xx reply; Protocol when it is none, or too full or deep to be read."""
+        large = len(reply.body) > SMALL_REPLY
+        wrong = json_bounds.fault(reply.body, REPLY_VALUES) if large else None
+        if wrong is not None:
+            raise errors.Protocol(f"{self._where(call)}: the reply is too {wrong} to be read")
         try:
             return msgspec.json.decode(reply.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

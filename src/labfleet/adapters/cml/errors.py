@@ -20,6 +20,7 @@ Repeat = Literal["read", "safe", "once"]
 """read: changes nothing. safe: doing it twice is doing it once. once: import."""
 
 TEXT_LIMIT = 600
+DESCRIPTION_BYTES = 64 * 1024
 KEPT_SECRETS = 14
 LINK_REASONS = frozenset({"Timeout", "NoRoute", "Refused", "Closed", "Tls", "BadGateway"})
 """Reasons that show a bad connection, not a bad request: the breaker counts them."""
@@ -170,7 +171,8 @@ def description(reply: Reply) -> tuple[str, tuple[tuple[str, str], ...]]:
     if is_page(reply):
         return "(a web page instead of an API answer)", ()
     try:
-        words = msgspec.json.decode(reply.body)["description"]
+        # What no description fills is not decoded: its values could keep the loop for seconds.
+        words = msgspec.json.decode(reply.body[:DESCRIPTION_BYTES])["description"]
     except UNREADABLE:
         return reply.body[:TEXT_LIMIT].decode("utf-8", "replace").strip(), ()
     if not isinstance(words, str):

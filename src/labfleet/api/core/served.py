@@ -1,8 +1,8 @@
 """The handler of a stated route: judge the caller, read the body, run, encode the reply.
 
 The order is the same for every route: the token, the role, the query's names, then the body's
-media type, size, depth and number of values, JSON and shape; of a large one aside
-from the loop. So a body is neither read nor decoded for somebody who may not
+media type, size, depth and number of values, JSON and shape; a large one in one of a few places,
+and aside from the loop. So a body is neither read nor decoded for somebody who may not
 send it, and nobody learns from an error what only others may see.
 """
 
@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import Callable, MutableMapping
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NoReturn
 
 import msgspec
@@ -19,9 +20,11 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
 from labfleet.api.core import json_bounds
+from labfleet.api.core.large_bodies import LargeBodies
 from labfleet.api.core.route import JSON, OWN_API, Ask, EventStream, Reply, Route, Text
-from labfleet.engine.aside import Aside
+from labfleet.engine.aside import LARGE, Aside
 from labfleet.kernel import errors
+from labfleet.kernel.json_bounds import DEPTH_LIMIT
 from labfleet.resources.meta import Resource
 from labfleet.service.core import access, intake
 from labfleet.service.core.service_context import Caller
@@ -32,6 +35,8 @@ HELD = "labfleet.token"
 """Where `front` puts the caller and the token that they showed, into the scope."""
 ROUTES = "labfleet.routes"
 """Where an application puts its routes by name, into the scope."""
+LARGE_BODIES = "labfleet.large-bodies"
+"""Where an application puts the places of large bodies, into the scope."""
 ASIDE = "labfleet.aside"
 """Where an application puts by what large bodies are read, into the scope."""
 TAKE = "labfleet.take-write"
@@ -96,7 +101,7 @@ def shaped(route: Route, raw: object) -> Any:
     if route.prepare is not None:
         raw = route.prepare(raw)
     if intake.too_deep(raw):
-        raise intake.invalid(("body", f"nested deeper than {intake.DEPTH_LIMIT} levels"))
+        raise intake.invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
     if not _is_record(route.body) or issubclass(route.body, Resource):
         if route.body is not Any and not isinstance(raw, dict):
             raise intake.invalid(("body", "a JSON object is expected"))
@@ -162,14 +167,16 @@ async def _sent(request: Ask, route: Route, aside: Aside) -> Any:
     given = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if given and given not in route.media:
         _other_type(route, given)
-    raw = await whole(_scope(request), request.receive, route.limit)
-    if not raw:
-        if route.required:
-            raise intake.invalid(("body", "is missing"))
-        return shaped(route, {})
-    if not given:
-        _other_type(route, "nothing")
-    return await aside.run(len(raw), lambda: _decoded(route, raw))
+    with ExitStack() as held:
+        scope = _scope(request)
+        raw = await whole(scope, request.receive, route.limit, held)
+        if not raw:
+            if route.required:
+                raise intake.invalid(("body", "is missing"))
+            return shaped(route, {})
+        if not given:
+            _other_type(route, "nothing")
+        return await aside.run(len(raw), lambda: _decoded(route, raw))
 
 
 def _decoded(route: Route, raw: bytes) -> Any:
@@ -188,8 +195,13 @@ def _other_type(route: Route, given: str) -> NoReturn:
     raise errors.Invalid(message, reason="UnsupportedMediaType")
 
 
-async def whole(scope: MutableMapping[str, Any], receive: Any, limit: int) -> bytes:
-    """Return a request's whole body; Invalid (TooLarge, BodyTimeout) beyond its limits."""
+async def whole(
+    scope: MutableMapping[str, Any], receive: Any, limit: int, held: ExitStack | None = None
+) -> bytes:
+    """Return a request's whole body; Invalid (TooLarge, BodyTimeout) beyond its limits.
+
+    `held` gets the place of a large one, which is asked for before more of it is read.
+    """
     declared = next((v for k, v in scope["headers"] if k.lower() == b"content-length"), None)
     if declared is not None and (not declared.isdigit() or int(declared[:20]) > limit):
         _too_large(limit)
@@ -205,12 +217,22 @@ async def whole(scope: MutableMapping[str, Any], receive: Any, limit: int) -> by
                 size += len(chunk)
                 if size > limit:
                     _too_large(limit)
+                if held is not None and size > LARGE:
+                    held.enter_context(_place(scope))
+                    held = None
                 chunks.append(chunk)
                 more = message.get("more_body", False)
     except TimeoutError:
         message_ = f"the body took longer than {BODY_SECONDS:g} s"
         raise errors.Invalid(message_, reason="BodyTimeout") from None
     return b"".join(chunks)
+
+
+def _place(scope: MutableMapping[str, Any]) -> AbstractContextManager[None]:
+    who, places = scope.get(CALLER), scope[LARGE_BODIES]
+    assert isinstance(places, LargeBodies)  # noqa: S101 - for the type checker
+    assert isinstance(who, Caller)  # noqa: S101 - judged before the body
+    return places.place(who.principal)
 
 
 def _too_large(limit: int) -> NoReturn:

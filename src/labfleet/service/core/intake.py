@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from labfleet.kernel import errors, ids
+from labfleet.kernel.json_bounds import DEPTH_LIMIT
 from labfleet.resources import amounts, spellings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import API_VERSION, Metadata, Resource
 
 T = TypeVar("T")
-DEPTH_LIMIT = 64
 PROBLEM_LIMIT = 20
 LABEL_LIMIT = 64
 ANNOTATION_BYTES = 64 * 1024

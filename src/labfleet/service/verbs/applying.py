@@ -30,6 +30,8 @@ from labfleet.service.core.shared_reads import SharedReads
 from labfleet.service.verbs import objects
 
 ITEMS_LIMIT = 500
+JUDGED_AS_ONE = 25
+"""How many objects cost about as much to judge as one costs to write."""
 TOGETHER = 16
 """How many objects of a kind are written side by side."""
 _OURS = (*intake.SERVER_FIELDS, "resourceVersion")
@@ -89,13 +91,15 @@ async def apply(
     Invalid names every mistake of shape as `items[3].spec.title`, and then nothing was written.
     `checked` says that the caller has had that judged, so that of new objects it is not done again.
     `key` is the caller's idempotency key, for objects without a name; `take` is called before each
-    write after the first, which the request itself is, and raises Throttled when the caller has
-    written enough.
+    write after the first, which the request itself is, and for each `JUDGED_AS_ONE` objects that are
+    judged, also when nothing is written; it raises Throttled when the caller has written enough.
     """
+    for _ in range(len(bodies) // JUDGED_AS_ONE):
+        take()
     # One wait for the cache instead of a read of the store for each object: by then it has all that
     # was written before this call, and what is written meanwhile is found by the writes themselves.
     await services.fresh()
-    items = _shaped(services, caller, bodies, namespace, judge=not checked)
+    items = await _shaped(services, caller, bodies, namespace, judge=not checked)
     if mode is Mode.CHECK:
         return [Applied(ApplyResult.VALID)] * len(items)
     if mode is Mode.DRY_RUN:
@@ -121,6 +125,7 @@ async def _in_order(
         # Whoever has a quota makes one after the other, so that each counts those before it.
         counted = access.only_owner(caller.principal, item.row.name) is not None
         async with alone if counted else gate:
+            await asyncio.sleep(0)  # drafts are kept in memory: nothing else would let others in
             # A name makes a repeated request harmless: the second finds everything as it shall be.
             mine = None if key is None or item.name else f"{key[:240]}.{number}"
             try:
@@ -199,7 +204,7 @@ async def _read(services: ServiceContext, caller: Caller, item: _Item) -> Resour
     return found if found is not None and access.sees(caller.principal, found) else None
 
 
-def _shaped(
+async def _shaped(
     services: ServiceContext,
     caller: Caller,
     bodies: Sequence[object],
@@ -207,12 +212,18 @@ def _shaped(
     *,
     judge: bool,
 ) -> list[_Item]:
-    """Return the objects as they will be sent on; Invalid names everything wrong with any."""
+    """Return the objects as they will be sent on; Invalid names what is wrong with any.
+
+    Others get their turn after each object, and as much is looked for as a reply tells.
+    """
     if len(bodies) > ITEMS_LIMIT:
         raise intake.invalid(("items", f"at most {ITEMS_LIMIT} at once"), reason="TooMany")
     items: list[_Item] = []
     problems: list[tuple[str, str]] = []
     for number, body in enumerate(bodies):
+        await asyncio.sleep(0)
+        if len(problems) >= intake.PROBLEM_LIMIT:
+            break
         try:
             item = _item(body, namespace)
             absent = _seen(services, caller, item) is None
