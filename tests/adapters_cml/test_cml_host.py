@@ -42,7 +42,7 @@ LAB_BODY = {"id": LAB, "lab_title": "Pod 7", "lab_notes": "marker", "state": "ST
     [
         (NotSent("timeout", "x"), "unreachable"),
         (NotSent("no_route", "x"), "unreachable"),
-        (NotSent("certificate", "x"), "unreachable"),
+        (NotSent("certificate", "x"), "untrusted"),
         (ReplyLost("timeout", "x"), "unreachable"),
         (NotSent("refused", "x"), "refused"),
         (NotSent("closed", "x"), "refused"),
