@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from typing import Any
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from labfleet.app import head_limits
+from labfleet.app import head_limits, open_files, serving
 
 
 class Wire(asyncio.Transport):
@@ -24,6 +25,9 @@ class Wire(asyncio.Transport):
         self.sent += bytes(data)
 
     def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
         self.closed = True
 
     def is_closing(self) -> bool:
@@ -90,3 +94,43 @@ async def test_whole_requests_on_one_connection_are_served(monkeypatch: pytest.M
     assert wire.sent.count(b" 204 ") == 5
     assert not wire.closed
     protocol.connection_lost(None)
+
+
+@pytest.mark.asyncio
+async def test_one_connection_too_many_is_ended_and_its_place_comes_back():
+    """Files are left for the store and for probes, however many clients connect and say nothing."""
+    config = uvicorn.Config(_app, ws="none", lifespan="off", log_config=None)
+    config.load()
+    state, refusals = ServerState(), serving.Refusals()
+    kind = head_limits.bounded(3, refusals.note)
+
+    def connected() -> tuple[head_limits.BoundedHeads, Wire]:
+        made, wire = kind(config=config, server_state=state, app_state={}), Wire()
+        made.connection_made(wire)
+        if wire.closed:
+            made.connection_lost(None)
+        return made, wire
+
+    held = [connected() for _ in range(3)]
+    assert not any(wire.closed for _, wire in held)
+    assert all(connected()[1].closed for _ in range(5))
+    assert refusals.count == 5
+    held[0][0].connection_lost(None)
+    again, wire = connected()
+    assert not wire.closed
+    for protocol in (again, *(each for each, _ in held[1:])):
+        protocol.connection_lost(None)
+
+
+def test_the_limit_of_open_files_is_raised_to_what_the_system_allows():
+    """The usual 1,024 would be used up by clients within their limits; what is lower stays usable."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = open_files.WANTED if before[1] == resource.RLIM_INFINITY else min(before[1], 65_536)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
+        assert open_files.raise_limit() == most
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] == before[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert open_files.for_clients(65_536) == 65_536 - open_files.KEPT
+    assert open_files.for_clients(100) == open_files.LEAST

@@ -1,4 +1,4 @@
-"""Limits the head of a request in bytes and seconds, which uvicorn's parser does not.
+"""Limits the heads of requests in bytes and seconds, and connections, which uvicorn does not.
 
 A client without a token could otherwise send headers for ever, or open connections and say
 nothing. Bodies are bounded in `api.front`.
@@ -7,7 +7,8 @@ nothing. Bodies are bounded in `api.front`.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -22,8 +23,12 @@ _REFUSAL = (
 class BoundedHeads(HttpToolsProtocol):
     """uvicorn's protocol, which ends connections whose request head is too long or too slow.
 
-    A head may exceed the limit by the size of the last read.
+    A head may exceed the limit by the size of the last read. One connection more than `most` is
+    ended at once, and `full` is called.
     """
+
+    most: ClassVar[int] = 2**31
+    full: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,6 +39,10 @@ class BoundedHeads(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first head."""
         super().connection_made(transport)
+        if len(self.connections) > self.most:
+            type(self).full()
+            transport.abort()
+            return
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -79,3 +88,9 @@ class BoundedHeads(HttpToolsProtocol):
         self._head_timer = None
         if not self.transport.is_closing():
             self.transport.close()
+
+
+def bounded(most: int, full: Callable[[], None]) -> type[BoundedHeads]:
+    """Return the protocol for a server of at most so many connections."""
+    limits = {"most": most, "full": staticmethod(full)}
+    return type("BoundedConnections", (BoundedHeads,), limits)

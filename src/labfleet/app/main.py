@@ -15,7 +15,7 @@ import uvloop
 
 from labfleet.api import application
 from labfleet.api.streams.ring import Ring
-from labfleet.app import greeting, logs, notifying, serving, wiring
+from labfleet.app import greeting, logs, notifying, open_files, serving, wiring
 from labfleet.app.host_secrets import FOLDER
 from labfleet.app.settings import ROLES, Settings, load
 from labfleet.app.system import SystemIds
@@ -206,7 +206,15 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         credentials=doors.credentials,
         on_defect=defect,
     )
-    listener = serving.server(app, settings)
+    refusals = serving.Refusals()
+    system.metrics.counted(
+        "labfleet_connections_refused",
+        "Connections ended at once because as many are open as the limit of open files allows.",
+        (),
+        lambda: [((), refusals.count)],
+    )
+    most = open_files.for_clients(open_files.raise_limit())
+    listener = serving.server(app, settings, most=most, refusals=refusals)
 
     async def serve() -> None:
         await listener.serve(sockets=[bound])  # type: ignore[list-item]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 
 import uvicorn
 
-from labfleet.app.head_limits import BoundedHeads
+from labfleet.app import logs
+from labfleet.app.head_limits import bounded
 from labfleet.app.settings import Settings
 from labfleet.kernel import errors
 
 BACKLOG = 2048
 GRACE_SECONDS = 5
+REFUSALS_TOLD_SECONDS = 60.0
 
 
 class Listener(uvicorn.Server):
@@ -53,13 +56,32 @@ def check_tls(settings: Settings) -> None:
         raise errors.Invalid(f"settings: {message}: {problem.strerror or problem}") from None
 
 
-def server(app: object, settings: Settings) -> Listener:
-    """Return the configured server; `serve(sockets=[...])` runs it."""
+class Refusals:
+    """Counts connections that were ended because there were too many; says so once a minute."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._told = -REFUSALS_TOLD_SECONDS
+
+    def note(self) -> None:
+        """Count one."""
+        self.count += 1
+        now = time.monotonic()
+        if now - self._told >= REFUSALS_TOLD_SECONDS:
+            self._told = now
+            detail = "all connections that the limit of open files allows are taken (ulimit -n)"
+            logs.get("app").warning("connections.full", refused=self.count, detail=detail)
+
+
+def server(
+    app: object, settings: Settings, *, most: int = 2**31, refusals: Refusals | None = None
+) -> Listener:
+    """Return the configured server of at most `most` connections; `serve(sockets=[...])` runs it."""
     return Listener(
         uvicorn.Config(
             app,  # type: ignore[arg-type]
             loop="none",
-            http=BoundedHeads,
+            http=bounded(most, (refusals or Refusals()).note),
             ws="none",
             lifespan="off",
             log_config=None,
