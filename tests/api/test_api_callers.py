@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from api_caller import Api
 
@@ -44,6 +46,19 @@ async def test_an_owner_has_a_bounded_number_of_open_sessions(api: Api) -> None:
     ended = await api.call("DELETE", f"/api/v1/sessions/{gone}", role="user", owner="eve")
     assert ended.status == 200
     assert (await ask("user", "eve")).status == 201
+
+
+@pytest.mark.asyncio
+async def test_requests_at_once_pass_no_quota(api: Api) -> None:
+    """Twenty requests side by side of one owner make as many sessions as one may have."""
+    await api.world.definition("x")
+    await limit(api, openSessions=3)
+    session = {"spec": {"definition": "x"}}
+    asked = (
+        api.call("POST", "/api/v1/sessions", session, role="user", owner="eve") for _ in range(20)
+    )
+    found = sorted(each.status for each in await asyncio.gather(*asked))
+    assert found == [201] * 3 + [429] * 17
 
 
 @pytest.mark.asyncio

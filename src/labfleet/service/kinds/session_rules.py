@@ -89,8 +89,8 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
 def _few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
     """Raise QuotaExceeded when an owner has as many open sessions as one may have.
 
-    Counted in the cache and in what this request has made: a burst of requests may pass it by what
-    the limit of writes lets through at once.
+    Counted in the cache and in what this request has made; `objects.create` lets one owner make one
+    after the other.
     """
     most = services.settings.now().limits.open_sessions
     count = services.cache.count(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}")
