@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+from collections import defaultdict
 from urllib.parse import quote
 
 import pytest
@@ -60,6 +61,35 @@ async def test_every_kind_has_its_schemas(api: Api):
         each["name"] for each in parameters
     }
     assert found["paths"]["/healthz"]["get"]["security"] == []
+
+
+def documented(operation: dict, status: int) -> dict:
+    """Return the documented content of a reply, by media type."""
+    found = operation["responses"].get(str(status), operation["responses"]["default"])
+    return {"application/problem+json": {}} if "$ref" in found else found["content"]
+
+
+@pytest.mark.asyncio
+async def test_what_comes_back_is_what_the_document_says(api: Api):
+    """Media type and outer shape of each reading are the documented ones, ready or not."""
+    paths = (await document(api))["paths"]
+    asked = 0
+    for waiting in (None, "waiting for the lease"):
+        api.waiting["scheduler"] = waiting
+        for path, operations in paths.items():
+            said = operations.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+            if not said or "text/event-stream" in said:
+                continue
+            reply = await api.call("GET", path.format_map(defaultdict(lambda: "x")))
+            content = documented(operations["get"], reply.status)
+            media_type = reply.headers["content-type"].partition(";")[0]
+            assert media_type in content, (path, reply.status)
+            assert reply.headers["content-type"].count("charset") < 2, path
+            shape = content[media_type].get("schema", {}).get("type", "object")
+            if media_type.endswith("json"):
+                assert isinstance(reply.json, list if shape == "array" else dict), path
+            asked += 1
+    assert asked > 100
 
 
 JSON = st.recursive(

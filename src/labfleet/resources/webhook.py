@@ -23,6 +23,7 @@ class WebhookReason(Reason):
         "The log no longer holds events that were due; it goes on from now.",
     )
     REFUSED = "Refused", "The receiver answered with an error; the message has its status."
+    GONE = "Gone", "The receiver answered 410 Gone, so the webhook was switched off."
 
 
 class WebhookCondition(ConditionType):
@@ -34,6 +35,7 @@ class WebhookCondition(ConditionType):
         WebhookReason.DELIVERING,
         WebhookReason.EVENTS_MISSED,
         WebhookReason.REFUSED,
+        WebhookReason.GONE,
         ANY_ERROR,
     )
 
@@ -88,7 +90,7 @@ _RUNBOOK = runbook(
         "",
         "False: the receiver does not take events.",
         "labfleet explain webhook/NAME",
-        "Mend the receiver or its URL; events wait for a day.",
+        "Mend the receiver or its URL; events wait for a day. After Gone set spec.enabled to true.",
     ),
 )
 
