@@ -1,8 +1,9 @@
 """The pages as an ASGI application: every path that is not the API's.
 
-`/` (the live page), `/<plural>/<name>` (an object's page), `/login`, `/logout`, `/static/`.
-This module answers the request; `overview` and `details` make the page's data, the templates its
-look, and `doors` has the sign-in rules. `api.front` limits the body and adds the headers.
+`/` (the live page), `/<plural>` (a list), `/<plural>/<name>` (an object's page), `/login`,
+`/logout`, `/static/`. This module answers the request; `overview`, `lists` and `details` make the
+page's data, the templates its look, and `doors` has the sign-in rules. `api.front` limits the body
+and adds the headers.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from urllib.parse import parse_qs, quote
 import jinja2
 
 from labfleet.kernel import clock, errors
-from labfleet.resources.kinds import KINDS
+from labfleet.resources.kinds import KINDS, Kind
 from labfleet.service.core import access
 from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import leaders, raised
-from labfleet.web import details, doors, overview, words
+from labfleet.web import details, doors, lists, overview, words
 from labfleet.web.values import exact
 
 Scope = MutableMapping[str, Any]
@@ -134,12 +135,22 @@ class Pages:
         if row is None:
             raise errors.Gone("There is no page at this address.")
         if not name:
-            return _redirect(f"/#{plural}")
+            return await self._list(scope, caller, row)
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         namespace = query.get("namespace", ["default"])[-1]
         uid = query.get("uid", [""])[-1]
         found = await details.detail(self._services, caller, row, name, namespace, uid=uid)
         return self._page(scope, "detail.html", 200, caller=caller, page=found)
+
+    async def _list(self, scope: Scope, caller: Caller, row: Kind) -> Answer:
+        """Lead to the kind's table on the first page, or show a list of its own."""
+        if row.page is not None and access.may(caller.principal, "read", row.name):
+            return _redirect(f"/#{row.plural}")
+        found = await lists.listed(self._services, caller, row)
+        return self._page(
+            scope, "list.html", 200,
+            caller=caller, table=found, title=found.section.title, said=row.summary,
+        )  # fmt: skip
 
     async def _caller(self, scope: Scope) -> Caller | None:
         text = doors.token(scope)
