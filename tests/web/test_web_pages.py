@@ -127,7 +127,7 @@ async def test_the_address_of_every_kind_is_a_list(browser: Browser) -> None:
     assert "worker.* https://x.example 0 0" in " ".join(
         (await browser.page("/webhooks")).rows["webhook/h"].split()
     )
-    assert await browser.get("/nothing") and (await browser.get("/nothing")).status == 404
+    assert (await browser.get("/nothing")).status == 404
 
 
 @pytest.mark.asyncio
