@@ -43,6 +43,9 @@ class ObservationBody(SeedRecord, frozen=True, kw_only=True):
     """What the lab controller saw (upstream 000).
 
     What is left out or null was not seen, and stays as it was known. `observed_at` needs a zone.
+
+    observed_resources: What the lab really uses, in upstream 000's form.
+    observed_ports: Port name to number, as seen on the server.
     """
 
     observed_resources: dict[str, Any] | None = None
@@ -50,7 +53,13 @@ class ObservationBody(SeedRecord, frozen=True, kw_only=True):
 
 
 class ObservationReply(SeedRecord, frozen=True, kw_only=True):
-    """What was done with the observation."""
+    """What was done with the observation.
+
+    session_id: Name of the session.
+    observation_count: How often its lab was observed.
+    port_drift_detected: Whether the ports on the server differ from those given.
+    observed_at: When the lab was last observed.
+    """
 
     session_id: str
     observation_count: int
@@ -59,7 +68,11 @@ class ObservationReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class RequestedReply(SeedRecord, frozen=True, kw_only=True):
-    """The observation was asked for; the lab controller makes it."""
+    """The observation was asked for; the lab controller makes it.
+
+    session_id: Name of the session.
+    status: Always requested.
+    """
 
     session_id: str
     status: str
@@ -69,6 +82,12 @@ class RunBody(SeedRecord, frozen=True, kw_only=True):
     """What a simulation needs; `cost` is declared by the caller. Other keys count as params.
 
     Without them, the cluster is `default`, the duration an hour and the owner the caller.
+
+    cost: What the simulation needs, as the caller declares it.
+    cluster: Name of the cluster that it asks to run on.
+    duration_seconds: How long it may hold what it gets.
+    owner: Whose run it is.
+    params: What the runner wants to remember of it.
     """
 
     cost: dict[str, Any]
@@ -79,7 +98,15 @@ class RunBody(SeedRecord, frozen=True, kw_only=True):
 
 
 class RunReply(SeedRecord, frozen=True, kw_only=True):
-    """The decision. `record` names the Simulation that keeps it, also when denied."""
+    """The decision. `record` names the Simulation that keeps it, also when denied.
+
+    decision: What was decided: approved or denied.
+    simulation_id: Id to complete the run by; null when denied.
+    reasons: Words for why it was denied.
+    message: The decision in a sentence.
+    record: Name of the Simulation that keeps the decision, also when denied.
+    expires_at: When the approval ends by itself; null when denied.
+    """
 
     decision: str
     simulation_id: str | None
@@ -90,20 +117,34 @@ class RunReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class CompleteBody(SeedRecord, frozen=True, kw_only=True):
-    """Which simulation ended."""
+    """Which simulation ended.
+
+    simulation_id: Id of the run, as its approval gave it.
+    """
 
     simulation_id: str
 
 
 class CompleteReply(SeedRecord, frozen=True, kw_only=True):
-    """The simulation's outcome: completed, expired or denied."""
+    """The simulation's outcome: completed, expired or denied.
+
+    simulation_id: Id of the run.
+    status: How it ended: completed, expired or denied.
+    """
 
     simulation_id: str
     status: str
 
 
 class FiguresReply(SeedRecord, frozen=True, kw_only=True):
-    """What sessions of a definition used; figures are null when never observed."""
+    """What sessions of a definition used; figures are null when never observed.
+
+    definition_id: Name of the definition.
+    observation_count: Observations of its sessions.
+    sessions: What each observed session used.
+    aggregate: Least, mean and greatest of each figure; null when never observed.
+    port_drift_sessions: Sessions whose ports differed from those given.
+    """
 
     definition_id: str
     observation_count: int

@@ -21,7 +21,10 @@ Text = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 
 
 class AdoptRequest(Record, frozen=True, kw_only=True):
-    """The template from which its machine settings are taken; without one they stay as they are."""
+    """The template from which its machine settings are taken; without one they stay as they are.
+
+    template: Name of the template; null leaves the settings as they are.
+    """
 
     template: Text | None = None
 
@@ -29,8 +32,16 @@ class AdoptRequest(Record, frozen=True, kw_only=True):
 class AdoptServerRequest(Record, frozen=True, kw_only=True):
     """An instance by id and region, or a CML server by URL; exactly one of the two.
 
-    A URL needs a template, or a username with a passwordRef. `fingerprint` pins the server's
-    certificate (SHA-256, hex); without it the first one seen is kept.
+    A URL needs a template, or a username with a passwordRef.
+
+    instance_id: The provider's name for the instance.
+    region: Region of the instance.
+    url: Address of the CML server.
+    template: Name of the template whose CML access it gets.
+    username: Name of CML's administrator.
+    password: Where the administrator's password is read.
+    fingerprint: SHA-256 of the server's certificate, in hex; null keeps the first one seen.
+    name: Name of the new worker; null lets the server choose one.
     """
 
     instance_id: Text | None = None
@@ -44,7 +55,10 @@ class AdoptServerRequest(Record, frozen=True, kw_only=True):
 
 
 class ResolveRequest(Record, frozen=True, kw_only=True):
-    """What was done about the leak."""
+    """What was done about the leak.
+
+    note: What was done, for the log.
+    """
 
     note: Annotated[str, msgspec.Meta(max_length=400)] = ""
 

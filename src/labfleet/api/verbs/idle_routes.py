@@ -14,13 +14,20 @@ from labfleet.service.verbs import idle_checks
 
 
 class SwitchRequest(Record, frozen=True, kw_only=True):
-    """Whether the worker may be stopped for idleness."""
+    """Whether the worker may be stopped for idleness.
+
+    enabled: Whether it may be.
+    """
 
     enabled: bool
 
 
 class IdleList(Record, frozen=True, kw_only=True):
-    """The verdicts of living workers, without signals, by name; and how many more there are."""
+    """The verdicts of living workers, without signals, by name; and how many more there are.
+
+    items: One verdict for each worker.
+    left_out: How many workers are left out of the list.
+    """
 
     items: tuple[idle.IdleReading, ...]
     left_out: int = 0

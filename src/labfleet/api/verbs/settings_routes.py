@@ -27,13 +27,21 @@ Setting = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
 class ReasonRequest(Record, frozen=True, kw_only=True):
-    """The reason of the request."""
+    """The reason of the request.
+
+    reason: Why, for the log and for people.
+    """
 
     reason: Words = ""
 
 
 class ChangeRequest(Record, frozen=True, kw_only=True):
-    """Settings by name (`idle.timeoutMinutes`) with their values, those to unset, and why."""
+    """Settings by name (`idle.timeoutMinutes`) with their values, those to unset, and why.
+
+    set: Name of a setting (`idle.timeoutMinutes`) to its new value.
+    unset: Names of settings that fall back to the environment or the default.
+    reason: Why, for the log and for people.
+    """
 
     set: Annotated[dict[Setting, Any], msgspec.Meta(max_length=100)] = {}
     unset: Annotated[tuple[Setting, ...], msgspec.Meta(max_length=100)] = ()
@@ -41,7 +49,11 @@ class ChangeRequest(Record, frozen=True, kw_only=True):
 
 
 class EffectiveReply(Record, frozen=True, kw_only=True):
-    """Every setting's value in force, where the value comes from, and what is paused."""
+    """Every setting's value in force, where the value comes from, and what is paused.
+
+    settings: Every setting.
+    pauses: What is paused.
+    """
 
     settings: tuple[SettingValue, ...]
     pauses: tuple[Pause, ...]

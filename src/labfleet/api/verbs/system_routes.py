@@ -29,7 +29,12 @@ Role = Annotated[str | None, QueryParameter(name="role", description="Only this 
 
 
 class TokenRequest(Record, frozen=True, kw_only=True):
-    """Whose token, with which role, until when."""
+    """Whose token, with which role, until when.
+
+    role: What it may do: admin, operator, user, controller or runner.
+    owner: Whose token it is.
+    expires: When it ends; null means never.
+    """
 
     role: str
     owner: str
@@ -37,7 +42,16 @@ class TokenRequest(Record, frozen=True, kw_only=True):
 
 
 class TokenReply(Record, frozen=True, kw_only=True):
-    """A token without its secret; only the reply to its creation has the secret, in `token`."""
+    """A token without its secret; only the reply to its creation has the secret, in `token`.
+
+    id: Id of the token, to list and revoke it by.
+    role: What it may do.
+    owner: Whose token it is.
+    created: When it was made.
+    expires: When it ends; null means never.
+    revoked: When it was revoked; null when it was not.
+    token: The secret text, shown this once; null in every other reply.
+    """
 
     id: str
     role: str
@@ -49,19 +63,31 @@ class TokenReply(Record, frozen=True, kw_only=True):
 
 
 class TokensReply(Record, frozen=True, kw_only=True):
-    """All tokens."""
+    """All tokens.
+
+    items: The tokens.
+    """
 
     items: tuple[TokenReply, ...]
 
 
 class KindsReply(Record, frozen=True, kw_only=True):
-    """The table of kinds."""
+    """The table of kinds.
+
+    items: One row for each kind: its names, columns and filters.
+    """
 
     items: tuple[dict[str, Any], ...]
 
 
 class VersionReply(Record, frozen=True, kw_only=True):
-    """The server's version and the fleet time, which runs `rate` fleet seconds per second."""
+    """The server's version and the fleet time, which runs `rate` fleet seconds per second.
+
+    version: Version of the server.
+    api_version: Version of the API.
+    time: The fleet's time now.
+    rate: Fleet seconds that pass in a second.
+    """
 
     version: str
     api_version: str
@@ -70,7 +96,10 @@ class VersionReply(Record, frozen=True, kw_only=True):
 
 
 class AliveReply(Record, frozen=True, kw_only=True):
-    """`ok`; a process that cannot answer is not alive."""
+    """`ok`; a process that cannot answer is not alive.
+
+    status: Always ok.
+    """
 
     status: str = "ok"
 
@@ -78,7 +107,11 @@ class AliveReply(Record, frozen=True, kw_only=True):
 class HealthReply(Record, frozen=True, kw_only=True):
     """`ok` or `waiting`, what each role waits for, and what the store can do.
 
-    `store` is ok, read-only, behind or unreadable; since when and why, unless it is ok.
+    status: Whether everything is there (ok), or something is waited for (waiting).
+    roles: Role to what it waits for; null when it is ready.
+    store: What the store can do: ok, read-only, behind or unreadable.
+    store_since: Since when it cannot do all; null while it can.
+    store_reason: Why it cannot; empty while it can.
     """
 
     status: str

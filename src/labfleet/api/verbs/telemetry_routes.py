@@ -23,21 +23,32 @@ Step = Annotated[
 
 
 class VitalsList(Record, frozen=True, kw_only=True):
-    """Living workers, the busiest first; and how many more there are."""
+    """Living workers, the busiest first; and how many more there are.
+
+    items: One entry for each worker.
+    left_out: How many workers are left out of the list.
+    """
 
     items: tuple[telemetry.Vitals, ...]
     left_out: int = 0
 
 
 class AlertList(Record, frozen=True, kw_only=True):
-    """The raised alerts, the most severe first; and how many more there are."""
+    """The raised alerts, the most severe first; and how many more there are.
+
+    items: One entry for each alert.
+    left_out: How many alerts are left out of the list.
+    """
 
     items: tuple[alerts.Raised, ...]
     left_out: int = 0
 
 
 class LeaderList(Record, frozen=True, kw_only=True):
-    """Which process leads each role."""
+    """Which process leads each role.
+
+    items: One entry for each role.
+    """
 
     items: tuple[leaders.RoleLeader, ...]
 

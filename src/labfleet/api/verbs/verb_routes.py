@@ -22,7 +22,13 @@ _DRAIN = ("drain", "Worker")
 
 
 class DrainRequest(Record, frozen=True, kw_only=True):
-    """The deadline (an instant or seconds from now), the reason, and whether to end what runs."""
+    """The deadline (an instant or seconds from now), the reason, and whether to end what runs.
+
+    deadline: When the worker shall be empty.
+    deadline_seconds: The same in seconds from now.
+    reason: Why, for the log and for people.
+    force: Whether what still runs at the deadline is ended.
+    """
 
     deadline: datetime | None = None
     deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] | None = None
@@ -31,26 +37,40 @@ class DrainRequest(Record, frozen=True, kw_only=True):
 
 
 class ChangeDrainRequest(Record, frozen=True, kw_only=True):
-    """The new deadline, or the wish to end what runs: now, or at the new deadline."""
+    """The new deadline, or the wish to end what runs: now, or at the new deadline.
+
+    deadline: When the worker shall be empty; null leaves the deadline as it is.
+    force: Whether what still runs at the deadline is ended; null leaves that as it is.
+    """
 
     deadline: datetime | None = None
     force: bool | None = None
 
 
 class DesireRequest(Record, frozen=True, kw_only=True):
-    """The desired state of a worker."""
+    """The desired state of a worker.
+
+    desired: State that the worker shall come to.
+    """
 
     desired: Literal["Ready", "Stopped", "Terminated"]
 
 
 class CancelRequest(Record, frozen=True, kw_only=True):
-    """Why a session is ended."""
+    """Why a session is ended.
+
+    reason: Why, for the log and for people.
+    """
 
     reason: Words = ""
 
 
 class ExtendRequest(Record, frozen=True, kw_only=True):
-    """The new end, or by how much later; exactly one of the two."""
+    """The new end, or by how much later; exactly one of the two.
+
+    end: The new end.
+    by_seconds: By how many seconds later it ends.
+    """
 
     end: datetime | None = None
     by_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] | None = None
