@@ -147,6 +147,7 @@ def _document(describe: Callable[[], dict[str, Any]]) -> Routes:
 
     @made.get("/api/v1/openapi.json", "This document", name="openapi", public=True, reply=None)
     async def document() -> Text:
+        """Return this document, which describes every route of the server."""
         return Text(whole(), JSON)
 
     return made

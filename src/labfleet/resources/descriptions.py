@@ -6,7 +6,8 @@ A docstring is a sentence, perhaps a paragraph, and at its end one line for each
     name: Name of the session, which
     may go on in the next line.
 
-OpenAPI, the page at `/docs` and the reference all read them here.
+OpenAPI, the page at `/docs` and the reference all read them here. Citations of docs/facts are for
+readers of the code and left out.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections.abc import Mapping
 
 import msgspec
 
-_LINE = re.compile(r"([a-z_][a-z0-9_]*(?:, [a-z_][a-z0-9_]*)*): (.*)")
+_LINE = re.compile(r"([a-z_][A-Za-z0-9_]*(?:, [a-z_][A-Za-z0-9_]*)*): (.*)")
+_CITED = re.compile(r"\s*\([^()]*facts/[^()]*\)|\s*Source:\s+facts/\S+(?:\s+facts/\S+)*\.(?=\s|$)")
+_NAME = re.compile(r"`([a-z0-9_]+)`")
 
 
 def about(record: type) -> str:
     """Return what a record is: its docstring without the lines of its fields."""
-    return _read(record)[0]
+    return _shown(_read(record)[0], _names(record))
 
 
 def fields(record: type) -> dict[str, str]:
@@ -32,7 +36,12 @@ def fields(record: type) -> dict[str, str]:
         if issubclass(each, msgspec.Struct) and each is not msgspec.Struct:
             told |= _read(each)[1]
     outside = _names(record)
-    return {outside[name]: text for name, text in told.items() if name in outside}
+    return {outside[name]: _shown(text, outside) for name, text in told.items() if name in outside}
+
+
+def _shown(text: str, outside: Mapping[str, str]) -> str:
+    """Return a text for readers of the API: fields by their names there, no citations."""
+    return _NAME.sub(lambda found: f"`{outside.get(found[1], found[1])}`", _CITED.sub("", text))
 
 
 def _names(record: type) -> dict[str, str]:

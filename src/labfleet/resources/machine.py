@@ -141,8 +141,7 @@ class ScheduledEvent(Record, frozen=True, kw_only=True):
 class MachineStatus(Record, frozen=True, kw_only=True):
     """The machine as last seen; None means not seen, never a guess.
 
-    `absent_since` holds the patience of facts/aws.md#absence: a machine is gone only after two
-    complete looks a minute apart say so.
+    A machine is gone only after two complete looks a minute apart say so (facts/aws.md#absence).
 
     id: The provider's name for the machine.
     state: Where the machine is in its life.

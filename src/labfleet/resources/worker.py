@@ -274,7 +274,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
 class Worker(Resource, frozen=True, kw_only=True):
     """One CML server on one machine.
 
-    From upstream 001 and 002; its phases: facts/upstream.md#worker-phases.
+    From upstream 001 and 002, its phases too (facts/upstream.md#worker-phases).
     """
 
     spec: WorkerSpec = WorkerSpec()

@@ -61,6 +61,7 @@ def routes(services: ServiceContext) -> Routes:
         needs=("read", "Worker"),
     )  # fmt: skip
     async def internal_cml_data(who: Caller, id_: Id, namespace: Namespace = "default") -> CmlData:
+        """Return what was last measured of a worker's CML; null is not known."""
         return payload(await telemetry.newest(services, who, id_, namespace))
 
     return made

@@ -27,7 +27,12 @@ from labfleet.service.verbs import admission, observations
 from labfleet.service.verbs import lifecycle as verbs
 
 Id = Annotated[str, PathParameter(description="Name or uid.")]
-Newest = Annotated[int, QueryParameter(name="limit", ge=1, le=observations.LIST_LIMIT)]
+Newest = Annotated[
+    int,
+    QueryParameter(
+        name="limit", ge=1, le=observations.LIST_LIMIT, description="How many of the newest."
+    ),
+]
 _OTHER_SPELLING = {"durationSeconds": "duration_seconds"}
 OBSERVATION_BYTES = 8 * 2**20
 """An observation names every node, interface and port of the largest lab, in a line for each."""
@@ -171,6 +176,7 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
     async def observe_resources(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> RequestedReply:
+        """Ask the lab controller to look at the session's lab; the session shows it later."""
         session = await verbs.observe(services, who, id_, namespace)
         return RequestedReply(session_id=session.name, status="requested")
 
@@ -181,6 +187,7 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
     async def record_observation(
         who: Caller, id_: Id, sent: ObservationBody, namespace: Namespace = "default"
     ) -> ObservationReply:
+        """Keep what another program saw of a session's lab, and compare the ports."""
         resources = None
         if sent.observed_resources is not None:
             given = {
@@ -208,6 +215,7 @@ def _definitions(made: Routes, services: ServiceContext) -> None:
     async def definition_observations(
         who: Caller, id_: Id, limit: Newest = 20, namespace: Namespace = "default"
     ) -> FiguresReply:
+        """Return what the newest observed sessions of a definition used, and their averages."""
         found = await observations.summary(services, who, id_, namespace, limit=limit)
         shown = [
             {
@@ -242,11 +250,13 @@ def _workers(made: Routes, services: ServiceContext) -> None:
     async def internal_workers(
         who: Caller, limit: Limit = 100, cursor: Cursor = ""
     ) -> dict[str, Any]:
+        """Return one page of the workers, in the form of this API."""
         query = listing.Query(limit=limit, cursor=cursor)
         return list_reply(row, await listing.listed(services, who, row, query))
 
     @made.get("/api/internal/workers/{id_:str}", "Read a worker", needs=("read", "Worker"))
     async def internal_worker(who: Caller, id_: Id, namespace: Namespace = "default") -> Worker:
+        """Return one worker by its name or uid, in the form of this API."""
         return await lookup.found(services, who, Worker, id_, namespace)
 
 
@@ -256,6 +266,7 @@ def _simulations(made: Routes, services: ServiceContext) -> None:
         needs=("admit", "Simulation"), prepare=_with_params, limit=RUN_BYTES,
     )  # fmt: skip
     async def request_run(who: Caller, sent: RunBody, idempotency_key: Key = None) -> RunReply:
+        """Decide whether a simulation may start, and reserve what it needs if it may."""
         given = msgspec.to_builtins(sent)
         if "duration_seconds" in given:
             given["durationSeconds"] = given.pop("duration_seconds")
@@ -270,6 +281,7 @@ def _simulations(made: Routes, services: ServiceContext) -> None:
         needs=("admit", "Simulation"), refuses=(errors.Gone,),
     )  # fmt: skip
     async def simulation_complete(who: Caller, sent: CompleteBody) -> CompleteReply:
+        """Give back what an approved simulation holds; to repeat it changes nothing."""
         ended = await admission.simulation_complete(
             services, who, sent.simulation_id, DEFAULT_NAMESPACE
         )

@@ -162,6 +162,7 @@ def _of_workers(made: Routes, services: ServiceContext) -> None:
     async def enable_idle_detection(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> ToggleReply:
+        """Let the idle rule stop this worker."""
         return await switched(who, id_, namespace, enabled=True)
 
     @made.post(
@@ -170,18 +171,21 @@ def _of_workers(made: Routes, services: ServiceContext) -> None:
     async def disable_idle_detection(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> ToggleReply:
+        """Keep the idle rule from stopping this worker."""
         return await switched(who, id_, namespace, enabled=False)
 
     @made.get(f"{at}/idle-status", "Is the worker idle", needs=("read", "Worker"))
     async def worker_idle_status(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> IdleReply:
+        """Return the verdict on the worker's use, with what keeps it from being stopped."""
         return _idle_reply(await idle.read(services, who, id_, namespace))
 
     @made.get(f"{at}/activity", "What was done lately on it", needs=("read", "Worker"))
     async def worker_activity(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> ActivityReply:
+        """Return the newest events of use, and how often the worker was stopped and started."""
         return _activity_reply(await idle.read(services, who, id_, namespace))
 
 
@@ -193,6 +197,7 @@ def _detect(made: Routes, services: ServiceContext) -> None:
     async def internal_detect_idle(
         who: Caller, id_: Id, sent: DetectBody, namespace: Namespace = "default"
     ) -> DetectReply:
+        """Take CML's events of use over and judge the worker by them; the check stops nothing."""
         found = await idle_checks.detect(
             services,
             who,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar.params import FromPath
 
-from labfleet.api.core.route import Routes
+from labfleet.api.core.route import Name, Routes
 from labfleet.api.verbs.verb_routes import Namespace
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Record, SecretRef
@@ -77,8 +76,9 @@ def _adopting(made: Routes, services: ServiceContext) -> None:
         needs=("update", "Worker"),
     )  # fmt: skip
     async def adopt_worker(
-        who: Caller, name: FromPath[str], sent: AdoptRequest, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: AdoptRequest, namespace: Namespace = "default"
     ) -> Worker:
+        """Manage a worker that was only observed: it may be stopped, started and ended then."""
         return await adoption.adopt(services, who, name, namespace, template=sent.template)
 
     @made.post(
@@ -88,6 +88,7 @@ def _adopting(made: Routes, services: ServiceContext) -> None:
     async def adopt_server(
         who: Caller, sent: AdoptServerRequest, namespace: Namespace = "default"
     ) -> Worker:
+        """Make a managed worker of an EC2 instance or a CML server that runs already."""
         return await _adopted(services, who, sent, namespace)
 
 
@@ -97,11 +98,13 @@ def _left_behind(made: Routes, services: ServiceContext) -> None:
         needs=("read", "Region"),
     )  # fmt: skip
     async def garbage(who: Caller) -> regions.GarbageSummary:
+        """Return what seems left behind, why, when it will be ended, and what was ended."""
         await services.fresh()
         return regions.garbage(services, who)
 
     @made.get("/api/v1/fleet/discovery", "What discovery does and did", needs=("read", "Region"))
     async def discovery(who: Caller) -> regions.DiscoverySummary:
+        """Return settings, results and errors of discovery, region by region."""
         await services.fresh()
         return regions.discovery(services, who)
 
@@ -110,8 +113,9 @@ def _left_behind(made: Routes, services: ServiceContext) -> None:
         tag="leaks", needs=("delete", "Leak"),
     )  # fmt: skip
     async def resolve_leak(
-        who: Caller, name: FromPath[str], sent: ResolveRequest, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: ResolveRequest, namespace: Namespace = "default"
     ) -> Leak:
+        """Close a leak once a person has freed the licence in the portal."""
         return await leaks.resolve(services, who, name, namespace, note=sent.note)
 
 

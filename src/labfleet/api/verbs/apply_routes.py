@@ -95,6 +95,7 @@ def routes(services: ServiceContext) -> Routes:
         checked: Checked = False,
         idempotency_key: Key = None,
     ) -> ApplyReply:
+        """Create or merge up to 500 objects in order, or only say what would happen (dry run)."""
         done = await applying.apply(
             services,
             who,

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
 import labfleet
-from labfleet.api.core.route import Reply, Routes, Text
+from labfleet.api.core.route import Name, Reply, Routes, Text
 from labfleet.engine.store_health import SERVES
 from labfleet.interfaces import store as stores
 from labfleet.kernel import clock, errors
@@ -147,6 +147,7 @@ def _tokens(made: Routes, tokens: Tokens) -> None:
 
     @made.get(path, "List tokens, never their secrets", tag="tokens", needs=needs)
     async def list_tokens(who: Caller) -> TokensReply:
+        """Return all tokens with role, owner and end; never their secrets."""
         rows = await tokens.listed(who.principal)
         return TokensReply(items=tuple(_shown(row) for row in rows))
 
@@ -154,23 +155,27 @@ def _tokens(made: Routes, tokens: Tokens) -> None:
         path, "Make a token; its text is shown this once", tag="tokens", needs=needs, status=201
     )
     async def create_token(who: Caller, sent: TokenRequest) -> TokenReply:
+        """Make a token for an owner and a role; only this reply has its secret text."""
         made = await tokens.create(
             who.principal, role=sent.role, owner=sent.owner, expires=sent.expires
         )
         return _shown(made.row, made.text)
 
     @made.delete(path + "/{name:str}", "Revoke a token", tag="tokens", needs=needs)
-    async def revoke_token(who: Caller, name: FromPath[str]) -> TokenReply:
+    async def revoke_token(who: Caller, name: Name) -> TokenReply:
+        """Revoke a token; whatever comes with it is refused from then on."""
         return _shown(await tokens.revoke(who.principal, name))
 
 
 def _about(made: Routes, services: ServiceContext) -> None:
     @made.get("/api/v1/kinds", "The table of kinds")
     async def list_kinds() -> KindsReply:
+        """Return names, columns and filters of each kind of object."""
         return KindsReply(items=tuple(_kind(row) for row in KINDS.values()))
 
     @made.get("/api/v1/version", "What answers here", public=True)
     async def get_version() -> VersionReply:
+        """Return version of server and API, and the fleet's clock."""
         return VersionReply(
             version=getattr(labfleet, "__version__", "0"),
             api_version=API_VERSION,
@@ -182,11 +187,13 @@ def _about(made: Routes, services: ServiceContext) -> None:
 def _health(made: Routes, services: ServiceContext, system: System) -> None:
     @made.get("/healthz", "Is the process alive", public=True)
     async def healthz() -> AliveReply:
+        """Say that the process is alive, without a look at anything else."""
         return AliveReply()
 
     @made.get("/readyz", "Is every role at work, and the store readable", public=True,
               also=(503,), refuses=(errors.Invalid,))  # fmt: skip
     async def readyz(role: Role = None) -> Reply[HealthReply]:
+        """Say what each role waits for and what the store can do; 503 if anything is missing."""
         every = system.readiness()
         if role is not None and role not in every:
             what = f"no role of this server; it has {', '.join(sorted(every))}"
@@ -209,6 +216,7 @@ def _health(made: Routes, services: ServiceContext, system: System) -> None:
 
     @made.get("/metrics", "Prometheus metrics", public=True, reply=str, reply_type="text/plain")
     async def metrics() -> Text:
+        """Return all metrics in Prometheus's text format."""
         text, media_type = system.metrics()
         return Text(text, media_type)
 

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 import msgspec
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
-from labfleet.api.core.route import Key, Nothing, Routes, Uid
+from labfleet.api.core.route import Key, Name, Nothing, Routes, Uid
 from labfleet.resources.meta import Record
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
@@ -16,7 +16,7 @@ from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import lifecycle as verbs
 
-Namespace = Annotated[str, QueryParameter(name="namespace")]
+Namespace = Annotated[str, QueryParameter(name="namespace", description="Namespace of the object.")]
 Words = Annotated[str, msgspec.Meta(max_length=verbs.TEXT_LIMIT)]
 _DRAIN = ("drain", "Worker")
 
@@ -91,8 +91,9 @@ def _drains(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def drain_worker(
-        who: Caller, name: FromPath[str], sent: DrainRequest, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: DrainRequest, namespace: Namespace = "default"
     ) -> Worker:
+        """Place nothing more on a worker and let its sessions end by the deadline."""
         deadline = sent.deadline
         if sent.deadline_seconds is not None:
             if deadline is not None:
@@ -113,8 +114,9 @@ def _drains(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def cancel_drain_worker(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Worker:
+        """Open a worker that is being emptied for sessions again."""
         del sent
         return await verbs.cancel_drain(services, who, name, namespace)
 
@@ -124,10 +126,11 @@ def _drains(made: Routes, services: ServiceContext) -> None:
     )  # fmt: skip
     async def change_drain_worker(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         sent: ChangeDrainRequest,
         namespace: Namespace = "default",
     ) -> Worker:
+        """Move the deadline of a drain, or say whether what still runs then is ended."""
         return await verbs.change_drain(
             services, who, name, namespace, deadline=sent.deadline, force=sent.force
         )
@@ -139,8 +142,9 @@ def _cordons(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def cordon_worker(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Worker:
+        """Place nothing more on a worker; what runs goes on."""
         del sent
         return await verbs.cordon(services, who, name, namespace)
 
@@ -149,8 +153,9 @@ def _cordons(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def uncordon_worker(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Worker:
+        """Let sessions be placed on a worker again."""
         del sent
         return await verbs.cordon(services, who, name, namespace, closed=False)
 
@@ -159,8 +164,9 @@ def _cordons(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def desired_worker(
-        who: Caller, name: FromPath[str], sent: DesireRequest, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: DesireRequest, namespace: Namespace = "default"
     ) -> Worker:
+        """Say whether it shall be Ready, Stopped or Terminated; the last two empty it first."""
         return await verbs.desire(services, who, name, namespace, desired=sent.desired)
 
 
@@ -171,11 +177,12 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
     )  # fmt: skip
     async def cancel_session(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         sent: CancelRequest,
         namespace: Namespace = "default",
         uid: Uid = None,
     ) -> Session:
+        """End a session before its time; its lab is stopped, wiped and deleted."""
         return await verbs.cancel(services, who, name, namespace, reason=sent.reason, uid=uid)
 
     @made.post(
@@ -184,13 +191,14 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
     )  # fmt: skip
     async def extend_session(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         sent: ExtendRequest,
         *,
         namespace: Namespace = "default",
         idempotency_key: Key = None,
         uid: Uid = None,
     ) -> Session:
+        """Give a session a later end, if its worker is free for so long."""
         return await verbs.extend(
             services,
             who,
@@ -207,7 +215,8 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         tag="sessions", needs=("observe", "Session"), status=202,
     )  # fmt: skip
     async def observe_session(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Session:
+        """Ask the lab controller to look at the session's lab; the session shows it later."""
         del sent
         return await verbs.observe(services, who, name, namespace)
