@@ -246,7 +246,8 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
         session = await world.services.objects.get(Session, "x0003", "default")
         await world.status(session, message=f"step {number}")
     tab = await screen.signed_in()
-    paths = ("/", "/workers/w1", "/sessions/x0003", "/pools/exam", "/pools", "/regions")
+    paths = ("/", "/workers/w1", "/sessions/x0003", "/pools/exam", "/pools", "/regions",
+             "/docs", "/docs/sessions", "/docs/seeds", "/docs/schemas/WorkerStatus")  # fmt: skip
     for width in (1440, 390):
         await tab.call("Emulation.setDeviceMetricsOverride",
                        width=width, height=844, deviceScaleFactor=1, mobile=False)  # fmt: skip
@@ -262,6 +263,10 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
             assert wide <= width, (path, width)
             assert await tab.run(STUCK) == [], (path, width)
             assert await tab.run(UNTOLD) == [], (path, width)
+            asked = await tab.run(
+                "performance.getEntriesByType('resource').map((each) => new URL(each.name).origin)"
+            )
+            assert set(asked) == {screen.url}
 
 
 @pytest.mark.asyncio
