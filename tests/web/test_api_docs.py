@@ -117,6 +117,17 @@ async def test_a_command_asks_for_its_operation(browser: Browser) -> None:
     assert drain.endswith("http://h/api/v1/workers/NAME/drain")
 
 
+@pytest.mark.asyncio
+async def test_an_instant_is_told_as_one(browser: Browser) -> None:
+    """Programs and people read of each instant that it is one, not only that it is text."""
+    records = api_docs.read(await document(browser)).records
+    told = {field.name: "".join(piece.text for piece in field.type)
+            for field in records["SessionStatus"].fields}  # fmt: skip
+    assert (told["startedAt"], told["message"]) == ("instant or null", "text")
+    fields = {field.name: field for field in records["Condition"].fields}
+    assert fields["lastTransitionTime"].type[0].text == "instant"
+
+
 def test_both_sides_mean_the_same_key() -> None:
     """The API hands its document over under the name by which the pages look for it."""
     assert front.DOCUMENT == api_docs.DOCUMENT

@@ -92,6 +92,19 @@ def _tell(schema: dict[str, Any], record: type) -> None:
     for name, text in descriptions.fields(record).items():
         if name in schema.get("properties", {}):
             schema["properties"][name]["description"] = text
+    shape = msgspec.inspect.type_info(record)
+    for field in shape.fields if isinstance(shape, msgspec.inspect.StructType) else ():
+        if _instant(field.type):
+            told = schema["properties"][field.encode_name]
+            for each in (told, *told.get("anyOf", ())):
+                if each.get("type") == "string":
+                    each["format"] = "date-time"
+
+
+def _instant(kind: msgspec.inspect.Type) -> bool:
+    """Tell whether a field holds an instant, of which msgspec's schema says only that it is text."""
+    among = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
+    return any(isinstance(each, msgspec.inspect.DateTimeType) for each in among)
 
 
 def _tags(routes: Iterable[Route]) -> list[dict[str, str]]:
