@@ -126,6 +126,7 @@ EVERYWHERE: dict[str, dict[str, str]] = {
         + r"/(parameters/\d+/(schema/)?)?description": "what each is comes from the docstrings",
         r"/components/schemas/\w+(/properties/\w+)?/description": "and what each field is",
         r"/components/schemas/\w+/properties/\w+(/anyOf/\d)?/format": "instants are told as such",
+        _OPERATION + r"/(requestBody|responses/2\d\d)/content/.*/example.*": "from the tests",
         r"/tags/.*": "and what each group of operations is about",
         r"/paths/[^/]+/delete/parameters/3/.*": "the uid of the object that is meant to go",
         _OPERATION + r"/x-body-(limit|values)": "bodies are bounded by route",

@@ -3,6 +3,7 @@
 Bodies are decoded by the product, not by Litestar. So their schemas are made here, from the
 msgspec types that decode them; so are the errors that a client may meet, from the statement.
 What things mean stands in the docstrings: of a handler, of a record and its fields, of a kind.
+Examples are requests and answers of the tests (`examples.json`, by tests/api/example_story.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -23,6 +25,7 @@ from labfleet.resources import descriptions
 from labfleet.resources.kinds import KINDS
 
 PREFIX = "#/components/schemas/"
+EXAMPLES = Path(__file__).parent / "examples.json"
 TAGS = {
     "seeds": "Routes under the names of earlier systems, for clients that were written for those.",
     "system": "The server itself: this document, health, metrics, the event stream.",
@@ -48,11 +51,14 @@ def document(app: Litestar, routes: Mapping[str, Route]) -> dict[str, Any]:
     _friendly(components.get("Amounts", {}))
     for record in _records([*ordered, Problem]):
         _tell(components[_name(record)], record)
+    examples = msgspec.json.decode(EXAMPLES.read_bytes())
     for operations in paths["paths"].values():
         for operation in operations.values():
             for parameter in operation.get("parameters", ()):
                 parameter["name"] = parameter["name"].removesuffix("_")
-            _describe(operation, routes[operation["operationId"]])
+            name = operation["operationId"]
+            _describe(operation, routes[name])
+            _show(operation, examples.get(name, {}))
     paths["components"] = {
         "schemas": components,
         "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
@@ -140,6 +146,16 @@ def _describe(operation: dict[str, Any], route: Route) -> None:
         operation["security"] = []
     else:
         operation["x-roles"] = [str(role) for role in route.roles]
+
+
+def _show(operation: dict[str, Any], example: Mapping[str, Any]) -> None:
+    """Put an operation's example into it: what was sent, and what was replied."""
+    if "request" in example and "requestBody" in operation:
+        for each in operation["requestBody"]["content"].values():
+            each["example"] = example["request"]
+    if "reply" in example:
+        for each in operation["responses"][str(example["status"])]["content"].values():
+            each["example"] = example["reply"]
 
 
 def _body(route: Route) -> Any:
