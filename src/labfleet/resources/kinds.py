@@ -82,7 +82,7 @@ def present(kind: str, doc: bytes) -> bytes:
 def shown(kind: str, doc: bytes, revision: int) -> bytes:
     """Return a stored form as clients see it: in today's spelling, with its resourceVersion."""
     whole = _parts(present(kind, doc))
-    metadata = _parts(whole["metadata"])
+    metadata = _parts(whole.get("metadata", b"{}"))
     metadata["resourceVersion"] = msgspec.Raw(b'"%d"' % revision)
     whole["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
     return msgspec.json.encode(whole)
