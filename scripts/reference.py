@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from labfleet.app import aliases, settings
 from labfleet.cli import main as cli
 from labfleet.cli.kit import examples
 from labfleet.kernel import errors
-from labfleet.resources import alerts, fleet_settings, kinds, runbook, server_alerts
+from labfleet.resources import alerts, descriptions, fleet_settings, kinds, runbook, server_alerts
 from labfleet.resources.conditions import ANY_ERROR
 from labfleet.resources.session_conditions import PhaseReason
 from labfleet.service.core import event_types
@@ -67,7 +66,7 @@ def first_line(thing: Any) -> str:
 
 def page_settings() -> str:
     """Return the page of settings."""
-    told = dict(_setting_lines())
+    told = descriptions.fields(settings.Settings)
     rows = [("setting", "variable", "default", "what it is")]
     for field in msgspec.structs.fields(settings.Settings):
         default = msgspec.json.encode(field.default).decode()
@@ -83,17 +82,22 @@ def page_settings() -> str:
 
 def _fleet_settings() -> str:
     """Return the section of what people change while the server runs."""
-    rows = [("setting", "type", "unit", "default")]
+    sections: Mapping[str, Any] = fleet_settings.SECTIONS
+    rows = [("setting", "type", "unit", "default", "what it is")]
     described = {
         f"{name}.{field.encode_name}": field.type
-        for name, section in fleet_settings.SECTIONS.items()
+        for name, section in sections.items()
         for field in inspect.type_info(section).fields  # type: ignore[attr-defined]  # structs
     }
     for path, _, field in fleet_settings.settings_fields():
         default = msgspec.json.encode(field.default).decode()
         unit = fleet_settings.unit_of(path)
-        rows.append((f"`{path}`", _type(described[path]), unit, f"`{default}`"))
-    told = [f"- `{name}`: {' '.join(_paragraph(each))}" for name, each in _sections()]
+        said = descriptions.fields(sections[path.partition(".")[0]]).get(field.encode_name, "")
+        rows.append((f"`{path}`", _type(described[path]), unit, f"`{default}`", said))
+    told = [
+        f"- `{name}`: {' '.join(descriptions.about(each).split())}"
+        for name, each in sections.items()
+    ]
     return (
         "## Settings of the fleet\n\n"
         "Changed while the server runs, in force at the next round, and written into the log with "
@@ -105,14 +109,6 @@ def _fleet_settings() -> str:
         + "\n".join(told)
         + f"\n\n{table(*rows)}"
     )
-
-
-def _sections() -> list[tuple[str, Any]]:
-    return list(fleet_settings.SECTIONS.items())
-
-
-def _paragraph(thing: Any) -> list[str]:
-    return [line.strip() for line in (thing.__doc__ or "").strip().splitlines() if line.strip()]
 
 
 def _aliases() -> str:
@@ -131,17 +127,6 @@ def _aliases() -> str:
         "there: nothing is discovered, stopped for idleness or measured at a price before somebody "
         f"says so.\n\n{table(*rows)}"
     )
-
-
-def _setting_lines() -> Iterator[tuple[str, str]]:
-    """Yield name and meaning from the docstring: `name, name: meaning.` paragraphs."""
-    text = " ".join(line.strip() for line in (settings.Settings.__doc__ or "").splitlines())
-    names = "|".join(settings.Settings.__struct_fields__)
-    starts = list(re.finditer(rf"\b((?:{names})(?:, (?:{names}))*): ", text))
-    for each, after in zip(starts, [*starts[1:], None], strict=True):
-        meaning = text[each.end() : after.start() if after else None].strip()
-        for name in each.group(1).split(", "):
-            yield name, meaning
 
 
 def page_commands() -> str:
@@ -210,14 +195,15 @@ def page_kinds() -> str:
     rows += [(k.name, k.plural, ", ".join(k.short), k.summary) for k in kinds.KINDS.values()]
     parts.append(table(*rows))
     for kind in kinds.KINDS.values():
-        parts.append(f"## {kind.name}\n\n{first_line(kind.type)}\n")
+        parts.append(f"## {kind.name}\n\n{descriptions.about(kind.type)}\n")
         if kind.frozen:
             fixed = [msgspec_name(kind.type, name) for name in kind.frozen]
             parts.append(f"May not change after creation: {code(fixed)}.\n")
         if not kind.creatable:
             parts.append("Appears through a verb, never by a plain create.\n")
         for side in ("spec", "status"):
-            rows = [("field", "type", "default"), *_fields(_type_of(kind.type, side), "")]
+            heads = ("field", "type", "default", "what it is")
+            rows = [heads, *_fields(_type_of(kind.type, side), "")]
             if len(rows) > 1:
                 parts.append(f"### {kind.name}: {side}\n\n{table(*rows)}")
             elif side == "spec":
@@ -236,15 +222,17 @@ def _type_of(owner: Any, side: str) -> Any:
 
 
 def _fields(struct: Any, above: str) -> Iterator[tuple[str, ...]]:
-    """Yield path, type and default of each field; structs of a spec are opened up once."""
+    """Yield path, type, default and meaning of each field; structs of a spec are opened up once."""
     described = inspect.type_info(struct)
     if not isinstance(described, inspect.StructType):
         return
+    told = descriptions.fields(struct)
     for field in described.fields:
         path = f"{above}{field.encode_name}"
         below = field.type.cls if isinstance(field.type, inspect.StructType) else None
         default = "required" if field.required else _default(field)
-        yield f"`{path}`", _type(field.type), "" if below and not field.required else default
+        shown = "" if below and not field.required else default
+        yield f"`{path}`", _type(field.type), shown, told.get(field.encode_name, "")
         if below is not None and path.count(".") < 3:
             yield from _fields(below, path + ".")
         for each in _tagged(field.type):

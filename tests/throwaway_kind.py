@@ -40,7 +40,12 @@ class GadgetPhase(StrEnum):
 
 
 class GadgetSpec(Record, frozen=True, kw_only=True):
-    """What people want of a gadget."""
+    """What people want of a gadget.
+
+    colour: Its colour.
+    owner: Whose it is.
+    size: How large it is.
+    """
 
     colour: str = "grey"
     owner: str = ""
@@ -48,7 +53,13 @@ class GadgetSpec(Record, frozen=True, kw_only=True):
 
 
 class GadgetStatus(Record, frozen=True, kw_only=True):
-    """What was seen of a gadget."""
+    """What was seen of a gadget.
+
+    phase: Whether it turns.
+    phase_since: Since when.
+    message: Sentence for people.
+    conditions: Facts about it.
+    """
 
     phase: GadgetPhase = GadgetPhase.RESTING
     phase_since: datetime | None = None

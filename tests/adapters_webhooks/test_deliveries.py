@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loop_time import leap
 
-from labfleet.adapters.webhooks import HttpDeliveries, is_public
+from labfleet.adapters.webhooks import HttpDeliveries, is_public, retry_after
+from labfleet.interfaces.outside import Answered
 from labfleet.kernel import errors
 
 
@@ -45,7 +46,9 @@ def answer(status: str, headers: str = "") -> bytes:
     return f"HTTP/1.1 {status}\r\n{headers}content-length: 0\r\nconnection: close\r\n\r\n".encode()
 
 
-async def post(deliveries: HttpDeliveries, url: str, *, inside: bool, seconds: float = 5.0) -> int:
+async def post(
+    deliveries: HttpDeliveries, url: str, *, inside: bool, seconds: float = 5.0
+) -> Answered:
     """Post a small body."""
     return await deliveries.post(
         url, b"{}", {"webhook-id": "1"}, seconds=seconds, allow_private=inside
@@ -57,7 +60,7 @@ async def test_a_body_with_its_headers_arrives_and_the_status_comes_back() -> No
     """Where an admin allowed addresses inside, a POST is an ordinary POST."""
     deliveries = HttpDeliveries()
     async with receiver(answer("204 No Content")) as (url, got):
-        assert await post(deliveries, url, inside=True) == 204
+        assert await post(deliveries, url, inside=True) == (204, None)
     await deliveries.close()
     assert got[0].startswith(b"POST /hook HTTP/1.1")
     assert b"webhook-id: 1" in got[0]
@@ -70,7 +73,46 @@ async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
     deliveries = HttpDeliveries()
     there = answer("302 Found", "location: http://169.254.169.254/latest\r\n")
     async with receiver(there) as (url, _):
-        assert await post(deliveries, url, inside=True) == 302
+        assert await post(deliveries, url, inside=True) == (302, None)
+    await deliveries.close()
+
+
+DATE = "Sun, 29 Nov 2026 09:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("asked", "date", "seconds"),
+    [
+        ("120", "", 120.0),
+        (" 7 ", DATE, 7.0),
+        ("Sun, 29 Nov 2026 09:02:30 GMT", DATE, 150.0),
+        ("Sunday, 29-Nov-26 09:02:30 GMT", DATE, 150.0),  # the form of RFC 850
+        ("Sun, 29 Nov 2026 08:00:00 GMT", DATE, 0.0),
+        ("Sun, 29 Nov 2026 09:02:30 GMT", "", None),
+        ("Sun Nov 29 09:02:30 2026", DATE, 150.0),  # the form of asctime
+        ("9" * 5000, "", 999_999_999.0),
+        ("-5", DATE, None), ("soon", DATE, None), ("\u0665", DATE, None), ("", DATE, None),
+        ("1.5", DATE, None), ("Sun, 29 Nov 99999 09:00:00 GMT", DATE, None),
+    ],
+)  # fmt: skip
+def test_both_forms_of_retry_after_are_read(asked: str, date: str, seconds: float | None) -> None:
+    """Seconds, and a date against the reply's own Date; anything else says nothing."""
+    assert retry_after({"Retry-After": asked, "Date": date}) == seconds
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_no_header_of_a_receiver_is_an_error(asked: str, date: str) -> None:
+    """Whatever a receiver writes, there is a wait of 0 or more seconds, or none."""
+    found = retry_after({"Retry-After": asked, "Date": date})
+    assert found is None or found >= 0
+
+
+@pytest.mark.asyncio
+async def test_a_receivers_wish_to_wait_comes_back() -> None:
+    """Retry-After of a real reply is part of the answer."""
+    deliveries = HttpDeliveries()
+    async with receiver(answer("429 Too Many Requests", "retry-after: 90\r\n")) as (url, _):
+        assert await post(deliveries, url, inside=True) == (429, 90.0)
     await deliveries.close()
 
 

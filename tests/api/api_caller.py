@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from fleet_world import MEMORY, World
 from fleet_world import world as opened
+from prometheus_client import CONTENT_TYPE_LATEST
 from split_roles import Controller, beside
 
 from labfleet.api import application
@@ -264,7 +265,7 @@ async def api(*, url: str = MEMORY, **ring_bounds: int) -> AsyncIterator[Api]:
             tokens,
             ring,
             readiness=lambda: waiting,
-            metrics=lambda: (b"up 1\n", "text/plain; version=0.0.4"),
+            metrics=lambda: (b"up 1\n", CONTENT_TYPE_LATEST),
             done=done.append,
             on_defect=lambda _, error: defects.append(error),
         )

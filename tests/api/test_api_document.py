@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -15,7 +18,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from labfleet.resources import descriptions
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Record, Resource
 from labfleet.service.core.roles import FOR_TOKENS
 
 
@@ -42,6 +47,7 @@ async def test_the_document_covers_every_route(api: Api):
         operation = paths[path][route.method.lower()]
         assert operation["responses"]["default"]["$ref"].endswith("/Problem")
         assert operation["summary"] == route.summary
+        assert operation["description"] == inspect.cleandoc(route.run.__doc__)
 
 
 @pytest.mark.asyncio
@@ -60,6 +66,80 @@ async def test_every_kind_has_its_schemas(api: Api):
         each["name"] for each in parameters
     }
     assert found["paths"]["/healthz"]["get"]["security"] == []
+
+
+def described(found: dict) -> Iterator[tuple[str, str]]:
+    """Yield each thing of the document that has to say what it is, with what it says."""
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            yield f"{method} {path}", operation.get("description", "")
+            for each in operation.get("parameters", ()):
+                yield f"{method} {path} {each['name']}", each.get("description", "")
+    for each in found["tags"]:
+        yield each["name"], each["description"]
+    for name, schema in found["components"]["schemas"].items():
+        yield name, schema.get("description", "")
+        waiting = [(name, schema)]
+        while waiting:
+            place, below = waiting.pop()
+            for field, inner in below.get("properties", {}).items():
+                yield f"{place}.{field}", inner.get("description", "")
+            waiting += [(f"{place}.{key}", each) for key, each in below.items()
+                        if isinstance(each, dict)]  # fmt: skip
+
+
+@pytest.mark.asyncio
+async def test_everything_says_what_it_is(api: Api):
+    """Each operation, parameter, group, record and field has a description, and it is a sentence."""
+    found = await document(api)
+    told = list(described(found))
+    assert len(told) > 1600
+    assert [place for place, text in told if not text] == []
+    sentence = re.compile(r"[A-Z`0-9].*[.?]", re.DOTALL)
+    assert [(place, text) for place, text in told if not sentence.fullmatch(text)] == []
+    assert [place for place, text in told if "facts/" in text] == []
+
+
+def test_a_field_line_of_a_docstring_is_a_field():
+    """Every line of a record that looks like one of a field names a field: a typo hides none."""
+    looks_so = re.compile(r"[a-z_]+(?:, [a-z_]+)*: [A-Z].*")
+    wrong = []
+    waiting = [Resource, *Record.__subclasses__()]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        wrong += [(kind.__name__, line) for line in descriptions.about(kind).splitlines()
+                  if looks_so.fullmatch(line)]  # fmt: skip
+    assert wrong == []
+
+
+def documented(operation: dict, status: int) -> dict:
+    """Return the documented content of a reply, by media type."""
+    found = operation["responses"].get(str(status), operation["responses"]["default"])
+    return {"application/problem+json": {}} if "$ref" in found else found["content"]
+
+
+@pytest.mark.asyncio
+async def test_what_comes_back_is_what_the_document_says(api: Api):
+    """Media type and outer shape of each reading are the documented ones, ready or not."""
+    paths = (await document(api))["paths"]
+    asked = 0
+    for waiting in (None, "waiting for the lease"):
+        api.waiting["scheduler"] = waiting
+        for path, operations in paths.items():
+            said = operations.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+            if not said or "text/event-stream" in said:
+                continue
+            reply = await api.call("GET", path.format_map(defaultdict(lambda: "x")))
+            content = documented(operations["get"], reply.status)
+            media_type = reply.headers["content-type"].partition(";")[0]
+            assert media_type in content, (path, reply.status)
+            assert reply.headers["content-type"].count("charset") < 2, path
+            shape = content[media_type].get("schema", {}).get("type", "object")
+            if media_type.endswith("json"):
+                assert isinstance(reply.json, list if shape == "array" else dict), path
+            asked += 1
+    assert asked > 100
 
 
 JSON = st.recursive(

@@ -302,7 +302,10 @@ async def test_readiness_names_what_each_role_waits_for(api: Api):
     unknown = await api.call("GET", "/readyz?role=nope")
     assert unknown.status == 400
     assert "api, scheduler" in unknown.json["detail"]
-    assert (await api.call("GET", "/metrics")).raw == b"up 1\n"
+    metrics = await api.call("GET", "/metrics")
+    assert metrics.raw == b"up 1\n"
+    # As Prometheus's own library writes it: one charset, not a second one behind it.
+    assert metrics.headers["content-type"] == "text/plain; version=1.0.0; charset=utf-8"
 
 
 @pytest.mark.asyncio

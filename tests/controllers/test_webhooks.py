@@ -18,12 +18,16 @@ from labfleet.controllers import upkeep, webhooks
 from labfleet.controllers.webhooks import WebhookController
 from labfleet.engine.controller import Again
 from labfleet.interfaces import store as stores
+from labfleet.interfaces.outside import Answered
 from labfleet.kernel import errors
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key
 from labfleet.resources.webhook import Webhook
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller
+from labfleet.service.reads import raised
 from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import objects
 
 ADMIN = Caller(Principal("ada", Role.ADMIN, "ada"))
 KEY = Key("Webhook", "default", "h")
@@ -34,7 +38,7 @@ class FakeDeliveries:
 
     def __init__(self) -> None:
         self.posts: list[tuple[str, dict[str, Any], Mapping[str, str], bytes]] = []
-        self.answers: list[int | errors.LabfleetError] = []
+        self.answers: list[int | Answered | errors.LabfleetError] = []
 
     async def post(
         self,
@@ -44,7 +48,7 @@ class FakeDeliveries:
         *,
         seconds: float,
         allow_private: bool,
-    ) -> int:
+    ) -> Answered:
         """Answer the next thing, 200 when there is none."""
         assert seconds > 0
         assert not allow_private
@@ -52,7 +56,7 @@ class FakeDeliveries:
         if isinstance(answer, errors.LabfleetError):
             raise answer
         self.posts.append((url, json.loads(body), headers, body))
-        return answer
+        return answer if isinstance(answer, Answered) else Answered(answer)
 
     async def close(self) -> None:
         """Hold nothing."""
@@ -103,6 +107,12 @@ def test_events_arrive_in_order_as_cloudevents() -> None:
             _, first, headers, _ = sender.posts[0]
             assert (first["specversion"], first["subject"]) == ("1.0", "workers/w1")
             assert first["data"]["object"]["metadata"]["name"] == "w1"
+            versions = [int(each[1]["data"]["object"]["metadata"]["resourceVersion"])
+                        for each in sender.posts]  # fmt: skip
+            assert versions[0] == made.revision
+            assert versions == sorted(set(versions))
+            logged = await w.store.events_of(made.key, limit=9)
+            assert versions == sorted(each.revision for each in logged)
             assert first["objectuid"] == made.metadata.uid
             assert headers["content-type"] == "application/cloudevents+json"
             assert "webhook-signature" not in headers
@@ -167,6 +177,71 @@ def test_a_failed_delivery_is_repeated_with_the_same_id(bad: int | errors.Labfle
             assert [each[1]["type"] for each in sender.posts][before:] == ["worker.created"]
             assert hook(w).status.failures == 0
             assert len({each[1]["id"] for each in sender.posts}) == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("answer", "least", "most"),
+    [
+        (Answered(429, 120.0), 120.0, 120.0),
+        (Answered(503, 120.0), 120.0, 120.0),
+        (Answered(429, 1e9), 3600.0, 3600.0),  # an hour, as without being asked
+        (Answered(429, 0.0), 2.5, 5.0),  # never earlier than by our own back-off
+        (Answered(429), 2.5, 5.0),
+    ],
+)
+def test_a_receiver_says_how_long_it_wants_to_be_left_alone(
+    answer: Answered, least: float, most: float
+) -> None:
+    """Retry-After is kept within bounds: not earlier than our own back-off, at most an hour."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            await w.worker("w1")
+            sender.answers = [answer]
+            assert least <= await rounds(w, controller, 1) <= most
+            tries = len(sender.posts)
+            await w.clock.sleep(least - 1)
+            await rounds(w, controller)
+            assert len(sender.posts) == tries
+            await w.clock.sleep(most - least + 2)
+            await rounds(w, controller)
+            assert len(sender.posts) == tries + 1
+            assert hook(w).status.failures == 0
+
+    play(story)
+
+
+def test_a_receiver_that_is_gone_is_left_alone_until_somebody_says_otherwise() -> None:
+    """410 switches the webhook off with its reason and an event; a PATCH takes it up again."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w)
+            await w.worker("w1")
+            sender.answers = [410]
+            assert await rounds(w, controller, 1) == -1.0  # Done: no next round is asked for
+            found = hook(w)
+            fact = found.status.conditions[0]
+            assert (found.spec.enabled, fact.status, fact.reason) == (False, "False", "Gone")
+            assert (found.status.last_status, found.status.retry_at) == (410, None)
+            newest = (await w.store.events_of(KEY, limit=1))[0]
+            assert (newest.actor, newest.reason.partition(":")[0]) == ("webhooks", "Gone")
+            assert [each.condition for each in raised.standing(w.services)] == ["Delivering"]
+            tries = len(sender.posts)
+            await w.clock.sleep(86_000)
+            await rounds(w, controller)
+            assert len(sender.posts) == tries
+            await objects.patch(
+                w.services, ADMIN, KINDS["Webhook"], "h", {"spec": {"enabled": True}},
+                namespace="default",
+            )  # fmt: skip
+            await rounds(w, controller)
+            assert [each[1]["type"] for each in sender.posts][tries:] == ["worker.created"]
+            assert hook(w).status.conditions[0].status == "True"
+            assert raised.standing(w.services) == ()
 
     play(story)
 

@@ -43,8 +43,9 @@ STATUSES = st.builds(
 FAILURES = st.builds(
     DeliveryFailure,
     message=st.sampled_from(["the receiver answered 500", "x" * 9000]),
-    status=st.sampled_from([None, 500]),
+    status=st.sampled_from([None, 429, 500]),
     reason=st.just(WebhookReason.REFUSED),
+    retry_after=st.none() | st.floats(0, 1e12),
 )
 ROUNDS = st.builds(
     DeliveryRound,

@@ -19,6 +19,7 @@ import pytest
 from labfleet import entry
 from labfleet.app.settings import Settings
 from labfleet.cli.main import COMMANDS
+from labfleet.resources import descriptions, fleet_settings
 from labfleet.resources.conditions import ANY_ERROR
 from labfleet.resources.kinds import KINDS
 
@@ -53,12 +54,20 @@ def test_the_pages_are_what_the_code_says(reference: ModuleType) -> None:
     assert not stale, f"run python scripts/reference.py and commit: {stale}"
 
 
-def test_every_setting_says_what_it_is(reference: ModuleType) -> None:
-    """Each setting has its sentence in the docstring of Settings."""
-    # private _setting_lines: the generator's rows are compared with the settings
-    told = dict(reference._setting_lines())
-    missing = [each.name for each in msgspec.structs.fields(Settings) if not told.get(each.name)]
-    assert not missing, missing
+def test_every_setting_says_what_it_is() -> None:
+    """Each setting of the server and of the fleet has its sentence, in its record's docstring."""
+    for record in (Settings, *fleet_settings.SECTIONS.values()):
+        names = {each.encode_name for each in msgspec.structs.fields(record)}
+        told = descriptions.fields(record)
+        assert {name for name, text in told.items() if text.endswith(".")} == names, record
+
+
+def test_every_field_of_a_kind_says_what_it_is() -> None:
+    """No row of the pages of kinds and settings is without a sentence."""
+    for name in ("kinds", "settings"):
+        rows = [line for line in page(name).splitlines() if line.startswith("| `")]
+        assert len(rows) > 60
+        assert [row for row in rows if row.endswith("|  |")] == []
 
 
 def test_every_command_is_on_its_page() -> None:

@@ -50,9 +50,27 @@ def blocks(page: Path, *languages: str) -> list[str]:
 
 
 def lines(page: Path) -> Iterator[str]:
-    """The shell lines of a page, continued ones joined."""
+    """The shell lines of a page, continued ones joined, also those within quotes."""
     for block in blocks(page, "sh"):
-        yield from block.replace("\\\n", " ").splitlines()
+        held = ""
+        for line in block.replace("\\\n", " ").splitlines():
+            held = f"{held}\n{line}" if held else line
+            if is_closed(held):
+                yield held
+                held = ""
+        assert not held, f"{page.name}: a quote is not closed: {held[:80]}"
+
+
+def is_closed(line: str) -> bool:
+    """Whether every quote of a line is closed."""
+    lexer = shlex.shlex(line, posix=True)
+    lexer.whitespace_split = True
+    try:
+        for _ in lexer:
+            pass
+    except ValueError:
+        return False
+    return True
 
 
 def commands(line: str) -> Iterator[list[str]]:

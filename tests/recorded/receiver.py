@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from labfleet.interfaces.outside import Answered
+
 LISTENER, DEAF = "listener", "deaf"
 URLS = {LISTENER: "https://hooks.example.org/heard", DEAF: "https://hooks.example.org/deaf"}
 
@@ -25,15 +27,15 @@ class Receiver:
         *,
         seconds: float,
         allow_private: bool,
-    ) -> int:
+    ) -> Answered:
         """Note the event's id, a moment later, and answer."""
         del body, seconds, allow_private
         await asyncio.sleep(0.05)
         name = next(name for name, known in URLS.items() if known == url)
         if name == DEAF and not self.hears:
-            return 500
+            return Answered(500)
         self.got[name].append(headers["webhook-id"])
-        return 204
+        return Answered(204)
 
     async def close(self) -> None:
         """Nothing is held."""

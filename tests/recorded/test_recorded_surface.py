@@ -24,6 +24,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/paths/~api~internal~workers~{id}~cml-data/get/summary": "seed 003 is upstream 003 now",
         "/components/schemas/Reading/properties/at": "when a worker was last measured",
         "/components/schemas/SettingValue/properties/note": "what a value will not do is said",
+        "/components/schemas/SettingValue/properties/value": "each field says what it is",
         "/paths/~api~workers~region~{region}~workers/get/responses/200/content": "it is a list",
         "/components/schemas/AliveReply": "liveness says no more than that it lives",
         "/paths/~healthz/get/responses/200/content": "liveness says no more than that it lives",
@@ -121,6 +122,12 @@ EVERYWHERE: dict[str, dict[str, str]] = {
     "9f921ab": {
         _OPERATION + r"/x-roles(/\d+)?": "each route states its roles, and the document shows them",
         _OPERATION + r"/parameters/\d+/schema/.*m(in|ax)imum": "a revision in a query is bounded",
+        _OPERATION
+        + r"/(parameters/\d+/(schema/)?)?description": "what each is comes from the docstrings",
+        r"/components/schemas/\w+(/properties/\w+)?/description": "and what each field is",
+        r"/components/schemas/\w+/properties/\w+(/anyOf/\d)?/format": "instants are told as such",
+        _OPERATION + r"/(requestBody|responses/2\d\d)/content/.*/example.*": "from the tests",
+        r"/tags/.*": "and what each group of operations is about",
         r"/paths/[^/]+/delete/parameters/3/.*": "the uid of the object that is meant to go",
         _OPERATION + r"/x-body-(limit|values)": "bodies are bounded by route",
         _OPERATION + r"/responses/[45]\d\d/.*": "the errors of a route follow from its statement",

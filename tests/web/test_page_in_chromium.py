@@ -17,7 +17,10 @@ from fleet_world import ADMIN
 
 from labfleet.app import serving
 from labfleet.app.settings import Settings
+from labfleet.resources import conditions
+from labfleet.resources.conditions import Condition
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
+from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.verbs import settings_verbs
 
 pytestmark = pytest.mark.real
@@ -205,6 +208,65 @@ async def test_a_phone_shows_the_page_in_its_width(screen: Screen) -> None:
         await tab.go(screen.url + path)
         await tab.until("document.getElementById('mark').dataset.state === 'live'")
         assert await tab.run("document.documentElement.scrollWidth") == 390
+
+
+# What axe calls scrollable-region-focusable and link-in-text-block (both serious), as functions of
+# the page: frames that scroll and take no focus; links that only colour tells from text beside them.
+STUCK = """[...document.querySelectorAll('*')].filter((each) => {
+  const style = getComputedStyle(each);
+  const scrolls = (size, room, flow) => size > room + 1 && ['auto', 'scroll'].includes(flow);
+  return each !== document.documentElement && each !== document.body
+    && (scrolls(each.scrollHeight, each.clientHeight, style.overflowY)
+      || scrolls(each.scrollWidth, each.clientWidth, style.overflowX))
+    && each.tabIndex < 0 && !each.querySelector('a[href], button, input, [tabindex="0"]');
+}).map((each) => each.outerHTML.slice(0, 120))"""
+UNTOLD = """[...document.querySelectorAll('main a[href]')].filter((link) => {
+  const beside = [...link.parentElement.childNodes].filter((node) => node !== link
+    && /\\p{L}/u.test(node.textContent) && node.nodeName !== 'A');
+  const flow = getComputedStyle(link);
+  return beside.length && flow.display === 'inline' && !flow.textDecorationLine.includes('underline');
+}).map((each) => each.parentElement.outerHTML.slice(0, 160))"""
+
+
+@pytest.mark.asyncio
+async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Screen) -> None:
+    """Long pages end with their content; frames that scroll take focus; links stand out."""
+    world = screen.browser.world
+    await world.definition()
+    await world.template()
+    await world.make("Pool", "exam", {"template": "metal"})
+    await screen.browser.many(Session, 400, SessionSpec(definition="two", owner="kim"))
+    worker = await world.make("Worker", "w1", {"template": "metal"})
+    facts: tuple[Condition, ...] = ()
+    for each in WorkerCondition:
+        facts = conditions.put(facts, each, "False", next(iter(each.reasons)), "x " * 90,
+                               now=world.clock.now())  # fmt: skip
+    await world.status(worker, conditions=facts)
+    for number in range(60):
+        session = await world.services.objects.get(Session, "x0003", "default")
+        await world.status(session, message=f"step {number}")
+    tab = await screen.signed_in()
+    paths = ("/", "/workers/w1", "/sessions/x0003", "/pools/exam", "/pools", "/regions",
+             "/docs", "/docs/sessions", "/docs/seeds", "/docs/schemas/WorkerStatus")  # fmt: skip
+    for width in (1440, 390):
+        await tab.call("Emulation.setDeviceMetricsOverride",
+                       width=width, height=844, deviceScaleFactor=1, mobile=False)  # fmt: skip
+        for path in paths:
+            await tab.go(screen.url + path)
+            await tab.until("document.getElementById('mark').dataset.state === 'live'")
+            high, content, wide = await tab.run(
+                "[document.documentElement.scrollHeight, Math.max(innerHeight, "
+                "document.querySelector('main').getBoundingClientRect().bottom + scrollY), "
+                "document.documentElement.scrollWidth]"
+            )
+            assert high <= content + 1, (path, width)
+            assert wide <= width, (path, width)
+            assert await tab.run(STUCK) == [], (path, width)
+            assert await tab.run(UNTOLD) == [], (path, width)
+            asked = await tab.run(
+                "performance.getEntriesByType('resource').map((each) => new URL(each.name).origin)"
+            )
+            assert set(asked) == {screen.url}
 
 
 @pytest.mark.asyncio

@@ -109,6 +109,52 @@ async def test_no_page_needs_what_the_policy_forbids(browser: Browser) -> None:
 
 
 @pytest.mark.asyncio
+async def test_the_address_of_every_kind_is_a_list(browser: Browser) -> None:
+    """`/<plural>` leads to the table of the first page, or is a list; nobody lands on nothing."""
+    await browser.world.template()
+    await browser.world.make("Pool", "exam", {"template": "metal"})
+    await browser.world.make("Webhook", "h", {"url": "https://x.example", "types": ["worker.*"]})
+    for role in ("admin", "user"):
+        ids = {each.get("id") for _, each in (await browser.page("/", role)).elements}
+        for row in KINDS.values():
+            reply = await browser.get(f"/{row.plural}", role)
+            where = reply.headers.get("location", "")
+            assert reply.status in {200, 303, 403} if role == "user" else {200, 303}
+            assert reply.status != 303 or where.removeprefix("/#") in ids
+    page = await browser.page("/pools")
+    assert "exam" in page.rows["pool/exam"]
+    assert {"href": "/pools/exam"} in page.all("a")
+    assert "worker.* https://x.example 0 0" in " ".join(
+        (await browser.page("/webhooks")).rows["webhook/h"].split()
+    )
+    assert (await browser.get("/nothing")).status == 404
+
+
+@pytest.mark.asyncio
+async def test_no_link_leads_to_a_dead_anchor(browser: Browser) -> None:
+    """Each link into a page meets an element of that name there, also after a redirect."""
+    await browser.world.template()
+    await browser.world.make("Pool", "exam", {"template": "metal"})
+    await browser.world.definition()
+    await browser.world.session("s1")
+    seen = 0
+    for role in ("admin", "user"):
+        for path in ("/", "/pools/exam", "/pools", "/sessions/s1", "/regions"):
+            reply = await browser.get(path, role)
+            for link in Reader(plain(reply)).all("a"):
+                place, _, anchor = str(link["href"]).partition("#")
+                found = await browser.get(place or path, role)
+                if found.status == 303:
+                    place, _, anchor = found.headers["location"].partition("#")
+                    found = await browser.get(place, role)
+                ids = {each.get("id") for _, each in Reader(plain(found)).elements}
+                assert not anchor or anchor in ids, (role, path, link)
+                assert found.status == 200 or role == "user", (role, path, link)
+                seen += bool(anchor)
+    assert seen > 40
+
+
+@pytest.mark.asyncio
 async def test_a_user_sees_only_own_sessions(browser: Browser) -> None:
     """Role user gets own sessions and their events, and no word of workers or of others."""
     await browser.world.definition()

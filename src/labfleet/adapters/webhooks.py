@@ -13,11 +13,14 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from labfleet.interfaces.outside import Answered
 from labfleet.kernel import errors
 
 Resolve = AbstractResolver
@@ -88,8 +91,8 @@ class HttpDeliveries:
         *,
         seconds: float,
         allow_private: bool,
-    ) -> int:
-        """Return the status of one POST, as the interface says."""
+    ) -> Answered:
+        """Return the answer to one POST, as the interface says."""
         limits = aiohttp.ClientTimeout(total=seconds)
         try:
             place = URL(url)
@@ -101,7 +104,7 @@ class HttpDeliveries:
             async with self._session(allow_private).post(
                 place, data=body, headers=dict(headers), timeout=limits, allow_redirects=False
             ) as reply:
-                return reply.status
+                return Answered(reply.status, retry_after(reply.headers))
         except errors.Denied:
             raise
         except TimeoutError:
@@ -133,6 +136,28 @@ class HttpDeliveries:
             )
             self._sessions[allow_private] = found
         return found
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a Retry-After asks for; None without one that can be read.
+
+    A date counts from the reply's own Date, so that a receiver whose clock is wrong asks for what
+    it means; one that can name an instant has a clock and sends its Date (RFC 9110, 6.6.1).
+    """
+    asked = headers.get("Retry-After", "").strip()
+    if asked.isascii() and asked.isdigit():
+        return float(asked[:9])
+    try:
+        wait = _instant(asked) - _instant(headers.get("Date", ""))
+    except (TypeError, ValueError, OverflowError):
+        return None  # not a date, or none at all
+    return max(0.0, wait.total_seconds())
+
+
+def _instant(text: str) -> datetime:
+    """Return an HTTP-date in any of its three forms, of which one names no zone and means UTC."""
+    found = parsedate_to_datetime(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _judge_literal(url: URL) -> None:

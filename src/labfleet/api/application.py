@@ -77,6 +77,8 @@ def build(
     request id. Call `shutdown()` of the result before the server ends.
     """
     streams = OpenStreams(limit=stream_clients)
+    # It takes as long as all the rest of the application, a third of a second; once per process.
+    document = functools.cache(lambda: openapi.document(framework, routes))
     events = Stream(services, ring, streams)
     compatible_events = CompatStream(services, streams)
     stated = [
@@ -85,7 +87,7 @@ def build(
         *_compatible(services),
         *stream_routes.routes(events),
         *compatible_streams.routes(compatible_events, StatusStream(services, ring, streams)),
-        *_document(lambda: openapi.document(framework, routes)),
+        *_document(document),
     ]
     routes = {route.name: route for route in stated}
     framework = _framework(stated)
@@ -108,6 +110,7 @@ def build(
         web=web,
         credentials=credentials,
         done=done,
+        document=document,
     )
 
 
@@ -142,15 +145,13 @@ def _framework(stated: Sequence[Route]) -> Litestar:
 
 
 def _document(describe: Callable[[], dict[str, Any]]) -> Routes:
-    """Return the route of the document, which the first request for it makes.
-
-    It takes as long as all the rest of the application, a third of a second; once per process.
-    """
+    """Return the route of the document, which the first request for it makes."""
     made = Routes("system")
     whole = functools.cache(lambda: msgspec.json.encode(describe()))
 
     @made.get("/api/v1/openapi.json", "This document", name="openapi", public=True, reply=None)
     async def document() -> Text:
+        """Return this document, which describes every route of the server."""
         return Text(whole(), JSON)
 
     return made

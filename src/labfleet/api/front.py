@@ -30,6 +30,8 @@ from labfleet.service.core.tokens import HeldToken, Tokens
 # Header that names what is paused, as quoted text, for callers who may read settings.
 PAUSED_HEADER = b"labfleet-paused"
 PAUSES_SHOWN = 3
+DOCUMENT = "labfleet.document"
+"""Where pages find a function that returns the OpenAPI document, in the scope."""
 _OURS = ("/api/", "/healthz", "/readyz", "/metrics", "/request_run", "/simulation_complete",
          "/status-stream")  # fmt: skip
 SECURITY = {
@@ -74,8 +76,10 @@ class Front:
         web: App | None = None,
         credentials: Credentials | None = None,
         done: Callable[[Done], None] | None = None,
+        document: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._inner = inner
+        self._document = document
         self.routes = routes
         self._public = frozenset(each.path for each in routes.values() if each.public)
         self._services = services
@@ -135,6 +139,7 @@ class Front:
             take()
             scope[TAKE] = take
         if not ours and self._web is not None:
+            scope[DOCUMENT] = self._document
             await self._web(scope, await _bounded_body(scope, receive), call.send)
             return
         await self._inner(scope, receive, call.send)

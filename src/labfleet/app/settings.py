@@ -36,22 +36,24 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that can be set.
 
-    data: folder for the store and its locks.
+    data: Folder for the store and its locks.
     store: URL of the store; empty means sqlite in `data`.
-    host, port: where the API listens; loopback unless you say otherwise.
+    host, port: Where the API listens; loopback unless you say otherwise.
     tls_cert, tls_key: PEM files; without them the API speaks plain HTTP.
-    roles: which parts run in this process.
-    log_format: console or json. log_level: debug, info, warning or error.
-    clock_epoch, clock_rate: the demo's scaled clock; rate 1 is real time.
-    aws_endpoint_url: another EC2 than Amazon's. aws_access_key_env, aws_secret_key_env: names
-    of variables that hold credentials; empty means the SDK's own chain.
-    static_sites: file of CML servers that are there already, and of the commands that switch them.
-    secrets_folder: the folder of the files that secretRefs may name (`{file: NAME}`).
-    secrets_variables: variables that secretRefs may name (`NAME`, or `PREFIX*`) beside
+    roles: Which parts run in this process.
+    log_format: Form of the log: console or json.
+    log_level: Least level that is logged: debug, info, warning or error.
+    clock_epoch, clock_rate: The demo's scaled clock; rate 1 is real time.
+    aws_endpoint_url: Another EC2 than Amazon's.
+    aws_access_key_env, aws_secret_key_env: Names of variables that hold credentials; empty means
+    the SDK's own chain.
+    static_sites: File of CML servers that are there already, and of the commands that switch them.
+    secrets_folder: The folder of the files that secretRefs may name (`{file: NAME}`).
+    secrets_variables: Variables that secretRefs may name (`NAME`, or `PREFIX*`) beside
     `LABFLEET_SECRET_*` and upstream's.
-    lease_seconds: how long a silent leader keeps its place (machine seconds); at
+    lease_seconds: How long a silent leader keeps its place (machine seconds); at
     least 15, because a call of up to 8 s must fit into what is left between two renewals.
-    stop_seconds: how long an orderly stop may take (machine seconds).
+    stop_seconds: How long an orderly stop may take (machine seconds).
     """
 
     data: str = "var"

@@ -27,7 +27,7 @@ from labfleet.kernel import clock, errors
 from labfleet.kernel.rng import Rng
 from labfleet.resources import conditions, kinds
 from labfleet.resources.meta import Key, Resource
-from labfleet.resources.webhook import Webhook, WebhookReason
+from labfleet.resources.webhook import Webhook, WebhookReason, WebhookStatus
 from labfleet.service.core import event_types
 from labfleet.service.core.kind_table import Change
 
@@ -169,7 +169,7 @@ class WebhookController:
             **self._signature(hook, identity, body),
         }
         try:
-            status = await self._deliveries.post(
+            answer = await self._deliveries.post(
                 hook.spec.url,
                 body,
                 headers,
@@ -178,10 +178,12 @@ class WebhookController:
             )
         except errors.LabfleetError as problem:
             raise _Failed(_of_error(problem)) from None
-        place.status = status
+        place.status = status = answer.status
         if not 200 <= status < 300:
             told = f"the receiver answered {status}"
-            raise _Failed(DeliveryFailure(told, status, WebhookReason.REFUSED))
+            asked = answer.retry_after
+            wait = None if asked is None else asked * self.context.clock.rate
+            raise _Failed(DeliveryFailure(told, status, WebhookReason.REFUSED, wait))
         place.delivered += 1
 
     def _signature(self, hook: Webhook, identity: str, body: bytes) -> dict[str, str]:
@@ -198,7 +200,7 @@ class WebhookController:
         digest = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
         return {**named, "webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
 
-    async def _record(self, hook: Webhook, place: _Place, done: DeliveryRound) -> Again:
+    async def _record(self, hook: Webhook, place: _Place, done: DeliveryRound) -> Done | Again:
         """Write what the round means, if that is worth a write."""
         done = msgspec.structs.replace(
             done,
@@ -210,10 +212,24 @@ class WebhookController:
         )
         chance = 0.0 if done.failure is None else self._rng.random()
         step = deliveries.decide(hook, done, self.context.clock.now(), chance)
+        if step.switch_off and step.status is not None:
+            await self._switch_off(hook, step.status)
+            place.delivered = place.dropped = 0
+            return Done()
         if step.status is not None:
             await self.context.record(hook, status=step.status, actor=ACTOR, reason="delivery")
             place.delivered = place.dropped = 0
         return Again(step.again)
+
+    async def _switch_off(self, hook: Webhook, status: WebhookStatus) -> None:
+        """Disable a webhook whose receiver is gone; the write fails when somebody changed it."""
+        metadata = msgspec.structs.replace(hook.metadata, generation=hook.metadata.generation + 1)
+        status = msgspec.structs.replace(status, observed_generation=metadata.generation)
+        spec = msgspec.structs.replace(hook.spec, enabled=False)
+        new = msgspec.structs.replace(hook, metadata=metadata, spec=spec, status=status)
+        await self.context.write(
+            new, actor=ACTOR, reason=f"{WebhookReason.GONE}: {status.last_error}"
+        )
 
 
 def _of_error(problem: errors.LabfleetError) -> DeliveryFailure:
@@ -263,7 +279,7 @@ def _cloud_event(installation: str, identity: str, event: stores.Event, change: 
                     "reason": event.reason,
                     "requestId": event.request_id,
                 },
-                "object": msgspec.Raw(kinds.present(event.key.kind, event.doc)),
+                "object": msgspec.Raw(kinds.shown(event.key.kind, event.doc, event.revision)),
             },
         }
     )

@@ -20,14 +20,21 @@ SAVE_EVERY = timedelta(seconds=60)
 SAVE_AFTER = 5000
 """By how many events the stored cursor may lag when nothing was delivered."""
 RETRY_BASE, RETRY_LIMIT = 5.0, 3600.0
+GONE = 410
+"""HTTP status of a receiver that is gone for good: it asks to be left alone (RFC 9110, 15.5.11)."""
 
 
 class DeliveryFailure(msgspec.Struct, frozen=True):
-    """Why a delivery did not work; `status` is what the receiver answered, None without answer."""
+    """Why a delivery did not work.
+
+    `status` is what the receiver answered, None without answer; `retry_after` how many fleet
+    seconds it asks us to wait.
+    """
 
     message: str
     status: int | None
     reason: WebhookReason | conditions.ErrorReason
+    retry_after: float | None = None
 
 
 class DeliveryRound(msgspec.Struct, frozen=True):
@@ -49,10 +56,14 @@ class DeliveryRound(msgspec.Struct, frozen=True):
 
 
 class DeliveryStep(msgspec.Struct, frozen=True):
-    """The status to record, None when nothing new is worth a write; seconds to the next round."""
+    """The status to record, None when nothing new is worth a write; seconds to the next round.
+
+    `switch_off`: the webhook is to be disabled, and there is no next round.
+    """
 
     status: WebhookStatus | None
     again: float
+    switch_off: bool = False
 
 
 def decide(hook: Webhook, done: DeliveryRound, now: datetime, chance: float) -> DeliveryStep:
@@ -104,7 +115,11 @@ def _failed(
     hook: Webhook, done: DeliveryRound, failure: DeliveryFailure, now: datetime, chance: float
 ) -> DeliveryStep:
     failures = hook.status.failures + 1
+    if failure.status == GONE:
+        return _gone(hook, done, failures, now)
     wait = backoff.delay(failures, chance, base=RETRY_BASE, limit=RETRY_LIMIT)
+    # Never earlier than asked, nor than without being asked: each try costs a write of ours.
+    wait = min(max(wait, failure.retry_after or 0.0), RETRY_LIMIT)
     status = _status(
         hook,
         done,
@@ -115,6 +130,20 @@ def _failed(
         conditions=_fact(hook, failure.reason, failure.message[:500], now),
     )
     return DeliveryStep(status, wait)
+
+
+def _gone(hook: Webhook, done: DeliveryRound, failures: int, now: datetime) -> DeliveryStep:
+    told = "the receiver answered 410 Gone: switched off; spec.enabled: true takes it up again"
+    status = _status(
+        hook,
+        done,
+        failures=failures,
+        retry_at=None,
+        last_error=told,
+        last_status=GONE,
+        conditions=_fact(hook, WebhookReason.GONE, told, now),
+    )
+    return DeliveryStep(status, POLL, switch_off=True)
 
 
 def _fact(

@@ -29,7 +29,16 @@ REPORTED = "reported"
 
 
 class Number(Record, frozen=True, kw_only=True):
-    """One number: its source, when it was measured, its age, and if null, why."""
+    """One number: its source, when it was measured, its age, and if null, why.
+
+    value: The number; null when it is not known.
+    unit: Its unit.
+    source: Who measured it.
+    at: When it was measured.
+    age_seconds: How long ago that is.
+    fresh: Whether it was measured lately.
+    reason: Why it is null; empty when it is not.
+    """
 
     value: float | None = None
     unit: str = ""

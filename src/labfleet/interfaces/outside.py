@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from labfleet.resources.meta import SecretRef
 
@@ -35,6 +35,13 @@ class PortProbe(Protocol):
         ...
 
 
+class Answered(NamedTuple):
+    """What a receiver answered: its status, and how many machine seconds it asks us to wait."""
+
+    status: int
+    retry_after: float | None = None
+
+
 class Deliveries(Protocol):
     """Posts to addresses given by users, which it does not trust (facts/fleet-bugs.md#t45)."""
 
@@ -46,8 +53,8 @@ class Deliveries(Protocol):
         *,
         seconds: float,
         allow_private: bool,
-    ) -> int:
-        """Return the HTTP status of one POST; `seconds` is machine time for all of it.
+    ) -> Answered:
+        """Return the answer to one POST; `seconds` is machine time for all of it.
 
         Denied (reason PrivateAddress) when the address that is connected to is not public.
         Unreachable or Temporary when the request was not delivered. Redirects are not followed

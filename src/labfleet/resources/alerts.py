@@ -35,9 +35,21 @@ class Alert(Record, frozen=True, kw_only=True):
 class Raised(Record, frozen=True, kw_only=True):
     """An alert of one object now: the row, and the condition's own words.
 
-    `object` is as a command takes it (`worker/w1`, `pool/main`); `worker` is null for what is
-    no worker's, `server/PART` for a part of the server itself. `measured` is the number behind it,
-    null where none is: of lately where this process knows it, else of when the alert was raised.
+    `measured` is of lately where this process knows it, else of when the alert was raised.
+
+    object: The object as a command takes it (`worker/w1`, `server/store` for a part of the
+    server).
+    namespace: Namespace of the object.
+    worker: Name of the worker; null for what is no worker's.
+    condition: Condition that raised it.
+    severity: How grave it is.
+    since: Since when it is raised.
+    reason: Word for why.
+    message: The condition's own sentence.
+    measured: The number behind it; null where none is.
+    cause: What is usually behind it.
+    command: Command that shows more.
+    fix: What a person does.
     """
 
     object: str

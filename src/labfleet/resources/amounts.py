@@ -39,7 +39,16 @@ def vector(amounts: Amounts) -> tuple[int, ...]:
 
 
 class Amounts(Record, frozen=True, kw_only=True):
-    """How much of each dimension; 0 means none is needed or none is there."""
+    """How much of each dimension; 0 means none is needed or none is there.
+
+    cpu_milli: Thousandths of a CPU.
+    memory_mib: Memory in MiB.
+    storage_mib: Disk in MiB.
+    nodes: Nodes of labs.
+    labs: Labs at the same time.
+    ports: Ports for people on one server.
+    network_kbps: Network in kbit/s.
+    """
 
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -65,7 +74,12 @@ def of_vector(numbers: Iterable[int]) -> Amounts:
 
 
 class Shortage(Record, frozen=True, kw_only=True):
-    """What one candidate lacks in one dimension: wanted and free, in the base unit."""
+    """What one candidate lacks in one dimension: wanted and free, in the base unit.
+
+    dimension: What is short, as a field of amounts.
+    wanted: How much is needed, in the base unit.
+    free: How much is free, in the base unit.
+    """
 
     dimension: str
     wanted: int
@@ -75,8 +89,12 @@ class Shortage(Record, frozen=True, kw_only=True):
 class Reservation(Record, frozen=True, kw_only=True):
     """Capacity held on one worker or cluster, from when to when.
 
-    Bound in the same transaction that places the request. `end` None means
-    until the owner's end is seen.
+    Bound in the same transaction that places the request.
+
+    holder: Name of the worker or cluster on which it is held.
+    amounts: How much is held.
+    start: From when it is held.
+    end: Until when; null means until the owner's end was seen.
     """
 
     holder: str

@@ -18,7 +18,14 @@ Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
 
 
 class ClusterSpec(Record, frozen=True, kw_only=True):
-    """What a cluster has and how far it may be filled (defaults: facts/upstream.md#gate)."""
+    """What a cluster has and how far it may be filled (defaults: facts/upstream.md#gate).
+
+    capacity: What the cluster has.
+    cpu_percent: Share of its CPUs that may be reserved.
+    memory_percent: Share of its memory that may be reserved.
+    network_percent: Share of its network that may be reserved.
+    description: What it is, for people.
+    """
 
     capacity: Amounts
     cpu_percent: Percent = 80
@@ -28,7 +35,11 @@ class ClusterSpec(Record, frozen=True, kw_only=True):
 
 
 class ClusterStatus(Record, frozen=True, kw_only=True):
-    """What was observed of a cluster; its real usage is not read."""
+    """What was observed of a cluster; its real usage is not read.
+
+    conditions: Facts about it, each with its reason.
+    observed_generation: Generation of the spec that this status is about.
+    """
 
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0
@@ -54,8 +65,14 @@ class SimulationPhase(StrEnum):
 class SimulationSpec(Record, frozen=True, kw_only=True):
     """What a runner asks for.
 
-    `cost` is declared by the caller. `duration_seconds` plus a grace bounds an
-    approval, so that a crashed caller cannot hold capacity for ever.
+    `duration_seconds` plus a grace bounds an approval, so that a crashed caller cannot hold
+    capacity for ever.
+
+    cluster: Name of the cluster that it asks to run on.
+    params: What the runner wants to remember of it; nothing reads it here.
+    cost: What it needs, as the caller declares it.
+    duration_seconds: How long it may hold what it got.
+    owner: Whose run it is.
     """
 
     cluster: Text = "default"
@@ -66,7 +83,16 @@ class SimulationSpec(Record, frozen=True, kw_only=True):
 
 
 class SimulationStatus(Record, frozen=True, kw_only=True):
-    """The decision and what became of it."""
+    """The decision and what became of it.
+
+    phase: Where the run stands.
+    conditions: Facts about it, each with its reason.
+    decision: The decision with its reasons.
+    reservation: What it holds; null when denied or over.
+    decided_at: When it was decided.
+    completed_at: When it was over.
+    observed_generation: Generation of the spec that this status is about.
+    """
 
     phase: SimulationPhase = SimulationPhase.DENIED
     conditions: tuple[Condition, ...] = ()

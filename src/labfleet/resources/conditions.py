@@ -62,7 +62,13 @@ def of_error(problem: LabfleetError) -> ErrorReason:
 
 
 class Measured(Record, frozen=True, kw_only=True):
-    """A number behind a condition: its unit as a word, the limit that it passed, when it was so."""
+    """A number behind a condition: its unit as a word, the limit that it passed, when it was so.
+
+    value: The number.
+    unit: Its unit, as a word.
+    limit: The limit that it passed; null where there is none.
+    at: When it was so; null means when the condition was written.
+    """
 
     value: float
     unit: str
@@ -82,8 +88,16 @@ def _plain(value: float) -> str:
 class Condition(Record, frozen=True, kw_only=True):
     """One fact: True, False or Unknown, since when, why, in words.
 
-    `measured` is the number that made it so, as it was when status or message last changed; it is
-    left out where nothing was measured. A number that moves would make an event of each look.
+    A number that moves would make an event of each look, so `measured` stays as it was when status
+    or message last changed.
+
+    type: Name of the fact.
+    status: Whether it holds: True, False or Unknown.
+    reason: Word for why it is so.
+    message: Sentence for people.
+    last_transition_time: When the status last changed.
+    observed_generation: Generation of the spec that it was judged by.
+    measured: The number that made it so; left out where nothing was measured.
     """
 
     type: str

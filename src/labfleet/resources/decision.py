@@ -18,7 +18,14 @@ Outcome = Literal["assigned", "waiting", "refused", "approved", "denied"]
 
 
 class Verdict(Record, frozen=True, kw_only=True):
-    """What the decision made of one candidate worker or cluster."""
+    """What the decision made of one candidate worker or cluster.
+
+    name: Name of the candidate.
+    fits: Whether it could have been chosen.
+    reasons: Words for why not.
+    shortages: What it lacks, by dimension.
+    score: Its rank among those that fit; null for those that do not.
+    """
 
     name: str
     fits: bool
@@ -30,7 +37,16 @@ class Verdict(Record, frozen=True, kw_only=True):
 class Decision(Record, frozen=True, kw_only=True):
     """Outcome with its reasons: enough to explain it later without the state of then.
 
-    `revision` is the store revision of the snapshot that was decided on.
+    outcome: What was decided.
+    reason: Word for why.
+    message: Sentence for people.
+    at: When it was decided (fleet time).
+    revision: Store revision of the snapshot that was decided on.
+    requested: What was asked for.
+    chosen: Name of the candidate that was chosen; null when none was.
+    candidates: The candidates that are worth showing, each with its verdict.
+    evaluated: How many candidates were looked at.
+    rejected_by_reason: How many candidates were turned down for each reason.
     """
 
     outcome: Outcome

@@ -31,6 +31,13 @@ class Entry(Record, frozen=True, kw_only=True):
     """A row of the runbook: what it is about, why it may last or be so, how to see more, the help.
 
     NAME stands for the object in the command.
+
+    kind: Kind of the objects that it is about.
+    subject: The phase or condition that it is about.
+    limit: How long a phase may last, in words.
+    cause: Why it may last or be so.
+    command: Command that shows more, with NAME for the object.
+    fix: What helps.
     """
 
     kind: str

@@ -43,8 +43,11 @@ class DefinitionCondition(ConditionType):
 class PortRequest(Record, frozen=True, kw_only=True):
     """One port a lab needs.
 
-    `name` is the map key of upstream 000, `<label>_<kind>`; `node` is the node's label. `inner`
-    is the port inside the node for `pat`, the line for `serial`, unused for `vnc`.
+    name: Name of the port, `<label>_<kind>` in upstream 000.
+    node: Label of the node in the topology.
+    kind: Way to the node: a serial console, a VNC screen, or a port forwarded to it (pat).
+    transport: Protocol of the port.
+    inner: Port inside the node for pat, line for serial, unused for vnc.
     """
 
     name: TagName
@@ -57,10 +60,22 @@ class PortRequest(Record, frozen=True, kw_only=True):
 class DefinitionSpec(Record, frozen=True, kw_only=True):
     """What a lab is and asks for.
 
-    `resources` None means: computed from the topology and the node definitions' defaults.
-    `on_worker_loss` says what becomes of a session that has not begun when its worker fails or
-    is drained by force: placed again, or failed.
-    `port_template` None means: read from the topology's port tags. Durations are minutes.
+    topology: CML's topology of the lab, as YAML.
+    title: Title of the lab, for people.
+    description: What the lab is for, for people.
+    version: Version of the definition, as semantic versioning writes it.
+    track: Lab track whose workers may host it; null means any.
+    resources: What one lab needs; null means computed from the topology and the node definitions'
+    defaults.
+    port_template: Ports that a lab needs; null means read from the topology's port tags.
+    licence_affinity: Kinds of licence whose workers may host it; empty means any.
+    default_duration_minutes: Length of a slot that names no end.
+    max_duration_minutes: Greatest length of a slot.
+    grace_minutes: How long after the slot's start a session may still begin.
+    on_worker_loss: What becomes of a session that has not begun when its worker fails: placed
+    again, or failed.
+    deprecated: Whether no new session may use it.
+    replacement: Name of the definition to use instead.
     """
 
     topology: Annotated[str, msgspec.Meta(min_length=1, max_length=TOPOLOGY_LIMIT)]
@@ -80,7 +95,19 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
 
 
 class DefinitionStatus(Record, frozen=True, kw_only=True):
-    """What the topology says: demand, nodes, ports; computed when the definition is made."""
+    """What the topology says: demand, nodes, ports; computed when the definition is made.
+
+    phase: Whether new sessions may use it.
+    conditions: Facts about it, each with its reason.
+    demand: What one lab needs.
+    ports: Ports that one lab gets.
+    node_count: Nodes of the topology that take capacity.
+    node_definitions: How many nodes there are of each node definition.
+    unknown_definitions: Node definitions whose needs are not known here.
+    topology_digest: SHA-256 of the topology.
+    boot_seconds: How long the lab is taken to boot.
+    observed_generation: Generation of the spec that this status is about.
+    """
 
     phase: Literal["ACTIVE", "DEPRECATED"] = "ACTIVE"
     conditions: tuple[Condition, ...] = ()
@@ -103,7 +130,14 @@ class Definition(Resource, frozen=True, kw_only=True):
 
 
 class DefinitionPin(Record, frozen=True, kw_only=True):
-    """Which definition a session uses, fixed when the session was created."""
+    """Which definition a session uses, fixed when the session was created.
+
+    name: Name of the definition.
+    uid: Identity of the definition.
+    version: Its version then.
+    topology_digest: SHA-256 of its topology then.
+    pinned_at: When it was fixed.
+    """
 
     name: str
     uid: str

@@ -39,9 +39,15 @@ _AMI_NAME = re.compile(r"[A-Za-z0-9 ()\[\]./'@_*?-]{1,128}")
 class Discovery(Record, frozen=True, kw_only=True):
     """Which instances of others become workers (upstream 002, facts/upstream.md#discovery-settings).
 
-    Regions are scanned for images whose name matches; owners are always passed. `template`
-    names the template whose CML access imported workers get; None imports nothing. It lies in
-    `namespace`, and so do the workers.
+    Imported workers get the CML access of `template`, which lies in `namespace` like the workers.
+
+    enabled: Whether the regions are scanned.
+    regions: Regions that are scanned.
+    ami_name_pattern: Pattern over names of images; instances of those that match are found.
+    ami_owners: Accounts whose images count, always passed with the pattern.
+    scan_interval_seconds: Time between two scans.
+    template: Name of the template whose CML access imported workers get; null imports nothing.
+    namespace: Namespace of that template and of imported workers.
     """
 
     enabled: bool = False
@@ -75,6 +81,12 @@ class Monitoring(Record, frozen=True, kw_only=True):
     """How often workers are measured, in fleet seconds, and what counts as a change.
 
     CloudWatch is off by default because it costs money per metric asked (facts/aws.md#cloudwatch).
+
+    poll_interval_seconds: Time between two measurements of a worker.
+    cloudwatch: Whether CloudWatch is asked too, which costs money.
+    cloudwatch_interval_seconds: Time between two questions to CloudWatch.
+    metrics_change_percent: By how much a number must move before the compatible stream tells it.
+    instance_checks: Whether EC2's checks of instances are read.
     """
 
     poll_interval_seconds: Annotated[int, msgspec.Meta(ge=10, le=3600)] = 30
@@ -87,9 +99,16 @@ class Monitoring(Record, frozen=True, kw_only=True):
 class Idle(Record, frozen=True, kw_only=True):
     """When a worker counts as idle and is stopped (upstream 002, facts/upstream.md#idle).
 
-    `timeout_minutes` without any sign of use; `snooze_minutes` after a start nothing is
-    judged; `warn_minutes` before the stop an event says so. `soon_minutes`: a session that
-    begins within it keeps the worker. `max_age_hours` None: no worker is too old.
+    enabled: Whether workers are stopped when nobody uses them.
+    timeout_minutes: How long there must be no sign of use.
+    check_interval_seconds: Time between two checks of a worker.
+    snooze_minutes: How long after a start nothing is judged.
+    warn_minutes: How long before the stop an event announces it.
+    soon_minutes: A session that begins within this time keeps its worker.
+    activity_categories: Categories of CML's events that count as use.
+    excluded_categories: Categories that do not count although they are among those.
+    system_users: Pattern over users whose deeds do not count as use.
+    max_age_hours: Age of a machine from which it is stopped when empty; null means no age.
     """
 
     enabled: bool = False
@@ -115,7 +134,19 @@ class Idle(Record, frozen=True, kw_only=True):
 
 
 class Thresholds(Record, frozen=True, kw_only=True):
-    """From which value a condition is raised, and below which it is taken back (percent)."""
+    """From which value a condition is raised, and below which it is taken back (percent).
+
+    cpu_percent: Use of CPU from which an alert is raised.
+    cpu_eased_percent: Use of CPU below which it is taken back.
+    memory_percent: Use of memory from which an alert is raised.
+    memory_eased_percent: Use of memory below which it is taken back.
+    disk_percent: Use of a disk from which an alert is raised and no new session is placed.
+    disk_eased_percent: Use of a disk below which both are taken back.
+    licence_days: Days before a licence's end at which an alert is raised and a renewal is asked
+    for.
+    silent_seconds: How long a server may give no answer before an alert is raised.
+    stuck_factor: Share of a stage's time limit after which the stage counts as late.
+    """
 
     cpu_percent: Percent = 90.0
     cpu_eased_percent: Percent = 80.0
@@ -137,6 +168,16 @@ class Garbage(Record, frozen=True, kw_only=True):
     """How what is left behind is found and ended.
 
     Source: facts/upstream.md#orphans, facts/aws.md#two-phases.
+
+    enabled: Whether what is left behind is looked for.
+    dry_run: Whether it is only shown and never ended.
+    interval_seconds: Time between two rounds.
+    grace_seconds: How long something must have seemed left behind before it is ended.
+    round_limit: Most ends of one round.
+    keep_tag: Tag whose bearer is never ended.
+    sweep_volumes: Whether disks are ended too.
+    sweep_addresses: Whether addresses are given back too.
+    retention_days: How long records of what is over are kept.
     """
 
     enabled: bool = True
@@ -160,8 +201,9 @@ class Garbage(Record, frozen=True, kw_only=True):
 class Limits(Record, frozen=True, kw_only=True):
     """What one person or program may have, so that nobody hurts the others.
 
-    `open_sessions` of one owner in one namespace that have not ended, for callers of role user;
-    `writes_per_minute` of one token of role user or runner, with a sixth of it at once.
+    open_sessions: Sessions of one owner in one namespace that have not ended, for callers of role
+    user.
+    writes_per_minute: Writes of one token of role user or runner, with a sixth of it at once.
     """
 
     open_sessions: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 50
@@ -169,7 +211,13 @@ class Limits(Record, frozen=True, kw_only=True):
 
 
 class Automation(Record, frozen=True, kw_only=True):
-    """The switch that stops every automatic action at once; what people ask for goes on."""
+    """The switch that stops every automatic action at once; what people ask for goes on.
+
+    paused: Whether every automatic action rests.
+    reason: Why, in the words of whoever paused it.
+    by: Who paused it.
+    since: Since when it rests.
+    """
 
     paused: bool = False
     reason: Annotated[str, msgspec.Meta(max_length=1024)] = ""
@@ -223,7 +271,16 @@ def _hint(word: str, known: list[str]) -> str:
 
 
 class SettingsSpec(Record, frozen=True, kw_only=True):
-    """What people set; a field that is absent falls back to the environment, then the default."""
+    """What people set; a field that is absent falls back to the environment, then the default.
+
+    discovery: Which instances of others become workers.
+    monitoring: How often workers are measured.
+    idle: When a worker counts as idle and is stopped.
+    thresholds: From which values alerts are raised.
+    garbage: How what is left behind is found and ended.
+    limits: What one person or program may have.
+    automation: Whether every automatic action rests.
+    """
 
     discovery: dict[str, Any] = {}
     monitoring: dict[str, Any] = {}
@@ -241,7 +298,11 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
 
 
 class SettingsStatus(Record, frozen=True, kw_only=True):
-    """Nothing is observed of settings themselves."""
+    """Nothing is observed of settings themselves.
+
+    conditions: Facts about them, each with its reason.
+    observed_generation: Generation of the spec that this status is about.
+    """
 
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0

@@ -18,7 +18,12 @@ SignalVerdict = Literal["busy", "held", "unknown", "quiet"]
 
 
 class ActivityEvent(Record, frozen=True, kw_only=True):
-    """One thing that somebody did on a server; `at` or `user` None: told, but not readable."""
+    """One thing that somebody did on a server; `at` or `user` None: told, but not readable.
+
+    category: What was done, in CML's word.
+    at: When it was done; null when that cannot be read.
+    user: Who did it; null when that cannot be read.
+    """
 
     category: str
     at: datetime | None = None
@@ -40,6 +45,12 @@ class IdleSignal(Record, frozen=True, kw_only=True):
 
     busy: in use. held: nothing to do with use, but nobody may stop the worker now. unknown:
     missing, failed or stale, which keeps the worker. quiet: no sign of use.
+
+    name: Name of the signal.
+    verdict: What it says: busy, held, unknown or quiet.
+    value: Its value in words.
+    told: Sentence for people.
+    at: When it was read.
     """
 
     name: str

@@ -69,11 +69,23 @@ def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
 def present(kind: str, doc: bytes) -> bytes:
     """Return a stored form in today's spelling, for readers who get it as it is."""
     if not spellings.earlier(kind, doc):
         return doc
     return msgspec.json.encode(spellings.present(kind, msgspec.json.decode(doc)))
+
+
+def shown(kind: str, doc: bytes, revision: int) -> bytes:
+    """Return a stored form as clients see it: in today's spelling, with its resourceVersion."""
+    whole = _parts(present(kind, doc))
+    metadata = _parts(whole.get("metadata", b"{}"))
+    metadata["resourceVersion"] = msgspec.Raw(b'"%d"' % revision)
+    whole["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
+    return msgspec.json.encode(whole)
 
 
 def decode(kind: str, doc: bytes, revision: int) -> Any:

@@ -22,7 +22,18 @@ FIX = (
 class LeakSpec(Record, frozen=True, kw_only=True):
     """Whose licence it is and why it was lost.
 
-    `certain` False: an answer was lost, so the licence cloud may have been told after all.
+    worker: Name of the worker that had the licence.
+    worker_uid: Identity of that worker.
+    instance_id: The provider's name for its machine.
+    region: Region of its machine.
+    product_uuid: Identity of the machine in the licence portal.
+    hostname: Name of the server in the licence portal.
+    product: Product that it holds.
+    since: Since when the licence is lost.
+    why: Why it could not be given back.
+    fix: What a person has to do.
+    certain: Whether it is sure; false when an answer was lost and the portal may have been told
+    after all.
     """
 
     worker: str
@@ -39,7 +50,11 @@ class LeakSpec(Record, frozen=True, kw_only=True):
 
 
 class LeakStatus(Record, frozen=True, kw_only=True):
-    """Nothing is observed: who could tell is Cisco's portal."""
+    """Nothing is observed: who could tell is Cisco's portal.
+
+    conditions: Facts about it, each with its reason.
+    observed_generation: Generation of the spec that this status is about.
+    """
 
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0

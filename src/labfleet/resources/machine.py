@@ -29,6 +29,11 @@ class TlsSettings(Record, frozen=True, kw_only=True):
 
     `pin` trusts exactly one SHA-256 `fingerprint` (hex); with none given, the first one seen
     after a boot is kept for that boot. `off` is an explicit choice, never a default.
+
+    mode: Whether the certificate is verified, pinned to a fingerprint, or not judged at all.
+    fingerprint: SHA-256 of the one certificate that is trusted, in hex; null keeps the first one
+    of each boot.
+    ca_file: File on the server with the certificate authority for verify; null means the system's.
     """
 
     mode: Literal["verify", "pin", "off"] = "pin"
@@ -45,8 +50,15 @@ def plain_fingerprint(text: str) -> str | None:
 class CmlSettings(Record, frozen=True, kw_only=True):
     """How the CML server on the machine is reached and used.
 
-    `starts_at_once` labs boot at a time; the rest wait their turn (facts/cml-issues.md#f36).
-    `enable_telemetry` opts in to CML's own product telemetry, once per boot.
+    port: Port on which CML answers.
+    admin_username: Name of CML's administrator.
+    admin_password: Where the administrator's password is read.
+    api_base_url: Address of CML when it is not that of the machine; null means the machine's.
+    max_nodes_unlicensed: Nodes that a server without a licence is trusted to run.
+    max_nodes_licensed: Nodes that a licensed server is trusted to run at most.
+    enable_telemetry: Opt in to CML's own product telemetry, once per boot.
+    starts_at_once: Labs that boot at a time; the rest wait their turn (facts/cml-issues.md#f36).
+    tls: How the server's certificate is judged.
     """
 
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 443
@@ -61,7 +73,12 @@ class CmlSettings(Record, frozen=True, kw_only=True):
 
 
 class LicenceSettings(Record, frozen=True, kw_only=True):
-    """Which Smart Licence a worker registers; no token means it stays unlicensed."""
+    """Which Smart Licence a worker registers; no token means it stays unlicensed.
+
+    product: Product that is registered, in CML's word.
+    token: Where the registration token is read; null leaves the worker unlicensed.
+    on_stop: Whether a stopped worker keeps its licence or gives it back.
+    """
 
     product: Annotated[str, msgspec.Meta(pattern=r"^\w{1,20}$")] = "CML_Enterprise"
     token: SecretRef | None = None
@@ -73,6 +90,14 @@ class TimeLimits(Record, frozen=True, kw_only=True):
 
     Late is alert first: the worker says so in a condition; only `launch`, `boot` and
     `licence` end in FAILED. Drain forces after `drain` seconds when asked to.
+
+    launch: Seconds from the launch until the machine runs.
+    boot: Seconds from a running machine until CML is ready.
+    licence: Seconds for the registration of a licence.
+    unlicense: Seconds for giving a licence back.
+    stop: Seconds for the machine to stop.
+    terminate: Seconds for the machine to end.
+    drain: Seconds that sessions get to end when a worker is emptied.
     """
 
     launch: Positive = 1800
@@ -85,7 +110,16 @@ class TimeLimits(Record, frozen=True, kw_only=True):
 
 
 class Machine(Record, frozen=True, kw_only=True):
-    """Everything needed to make one worker; `provider` says where the machine comes from, and how."""
+    """Everything needed to make one worker; `provider` says where the machine comes from, and how.
+
+    provider: Where the machine comes from, and how.
+    cml: How the CML server on it is reached and used.
+    licence: Which licence it registers.
+    auto_license: Whether a licence is registered by itself.
+    capacity: What the machine is taken to have until it was seen.
+    limits: How long each stage may take.
+    hourly_price_usd: Price of an hour in US dollars, for what-ifs and reports; 0 is not known.
+    """
 
     provider: ProviderSettings = AwsSettings()
     cml: CmlSettings
@@ -99,7 +133,12 @@ class Machine(Record, frozen=True, kw_only=True):
 
 
 class ScheduledEvent(Record, frozen=True, kw_only=True):
-    """Something that the provider will do to the machine, such as instance-retirement."""
+    """Something that the provider will do to the machine, such as instance-retirement.
+
+    code: Code of the event, for example instance-retirement.
+    not_before: Earliest instant at which it happens; null when the provider names none.
+    description: The provider's own words.
+    """
 
     code: str
     not_before: datetime | None = None
@@ -109,9 +148,23 @@ class ScheduledEvent(Record, frozen=True, kw_only=True):
 class MachineStatus(Record, frozen=True, kw_only=True):
     """The machine as last seen; None means not seen, never a guess.
 
-    `id` is the provider's name for it. `host_check` and `machine_check` are the provider's own
-    checks. `absent_since` holds the patience of facts/aws.md#absence: a machine is gone only after
-    two complete looks a minute apart say so. `tags` are the keys of `spec.tags` that we set.
+    A machine is gone only after two complete looks a minute apart say so (facts/aws.md#absence).
+
+    id: The provider's name for the machine.
+    state: Where the machine is in its life.
+    type: Type of the machine.
+    image: Image that it was started from.
+    zone: Availability zone.
+    public_address: Address by which it is reached from outside; holds for one boot.
+    private_address: Address in its own network.
+    launched: When it was launched.
+    volume: The provider's name for its disk.
+    absent_since: Since when the provider does not list it.
+    host_check: The provider's check of the host under it.
+    machine_check: The provider's check of the machine.
+    events: What the provider will do to it.
+    state_reason: The provider's reason for the state.
+    tags: Keys of the worker's own tags that are set on the machine.
     """
 
     id: str | None = None

@@ -52,7 +52,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 
 class OwnerReference(Record, frozen=True, kw_only=True):
-    """The object that made this one and whose end is this one's end."""
+    """The object that made this one and whose end is this one's end.
+
+    kind: Kind of the owner.
+    name: Name of the owner, in the same namespace.
+    uid: Identity of the owner; another object may get its name later.
+    """
 
     kind: str
     name: str
@@ -60,7 +65,20 @@ class OwnerReference(Record, frozen=True, kw_only=True):
 
 
 class Metadata(Record, frozen=True, kw_only=True):
-    """Identity and bookkeeping; all but name, labels and annotations is the server's."""
+    """Identity and bookkeeping; all but name, labels and annotations is the server's.
+
+    name: Name, unique within kind and namespace.
+    namespace: Namespace in which the object lies and its references are looked up.
+    uid: Identity given by the server; a name may be given again, a uid never is.
+    labels: Short words to select objects by (labelSelector).
+    annotations: Texts for people and programs that nothing selects by.
+    generation: Counts changes of spec; status and bookkeeping do not move it.
+    resource_version: Revision of the last write; send it back to change only what you have read.
+    finalizers: Promises to keep before the object is removed, such as an end of its machine.
+    owner_references: Objects whose end is also the end of this one.
+    creation_timestamp: When the object was made (fleet time).
+    deletion_timestamp: When somebody asked for its end; null while nobody has.
+    """
 
     name: str
     namespace: str = DEFAULT_NAMESPACE
@@ -76,7 +94,14 @@ class Metadata(Record, frozen=True, kw_only=True):
 
 
 class Resource(Record, frozen=True, kw_only=True):
-    """Any object: envelope, what people want (spec), what was observed (status)."""
+    """Any object: envelope, what people want (spec), what was observed (status).
+
+    api_version: Version of the API in which the object is written.
+    kind: Kind of the object.
+    metadata: Identity and bookkeeping.
+    spec: What people want of it.
+    status: What was observed of it; only the server writes it.
+    """
 
     api_version: str = API_VERSION
     kind: str = ""
@@ -137,6 +162,9 @@ class SecretRef(Record, frozen=True, kw_only=True):
     Exactly one of `env` (a variable of the server's environment) and `file` (a path on the
     server), of those that the server's settings `secrets_folder` and `secrets_variables` allow.
     Resolved by the composition root at the moment of use, so rotation needs no restart.
+
+    env: Name of a variable of the server's environment that holds the secret.
+    file: Name or path of a file on the server that holds the secret.
     """
 
     env: str | None = None
@@ -150,10 +178,16 @@ class SecretRef(Record, frozen=True, kw_only=True):
 class Effect(Record, frozen=True, kw_only=True):
     """One call to the outside world, recorded before it is made.
 
-    One open effect per object, written in the commit that decided it. `id` is the operation
-    id that travels as client token or marker. `expires` is when the call's own deadline has
-    surely passed (fleet time); a successor waits it out, looks up, and only then acts.
-    `parameters` is what the call needs to be repeated exactly; it holds no secret.
+    The one open effect of an object is written in the commit that decided it. A successor waits
+    until it has expired, looks up what became of it, and only then acts. `parameters` holds no
+    secret.
+
+    id: Operation id that travels with the call as its client token or marker.
+    kind: Which call it is, for example a launch or an import.
+    begun: When it was recorded, before the call was made (fleet time).
+    expires: When the call's own deadline has surely passed (fleet time).
+    attempt: Which try of the same call this is, from 1.
+    parameters: What the call needs to be repeated exactly.
     """
 
     id: str

@@ -46,8 +46,14 @@ class ScalingPolicy(StrEnum):
 class Scaling(Record, frozen=True, kw_only=True):
     """Bounds and pace of a pool; seconds are fleet time.
 
-    `empty_seconds` is how long a worker above the minimum must have been empty before it
-    goes; `lead_seconds` is how far before a slot's start capacity is looked for.
+    policy: How the wanted number of workers is found.
+    enabled: Whether the pool grows and shrinks by itself.
+    min_workers: Least number of workers.
+    max_workers: Greatest number of workers; each is a machine that is paid for.
+    cooldown_up_seconds: Least time between two growths.
+    cooldown_down_seconds: Least time between two shrinkings.
+    empty_seconds: How long a worker above the minimum must have been empty before it goes.
+    lead_seconds: How far before a slot's start capacity is looked for.
     """
 
     policy: ScalingPolicy = ScalingPolicy.NEED_BASED
@@ -67,9 +73,11 @@ class Scaling(Record, frozen=True, kw_only=True):
 class Disruption(Record, frozen=True, kw_only=True):
     """How many of a pool's workers may be taken out of service at once by automatic actions.
 
-    The larger of the two, but never more than there are: `max_workers` is a number,
-    `max_percent` a share of the workers that serve (rounded down). Source:
+    The larger of the two counts, but never more than there are. Source:
     facts/aws.md#disruption-budget.
+
+    max_percent: Share of the serving workers, rounded down.
+    max_workers: Number of workers.
     """
 
     max_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
@@ -77,7 +85,18 @@ class Disruption(Record, frozen=True, kw_only=True):
 
 
 class PoolSpec(Record, frozen=True, kw_only=True):
-    """What people want of a pool. `paused` stops every automatic action on it and its workers."""
+    """What people want of a pool. `paused` stops every automatic action on it and its workers.
+
+    template: Name of the template of new workers.
+    track: Lab track whose sessions its workers host.
+    name_prefix: Beginning of the names of its workers.
+    scaling: Bounds and pace of its size.
+    labels: Labels that its workers get.
+    annotations: Annotations that its workers get.
+    desired: State that people want of the whole pool.
+    paused: Whether every automatic action on it and its workers rests.
+    disruption: How many workers may be out of service at once.
+    """
 
     template: Text
     track: Text = "default"
@@ -93,7 +112,15 @@ class PoolSpec(Record, frozen=True, kw_only=True):
 
 
 class ScalingEvent(Record, frozen=True, kw_only=True):
-    """One change of a pool's size, with its reason."""
+    """One change of a pool's size, with its reason.
+
+    at: When it was.
+    kind: Whether it grew, shrank or replaced a worker.
+    reason: Why, in a sentence.
+    before: Number of workers before.
+    after: Number of workers after.
+    worker: Name of the worker that came or went.
+    """
 
     at: datetime
     kind: Literal["scale_up", "scale_down", "replace"]
@@ -106,8 +133,9 @@ class ScalingEvent(Record, frozen=True, kw_only=True):
 class Loss(Record, frozen=True, kw_only=True):
     """One worker of the pool that others ended, or that never came up.
 
-    `why` is empty for a machine that was ended from outside, else the reason it failed to
-    boot or to be licensed.
+    worker: Name of the worker.
+    at: When it was lost.
+    why: Why it failed to boot or to be licensed; empty when its machine was ended from outside.
     """
 
     worker: str
@@ -118,11 +146,26 @@ class Loss(Record, frozen=True, kw_only=True):
 class PoolStatus(Record, frozen=True, kw_only=True):
     """What was observed of a pool; counts are of its workers by stage.
 
-    `workers` is ready, booting, draining and failed ones together. `stopped` ones take no place of
-    the pool's maximum, but their disks cost money.
+    `stopped` workers take no place of the pool's maximum, but their disks cost money.
 
-    `losses` are workers lost lately, each once; `tripped_at` is when so many made the pool
-    pause itself.
+    phase: Where the pool stands.
+    phase_since: When the phase was entered (fleet time).
+    conditions: Facts about it, each with its reason.
+    workers: Ready, booting, draining and failed workers together.
+    ready: Workers that can host sessions.
+    booting: Workers on their way to that.
+    draining: Workers that are being emptied.
+    failed: Workers that failed.
+    stopped: Workers that are stopped.
+    waiting_sessions: Sessions of its track that wait for a worker.
+    last_scale_up: When it last grew.
+    last_scale_down: When it last shrank.
+    created_workers: Workers made since the pool exists; the next name is counted from it.
+    events: The newest changes of its size.
+    losses: Workers lost lately, each once.
+    tripped_at: When losses made it pause itself; null when they did not.
+    message: Sentence for people on where it stands.
+    observed_generation: Generation of the spec that this status is about.
     """
 
     phase: PoolPhase = PoolPhase.PENDING

@@ -43,8 +43,15 @@ class RegionCondition(ConditionType):
 class Suspect(Record, frozen=True, kw_only=True):
     """Something that seems left behind: since when this leader sees it, why, what comes next.
 
-    `worker`: a record whose instance is not there. `due` is the earliest end, None when
-    nothing will happen by itself.
+    `worker`: a record whose instance is not there.
+
+    kind: What it is.
+    id: The provider's name for it, or the worker's name.
+    name: Its name tag.
+    since: Since when this leader sees it.
+    why: Why it seems left behind.
+    next: What comes next, in a sentence.
+    due: Earliest instant of its end; null when nothing will happen by itself.
     """
 
     kind: LeftKind
@@ -57,7 +64,14 @@ class Suspect(Record, frozen=True, kw_only=True):
 
 
 class Deed(Record, frozen=True, kw_only=True):
-    """One end that garbage collection asked for: written before the call is made."""
+    """One end that garbage collection asked for: written before the call is made.
+
+    at: When the end was asked for.
+    kind: What was ended.
+    id: The provider's name for it.
+    name: Its name tag.
+    why: Why it was ended.
+    """
 
     at: datetime
     kind: LeftKind
@@ -69,7 +83,15 @@ class Deed(Record, frozen=True, kw_only=True):
 class Scan(Record, frozen=True, kw_only=True):
     """What discovery did here (upstream 002). `foreign` belong to another installation.
 
-    `runs` and `imported` are sums; `discovered` and `foreign` are of the last run.
+    runs: Scans so far.
+    discovered: Instances that the last scan found.
+    imported: Workers made of instances so far.
+    foreign: Instances of the last scan that belong to another installation.
+    foreign_ids: The provider's names for those.
+    ignored: Instances of the last scan that are left alone.
+    last_run_at: When the last scan was.
+    last_error: Why the last scan failed; empty when it did not.
+    settings_source: Where the settings of the last scan came from.
     """
 
     runs: int = 0
@@ -90,10 +112,19 @@ class RegionSpec(Record, frozen=True, kw_only=True):
 class RegionStatus(Record, frozen=True, kw_only=True):
     """What was seen. `images` are all that ever matched, oldest first (facts/aws.md#ownership).
 
-    `ignored` are instances whose observed worker a person deleted: discovery leaves them.
-    `waits` says why garbage collection does nothing here now; `ended` counts its deeds, and
-    `ended_outside` the machines of workers that others ended, each once: `outside` are those whose
-    workers are still recorded.
+    `outside` and `ignored` keep discovery and counting from taking one machine twice.
+
+    conditions: Facts about it, each with its reason.
+    images: All images that ever matched, oldest first (facts/aws.md#ownership).
+    ignored: Instances whose observed worker a person deleted; discovery leaves them alone.
+    scan: What discovery did here.
+    suspects: What seems left behind.
+    deeds: The newest ends that garbage collection asked for.
+    ended: How many ends garbage collection has asked for.
+    ended_outside: Machines of workers that others ended, each counted once.
+    outside: Those of them whose workers are still recorded.
+    waits: Why garbage collection does nothing here now; empty when it works.
+    observed_generation: Generation of the spec that this status is about.
     """
 
     conditions: tuple[Condition, ...] = ()

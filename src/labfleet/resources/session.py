@@ -46,7 +46,9 @@ TERMINAL = frozenset(
 class Slot(Record, frozen=True, kw_only=True):
     """From when to when; zone is an IANA name for showing, instants are absolute.
 
-    `start` None means now. `end` None means start plus the definition's default duration.
+    start: When the session begins; null means now.
+    end: When it ends; null means start plus the definition's default duration.
+    zone: IANA name of the zone in which the slot is shown to people; instants are absolute.
     """
 
     start: datetime | None = None
@@ -66,7 +68,12 @@ class Slot(Record, frozen=True, kw_only=True):
 
 
 class Cancellation(Record, frozen=True, kw_only=True):
-    """Somebody ended the session before its time."""
+    """Somebody ended the session before its time.
+
+    at: When the end was asked for.
+    by: Who asked for it.
+    reason: Why, in the words of whoever asked.
+    """
 
     at: datetime
     by: str = ""
@@ -74,7 +81,17 @@ class Cancellation(Record, frozen=True, kw_only=True):
 
 
 class SessionSpec(Record, frozen=True, kw_only=True):
-    """What a person asks for. Only slot.end (extend), priority and cancel may change later."""
+    """What a person asks for. Only slot.end (extend), priority and cancel may change later.
+
+    definition: Name of the definition whose lab is run.
+    owner: Whose session it is; a user's own name unless an operator says another.
+    slot: From when to when it shall run.
+    track: Lab track whose workers may host it; null means the definition's.
+    priority: Rank among waiting sessions, higher first; users may not raise it.
+    reservation_id: Name of the booking in the system that made it; only kept and shown.
+    cancel: Set when somebody ended the session before its time.
+    observe_requested: When an observation was last asked for.
+    """
 
     definition: Text
     owner: Annotated[str, msgspec.Meta(max_length=256)] = ""
@@ -87,7 +104,15 @@ class SessionSpec(Record, frozen=True, kw_only=True):
 
 
 class PortAllocation(Record, frozen=True, kw_only=True):
-    """One port given to a session, as it was asked for and the number it got."""
+    """One port given to a session, as it was asked for and the number it got.
+
+    name: Name of the port in the definition.
+    node: Label of the node that it leads to.
+    kind: Way to the node: a serial console, a VNC screen, or a port forwarded to it (pat).
+    transport: Protocol of the port.
+    inner: Port inside the node for pat, line for serial, unused for vnc.
+    number: Number of the port on the worker.
+    """
 
     name: str
     node: str
@@ -98,7 +123,12 @@ class PortAllocation(Record, frozen=True, kw_only=True):
 
 
 class PortChange(Record, frozen=True, kw_only=True):
-    """How one port differs: allocated None = added on the server, observed None = removed."""
+    """How one port differs: allocated None = added on the server, observed None = removed.
+
+    name: Name of the port.
+    allocated: Number that it was given; null when the server has it unasked.
+    observed: Number seen on the server; null when it is not there.
+    """
 
     name: str
     allocated: int | None = None
@@ -106,7 +136,15 @@ class PortChange(Record, frozen=True, kw_only=True):
 
 
 class InterfaceObservation(Record, frozen=True, kw_only=True):
-    """One interface as seen (upstream 000)."""
+    """One interface as seen (upstream 000).
+
+    interface_id: The id that CML gave the interface.
+    label: Label of the interface.
+    slot: Slot of the node in which it sits; null for a loopback or when unknown.
+    state: State in CML's word.
+    mac_address: Hardware address, once the node has booted.
+    ip4: IPv4 addresses that CML has seen at it.
+    """
 
     interface_id: str
     label: str
@@ -120,6 +158,16 @@ class NodeObservation(Record, frozen=True, kw_only=True):
     """One node as seen.
 
     From upstream 000, with the operational values (facts/cml.md#seeds-corrected).
+
+    node_id: The id that CML gave the node.
+    label: Label of the node.
+    node_definition: Node definition that it runs.
+    state: State in CML's word, for example BOOTED.
+    cpus: Virtual CPUs that it really has.
+    cpu_limit: Share of these CPUs that it may use, in percent.
+    ram_mb: Memory that it really has, in MB as CML counts.
+    tags: Tags of the node in the topology.
+    interfaces: Interfaces of the node.
     """
 
     node_id: str
@@ -134,7 +182,20 @@ class NodeObservation(Record, frozen=True, kw_only=True):
 
 
 class ResourceObservation(Record, frozen=True, kw_only=True):
-    """What a lab really used (upstream 000). Unknown is null, with the reason in `gaps`."""
+    """What a lab really used (upstream 000). Unknown is null, with the reason in `gaps`.
+
+    observed_at: When the server was looked at.
+    observer: Who looked: a controller or a caller of the compatible route.
+    total_cpu_cores: Sum of the nodes' virtual CPUs.
+    total_memory_mb: Sum of the nodes' memory, in MB.
+    total_storage_mb: Sum of the nodes' disks, in MB.
+    nodes: Each node as seen.
+    actual_node_count: Number of nodes on the server.
+    node_definitions_used: Node definitions that occur, each once.
+    observed_ports: Port name to number, as seen on the server.
+    simulation_stats: Statistics of the lab as CML sends them.
+    gaps: What could not be seen, with the reason.
+    """
 
     observed_at: datetime
     observer: str
@@ -152,8 +213,15 @@ class ResourceObservation(Record, frozen=True, kw_only=True):
 class LabStatus(Record, frozen=True, kw_only=True):
     """The lab object on the worker's CML, as last seen.
 
-    `marker` is what proves that a lab is ours; it stands in the lab's notes. `progress_at` is
-    when it last came further (imported, started, one node more booted).
+    title: Title of the lab on the server.
+    marker: Mark in the lab's notes that proves that the lab is this session's.
+    id: The id that CML gave the lab; null before its import is known.
+    state: State of the lab in CML's word.
+    nodes: Number of its nodes.
+    booted: Number of its nodes that have booted.
+    waiting: What its start waits for; null when it does not wait.
+    progress_at: When it last came further: imported, started, or one node more booted.
+    seen_gone: Whether the lab was seen to be gone from the server.
     """
 
     title: str
@@ -170,10 +238,39 @@ class LabStatus(Record, frozen=True, kw_only=True):
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
-    `outcome` and `outcome_message` are how and why it ends, kept while `message` tells of the
-    teardown. `observe_handled` is the newest observe request that was answered. `start` and
-    `end` are the slot's resolved instants. `worker` stays for the record after the end;
-    `reservation` is None once capacity was given back.
+    `outcome` and `outcome_message` are kept while `message` tells of the teardown. `worker` stays
+    for the record after the end, when `reservation` is null.
+
+    phase: Where the session stands.
+    phase_since: When the phase was entered (fleet time).
+    conditions: Facts about it, each with its reason.
+    definition: The definition as it was when the session was made.
+    start: Resolved beginning of the slot.
+    end: Resolved end of the slot.
+    worker: Name of the worker that hosts or hosted it.
+    reservation: Capacity held for it; null before placement and after it was given back.
+    ports: Ports given to it on the worker.
+    lab: Its lab on the worker's CML, as last seen.
+    effect: The open call to the outside, if there is one.
+    decision: The last placement decision with its reasons.
+    placements: How often it was placed on a worker.
+    observed_resources: What its lab really used, as last seen.
+    observed_ports: Port name to number, as last seen; null when never seen.
+    port_drift_detected: Whether the ports on the server differ from those given.
+    port_changes: How each port that differs does so.
+    observation_count: How often the lab was observed.
+    observed_at: When the lab was last observed.
+    observe_handled: The newest request for an observation that was answered.
+    outcome: How it ends, once that is decided.
+    outcome_message: Why it ends so, in a sentence.
+    scheduled_at: When it was placed.
+    ready_at: When its lab was ready.
+    started_at: When it began to run.
+    ended_at: When it was over.
+    reason: Word for why it is in its phase.
+    message: Sentence for people on where it stands.
+    errors: Failures in a row of what is being tried now.
+    observed_generation: Generation of the spec that this status is about.
     """
 
     phase: SessionPhase = SessionPhase.PENDING

@@ -13,7 +13,12 @@ from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Record
 
 
 class Room(Record, frozen=True, kw_only=True):
-    """Memory or disk in bytes; used + free may be less than total (caches)."""
+    """Memory or disk in bytes; used + free may be less than total (caches).
+
+    total: All there is, in bytes.
+    free: What is free, in bytes.
+    used: What is used, in bytes.
+    """
 
     total: int | None = None
     free: int | None = None
@@ -23,9 +28,21 @@ class Room(Record, frozen=True, kw_only=True):
 class ComputeStats(Record, frozen=True, kw_only=True):
     """One compute host.
 
-    `cpu_percent` 0-100 of the whole host; `load` averages over 1, 5 and 15 minutes;
-    `allocated_cpus` vCPUs of running nodes; `allocated_memory_mib` MiB (CML sends KiB).
-    Orphans are machines on the host that the controller does not know.
+    hostname: Name of the host.
+    is_controller: Whether the controller runs on it.
+    cpu_count: CPUs of the host.
+    cpu_percent: Use of all its CPUs, 0 to 100.
+    cpu_model: Name of its CPU.
+    cpu_predicted: CPUs that CML expects its nodes to use.
+    load: Load averages over 1, 5 and 15 minutes.
+    memory: Its memory.
+    disk: Its disk.
+    allocated_cpus: Virtual CPUs of its running nodes.
+    allocated_memory_mib: Memory of its running nodes in MiB (CML sends KiB).
+    total_nodes: Nodes on it, running or not.
+    running_nodes: Nodes that run on it.
+    total_orphans: Machines on it that the controller does not know.
+    running_orphans: Those of them that run.
     """
 
     hostname: str | None = None
@@ -48,7 +65,20 @@ class ComputeStats(Record, frozen=True, kw_only=True):
 class SystemStats(Record, frozen=True, kw_only=True):
     """GET system_stats: the whole server, its controller's disk, each compute by id.
 
-    Units as in `ComputeStats`. Sums over computes are null when one of them does not tell.
+    Sums over computes are null when one of them does not tell.
+
+    cpu_count: CPUs of all hosts.
+    cpu_percent: Use of all CPUs, 0 to 100.
+    memory: Memory of all hosts.
+    disk: Disks of all hosts.
+    controller_disk: Disk of the controller.
+    allocated_cpus: Virtual CPUs of all running nodes.
+    allocated_memory_mib: Memory of all running nodes in MiB.
+    total_nodes: Nodes on all hosts, running or not.
+    running_nodes: Nodes that run.
+    running_orphans: Running machines that the controller does not know.
+    computes: Each compute host, by its id.
+    gaps: Path of a null value to why it is null.
     """
 
     cpu_count: int | None = None
@@ -68,8 +98,25 @@ class SystemStats(Record, frozen=True, kw_only=True):
 class ComputeHealth(Record, frozen=True, kw_only=True):
     """The flags of one compute; null means that CML does not know.
 
-    `docker_shim` came with 2.9, the overload flags with 2.10: true there means that node
-    starts are refused.
+    `docker_shim` came with 2.9, the overload flags with 2.10: true there means that node starts
+    are refused.
+
+    hostname: Name of the host.
+    is_controller: Whether the controller runs on it.
+    admission_state: Whether it takes nodes, in CML's word.
+    valid: CML's verdict on the whole host.
+    kvm_vmx_enabled: Whether the host can run virtual machines.
+    enough_cpus: Whether it has enough CPUs.
+    lld_connected: Whether its low-level driver is connected to the controller.
+    lld_synced: Whether its low-level driver agrees with the controller.
+    libvirt: Whether libvirt works.
+    fabric: Whether the fabric between nodes works.
+    device_mux: Whether the consoles' multiplexer works.
+    refplat_images_available: Whether the reference platform's images are there.
+    docker_shim: Whether containers can run.
+    cpu_overload: Whether its CPUs are overloaded.
+    memory_overload: Whether its memory is overloaded.
+    disk_overload: Whether its disk is overloaded.
     """
 
     hostname: str | None = None
@@ -91,7 +138,13 @@ class ComputeHealth(Record, frozen=True, kw_only=True):
 
 
 class ControllerHealth(Record, frozen=True, kw_only=True):
-    """The flags of the controller."""
+    """The flags of the controller.
+
+    valid: CML's verdict on the controller.
+    core_connected: Whether the core of CML is connected.
+    nodes_loaded: Whether node definitions are loaded.
+    images_loaded: Whether image definitions are loaded.
+    """
 
     valid: bool | None = None
     core_connected: bool | None = None
@@ -100,7 +153,15 @@ class ControllerHealth(Record, frozen=True, kw_only=True):
 
 
 class SystemHealth(Record, frozen=True, kw_only=True):
-    """GET system_health, each flag as CML gives it."""
+    """GET system_health, each flag as CML gives it.
+
+    valid: CML's verdict on the whole server.
+    is_licensed: Whether CML says that it is licensed.
+    is_enterprise: Whether it is an enterprise product.
+    computes: Each compute host, by its id.
+    controller: The controller.
+    gaps: Path of a null value to why it is null.
+    """
 
     valid: bool | None = None
     is_licensed: bool | None = None
@@ -114,6 +175,13 @@ class Feature(Record, frozen=True, kw_only=True):
     """One licensed feature. `in_use` is the count asked for, `max` what may be bought.
 
     Source: facts/cml-issues.md#f3.
+
+    id: Name of the feature for the licence cloud.
+    name: Name of the feature for people.
+    in_use: The count asked for, not what runs.
+    status: State in CML's word.
+    min: Least count.
+    max: Greatest count that may be bought.
     """
 
     id: str | None = None
@@ -127,10 +195,29 @@ class Feature(Record, frozen=True, kw_only=True):
 class Licensing(Record, frozen=True, kw_only=True):
     """The licence as the server tells it, raw words kept.
 
-    `node_capacity` = included nodes of the product + expansion `in_use` (facts/cml.md#licensing),
-    null when unknown. `licensed` = registration COMPLETED and authorization IN_COMPLIANCE.
     `quota` and `started` are diagnostics' own numbers, to compare with; a user quota is never
     taken for either (facts/cml-issues.md#f4). Dates carry no zone and are kept as they came.
+
+    registration: State of the registration in CML's word.
+    authorization: State of the authorization in CML's word.
+    product: Product that is registered.
+    is_enterprise: Whether it is an enterprise product.
+    licensed: Whether registration is COMPLETED and authorization IN_COMPLIANCE.
+    registered: Whether a registration is there.
+    node_capacity: Included nodes of the product plus the expansion in use
+    (facts/cml.md#licensing).
+    quota: Nodes that diagnostics say may run.
+    started: Nodes that diagnostics say run.
+    product_uuid: Identity of the machine as CML tells it.
+    hostname: Name that the server calls itself.
+    smart_account: Smart account that it is registered to.
+    virtual_account: Virtual account that it is registered to.
+    registration_expires: When the registration ends.
+    authorization_expires: When the authorization ends.
+    reservation_mode: Whether the licence is reserved without a connection.
+    transport: Address of the licence cloud.
+    features: Each licensed feature, by its id.
+    gaps: Path of a null value to why it is null.
     """
 
     registration: str | None = None
@@ -165,8 +252,21 @@ class Licensing(Record, frozen=True, kw_only=True):
 class Sample(Record, frozen=True, kw_only=True):
     """Everything that one look at one worker's CML measured; what failed is null.
 
-    `gaps`: path of a null value -> why it is null. `uptime_seconds` counts from the
-    instance's launch, because CML does not tell.
+    `uptime_seconds` counts from the instance's launch, because CML does not tell.
+
+    worker: Name of the worker.
+    namespace: Namespace of the worker.
+    at: When it was measured.
+    boot: The boot (instance and launch time) that it was measured on.
+    version: CML's version.
+    ready: Whether CML says that it is ready.
+    uptime_seconds: Seconds since the machine's launch.
+    labs_count: Labs that have a node.
+    maintenance: Whether CML is in maintenance mode.
+    stats: What CML says of CPU, memory, disk and nodes.
+    health: CML's flags.
+    licence: The licence.
+    gaps: Path of a null value to why it is null.
     """
 
     worker: str
@@ -192,8 +292,14 @@ class Sample(Record, frozen=True, kw_only=True):
 class ProviderPoint(Record, frozen=True, kw_only=True):
     """What the provider (CloudWatch) measured of a machine over `seconds` that begin at `at`.
 
-    `cpu_percent` 0-100, average; network in bytes a second (CloudWatch sends bytes over the
-    period: facts/aws-bugs.md#case-29). It has no memory and no disk without an agent.
+    Network is in bytes a second (CloudWatch sends bytes over the period:
+    facts/aws-bugs.md#case-29). It has no memory and no disk without an agent.
+
+    at: When the period begins.
+    seconds: Length of the period.
+    cpu_percent: Average use of the machine's CPUs, 0 to 100.
+    network_in_bytes_per_second: Bytes a second that came in.
+    network_out_bytes_per_second: Bytes a second that went out.
     """
 
     at: datetime

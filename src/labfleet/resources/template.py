@@ -10,7 +10,12 @@ from labfleet.resources.meta import Record, Resource
 
 
 class TemplateSpec(Record, frozen=True, kw_only=True):
-    """A machine to make workers from; a disabled template makes no new ones."""
+    """A machine to make workers from; a disabled template makes no new ones.
+
+    machine: The machine that a new worker gets a copy of.
+    description: What the template is for, for people.
+    enabled: Whether new workers may be made of it.
+    """
 
     machine: Machine
     description: str = ""
@@ -18,7 +23,11 @@ class TemplateSpec(Record, frozen=True, kw_only=True):
 
 
 class TemplateStatus(Record, frozen=True, kw_only=True):
-    """Nothing is observed of a template itself."""
+    """Nothing is observed of a template itself.
+
+    conditions: Facts about it, each with its reason.
+    observed_generation: Generation of the spec that this status is about.
+    """
 
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0

@@ -23,6 +23,7 @@ class WebhookReason(Reason):
         "The log no longer holds events that were due; it goes on from now.",
     )
     REFUSED = "Refused", "The receiver answered with an error; the message has its status."
+    GONE = "Gone", "The receiver answered 410 Gone, so the webhook was switched off."
 
 
 class WebhookCondition(ConditionType):
@@ -34,6 +35,7 @@ class WebhookCondition(ConditionType):
         WebhookReason.DELIVERING,
         WebhookReason.EVENTS_MISSED,
         WebhookReason.REFUSED,
+        WebhookReason.GONE,
         ANY_ERROR,
     )
 
@@ -41,9 +43,15 @@ class WebhookCondition(ConditionType):
 class WebhookSpec(Record, frozen=True, kw_only=True):
     """Where to, what, and how it is signed.
 
-    `types` are globs over event types (`worker.*`, `session.failed`); `secret` signs each
-    body with HMAC-SHA256. Private addresses are refused unless `allow_private`
-    (facts/fleet-bugs.md#t45), which only an admin may set.
+    Private addresses are refused unless `allow_private` (facts/fleet-bugs.md#t45), which only an
+    admin may set.
+
+    url: Where events are posted.
+    types: Globs over event types, for example worker.* or session.failed.
+    secret: Where the key is read that signs each body (HMAC-SHA256); null means unsigned.
+    enabled: Whether events are sent; a receiver that answers 410 Gone switches it off.
+    allow_private: Whether private addresses may be called.
+    timeout_seconds: How long an answer may take.
     """
 
     url: Annotated[str, msgspec.Meta(min_length=8, max_length=2048)]
@@ -57,8 +65,19 @@ class WebhookSpec(Record, frozen=True, kw_only=True):
 class WebhookStatus(Record, frozen=True, kw_only=True):
     """How deliveries go. `cursor` is the last event of the log that is done with.
 
-    Written when something changes for people (a failure begins or ends) and at intervals, not
-    for each delivery: after a restart a few events may be delivered again, with the same id.
+    Written when something changes for people (a failure begins or ends) and at intervals, not for
+    each delivery: after a restart a few events may be delivered again, with the same id.
+
+    cursor: The last event of the log that is done with.
+    delivered: Events that arrived.
+    dropped: Events that were given up because they were a day old.
+    failures: Deliveries in a row that failed.
+    last_status: The last HTTP status that the receiver answered.
+    last_error: Why the last delivery failed; empty when it did not.
+    last_delivered_at: When an event last arrived.
+    retry_at: When the next try is; null when none is due.
+    conditions: Facts about it, each with its reason.
+    observed_generation: Generation of the spec that this status is about.
     """
 
     cursor: str = ""
@@ -88,7 +107,7 @@ _RUNBOOK = runbook(
         "",
         "False: the receiver does not take events.",
         "labfleet explain webhook/NAME",
-        "Mend the receiver or its URL; events wait for a day.",
+        "Mend the receiver or its URL; events wait for a day. After Gone set spec.enabled to true.",
     ),
 )
 

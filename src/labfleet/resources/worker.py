@@ -56,7 +56,13 @@ class Health(StrEnum):
 
 
 class Drain(Record, frozen=True, kw_only=True):
-    """A request to empty a worker: by when, why, by whom; `force` ends what still runs."""
+    """A request to empty a worker: by when, why, by whom; `force` ends what still runs.
+
+    deadline: When the worker shall be empty.
+    reason: Why, in the words of whoever asked.
+    requested_by: Who asked for it.
+    force: Whether what still runs at the deadline is ended.
+    """
 
     deadline: datetime
     reason: str = ""
@@ -71,6 +77,13 @@ class Origin(Record, frozen=True, kw_only=True):
     server at a URL with no instance of ours to start or stop. `managed` False means observe
     only: never stopped, started, terminated, licensed or swept (facts/aws.md#ownership: discovery
     is not ownership); `labfleet adopt` sets it, and puts our owner tag on the instance.
+
+    kind: Whether it is an instance of a provider (imported) or a server at a URL (external).
+    instance_id: The provider's name for an imported instance.
+    region: Region of an imported instance.
+    url: Address of an external server.
+    managed: Whether we may stop, license and end it; else it is only observed.
+    source: Who found it: discovery, a caller of the compatible route, or a person.
     """
 
     kind: Literal["imported", "external"]
@@ -84,11 +97,20 @@ class Origin(Record, frozen=True, kw_only=True):
 class WorkerSpec(Record, frozen=True, kw_only=True):
     """What people want of a worker.
 
-    `machine` is filled from `template` when the worker is created. `desired` is reachable
-    from every live phase; Terminated and Stopped imply a drain first, unless `drain.force`.
-    `tags` are kept on the live instance as they are here, beside the template's and ours.
-    `origin` None means that we launched it. `idle_detection` False: never stopped for idleness.
-    `retries` moves when somebody asks a FAILED worker to try again.
+    `machine` is filled from `template` when the worker is created.
+
+    track: Lab track whose sessions it hosts.
+    pool: Name of the pool that it belongs to; null for a worker of its own.
+    template: Name of the template that its machine was copied from.
+    machine: What it is made of; its own copy, which no change of the template moves.
+    desired: State that people want; Stopped and Terminated mean a drain first, unless it is
+    forced.
+    cordoned: Whether nothing more is placed on it.
+    drain: Set while somebody wants it empty by a deadline.
+    origin: Where it comes from when we did not launch it; null when we did.
+    idle_detection: Whether it may be stopped when nobody uses it.
+    tags: Tags kept on the live instance, beside the template's and ours.
+    retries: Raised by one when somebody asks a failed worker to try again.
     """
 
     track: str = "default"
@@ -107,10 +129,25 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
 class IdleStatus(Record, frozen=True, kw_only=True):
     """The last verdict on idleness and what came of verdicts (facts/upstream.md#idle).
 
-    Written when the verdict or its reasons change, not for each check. `signals` are the
-    names of what keeps the worker, `evidence` is the whole table of that check. `since` is
-    since when nothing was used, `recent` the newest events of use; counters count pauses and
-    resumes by the idle rule (auto) and by people (manual).
+    Written when the verdict or its reasons change, not for each check.
+
+    verdict: Whether the worker is in use, unused, or unknown.
+    signals: Names of what keeps it from being stopped.
+    evidence: The whole table of signals of that check.
+    checked_at: When it was last judged.
+    recent: The newest events of use.
+    since: Since when nothing was used.
+    last_activity_at: When it was last used.
+    warned_at: When its coming stop was announced.
+    snoozed_until: Until when it is not judged after a start.
+    auto_pauses: Stops by the idle rule.
+    manual_pauses: Stops by people.
+    auto_resumes: Starts by the pool because it was needed.
+    manual_resumes: Starts by people.
+    last_paused_at: When it was last stopped.
+    last_paused_by: Who stopped it last.
+    last_paused_reason: Why it was last stopped.
+    last_resumed_at: When it was last started.
     """
 
     verdict: Literal["busy", "idle", "unknown"] = "unknown"
@@ -135,8 +172,17 @@ class IdleStatus(Record, frozen=True, kw_only=True):
 class CmlStatus(Record, frozen=True, kw_only=True):
     """The CML server as last seen; null means unknown, with the reason in a condition.
 
-    `boot` names the boot (instance and launch time) that the fingerprint belongs to, and
-    `telemetry` the opt-in that was set on it. `labs` counts labs that have a node.
+    url: Address at which CML is reached.
+    boot: Name of the boot (instance and launch time) that the fingerprint belongs to.
+    version: CML's version.
+    ready: Whether CML says that it is ready.
+    stage: How far it was come to: unreachable, refused, bad_gateway, not_ready or ready.
+    tls_fingerprint: SHA-256 of its certificate on this boot.
+    product_uuid: Identity of the machine as CML tells it.
+    hostname: Name that the server calls itself.
+    labs: Labs on it that have a node.
+    running_nodes: Nodes that run on it.
+    telemetry: Whether CML's own product telemetry was switched on for this boot.
     """
 
     url: str | None = None
@@ -155,7 +201,15 @@ class CmlStatus(Record, frozen=True, kw_only=True):
 class LicenceStatus(Record, frozen=True, kw_only=True):
     """The licence as last seen. `leak` says why a licence could not be given back.
 
-    `renewed_at` is when a renewal was last asked for, because the licence was about to expire.
+    registration: State of the registration in CML's word.
+    authorization: State of the authorization in CML's word.
+    product: Product that is registered.
+    node_capacity: Nodes that the licence allows.
+    registered: Whether a registration is there.
+    licensed: Whether it is registered and authorized.
+    expires: When the authorization ends, as CML writes it; it tells no zone.
+    leak: Why the licence could not be given back.
+    renewed_at: When a renewal was last asked for because the licence was about to expire.
     """
 
     registration: str | None = None
@@ -172,11 +226,27 @@ class LicenceStatus(Record, frozen=True, kw_only=True):
 class WorkerStatus(Record, frozen=True, kw_only=True):
     """What was observed of a worker.
 
-    `phase_since` is when the phase was entered (fleet time); deadlines count from it.
-    `summary` is upstream 002's coarse word. `capacity` is the real one once seen (None before).
-    `attempt` counts launches; it is part of the client token. `foreign_ports` are those seen
-    on the server and not allocated by us (`tcp/5041`), quarantined until they are gone.
-    `console` is the end of the machine's console text, fetched once after a failed boot.
+    phase: Where the worker stands.
+    phase_since: When the phase was entered (fleet time); deadlines count from it.
+    summary: The same in one of upstream 002's coarse words.
+    health: How the server does as a whole.
+    failed_checks: Looks at the server in a row that failed.
+    conditions: Facts about it, each with its reason.
+    machine: The machine as last seen.
+    cml: The CML server as last seen.
+    licence: The licence as last seen.
+    idle: The last verdict on its use.
+    console: End of the machine's console text, fetched once after a failed boot.
+    capacity: What it really has; null before it was seen.
+    foreign_ports: Ports seen on the server that we did not give (tcp/5041), left alone until they
+    are gone.
+    attempt: Counts launches; part of the client token.
+    effect: The open call to the outside, if there is one.
+    empty_since: Since when no session is on it.
+    ready_since: Since when it can host sessions.
+    message: Sentence for people on where it stands.
+    errors: Failures in a row of what is being tried now.
+    observed_generation: Generation of the spec that this status is about.
     """
 
     phase: WorkerPhase = WorkerPhase.PENDING
@@ -204,7 +274,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
 class Worker(Resource, frozen=True, kw_only=True):
     """One CML server on one machine.
 
-    From upstream 001 and 002; its phases: facts/upstream.md#worker-phases.
+    From upstream 001 and 002, its phases too (facts/upstream.md#worker-phases).
     """
 
     spec: WorkerSpec = WorkerSpec()

@@ -1,8 +1,9 @@
 """The pages as an ASGI application: every path that is not the API's.
 
-`/` (the live page), `/<plural>/<name>` (an object's page), `/login`, `/logout`, `/static/`.
-This module answers the request; `overview` and `details` make the page's data, the templates its
-look, and `doors` has the sign-in rules. `api.front` limits the body and adds the headers.
+`/` (the live page), `/<plural>` (a list), `/<plural>/<name>` (an object's page), `/docs`
+(the API), `/login`, `/logout`, `/static/`. This module answers the request; `overview`, `lists` and `details` make the
+page's data, the templates its look, and `doors` has the sign-in rules. `api.front` limits the body
+and adds the headers.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from urllib.parse import parse_qs, quote
 import jinja2
 
 from labfleet.kernel import clock, errors
-from labfleet.resources.kinds import KINDS
+from labfleet.resources.kinds import KINDS, Kind
 from labfleet.service.core import access
 from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import leaders, raised
-from labfleet.web import details, doors, overview, words
+from labfleet.web import api_docs, details, doors, lists, overview, words
 from labfleet.web.values import exact
 
 Scope = MutableMapping[str, Any]
@@ -81,6 +82,7 @@ class Pages:
         self._tokens = tokens
         self._files = _files()
         self._jinja = _templates()
+        self._read: api_docs.ApiDocs | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -114,6 +116,8 @@ class Pages:
         if path == "/login":
             return self._login(scope, 200, "")
         caller = await self._caller(scope)
+        if path == api_docs.ROOT or path.startswith(f"{api_docs.ROOT}/"):
+            return self._docs(scope, path, caller)
         if caller is None:
             stale = doors.token(scope) is not None
             query = scope.get("query_string", b"").decode("latin-1")
@@ -134,12 +138,42 @@ class Pages:
         if row is None:
             raise errors.Gone("There is no page at this address.")
         if not name:
-            return _redirect(f"/#{plural}")
+            return await self._list(scope, caller, row)
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         namespace = query.get("namespace", ["default"])[-1]
         uid = query.get("uid", [""])[-1]
         found = await details.detail(self._services, caller, row, name, namespace, uid=uid)
         return self._page(scope, "detail.html", 200, caller=caller, page=found)
+
+    async def _list(self, scope: Scope, caller: Caller, row: Kind) -> Answer:
+        """Lead to the kind's table on the first page, or show a list of its own."""
+        if row.page is not None and access.may(caller.principal, "read", row.name):
+            return _redirect(f"/#{row.plural}")
+        found = await lists.listed(self._services, caller, row)
+        return self._page(
+            scope, "list.html", 200,
+            caller=caller, table=found, title=found.section.title, said=row.summary,
+        )  # fmt: skip
+
+    def _docs(self, scope: Scope, path: str, caller: Caller | None) -> Answer:
+        """Show the API's document, which needs no token, like the document itself."""
+        if self._read is None:
+            self._read = api_docs.read(scope[api_docs.DOCUMENT]())
+        docs, below = self._read, path.removeprefix(api_docs.ROOT).strip("/")
+        if not below:
+            return self._page(scope, "docs.html", 200, caller=caller, docs=docs)
+        if below == "schemas":
+            return _redirect(f"{api_docs.ROOT}#schemas")
+        group = docs.group(below)
+        if group is not None:
+            return self._page(
+                scope, "docs_group.html", 200, caller=caller, group=group, curl=api_docs.curl,
+                pretty=api_docs.pretty,
+            )  # fmt: skip
+        record = docs.records.get(below.removeprefix("schemas/"))
+        if record is None or not below.startswith("schemas/"):
+            raise errors.Gone("There is no page at this address.")
+        return self._page(scope, "docs_record.html", 200, caller=caller, record=record)
 
     async def _caller(self, scope: Scope) -> Caller | None:
         text = doors.token(scope)

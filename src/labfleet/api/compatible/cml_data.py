@@ -22,7 +22,21 @@ KIB_PER_MIB = 1024
 
 
 class CmlData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Upstream 003's dictionaries. Bytes, percent 0-100; `allocated_memory` in KiB as CML sends it."""
+    """Upstream 003's dictionaries. Bytes, percent 0-100; `allocated_memory` in KiB as CML sends it.
+
+    worker_id: Name of the worker.
+    collected_at: When it was measured.
+    fresh: Whether it was measured lately.
+    cml_version: CML's version.
+    ready: Whether CML says that it is ready.
+    uptime_seconds: Seconds since the machine's launch.
+    labs_count: Labs that have a node.
+    system_info: CPU, memory, disk and nodes under upstream 003's keys.
+    system_health: CML's flags under upstream 003's keys.
+    license_info: The licence under upstream 003's keys.
+    unknown: Path of each null to why it is null.
+    reason: Why nothing is known; empty when something is.
+    """
 
     worker_id: str
     collected_at: datetime | None = None
@@ -47,6 +61,7 @@ def routes(services: ServiceContext) -> Routes:
         needs=("read", "Worker"),
     )  # fmt: skip
     async def internal_cml_data(who: Caller, id_: Id, namespace: Namespace = "default") -> CmlData:
+        """Return what was last measured of a worker's CML; null is not known."""
         return payload(await telemetry.newest(services, who, id_, namespace))
 
     return made

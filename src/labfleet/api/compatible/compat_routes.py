@@ -27,7 +27,12 @@ from labfleet.service.verbs import admission, observations
 from labfleet.service.verbs import lifecycle as verbs
 
 Id = Annotated[str, PathParameter(description="Name or uid.")]
-Newest = Annotated[int, QueryParameter(name="limit", ge=1, le=observations.LIST_LIMIT)]
+Newest = Annotated[
+    int,
+    QueryParameter(
+        name="limit", ge=1, le=observations.LIST_LIMIT, description="How many of the newest."
+    ),
+]
 _OTHER_SPELLING = {"durationSeconds": "duration_seconds"}
 OBSERVATION_BYTES = 8 * 2**20
 """An observation names every node, interface and port of the largest lab, in a line for each."""
@@ -43,6 +48,9 @@ class ObservationBody(SeedRecord, frozen=True, kw_only=True):
     """What the lab controller saw (upstream 000).
 
     What is left out or null was not seen, and stays as it was known. `observed_at` needs a zone.
+
+    observed_resources: What the lab really uses, in upstream 000's form.
+    observed_ports: Port name to number, as seen on the server.
     """
 
     observed_resources: dict[str, Any] | None = None
@@ -50,7 +58,13 @@ class ObservationBody(SeedRecord, frozen=True, kw_only=True):
 
 
 class ObservationReply(SeedRecord, frozen=True, kw_only=True):
-    """What was done with the observation."""
+    """What was done with the observation.
+
+    session_id: Name of the session.
+    observation_count: How often its lab was observed.
+    port_drift_detected: Whether the ports on the server differ from those given.
+    observed_at: When the lab was last observed.
+    """
 
     session_id: str
     observation_count: int
@@ -59,7 +73,11 @@ class ObservationReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class RequestedReply(SeedRecord, frozen=True, kw_only=True):
-    """The observation was asked for; the lab controller makes it."""
+    """The observation was asked for; the lab controller makes it.
+
+    session_id: Name of the session.
+    status: Always requested.
+    """
 
     session_id: str
     status: str
@@ -69,6 +87,12 @@ class RunBody(SeedRecord, frozen=True, kw_only=True):
     """What a simulation needs; `cost` is declared by the caller. Other keys count as params.
 
     Without them, the cluster is `default`, the duration an hour and the owner the caller.
+
+    cost: What the simulation needs, as the caller declares it.
+    cluster: Name of the cluster that it asks to run on.
+    duration_seconds: How long it may hold what it gets.
+    owner: Whose run it is.
+    params: What the runner wants to remember of it.
     """
 
     cost: dict[str, Any]
@@ -79,7 +103,15 @@ class RunBody(SeedRecord, frozen=True, kw_only=True):
 
 
 class RunReply(SeedRecord, frozen=True, kw_only=True):
-    """The decision. `record` names the Simulation that keeps it, also when denied."""
+    """The decision. `record` names the Simulation that keeps it, also when denied.
+
+    decision: What was decided: approved or denied.
+    simulation_id: Id to complete the run by; null when denied.
+    reasons: Words for why it was denied.
+    message: The decision in a sentence.
+    record: Name of the Simulation that keeps the decision, also when denied.
+    expires_at: When the approval ends by itself; null when denied.
+    """
 
     decision: str
     simulation_id: str | None
@@ -90,20 +122,34 @@ class RunReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class CompleteBody(SeedRecord, frozen=True, kw_only=True):
-    """Which simulation ended."""
+    """Which simulation ended.
+
+    simulation_id: Id of the run, as its approval gave it.
+    """
 
     simulation_id: str
 
 
 class CompleteReply(SeedRecord, frozen=True, kw_only=True):
-    """The simulation's outcome: completed, expired or denied."""
+    """The simulation's outcome: completed, expired or denied.
+
+    simulation_id: Id of the run.
+    status: How it ended: completed, expired or denied.
+    """
 
     simulation_id: str
     status: str
 
 
 class FiguresReply(SeedRecord, frozen=True, kw_only=True):
-    """What sessions of a definition used; figures are null when never observed."""
+    """What sessions of a definition used; figures are null when never observed.
+
+    definition_id: Name of the definition.
+    observation_count: Observations of its sessions.
+    sessions: What each observed session used.
+    aggregate: Least, mean and greatest of each figure; null when never observed.
+    port_drift_sessions: Sessions whose ports differed from those given.
+    """
 
     definition_id: str
     observation_count: int
@@ -130,6 +176,7 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
     async def observe_resources(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> RequestedReply:
+        """Ask the lab controller to look at the session's lab; the session shows it later."""
         session = await verbs.observe(services, who, id_, namespace)
         return RequestedReply(session_id=session.name, status="requested")
 
@@ -140,6 +187,7 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
     async def record_observation(
         who: Caller, id_: Id, sent: ObservationBody, namespace: Namespace = "default"
     ) -> ObservationReply:
+        """Keep what another program saw of a session's lab, and compare the ports."""
         resources = None
         if sent.observed_resources is not None:
             given = {
@@ -167,6 +215,7 @@ def _definitions(made: Routes, services: ServiceContext) -> None:
     async def definition_observations(
         who: Caller, id_: Id, limit: Newest = 20, namespace: Namespace = "default"
     ) -> FiguresReply:
+        """Return what the newest observed sessions of a definition used, and their averages."""
         found = await observations.summary(services, who, id_, namespace, limit=limit)
         shown = [
             {
@@ -201,11 +250,13 @@ def _workers(made: Routes, services: ServiceContext) -> None:
     async def internal_workers(
         who: Caller, limit: Limit = 100, cursor: Cursor = ""
     ) -> dict[str, Any]:
+        """Return one page of the workers, in the form of this API."""
         query = listing.Query(limit=limit, cursor=cursor)
         return list_reply(row, await listing.listed(services, who, row, query))
 
     @made.get("/api/internal/workers/{id_:str}", "Read a worker", needs=("read", "Worker"))
     async def internal_worker(who: Caller, id_: Id, namespace: Namespace = "default") -> Worker:
+        """Return one worker by its name or uid, in the form of this API."""
         return await lookup.found(services, who, Worker, id_, namespace)
 
 
@@ -215,6 +266,7 @@ def _simulations(made: Routes, services: ServiceContext) -> None:
         needs=("admit", "Simulation"), prepare=_with_params, limit=RUN_BYTES,
     )  # fmt: skip
     async def request_run(who: Caller, sent: RunBody, idempotency_key: Key = None) -> RunReply:
+        """Decide whether a simulation may start, and reserve what it needs if it may."""
         given = msgspec.to_builtins(sent)
         if "duration_seconds" in given:
             given["durationSeconds"] = given.pop("duration_seconds")
@@ -229,6 +281,7 @@ def _simulations(made: Routes, services: ServiceContext) -> None:
         needs=("admit", "Simulation"), refuses=(errors.Gone,),
     )  # fmt: skip
     async def simulation_complete(who: Caller, sent: CompleteBody) -> CompleteReply:
+        """Give back what an approved simulation holds; to repeat it changes nothing."""
         ended = await admission.simulation_complete(
             services, who, sent.simulation_id, DEFAULT_NAMESPACE
         )

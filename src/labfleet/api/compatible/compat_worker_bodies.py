@@ -18,7 +18,18 @@ Words = Annotated[str, msgspec.Meta(max_length=1024)]
 
 
 class FoundInstance(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance that a scan found; `tags` tell whether it has an owner."""
+    """One instance that a scan found; `tags` tell whether it has an owner.
+
+    instance_id: The provider's name for the instance.
+    state: State of the instance.
+    public_ip: Public address.
+    private_ip: Private address.
+    instance_type: Type of the instance.
+    image_id: Image that it was started from.
+    launch_time: When it was launched.
+    name: Its name tag.
+    tags: Its tags, which tell whether it has an owner.
+    """
 
     instance_id: Text
     state: Text = "running"
@@ -32,7 +43,12 @@ class FoundInstance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkImportBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scan of one region found (upstream 002)."""
+    """What a scan of one region found (upstream 002).
+
+    discovered_instances: The instances.
+    aws_region: Region that was scanned.
+    source: Who scanned it.
+    """
 
     discovered_instances: Annotated[
         tuple[FoundInstance, ...], msgspec.Meta(max_length=adoption.FOUND_LIMIT)
@@ -42,7 +58,13 @@ class BulkImportBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkImportReply(SeedRecord, frozen=True, kw_only=True):
-    """The result of the import; `skipped` gives the reason for each instance left alone."""
+    """The result of the import; `skipped` gives the reason for each instance left alone.
+
+    total_found: Instances of the request.
+    total_imported: Workers made of them.
+    imported: Names of these workers.
+    skipped: Instance to why it was left alone.
+    """
 
     total_found: int
     total_imported: int
@@ -51,14 +73,27 @@ class BulkImportReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class StatusBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a worker as the caller reports it."""
+    """The state of a worker as the caller reports it.
+
+    status: State that the caller has seen.
+    reason: Why, in the caller's words.
+    """
 
     status: Text
     reason: Words = ""
 
 
 class StatusReply(SeedRecord, frozen=True, kw_only=True):
-    """The worker's real state."""
+    """The worker's real state.
+
+    worker_id: Name of the worker.
+    status: Where it stands, in upstream 002's word.
+    phase: Where it stands.
+    health: How the server does as a whole.
+    desired_status: State that people want.
+    message: Sentence for people on where it stands.
+    reported: State that the caller reported; null when none was.
+    """
 
     worker_id: str
     status: str
@@ -70,7 +105,12 @@ class StatusReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class WhyBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The reason of the request, and who makes it."""
+    """The reason of the request, and who makes it.
+
+    reason: Why, for the log and for people.
+    requested_by: Who asks, in the caller's word.
+    terminated_by: Who has ended it, in the caller's word.
+    """
 
     reason: Words = ""
     requested_by: Text = ""
@@ -78,28 +118,45 @@ class WhyBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScaleUpBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for one more worker: of which template, and why."""
+    """A request for one more worker: of which template, and why.
+
+    template: Name of the template of the new worker.
+    reason: Why, for the log and for people.
+    """
 
     template: Text
     reason: Words = ""
 
 
 class CleanupBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records of ended workers to remove."""
+    """Which records of ended workers to remove.
+
+    retention_days: Records of workers that ended longer ago are removed.
+    dry_run: Whether they are only listed.
+    """
 
     retention_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 30
     dry_run: bool = False
 
 
 class CleanupReply(SeedRecord, frozen=True, kw_only=True):
-    """The records that were removed, or would be."""
+    """The records that were removed, or would be.
+
+    removed: Names of the workers.
+    dry_run: Whether they were only listed.
+    """
 
     removed: tuple[str, ...]
     dry_run: bool
 
 
 class CapacityReply(SeedRecord, frozen=True, kw_only=True):
-    """A worker's capacity and what of it is reserved; null is unknown."""
+    """A worker's capacity and what of it is reserved; null is unknown.
+
+    worker_id: Name of the worker.
+    declared_capacity: What the worker has, by dimension; null when unknown.
+    allocated_capacity: What is reserved of it, by dimension.
+    """
 
     worker_id: str
     declared_capacity: dict[str, int] | None
@@ -107,20 +164,32 @@ class CapacityReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class CreateBody(SeedRecord, frozen=True, kw_only=True):
-    """A worker to make in a region."""
+    """A worker to make in a region.
+
+    name: Name of the worker.
+    template: Name of the template that its machine is copied from.
+    """
 
     name: Text
     template: Text
 
 
 class TagsBody(SeedRecord, frozen=True, kw_only=True):
-    """Tags to set; a null value removes one."""
+    """Tags to set; a null value removes one.
+
+    tags: Key to value; null removes the tag.
+    """
 
     tags: dict[str, str | None]
 
 
 class ImportBody(SeedRecord, frozen=True, kw_only=True):
-    """An instance to take over by its id."""
+    """An instance to take over by its id.
+
+    instance_id: The provider's name for the instance.
+    template: Name of the template whose CML access it gets.
+    name: Name of the worker; null lets the server choose one.
+    """
 
     instance_id: Text
     template: Text

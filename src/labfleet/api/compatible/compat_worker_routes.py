@@ -65,6 +65,7 @@ def _fleet(made: Routes, services: ServiceContext) -> None:
         needs=("create", "Worker"), exact=False, limit=IMPORT_BYTES, values=IMPORT_VALUES,
     )  # fmt: skip
     async def bulk_import(who: Caller, sent: BulkImportBody) -> BulkImportReply:
+        """Make a worker, only observed, of each instance that has no owner."""
         done = await adoption.bulk_import(
             services,
             who,
@@ -86,6 +87,7 @@ def _fleet(made: Routes, services: ServiceContext) -> None:
         needs=("create", "Worker"), exact=False, status=201,
     )  # fmt: skip
     async def internal_scale_up(who: Caller, sent: ScaleUpBody) -> Worker:
+        """Make one worker of a template, outside every pool."""
         home, why = DEFAULT_NAMESPACE, sent.reason
         return await worker_reports.scale_up(services, who, sent.template, home, reason=why)
 
@@ -94,6 +96,7 @@ def _fleet(made: Routes, services: ServiceContext) -> None:
         needs=("cleanup", "Worker"), exact=False,
     )  # fmt: skip
     async def internal_cleanup(who: Caller, sent: CleanupBody) -> CleanupReply:
+        """Remove the records of workers that ended long ago; nothing that runs is touched."""
         gone = await worker_reports.cleanup(
             services, who, retention_days=sent.retention_days, dry_run=sent.dry_run
         )
@@ -101,6 +104,7 @@ def _fleet(made: Routes, services: ServiceContext) -> None:
 
     @made.get("/api/internal/discovery", "What discovery does and did", needs=("read", "Region"))
     async def discovery_summary(who: Caller) -> regions.DiscoverySummary:
+        """Return settings, results and errors of discovery, region by region."""
         await services.fresh()
         return regions.discovery(services, who)
 
@@ -114,6 +118,7 @@ def _reports(made: Routes, services: ServiceContext) -> None:
     async def report_status(
         who: Caller, id_: Id, sent: StatusBody, namespace: Namespace = "default"
     ) -> StatusReply:
+        """Answer with the state as Labfleet has seen it; the report changes nothing."""
         worker = await worker_reports.status(services, who, id_, namespace, sent.status)
         return status_reply(worker, reported=sent.status.lower())
 
@@ -124,6 +129,7 @@ def _reports(made: Routes, services: ServiceContext) -> None:
         sent: worker_reports.MetricsReport,
         namespace: Namespace = "default",
     ) -> StatusReply:
+        """Keep numbers of EC2 and CML that another program measured as a sample of the worker."""
         return status_reply(await worker_reports.metrics(services, who, id_, namespace, sent))
 
     @made.post(f"{ONE}/cml-data", "Report what CML said", needs=needs, exact=False)
@@ -133,12 +139,14 @@ def _reports(made: Routes, services: ServiceContext) -> None:
         sent: worker_reports.CmlDataReport,
         namespace: Namespace = "default",
     ) -> StatusReply:
+        """Keep what another program read of CML as a sample of the worker."""
         return status_reply(await worker_reports.cml_data(services, who, id_, namespace, sent))
 
     @made.post(f"{ONE}/ec2-details", "Report addresses; EC2 is asked", needs=needs)
     async def report_ec2_details(
         who: Caller, id_: Id, sent: dict[str, Any], namespace: Namespace = "default"
     ) -> StatusReply:
+        """Answer with the state; addresses are read from EC2, never taken from a report."""
         # Addresses belong to a boot and are read from EC2; those in the report are not used.
         del sent
         worker = await worker_reports.status(services, who, id_, namespace, "unknown")
@@ -153,6 +161,7 @@ def _orders(made: Routes, services: ServiceContext) -> None:
     async def internal_drain(
         who: Caller, id_: Id, sent: WhyBody, namespace: Namespace = "default"
     ) -> StatusReply:
+        """Let a running worker's sessions end, then stop it; 409 unless it runs."""
         told = f"{sent.reason} ({sent.requested_by})" if sent.requested_by else sent.reason
         worker = await worker_reports.drain_and_stop(services, who, id_, namespace, reason=told)
         return status_reply(worker)
@@ -161,6 +170,7 @@ def _orders(made: Routes, services: ServiceContext) -> None:
     async def internal_terminate(
         who: Caller, id_: Id, sent: WhyBody, namespace: Namespace = "default"
     ) -> StatusReply:
+        """Empty the worker and end its machine."""
         del sent
         return status_reply(await verbs.desire(services, who, id_, namespace, desired="Terminated"))
 
@@ -171,6 +181,7 @@ def _orders(made: Routes, services: ServiceContext) -> None:
     async def internal_mark_terminated(
         who: Caller, id_: Id, sent: WhyBody, namespace: Namespace = "default"
     ) -> StatusReply:
+        """Say whether EC2 has ended the machine; 409 until it has."""
         del sent
         return status_reply(await worker_reports.mark_terminated(services, who, id_, namespace))
 
@@ -181,6 +192,7 @@ def _orders(made: Routes, services: ServiceContext) -> None:
     async def internal_capacity(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> CapacityReply:
+        """Return what the worker has and what of it is reserved, computed now."""
         await services.fresh()
         worker = await lookup.found(services, who, Worker, id_, namespace)
         return capacity_reply(services, worker)

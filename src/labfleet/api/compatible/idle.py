@@ -21,14 +21,34 @@ Id = Annotated[str, PathParameter(description="Name or uid.")]
 
 
 class ToggleReply(SeedRecord, frozen=True, kw_only=True):
-    """The switch's present value."""
+    """The switch's present value.
+
+    worker_id: Name of the worker.
+    is_idle_detection_enabled: Whether the worker may be stopped for idleness.
+    """
 
     worker_id: str
     is_idle_detection_enabled: bool
 
 
 class IdleReply(SeedRecord, frozen=True, kw_only=True):
-    """Upstream 002's idle status of a worker; `kept_by` and `reason` say why it is not stopped."""
+    """Upstream 002's idle status of a worker; `kept_by` and `reason` say why it is not stopped.
+
+    worker_id: Name of the worker.
+    is_idle: Whether there was no sign of use for the whole timeout.
+    verdict: Whether it is in use, unused, or unknown.
+    idle_minutes: For how long nothing was used; null when unknown.
+    timeout_minutes: How long there must be no sign of use.
+    eligible_for_pause: Whether it is idle and nothing forbids a stop.
+    in_snooze_period: Whether it is not judged now.
+    snoozed_until: Until when it is not judged after a start.
+    is_idle_detection_enabled: Whether it may be stopped for idleness.
+    last_activity_at: When it was last used.
+    last_activity_check_at: When it was last judged.
+    next_pause_at: When it would be stopped if nothing changes.
+    kept_by: Names of what keeps it from being stopped.
+    reason: The verdict in a sentence.
+    """
 
     worker_id: str
     is_idle: bool
@@ -47,7 +67,20 @@ class IdleReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class ActivityReply(SeedRecord, frozen=True, kw_only=True):
-    """Recent activity on a worker, at most ten events, and its pauses and resumes."""
+    """Recent activity on a worker, at most ten events, and its pauses and resumes.
+
+    worker_id: Name of the worker.
+    last_activity_at: When it was last used.
+    recent_activity_events: The newest events of use, at most ten.
+    auto_pause_count: Stops by the idle rule.
+    manual_pause_count: Stops by people.
+    auto_resume_count: Starts by the pool because it was needed.
+    manual_resume_count: Starts by people.
+    last_paused_at: When it was last stopped.
+    last_paused_by: Who stopped it last.
+    pause_reason: Why it was last stopped.
+    last_resumed_at: When it was last started.
+    """
 
     worker_id: str
     last_activity_at: datetime | None
@@ -63,7 +96,11 @@ class ActivityReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class DetectBody(SeedRecord, frozen=True, kw_only=True):
-    """CML's events as they came (null: not fetched), and whether to look at the server at once."""
+    """CML's events as they came (null: not fetched), and whether to look at the server at once.
+
+    force_check: Whether the server is looked at at once.
+    raw_telemetry_events: CML's events as they came; null means not fetched.
+    """
 
     force_check: bool = False
     raw_telemetry_events: tuple[dict[str, Any], ...] | None = None
@@ -72,8 +109,19 @@ class DetectBody(SeedRecord, frozen=True, kw_only=True):
 class DetectReply(SeedRecord, frozen=True, kw_only=True):
     """What the check found.
 
-    `auto_pause_triggered` is true once the idle rule has asked for the stop, after its
-    own last look at the server; the check itself stops nothing.
+    The check itself stops nothing.
+
+    worker_id: Name of the worker.
+    checked_at: When it was judged.
+    telemetry_fetched: Whether CML's events were known.
+    activity_updated: Whether a newer use was found.
+    idle_check_performed: Whether it was judged.
+    auto_pause_triggered: Whether the idle rule has asked for the stop, after its own last look.
+    is_idle: Whether there was no sign of use for the whole timeout.
+    idle_minutes: For how long nothing was used; null when unknown.
+    eligible_for_pause: Whether it is idle and nothing forbids a stop.
+    in_snooze_period: Whether it is not judged now.
+    error: Why it could not be judged; null when it was.
     """
 
     worker_id: str
@@ -114,6 +162,7 @@ def _of_workers(made: Routes, services: ServiceContext) -> None:
     async def enable_idle_detection(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> ToggleReply:
+        """Let the idle rule stop this worker."""
         return await switched(who, id_, namespace, enabled=True)
 
     @made.post(
@@ -122,18 +171,21 @@ def _of_workers(made: Routes, services: ServiceContext) -> None:
     async def disable_idle_detection(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> ToggleReply:
+        """Keep the idle rule from stopping this worker."""
         return await switched(who, id_, namespace, enabled=False)
 
     @made.get(f"{at}/idle-status", "Is the worker idle", needs=("read", "Worker"))
     async def worker_idle_status(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> IdleReply:
+        """Return the verdict on the worker's use, with what keeps it from being stopped."""
         return _idle_reply(await idle.read(services, who, id_, namespace))
 
     @made.get(f"{at}/activity", "What was done lately on it", needs=("read", "Worker"))
     async def worker_activity(
         who: Caller, id_: Id, namespace: Namespace = "default"
     ) -> ActivityReply:
+        """Return the newest events of use, and how often the worker was stopped and started."""
         return _activity_reply(await idle.read(services, who, id_, namespace))
 
 
@@ -145,6 +197,7 @@ def _detect(made: Routes, services: ServiceContext) -> None:
     async def internal_detect_idle(
         who: Caller, id_: Id, sent: DetectBody, namespace: Namespace = "default"
     ) -> DetectReply:
+        """Take CML's events of use over and judge the worker by them; the check stops nothing."""
         found = await idle_checks.detect(
             services,
             who,

@@ -36,12 +36,14 @@ def _all(made: Routes, services: ServiceContext) -> None:
 
     @made.get("/api/settings", "All settings as they hold", needs=("read", "Settings"))
     async def seed_settings(who: Caller) -> dict[str, Any]:
+        """Return all settings in force, in sections under upstream's names."""
         del who
         await services.fresh()
         return shown()
 
     @made.put("/api/settings", "Replace the sections that are named", needs=("update", "Settings"))
     async def seed_put_settings(who: Caller, sent: dict[str, Any]) -> dict[str, Any]:
+        """Replace each section that the body names; others stay as they are."""
         sections: dict[str, dict[str, Any]] = {}
         for name, fields in sent.items():
             ours = _OUR_NAMES.get(name, name)
@@ -56,6 +58,7 @@ def _all(made: Routes, services: ServiceContext) -> None:
 def _discovery(made: Routes, services: ServiceContext) -> None:
     @made.get("/api/settings/discovery", "What is discovered", needs=("read", "Settings"))
     async def seed_discovery(who: Caller) -> dict[str, Any]:
+        """Return the settings of discovery in force."""
         del who
         await services.fresh()
         return _shown(services, "discovery")
@@ -64,6 +67,7 @@ def _discovery(made: Routes, services: ServiceContext) -> None:
         "/api/settings/discovery", "Change what is discovered", needs=("update", "Settings")
     )
     async def seed_patch_discovery(who: Caller, sent: dict[str, Any]) -> dict[str, Any]:
+        """Change the settings of discovery that the body names."""
         fields = _camel("discovery", sent, "discovery")
         values = {f"discovery.{key}": value for key, value in fields.items()}
         await settings_verbs.change(services, who, values)
@@ -75,6 +79,7 @@ def _discovery(made: Routes, services: ServiceContext) -> None:
         needs=("read", "Settings"),
     )  # fmt: skip
     async def internal_discovery(who: Caller) -> dict[str, Any]:
+        """Return the settings of discovery in force, for worker controllers."""
         return await seed_discovery(who)
 
 

@@ -34,6 +34,7 @@ def routes(events: CompatStream, state: StatusStream) -> Routes:
         event_types: Some = None,
         include_system: System = True,
     ) -> EventStream:
+        """Follow what happens as server-sent events of upstream 002's names, a snapshot first."""
         wanted = filter_of(
             who.principal, worker_ids or [], event_types or [], system=include_system
         )
@@ -45,6 +46,7 @@ def routes(events: CompatStream, state: StatusStream) -> Routes:
         needs=("read", "Cluster"),
     )  # fmt: skip
     async def status_stream(request: Ask) -> EventStream:
+        """Follow simulations and clusters as server-sent events, all of them at each change."""
         token = held_token(request)
         return EventStream(lambda receive, send: state.serve(receive, send, token))
 

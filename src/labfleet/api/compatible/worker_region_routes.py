@@ -42,11 +42,13 @@ def routes(services: ServiceContext) -> Routes:
 def _region(made: Routes, services: ServiceContext) -> None:
     @made.get(REGION, "Workers of a region", needs=("read", "Worker"))
     async def region_workers(who: Caller, region: RegionName) -> list[Worker]:
+        """Return all workers whose machine is in the region."""
         await services.fresh()
         return worker_reports.of_region(services, who, region)
 
     @made.post(REGION, "Make a worker", needs=("create", "Worker"), status=201)
     async def region_create_worker(who: Caller, region: RegionName, sent: CreateBody) -> Worker:
+        """Make a worker of a template of this region."""
         await worker_reports.in_region(services, sent.template, DEFAULT_NAMESPACE, region)
         new = {"metadata": {"name": sent.name}, "spec": {"template": sent.template}}
         worker = await objects.create(services, who, KINDS["Worker"], new)
@@ -57,6 +59,7 @@ def _region(made: Routes, services: ServiceContext) -> None:
         f"{REGION}/import", "Adopt an instance by its id", needs=("update", "Worker"), status=201
     )
     async def region_import_worker(who: Caller, region: RegionName, sent: ImportBody) -> Worker:
+        """Make a managed worker of an instance that runs already."""
         return await adoption.adopt_instance(
             services,
             who,
@@ -72,6 +75,7 @@ def _region(made: Routes, services: ServiceContext) -> None:
         "The worker of an instance", needs=("read", "Worker"),
     )  # fmt: skip
     async def region_instance(who: Caller, region: RegionName, instance_id: Id) -> Worker:
+        """Return the worker whose machine is this instance."""
         await services.fresh()
         return worker_reports.instance(services, who, region, instance_id)
 
@@ -81,19 +85,23 @@ def _reading(made: Routes, services: ServiceContext) -> None:
 
     @made.get(ONE, "Read a worker", needs=needs)
     async def region_worker(who: Caller, region: RegionName, id_: Id) -> Worker:
+        """Return one worker of the region by its name or uid."""
         return await _there(services, who, region, id_)
 
     @made.get(f"{ONE}/status", "A worker's state", needs=needs)
     async def region_worker_status(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        """Return the state of a worker of the region in upstream 002's words."""
         return status_reply(await _there(services, who, region, id_))
 
     @made.get(f"{ONE}/resources", "What a worker has", needs=needs)
     async def region_worker_resources(who: Caller, region: RegionName, id_: Id) -> CapacityReply:
+        """Return what a worker of the region has and what of it is reserved."""
         await services.fresh()
         return capacity_reply(services, await _there(services, who, region, id_))
 
     @made.post(f"{ONE}/refresh", "A worker's state as last seen", needs=needs)
     async def region_refresh_worker(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        """Return the state of a worker as last seen; workers are looked at all the time."""
         return status_reply(await _there(services, who, region, id_))
 
 
@@ -102,6 +110,7 @@ def _changing(made: Routes, services: ServiceContext) -> None:
 
     @made.delete(ONE, "Delete a worker", needs=("delete", "Worker"))
     async def region_delete_worker(who: Caller, region: RegionName, id_: Id) -> Worker:
+        """Ask for the worker's end: it is emptied, its machine ends, then the record goes."""
         name, space = _named(await _there(services, who, region, id_))
         worker = await objects.delete(services, who, row, name, space)
         assert isinstance(worker, Worker)  # noqa: S101 - the row's type
@@ -112,6 +121,7 @@ def _changing(made: Routes, services: ServiceContext) -> None:
         needs=("update", "Worker"),
     )  # fmt: skip
     async def region_tag_worker(who: Caller, region: RegionName, id_: Id, sent: TagsBody) -> Worker:
+        """Set and remove tags that are kept on the worker's live instance."""
         name, space = _named(await _there(services, who, region, id_))
         change = {"spec": {"tags": sent.tags}}
         worker = await objects.patch(services, who, row, name, change, namespace=space)
@@ -126,21 +136,25 @@ def _orders(made: Routes, services: ServiceContext) -> None:
     async def region_drain_worker(
         who: Caller, region: RegionName, id_: Id, sent: WhyBody
     ) -> StatusReply:
+        """Place nothing more on the worker and let its sessions end."""
         name, space = _named(await _there(services, who, region, id_))
         return status_reply(await verbs.drain(services, who, name, space, reason=sent.reason))
 
     @made.post(f"{ONE}/cancel-drain", "Take a drain back", needs=needs)
     async def region_cancel_drain(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        """Open a worker that is being emptied for sessions again."""
         name, space = _named(await _there(services, who, region, id_))
         return status_reply(await verbs.cancel_drain(services, who, name, space))
 
     @made.post(f"{ONE}/start", "Start a worker", needs=needs)
     async def region_start_worker(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        """Return start a stopped worker."""
         name, space = _named(await _there(services, who, region, id_))
         return status_reply(await verbs.desire(services, who, name, space, desired="Ready"))
 
     @made.post(f"{ONE}/stop", "Drain and stop a worker", needs=needs)
     async def region_stop_worker(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        """Let the worker's sessions end, then stop it; its disk stays."""
         name, space = _named(await _there(services, who, region, id_))
         return status_reply(await verbs.desire(services, who, name, space, desired="Stopped"))
 

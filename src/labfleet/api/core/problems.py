@@ -42,14 +42,29 @@ BY_TYPE: dict[type[errors.LabfleetError], int] = {
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One thing that is wrong: where and what."""
+    """One thing that is wrong: where and what.
+
+    where: Field, parameter or place in a file that is wrong.
+    what: What is wrong with it.
+    """
 
     where: str
     what: str
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A problem document; `reason` is the word that programs branch on."""
+    """A problem document; `reason` is the word that programs branch on.
+
+    type: Identifier of the kind of problem.
+    title: Phrase of the HTTP status.
+    status: The HTTP status.
+    detail: What went wrong, in a sentence.
+    instance: Path of the request.
+    reason: Word that programs branch on.
+    problems: Each thing that is wrong, with its place.
+    request_id: Id under which the server's log has the request.
+    current_version: Version of the object now, when yours is older.
+    """
 
     type: str
     title: str

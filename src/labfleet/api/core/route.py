@@ -4,7 +4,7 @@ A route is a function with one line above it:
 
     @routes.post("/api/v1/workers/{name:str}/drain", "Empty a worker by a deadline",
                  needs=("drain", "Worker"))
-    async def drain_worker(who: Caller, name: FromPath[str], sent: DrainRequest) -> Worker: ...
+    async def drain_worker(who: Caller, name: Name, sent: DrainRequest) -> Worker: ...
 
 Its name is the operationId (`drainWorker`), `sent` is its body, its return type the reply, the
 rest are the parameters, which Litestar reads. `served` makes the handler and `openapi` the
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from litestar import Request
-from litestar.params import HeaderParameter, QueryParameter
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 from labfleet.kernel import errors
 from labfleet.resources.meta import Record
@@ -42,6 +42,7 @@ Key = Annotated[
     str | None,
     HeaderParameter(name="Idempotency-Key", description="Same key and body, same answer."),
 ]
+Name = Annotated[str, PathParameter(description="Name of the object.")]
 Uid = Annotated[
     str | None,
     QueryParameter(name="uid", description="Only the object of this uid: names are given again."),

@@ -244,7 +244,10 @@ def _response(route: Route, made: Any) -> Response[Any]:
         return _Streamed(made)
     said = made if isinstance(made, Reply) else Reply(made)
     if isinstance(said.value, Text):
-        return Response(content=said.value.content, media_type=said.value.media_type)
+        media_type = said.value.media_type
+        # Litestar adds a charset to every text, also to one that names its own.
+        named = {"content-type": media_type} if "charset=" in media_type else {}
+        return Response(content=said.value.content, media_type=media_type, headers=named)
     return Response(
         content=msgspec.json.encode(said.value),
         status_code=said.status or route.status,

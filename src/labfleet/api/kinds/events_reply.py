@@ -18,8 +18,19 @@ SMALL = 64 * 1024
 class EventReply(Record, frozen=True, kw_only=True):
     """One change: `reason` is a word, `message` the sentence of this change, empty without one.
 
-    `phase` is the one it led to, `uid` tells apart objects that had this name one after the other,
-    `object` is the whole form it led to, when that is small.
+    revision: Revision of the store at which it happened.
+    type: Whether the object was ADDED, MODIFIED or DELETED.
+    kind: Kind of the object.
+    namespace: Namespace of the object.
+    name: Name of the object.
+    at: When it happened (fleet time).
+    actor: Who did it: a person's token, or a controller.
+    reason: Word for why.
+    request_id: Id of the request that did it; empty for a controller's step.
+    phase: Phase that it led to; null for a kind without phases.
+    message: Sentence of this change; empty without one.
+    uid: Identity of the object, for a name may be given again.
+    object: The whole form that it led to; null when that is large.
     """
 
     revision: int
@@ -38,7 +49,11 @@ class EventReply(Record, frozen=True, kw_only=True):
 
 
 class EventsReply(Record, frozen=True, kw_only=True):
-    """Changes, newest first; `next` is `before` of the next page."""
+    """Changes, newest first; `next` is `before` of the next page.
+
+    items: The changes.
+    next: Value of `before` for the next page; null when this is the last.
+    """
 
     items: tuple[EventReply, ...]
     next: int | None = None

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
-from labfleet.api.core.route import FEW, SMALL, Key, Reply, Routes, Uid
+from labfleet.api.core.route import FEW, SMALL, Key, Name, Reply, Routes, Uid
 from labfleet.api.core.warning_headers import warning_headers
 from labfleet.api.kinds.events_reply import EventsReply, events_reply
 from labfleet.interfaces import store as stores
@@ -27,7 +27,12 @@ SomeNamespace = Annotated[
 Labels = Annotated[
     str, QueryParameter(name="labelSelector", description="For example a=b,c!=d,e in (x,y),!f.")
 ]
-Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=stores.PAGE_LIMIT)]
+Limit = Annotated[
+    int,
+    QueryParameter(
+        name="limit", ge=1, le=stores.PAGE_LIMIT, description="How many a page has at most."
+    ),
+]
 Cursor = Annotated[str, QueryParameter(name="cursor", description="`next` of the page before.")]
 Sort = Annotated[
     str, QueryParameter(name="sort", description="A field, for example -status.end; - descends.")
@@ -37,6 +42,14 @@ Before = Annotated[
     QueryParameter(name="before", ge=0, le=2**53 - 1, description="Only older revisions."),
 ]
 Filter = Annotated[str | None, QueryParameter(description="Only these; several with commas.")]
+_LIST_FIELDS = """
+apiVersion: Version of the API in which the page is written.
+kind: Kind of the page.
+items: The objects of this page.
+cursor: Place in the log up to which the page knows; follow the stream from here.
+next: Value of `cursor` for the next page; null when this is the last.
+total: Number of objects on all pages.
+"""
 Handler = Callable[..., Awaitable[dict[str, Any]]]
 ANY_KIND = ("phase", "owner", "worker", "pool", "definition", "cluster")
 """Filters that the list of every kind takes; one that the kind does not declare is refused."""
@@ -83,6 +96,7 @@ def list_type(row: Kind) -> type[msgspec.Struct]:
             ("total", int),
         ],
         kw_only=True,
+        namespace={"__doc__": f"One page of {row.plural}.\n\n{_LIST_FIELDS}"},
     )
 
 
@@ -117,6 +131,7 @@ def _list(made: Routes, services: ServiceContext, row: Kind) -> None:
         sort: Sort = "",
         **given: str | None,
     ) -> dict[str, Any]:
+        """Return one page of the objects that the caller may see, filtered and sorted."""
         query = listing.Query(
             namespace=namespace,
             selector=label_selector,
@@ -137,6 +152,7 @@ def _create(made: Routes, services: ServiceContext, row: Kind) -> None:
     async def create(
         who: Caller, sent: Any, namespace: SomeNamespace = None, idempotency_key: Key = None
     ) -> Reply[Resource]:
+        """Check and store a new object; what follows from it happens by itself afterwards."""
         new = await objects.create(
             services, who, row, sent, namespace=namespace, key=idempotency_key
         )
@@ -151,7 +167,8 @@ def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
         path, f"Read a {row.name.lower()}",
         name=f"get{row.name}", tag=row.plural, needs=needs, reply=row.type,
     )  # fmt: skip
-    async def get(who: Caller, name: FromPath[str], namespace: Namespace = "default") -> Resource:
+    async def get(who: Caller, name: Name, namespace: Namespace = "default") -> Resource:
+        """Return the object of this name as it is now: what people want and what was observed."""
         return await objects.get(services, who, row, name, namespace)
 
     @made.get(
@@ -160,11 +177,12 @@ def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
     )  # fmt: skip
     async def events(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         namespace: Namespace = "default",
         before: Before = None,
         limit: Limit = 100,
     ) -> EventsReply:
+        """Return one page of an object's history, newest first: who did what when, and why."""
         found = await objects.events(
             services, who, row, name, namespace, before=before, limit=limit
         )
@@ -180,8 +198,9 @@ def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
         name=f"explain{row.name}", tag=row.plural, needs=needs,
     )  # fmt: skip
     async def explained(
-        who: Caller, name: FromPath[str], namespace: Namespace = "default"
+        who: Caller, name: Name, namespace: Namespace = "default"
     ) -> explain.Explanation:
+        """Return why it is so, what it waits for, what comes next and what a person can do."""
         return await explain.explain(services, who, row, name, namespace)
 
 
@@ -195,8 +214,9 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
         limit=limit, values=values, reply=row.type,
     )  # fmt: skip
     async def replace(
-        who: Caller, name: FromPath[str], sent: Any, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Any, namespace: Namespace = "default"
     ) -> Reply[Resource]:
+        """Set the whole object to what the body says; 409 when its version is not the newest."""
         new = await objects.replace(services, who, row, name, sent, namespace=namespace)
         return Reply(new, headers=warning_headers(services, new))
 
@@ -206,8 +226,9 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
         limit=limit, values=values, reply=row.type,
     )  # fmt: skip
     async def patch(
-        who: Caller, name: FromPath[str], sent: Any, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Any, namespace: Namespace = "default"
     ) -> Reply[Resource]:
+        """Change the fields that the body names (RFC 7396); null means the default again."""
         new = await objects.patch(services, who, row, name, sent, namespace=namespace)
         return Reply(new, headers=warning_headers(services, new))
 
@@ -218,11 +239,12 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
     )  # fmt: skip
     async def delete(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         namespace: Namespace = "default",
         resource_version: Version = None,
         uid: Uid = None,
     ) -> Reply[Resource]:
+        """Ask for the object's end; 202 while something outside still has to end."""
         ended = await objects.delete(
             services, who, row, name, namespace, version=resource_version, uid=uid
         )

@@ -14,7 +14,10 @@ from labfleet.service.core.service_context import Caller
 Words = Annotated[str, QueryParameter(description="Only these; several with commas.")]
 Yes = Annotated[bool, QueryParameter(description="Send the present state first.")]
 Since = Annotated[str, QueryParameter(description="Where to go on from: epoch.revision.")]
-LastId = Annotated[str | None, HeaderParameter(name="Last-Event-ID")]
+LastId = Annotated[
+    str | None,
+    HeaderParameter(name="Last-Event-ID", description="The same as `since`; browsers send it."),
+]
 
 
 def routes(events: Stream) -> Routes:
@@ -33,6 +36,7 @@ def routes(events: Stream) -> Routes:
         since: Since = "",
         last_event_id: LastId = None,
     ) -> EventStream:
+        """Follow every change that the caller may see, from now or from a cursor on."""
         wish = request_of(
             who.principal,
             kinds=kinds,

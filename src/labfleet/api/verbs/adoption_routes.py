@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar.params import FromPath
 
-from labfleet.api.core.route import Routes
+from labfleet.api.core.route import Name, Routes
 from labfleet.api.verbs.verb_routes import Namespace
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Record, SecretRef
@@ -21,7 +20,10 @@ Text = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 
 
 class AdoptRequest(Record, frozen=True, kw_only=True):
-    """The template from which its machine settings are taken; without one they stay as they are."""
+    """The template from which its machine settings are taken; without one they stay as they are.
+
+    template: Name of the template; null leaves the settings as they are.
+    """
 
     template: Text | None = None
 
@@ -29,8 +31,16 @@ class AdoptRequest(Record, frozen=True, kw_only=True):
 class AdoptServerRequest(Record, frozen=True, kw_only=True):
     """An instance by id and region, or a CML server by URL; exactly one of the two.
 
-    A URL needs a template, or a username with a passwordRef. `fingerprint` pins the server's
-    certificate (SHA-256, hex); without it the first one seen is kept.
+    A URL needs a template, or a username with a passwordRef.
+
+    instance_id: The provider's name for the instance.
+    region: Region of the instance.
+    url: Address of the CML server.
+    template: Name of the template whose CML access it gets.
+    username: Name of CML's administrator.
+    password: Where the administrator's password is read.
+    fingerprint: SHA-256 of the server's certificate, in hex; null keeps the first one seen.
+    name: Name of the new worker; null lets the server choose one.
     """
 
     instance_id: Text | None = None
@@ -44,7 +54,10 @@ class AdoptServerRequest(Record, frozen=True, kw_only=True):
 
 
 class ResolveRequest(Record, frozen=True, kw_only=True):
-    """What was done about the leak."""
+    """What was done about the leak.
+
+    note: What was done, for the log.
+    """
 
     note: Annotated[str, msgspec.Meta(max_length=400)] = ""
 
@@ -63,8 +76,9 @@ def _adopting(made: Routes, services: ServiceContext) -> None:
         needs=("update", "Worker"),
     )  # fmt: skip
     async def adopt_worker(
-        who: Caller, name: FromPath[str], sent: AdoptRequest, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: AdoptRequest, namespace: Namespace = "default"
     ) -> Worker:
+        """Manage a worker that was only observed: it may be stopped, started and ended then."""
         return await adoption.adopt(services, who, name, namespace, template=sent.template)
 
     @made.post(
@@ -74,6 +88,7 @@ def _adopting(made: Routes, services: ServiceContext) -> None:
     async def adopt_server(
         who: Caller, sent: AdoptServerRequest, namespace: Namespace = "default"
     ) -> Worker:
+        """Make a managed worker of an EC2 instance or a CML server that runs already."""
         return await _adopted(services, who, sent, namespace)
 
 
@@ -83,11 +98,13 @@ def _left_behind(made: Routes, services: ServiceContext) -> None:
         needs=("read", "Region"),
     )  # fmt: skip
     async def garbage(who: Caller) -> regions.GarbageSummary:
+        """Return what seems left behind, why, when it will be ended, and what was ended."""
         await services.fresh()
         return regions.garbage(services, who)
 
     @made.get("/api/v1/fleet/discovery", "What discovery does and did", needs=("read", "Region"))
     async def discovery(who: Caller) -> regions.DiscoverySummary:
+        """Return settings, results and errors of discovery, region by region."""
         await services.fresh()
         return regions.discovery(services, who)
 
@@ -96,8 +113,9 @@ def _left_behind(made: Routes, services: ServiceContext) -> None:
         tag="leaks", needs=("delete", "Leak"),
     )  # fmt: skip
     async def resolve_leak(
-        who: Caller, name: FromPath[str], sent: ResolveRequest, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: ResolveRequest, namespace: Namespace = "default"
     ) -> Leak:
+        """Close a leak once a person has freed the licence in the portal."""
         return await leaks.resolve(services, who, name, namespace, note=sent.note)
 
 

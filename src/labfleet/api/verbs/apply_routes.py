@@ -41,7 +41,10 @@ Checked = Annotated[
 
 
 class ApplyRequest(Record, frozen=True, kw_only=True):
-    """Objects with kind, metadata and spec, in the order in which they need each other."""
+    """Objects with kind, metadata and spec, in the order in which they need each other.
+
+    items: The objects.
+    """
 
     items: Annotated[
         tuple[dict[str, Any], ...], msgspec.Meta(min_length=1, max_length=applying.ITEMS_LIMIT)
@@ -51,8 +54,12 @@ class ApplyRequest(Record, frozen=True, kw_only=True):
 class AppliedItem(Record, frozen=True, kw_only=True):
     """What became of one object.
 
-    `object` is as it is now (in a dry run: would be), null when refused; `problem` then says why, as
-    the answer to a request for it alone would. `before` is as it was, in a dry run only.
+    result: What became of it.
+    object: The object as it is now (in a dry run: would be); null when it was refused.
+    before: The object as it was, in a dry run only.
+    problem: Why it was refused, as the answer to a request for it alone would say; null when it
+    was not.
+    warnings: What will not do what one might expect.
     """
 
     result: ApplyResult
@@ -63,7 +70,10 @@ class AppliedItem(Record, frozen=True, kw_only=True):
 
 
 class ApplyReply(Record, frozen=True, kw_only=True):
-    """What became of each object, in the order of the request."""
+    """What became of each object, in the order of the request.
+
+    items: One entry for each object of the request.
+    """
 
     items: tuple[AppliedItem, ...]
 
@@ -85,6 +95,7 @@ def routes(services: ServiceContext) -> Routes:
         checked: Checked = False,
         idempotency_key: Key = None,
     ) -> ApplyReply:
+        """Create or merge up to 500 objects in order, or only say what would happen (dry run)."""
         done = await applying.apply(
             services,
             who,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from litestar.params import FromPath
-
-from labfleet.api.core.route import Routes
+from labfleet.api.core.route import Name, Routes
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import console_text
@@ -19,8 +17,9 @@ def routes(services: ServiceContext) -> Routes:
         needs=("read", "Worker"),
     )  # fmt: skip
     async def get_worker_logs(
-        who: Caller, name: FromPath[str], namespace: Namespace = "default"
+        who: Caller, name: Name, namespace: Namespace = "default"
     ) -> console_text.ConsoleText:
+        """Return the end of the console text kept of the worker's last boot that failed."""
         return await console_text.kept(services, who, name, namespace)
 
     return made

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
 import labfleet
-from labfleet.api.core.route import Reply, Routes, Text
+from labfleet.api.core.route import Name, Reply, Routes, Text
 from labfleet.engine.store_health import SERVES
 from labfleet.interfaces import store as stores
 from labfleet.kernel import clock, errors
@@ -29,7 +29,12 @@ Role = Annotated[str | None, QueryParameter(name="role", description="Only this 
 
 
 class TokenRequest(Record, frozen=True, kw_only=True):
-    """Whose token, with which role, until when."""
+    """Whose token, with which role, until when.
+
+    role: What it may do: admin, operator, user, controller or runner.
+    owner: Whose token it is.
+    expires: When it ends; null means never.
+    """
 
     role: str
     owner: str
@@ -37,7 +42,16 @@ class TokenRequest(Record, frozen=True, kw_only=True):
 
 
 class TokenReply(Record, frozen=True, kw_only=True):
-    """A token without its secret; only the reply to its creation has the secret, in `token`."""
+    """A token without its secret; only the reply to its creation has the secret, in `token`.
+
+    id: Id of the token, to list and revoke it by.
+    role: What it may do.
+    owner: Whose token it is.
+    created: When it was made.
+    expires: When it ends; null means never.
+    revoked: When it was revoked; null when it was not.
+    token: The secret text, shown this once; null in every other reply.
+    """
 
     id: str
     role: str
@@ -49,19 +63,31 @@ class TokenReply(Record, frozen=True, kw_only=True):
 
 
 class TokensReply(Record, frozen=True, kw_only=True):
-    """All tokens."""
+    """All tokens.
+
+    items: The tokens.
+    """
 
     items: tuple[TokenReply, ...]
 
 
 class KindsReply(Record, frozen=True, kw_only=True):
-    """The table of kinds."""
+    """The table of kinds.
+
+    items: One row for each kind: its names, columns and filters.
+    """
 
     items: tuple[dict[str, Any], ...]
 
 
 class VersionReply(Record, frozen=True, kw_only=True):
-    """The server's version and the fleet time, which runs `rate` fleet seconds per second."""
+    """The server's version and the fleet time, which runs `rate` fleet seconds per second.
+
+    version: Version of the server.
+    api_version: Version of the API.
+    time: The fleet's time now.
+    rate: Fleet seconds that pass in a second.
+    """
 
     version: str
     api_version: str
@@ -70,7 +96,10 @@ class VersionReply(Record, frozen=True, kw_only=True):
 
 
 class AliveReply(Record, frozen=True, kw_only=True):
-    """`ok`; a process that cannot answer is not alive."""
+    """`ok`; a process that cannot answer is not alive.
+
+    status: Always ok.
+    """
 
     status: str = "ok"
 
@@ -78,7 +107,11 @@ class AliveReply(Record, frozen=True, kw_only=True):
 class HealthReply(Record, frozen=True, kw_only=True):
     """`ok` or `waiting`, what each role waits for, and what the store can do.
 
-    `store` is ok, read-only, behind or unreadable; since when and why, unless it is ok.
+    status: Whether everything is there (ok), or something is waited for (waiting).
+    roles: Role to what it waits for; null when it is ready.
+    store: What the store can do: ok, read-only, behind or unreadable.
+    store_since: Since when it cannot do all; null while it can.
+    store_reason: Why it cannot; empty while it can.
     """
 
     status: str
@@ -114,6 +147,7 @@ def _tokens(made: Routes, tokens: Tokens) -> None:
 
     @made.get(path, "List tokens, never their secrets", tag="tokens", needs=needs)
     async def list_tokens(who: Caller) -> TokensReply:
+        """Return all tokens with role, owner and end; never their secrets."""
         rows = await tokens.listed(who.principal)
         return TokensReply(items=tuple(_shown(row) for row in rows))
 
@@ -121,23 +155,27 @@ def _tokens(made: Routes, tokens: Tokens) -> None:
         path, "Make a token; its text is shown this once", tag="tokens", needs=needs, status=201
     )
     async def create_token(who: Caller, sent: TokenRequest) -> TokenReply:
+        """Make a token for an owner and a role; only this reply has its secret text."""
         made = await tokens.create(
             who.principal, role=sent.role, owner=sent.owner, expires=sent.expires
         )
         return _shown(made.row, made.text)
 
     @made.delete(path + "/{name:str}", "Revoke a token", tag="tokens", needs=needs)
-    async def revoke_token(who: Caller, name: FromPath[str]) -> TokenReply:
+    async def revoke_token(who: Caller, name: Name) -> TokenReply:
+        """Revoke a token; whatever comes with it is refused from then on."""
         return _shown(await tokens.revoke(who.principal, name))
 
 
 def _about(made: Routes, services: ServiceContext) -> None:
     @made.get("/api/v1/kinds", "The table of kinds")
     async def list_kinds() -> KindsReply:
+        """Return names, columns and filters of each kind of object."""
         return KindsReply(items=tuple(_kind(row) for row in KINDS.values()))
 
     @made.get("/api/v1/version", "What answers here", public=True)
     async def get_version() -> VersionReply:
+        """Return version of server and API, and the fleet's clock."""
         return VersionReply(
             version=getattr(labfleet, "__version__", "0"),
             api_version=API_VERSION,
@@ -149,11 +187,13 @@ def _about(made: Routes, services: ServiceContext) -> None:
 def _health(made: Routes, services: ServiceContext, system: System) -> None:
     @made.get("/healthz", "Is the process alive", public=True)
     async def healthz() -> AliveReply:
+        """Say that the process is alive, without a look at anything else."""
         return AliveReply()
 
     @made.get("/readyz", "Is every role at work, and the store readable", public=True,
               also=(503,), refuses=(errors.Invalid,))  # fmt: skip
     async def readyz(role: Role = None) -> Reply[HealthReply]:
+        """Say what each role waits for and what the store can do; 503 if anything is missing."""
         every = system.readiness()
         if role is not None and role not in every:
             what = f"no role of this server; it has {', '.join(sorted(every))}"
@@ -176,6 +216,7 @@ def _health(made: Routes, services: ServiceContext, system: System) -> None:
 
     @made.get("/metrics", "Prometheus metrics", public=True, reply=str, reply_type="text/plain")
     async def metrics() -> Text:
+        """Return all metrics in Prometheus's text format."""
         text, media_type = system.metrics()
         return Text(text, media_type)
 

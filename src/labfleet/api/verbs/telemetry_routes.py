@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
-from labfleet.api.core.route import Routes
+from labfleet.api.core.route import Name, Routes
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources import alerts
 from labfleet.resources.meta import Record
@@ -23,21 +23,32 @@ Step = Annotated[
 
 
 class VitalsList(Record, frozen=True, kw_only=True):
-    """Living workers, the busiest first; and how many more there are."""
+    """Living workers, the busiest first; and how many more there are.
+
+    items: One entry for each worker.
+    left_out: How many workers are left out of the list.
+    """
 
     items: tuple[telemetry.Vitals, ...]
     left_out: int = 0
 
 
 class AlertList(Record, frozen=True, kw_only=True):
-    """The raised alerts, the most severe first; and how many more there are."""
+    """The raised alerts, the most severe first; and how many more there are.
+
+    items: One entry for each alert.
+    left_out: How many alerts are left out of the list.
+    """
 
     items: tuple[alerts.Raised, ...]
     left_out: int = 0
 
 
 class LeaderList(Record, frozen=True, kw_only=True):
-    """Which process leads each role."""
+    """Which process leads each role.
+
+    items: One entry for each role.
+    """
 
     items: tuple[leaders.RoleLeader, ...]
 
@@ -53,19 +64,21 @@ def routes(services: ServiceContext) -> Routes:
     )  # fmt: skip
     async def get_worker_series(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         namespace: Namespace = "default",
         *,
         metric: Metrics = "",
         since: Since = "",
         step: Step = None,
     ) -> series.Series:
+        """Return a worker's numbers over time: least, mean and greatest of each step."""
         return await series.read(
             services, who, name, namespace, metrics=metric, since=since, step=step
         )
 
     @made.get("/api/v1/fleet/vitals", "Every worker's newest numbers", needs=needs)
     async def list_vitals(who: Caller) -> VitalsList:
+        """Return the newest numbers of each living worker, the busiest first."""
         items, left_out = await telemetry.all_vitals(services, who)
         return VitalsList(items=items, left_out=left_out)
 
@@ -73,12 +86,14 @@ def routes(services: ServiceContext) -> Routes:
         "/api/v1/fleet/alerts", "What asks for somebody, with cause, command and fix", needs=needs
     )
     async def list_alerts(who: Caller) -> AlertList:
+        """Return the raised alerts, the gravest first, each with cause, command and fix."""
         await services.fresh()
         items, left_out = telemetry.raised(services, who)
         return AlertList(items=items, left_out=left_out)
 
     @made.get("/api/v1/fleet/leaders", "Which process leads each role", needs=needs)
     async def list_leaders(who: Caller) -> LeaderList:
+        """Return which process leads each role, and since which term."""
         return LeaderList(items=await leaders.read(services, who))
 
     @made.get(
@@ -86,8 +101,9 @@ def routes(services: ServiceContext) -> Routes:
         needs=needs,
     )  # fmt: skip
     async def get_worker_telemetry(
-        who: Caller, name: FromPath[str], namespace: Namespace = "default"
+        who: Caller, name: Name, namespace: Namespace = "default"
     ) -> telemetry.Reading:
+        """Return the newest measurements, each with source and age; null is not known."""
         return await telemetry.newest(services, who, name, namespace)
 
     return made

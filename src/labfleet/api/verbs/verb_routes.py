@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 import msgspec
-from litestar.params import FromPath, QueryParameter
+from litestar.params import QueryParameter
 
-from labfleet.api.core.route import Key, Nothing, Routes, Uid
+from labfleet.api.core.route import Key, Name, Nothing, Routes, Uid
 from labfleet.resources.meta import Record
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
@@ -16,13 +16,19 @@ from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import lifecycle as verbs
 
-Namespace = Annotated[str, QueryParameter(name="namespace")]
+Namespace = Annotated[str, QueryParameter(name="namespace", description="Namespace of the object.")]
 Words = Annotated[str, msgspec.Meta(max_length=verbs.TEXT_LIMIT)]
 _DRAIN = ("drain", "Worker")
 
 
 class DrainRequest(Record, frozen=True, kw_only=True):
-    """The deadline (an instant or seconds from now), the reason, and whether to end what runs."""
+    """The deadline (an instant or seconds from now), the reason, and whether to end what runs.
+
+    deadline: When the worker shall be empty.
+    deadline_seconds: The same in seconds from now.
+    reason: Why, for the log and for people.
+    force: Whether what still runs at the deadline is ended.
+    """
 
     deadline: datetime | None = None
     deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] | None = None
@@ -31,26 +37,40 @@ class DrainRequest(Record, frozen=True, kw_only=True):
 
 
 class ChangeDrainRequest(Record, frozen=True, kw_only=True):
-    """The new deadline, or the wish to end what runs: now, or at the new deadline."""
+    """The new deadline, or the wish to end what runs: now, or at the new deadline.
+
+    deadline: When the worker shall be empty; null leaves the deadline as it is.
+    force: Whether what still runs at the deadline is ended; null leaves that as it is.
+    """
 
     deadline: datetime | None = None
     force: bool | None = None
 
 
 class DesireRequest(Record, frozen=True, kw_only=True):
-    """The desired state of a worker."""
+    """The desired state of a worker.
+
+    desired: State that the worker shall come to.
+    """
 
     desired: Literal["Ready", "Stopped", "Terminated"]
 
 
 class CancelRequest(Record, frozen=True, kw_only=True):
-    """Why a session is ended."""
+    """Why a session is ended.
+
+    reason: Why, for the log and for people.
+    """
 
     reason: Words = ""
 
 
 class ExtendRequest(Record, frozen=True, kw_only=True):
-    """The new end, or by how much later; exactly one of the two."""
+    """The new end, or by how much later; exactly one of the two.
+
+    end: The new end.
+    by_seconds: By how many seconds later it ends.
+    """
 
     end: datetime | None = None
     by_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] | None = None
@@ -71,8 +91,9 @@ def _drains(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def drain_worker(
-        who: Caller, name: FromPath[str], sent: DrainRequest, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: DrainRequest, namespace: Namespace = "default"
     ) -> Worker:
+        """Place nothing more on a worker and let its sessions end by the deadline."""
         deadline = sent.deadline
         if sent.deadline_seconds is not None:
             if deadline is not None:
@@ -93,8 +114,9 @@ def _drains(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def cancel_drain_worker(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Worker:
+        """Open a worker that is being emptied for sessions again."""
         del sent
         return await verbs.cancel_drain(services, who, name, namespace)
 
@@ -104,10 +126,11 @@ def _drains(made: Routes, services: ServiceContext) -> None:
     )  # fmt: skip
     async def change_drain_worker(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         sent: ChangeDrainRequest,
         namespace: Namespace = "default",
     ) -> Worker:
+        """Move the deadline of a drain, or say whether what still runs then is ended."""
         return await verbs.change_drain(
             services, who, name, namespace, deadline=sent.deadline, force=sent.force
         )
@@ -119,8 +142,9 @@ def _cordons(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def cordon_worker(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Worker:
+        """Place nothing more on a worker; what runs goes on."""
         del sent
         return await verbs.cordon(services, who, name, namespace)
 
@@ -129,8 +153,9 @@ def _cordons(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def uncordon_worker(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Worker:
+        """Let sessions be placed on a worker again."""
         del sent
         return await verbs.cordon(services, who, name, namespace, closed=False)
 
@@ -139,8 +164,9 @@ def _cordons(made: Routes, services: ServiceContext) -> None:
         tag="workers", needs=_DRAIN,
     )  # fmt: skip
     async def desired_worker(
-        who: Caller, name: FromPath[str], sent: DesireRequest, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: DesireRequest, namespace: Namespace = "default"
     ) -> Worker:
+        """Say whether it shall be Ready, Stopped or Terminated; the last two empty it first."""
         return await verbs.desire(services, who, name, namespace, desired=sent.desired)
 
 
@@ -151,11 +177,12 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
     )  # fmt: skip
     async def cancel_session(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         sent: CancelRequest,
         namespace: Namespace = "default",
         uid: Uid = None,
     ) -> Session:
+        """End a session before its time; its lab is stopped, wiped and deleted."""
         return await verbs.cancel(services, who, name, namespace, reason=sent.reason, uid=uid)
 
     @made.post(
@@ -164,13 +191,14 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
     )  # fmt: skip
     async def extend_session(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         sent: ExtendRequest,
         *,
         namespace: Namespace = "default",
         idempotency_key: Key = None,
         uid: Uid = None,
     ) -> Session:
+        """Give a session a later end, if its worker is free for so long."""
         return await verbs.extend(
             services,
             who,
@@ -187,7 +215,8 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         tag="sessions", needs=("observe", "Session"), status=202,
     )  # fmt: skip
     async def observe_session(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Session:
+        """Ask the lab controller to look at the session's lab; the session shows it later."""
         del sent
         return await verbs.observe(services, who, name, namespace)

@@ -16,11 +16,28 @@ from labfleet.resources.meta import Record, Text
 class AwsSettings(Record, frozen=True, kw_only=True, tag_field="kind", tag="aws"):
     """How the EC2 instance is launched.
 
-    `instance_types` in order of preference. Either `ami_id` or `ami_name_pattern` with
-    `ami_owners`. `subnet_ids` in order of preference, one per zone; empty means EC2 chooses.
-    `volume_throughput_mibps` is for gp3. `nested_virtualization` lets virtual types that can
-    run KVM. `user_data` is given to the instance as it is; never put a secret there. Ranges
-    that depend on each other are in `aws_limits`.
+    Ranges that depend on each other are in `aws_limits`. `user_data` goes to the instance as it
+    is: never put a secret there.
+
+    kind: Always aws.
+    region: Region in which the instance is launched.
+    instance_types: Types that may be launched, in order of preference.
+    ami_id: Image to start from; null means the newest one that the pattern matches.
+    ami_name_pattern: Pattern over names of images, with * and ?.
+    ami_owners: Accounts whose images may be taken, always passed with the pattern.
+    vpc_id: Network in which subnets and security groups lie; null leaves it to EC2.
+    subnet_ids: Subnets in order of preference, one per zone; empty means EC2 chooses.
+    security_group_ids: Security groups of the instance; empty means the network's default group.
+    key_name: Key pair for SSH; null means none.
+    assign_public_ip: Whether the instance gets a public address.
+    volume_size_gib: Size of the disk in GiB.
+    volume_type: Type of the disk.
+    volume_iops: Operations a second that the disk is bought with.
+    volume_throughput_mibps: Throughput of a gp3 disk in MiB/s; null means EC2's default.
+    iam_instance_profile: Name or ARN of the instance's profile; null means none.
+    nested_virtualization: Whether virtual types that can run KVM may be launched too.
+    user_data: Script or text that the instance gets at its first boot.
+    tags: Further tags of everything that is launched.
     """
 
     region: Text = "us-east-1"

@@ -26,7 +26,10 @@ TAG_TEXT = 256
 class StaticSettings(Record, frozen=True, kw_only=True, tag_field="kind", tag="static"):
     """Which servers of a site a worker may be given.
 
-    `servers` in order of preference; empty means any of the site's. `tags` are only shown.
+    kind: Always static.
+    site: Name of the site in the server's file of sites.
+    servers: Servers of the site that may be given, in order of preference; empty means any.
+    tags: Tags that are only shown.
     """
 
     site: Name

@@ -15,7 +15,17 @@ from labfleet.resources.meta import Record, Resource
 
 
 class Blocker(Record, frozen=True, kw_only=True):
-    """One blocker. `until` is when it ends by itself, None when unknown."""
+    """One blocker. `until` is when it ends by itself, None when unknown.
+
+    kind: Kind of the object.
+    name: Name of the object.
+    phase: Where it stands.
+    owner: Whose it is.
+    since: Since when it is in the way.
+    until: When it ends by itself; null when that is not known.
+    why: Why it is in the way.
+    help: What a person could do.
+    """
 
     kind: str
     name: str
@@ -28,7 +38,11 @@ class Blocker(Record, frozen=True, kw_only=True):
 
 
 class Deadline(Record, frozen=True, kw_only=True):
-    """The next instant at which something happens by itself."""
+    """The next instant at which something happens by itself.
+
+    at: When it happens.
+    what: What happens then.
+    """
 
     at: datetime
     what: str
@@ -37,10 +51,24 @@ class Deadline(Record, frozen=True, kw_only=True):
 class Explanation(Record, frozen=True, kw_only=True):
     """Phase and since when, conditions, recorded decision, what it waits for, what is next.
 
-    `alerts` are the raised conditions with cause, command and fix. `runbook` is the row of its
-    phase, none when the object may stay in it. `summary` is one sentence on why; `next` says
-    what happens by itself; `lines` is the whole explanation in sentences. `uid` is of the object
-    that is explained: another one may get its name.
+    kind: Kind of the object.
+    name: Name of the object.
+    namespace: Namespace of the object.
+    phase: Where it stands; null for a kind without phases.
+    since: Since when it stands there.
+    summary: Why it is as it is, in one sentence.
+    conditions: Facts about it, each with its reason.
+    decision: The last decision about it.
+    waiting_for: What it waits for.
+    next_deadline: The next instant at which something happens by itself.
+    next: What happens by itself, in sentences.
+    held_by: Promises that keep a deleted object, in words.
+    paused: The pause that holds it up, in a sentence; null when none does.
+    blockers: What keeps it from going on.
+    runbook: Row of its phase; null when it may stay in it.
+    alerts: Raised alerts with cause, command and fix.
+    lines: The whole explanation in sentences.
+    uid: Identity of the object that is explained; another one may get its name.
     """
 
     kind: str

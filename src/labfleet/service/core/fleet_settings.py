@@ -23,7 +23,15 @@ CONFIRMED_MARK = "labfleet.dev/clock-confirmed"
 
 
 class Pause(Record, frozen=True, kw_only=True):
-    """One pause: of everything, or of one pool. `text` is a sentence for people."""
+    """One pause: of everything, or of one pool. `text` is a sentence for people.
+
+    pool: Name of the pool; null means everything.
+    namespace: Namespace of the pool.
+    text: Sentence for people.
+    reason: Why, in the words of whoever paused it.
+    by: Who paused it.
+    since: Since when it rests.
+    """
 
     pool: str | None = None
     namespace: str = DEFAULT_NAMESPACE
@@ -36,7 +44,13 @@ class Pause(Record, frozen=True, kw_only=True):
 class SettingValue(Record, frozen=True, kw_only=True):
     """One setting's effective value. `variable` is the environment variable it is from, if any.
 
-    `note` says what the value will not do, empty for most.
+    setting: Name of the setting, for example idle.timeoutMinutes.
+    value: The value in force.
+    unit: Unit in which it counts; empty when it is no amount.
+    source: Where the value is from.
+    variable: Environment variable that it is from, if any.
+    default: The value when nobody says anything.
+    note: What the value will not do; empty for most.
     """
 
     setting: str

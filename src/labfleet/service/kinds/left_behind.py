@@ -20,7 +20,12 @@ from labfleet.service.kinds import indices
 
 
 class LeftBehind(Record, frozen=True, kw_only=True):
-    """One suspect with its region and age (seconds)."""
+    """One suspect with its region and age (seconds).
+
+    region: Region in which it was seen.
+    suspect: What seems left behind.
+    age_seconds: For how long it has been seen.
+    """
 
     region: str
     suspect: Suspect

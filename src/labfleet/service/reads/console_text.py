@@ -14,7 +14,11 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 class ConsoleText(Record, frozen=True, kw_only=True):
     """The end of an instance's console text, at most 4 KiB; empty with the reason why.
 
-    `boot` is the instance and when it was launched; `read_at` when the text was read (UTC).
+    worker: Name of the worker.
+    boot: The instance and when it was launched; null when nothing was kept.
+    read_at: When the text was read (UTC).
+    text: The end of the console text.
+    reason: Why there is none; empty when there is one.
     """
 
     worker: str

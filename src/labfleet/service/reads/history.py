@@ -59,7 +59,7 @@ _decode = msgspec.json.Decoder(_Doc).decode
 def told(found: Sequence[stores.Event], *, older: stores.Event | None = None) -> Iterator[Told]:
     """Yield the events in their order, newest first; `older` is the one before the last of them."""
     events = [*found] if older is None else [*found, older]
-    docs = [kinds.present(each.key.kind, each.doc) for each in events]
+    docs = [kinds.shown(each.key.kind, each.doc, each.revision) for each in events]
     read = [_decode(doc) for doc in docs]
     seen = [each.status for each in read]
     for at, event in enumerate(found):

@@ -33,10 +33,26 @@ _OUTSIDE = frozenset({"nodes", "console", "telemetry", "cpu", "network", "health
 class IdleReading(Record, frozen=True, kw_only=True):
     """Whether a worker is idle, and why.
 
-    `idle`: no sign of use for the whole timeout; `eligible`: idle, and nothing forbids a stop.
-    `kept_by` names what keeps it; `stop_at` is when it would be stopped if nothing changes,
-    null while something is in use. `checked_at` is the leader's last recorded check. Times in
-    minutes; `recent` holds at most ten events of use, newest first.
+    worker: Name of the worker.
+    namespace: Namespace of the worker.
+    verdict: Whether it is in use, unused, or unknown.
+    idle: Whether there was no sign of use for the whole timeout.
+    eligible: Whether it is idle and nothing forbids a stop.
+    told: The verdict in a sentence.
+    kept_by: Names of what keeps it from being stopped.
+    signals: Every signal that was read.
+    since: Since when nothing was used.
+    idle_minutes: For how long nothing was used.
+    timeout_minutes: How long there must be no sign of use.
+    stop_at: When it would be stopped if nothing changes; null while something is in use.
+    warned_at: When its coming stop was announced.
+    snoozed_until: Until when it is not judged after a start.
+    in_snooze: Whether it is not judged now.
+    checked_at: When the leader last recorded a check.
+    last_activity_at: When it was last used.
+    recent: The newest events of use, at most ten.
+    auto_stopped: Whether the idle rule has stopped it.
+    status: What is recorded of its use.
     """
 
     worker: str

@@ -18,10 +18,14 @@ WORDS = {
 class RoleLeader(Record, frozen=True, kw_only=True):
     """Which process leads a role.
 
-    `holder` is the process as it calls itself (`host/pid/…`; for a store in a local file the
-    installation, since a lock of that machine decides). `term` grows with each change of leader.
-    `here`: the process that answers leads. `renewedSeconds` is for how long the lease was seen
-    unchanged (real seconds); null when nobody leads.
+    role: Role of a server's process.
+    state: How it is led: led, silent, nobody or unknown.
+    holder: The process as it calls itself; for a store in a local file the installation.
+    term: Grows with each change of leader.
+    here: Whether the process that answers leads.
+    renewed_seconds: For how long the lease was seen unchanged (real seconds); null when nobody
+    leads.
+    summary: The same in a sentence.
     """
 
     role: str

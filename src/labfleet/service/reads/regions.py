@@ -16,7 +16,19 @@ from labfleet.service.kinds.left_behind import LeftBehind, suspects
 
 
 class RegionScan(Record, frozen=True, kw_only=True, rename=None):
-    """One region's last scan."""
+    """One region's last scan.
+
+    region: Name of the region.
+    runs: Scans so far.
+    discovered: Instances that the last scan found.
+    imported: Workers made of instances so far.
+    foreign: Instances of the last scan that belong to another installation.
+    foreign_ids: The provider's names for those.
+    ignored: Instances that are left alone.
+    images: Images that ever matched.
+    last_run_at: When the last scan was.
+    last_error: Why the last scan failed; empty when it did not.
+    """
 
     region: str
     runs: int
@@ -31,7 +43,23 @@ class RegionScan(Record, frozen=True, kw_only=True, rename=None):
 
 
 class DiscoverySummary(Record, frozen=True, kw_only=True, rename=None):
-    """Discovery's settings and results, in upstream 002's words (`/admin/stats`)."""
+    """Discovery's settings and results, in upstream 002's words (`/admin/stats`).
+
+    enabled: Whether the regions are scanned.
+    paused: The pause that holds it up; null when none does.
+    regions: Regions that are scanned.
+    ami_name_pattern: Pattern over names of images.
+    template: Template whose CML access imported workers get; null imports nothing.
+    scan_interval_seconds: Time between two scans.
+    runs: Scans so far of the region that was scanned most often.
+    total_discovered: Instances that the last scans found.
+    total_imported: Workers made of instances so far.
+    total_orphans_terminated: Machines of ours that garbage collection or others ended.
+    last_run_at: When the last scan was.
+    last_error: Why the last scan failed; empty when it did not.
+    settings_source: Where the settings came from.
+    scans: The last scan of each region.
+    """
 
     enabled: bool
     paused: str | None
@@ -52,7 +80,15 @@ class DiscoverySummary(Record, frozen=True, kw_only=True, rename=None):
 class GarbageSummary(Record, frozen=True, kw_only=True):
     """Suspects, what happens to them next, what was removed, and leaked licences.
 
-    `ended` counts what garbage collection ended, `ended_outside` machines of ours that others did.
+    enabled: Whether what is left behind is looked for.
+    dry_run: Whether it is only shown and never ended.
+    paused: The pause that holds it up; null when none does.
+    waits: Region to why nothing is ended there now.
+    suspects: What seems left behind.
+    deeds: The newest ends that were asked for.
+    ended: How many ends garbage collection has asked for.
+    leaks: Licences that a person must free by hand.
+    ended_outside: Machines of ours that others ended.
     """
 
     enabled: bool

@@ -23,7 +23,14 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class Point(Record, frozen=True, kw_only=True):
-    """A bucket that begins at `at`: how many measurements, the least, their mean, the greatest."""
+    """A bucket that begins at `at`: how many measurements, the least, their mean, the greatest.
+
+    at: When the bucket begins.
+    count: Measurements in it.
+    min: The least of them.
+    mean: Their mean.
+    max: The greatest of them.
+    """
 
     at: datetime
     count: int
@@ -33,7 +40,12 @@ class Point(Record, frozen=True, kw_only=True):
 
 
 class Metric(Record, frozen=True, kw_only=True):
-    """One metric's points, oldest first; a bucket in which nothing was measured is not there."""
+    """One metric's points, oldest first; a bucket in which nothing was measured is not there.
+
+    unit: Unit of the values.
+    source: Who measured them.
+    points: The buckets, oldest first.
+    """
 
     unit: str
     source: str
@@ -41,7 +53,14 @@ class Metric(Record, frozen=True, kw_only=True):
 
 
 class Series(Record, frozen=True, kw_only=True):
-    """What was asked for, and the step in seconds that it is kept or was summed up to."""
+    """What was asked for, and the step in seconds that it is kept or was summed up to.
+
+    worker: Name of the worker.
+    since: Beginning of the time that was asked for.
+    until: End of the time that was asked for.
+    step: Seconds of one bucket.
+    metrics: Each metric by its name.
+    """
 
     worker: str
     since: datetime

@@ -38,8 +38,13 @@ UNITS = {
 class ProviderReading(Record, frozen=True, kw_only=True):
     """What EC2 and CloudWatch say of the machine; null is unknown.
 
-    Checks: ok, impaired, insufficient-data, initializing, not-applicable. `points` are
-    CloudWatch's newest, oldest first; none when it is switched off.
+    Checks: ok, impaired, insufficient-data, initializing, not-applicable.
+
+    state: State of the machine.
+    system_check: The provider's check of the host.
+    instance_check: The provider's check of the machine.
+    events: What the provider will do to it.
+    points: CloudWatch's newest numbers, oldest first; none when it is switched off.
     """
 
     state: str | None = None
@@ -52,9 +57,19 @@ class ProviderReading(Record, frozen=True, kw_only=True):
 class Reading(Record, frozen=True, kw_only=True):
     """The newest numbers, each with source, age and freshness, and the newest sample whole.
 
-    `numbers` are the chosen ones: CML's are preferred to CloudWatch's. `sample` is null when
-    there is none, or none that was renewed in time, with `reason`; `at` is when the worker was
-    last measured. `unknown`: path of each null in the sample -> why.
+    CML's numbers are preferred to CloudWatch's.
+
+    worker: Name of the worker.
+    fresh: Whether it was measured lately.
+    at: When it was last measured.
+    age_seconds: How long ago that is.
+    reason: Why there is no sample; empty when there is one.
+    health: How the server does as a whole.
+    numbers: The chosen numbers by name.
+    provider: What the provider says of the machine.
+    unknown: Path of each null in the sample to why it is null.
+    units: Path of each number in the sample to its unit.
+    sample: The newest sample; null when there is none, or none that was renewed in time.
     """
 
     worker: str
@@ -71,7 +86,16 @@ class Reading(Record, frozen=True, kw_only=True):
 
 
 class Vitals(Record, frozen=True, kw_only=True):
-    """One worker in the list of all: its numbers and how many alerts of it are raised."""
+    """One worker in the list of all: its numbers and how many alerts of it are raised.
+
+    worker: Name of the worker.
+    namespace: Namespace of the worker.
+    phase: Where it stands.
+    health: How the server does as a whole.
+    sessions: Sessions on it that have not ended.
+    alerts: Raised alerts of it.
+    numbers: Its numbers by name.
+    """
 
     worker: str
     namespace: str = DEFAULT_NAMESPACE

@@ -35,7 +35,12 @@ Count = Annotated[float, msgspec.Meta(ge=0)] | None
 
 
 class Ec2Numbers(msgspec.Struct, frozen=True, kw_only=True):
-    """CloudWatch's numbers: percent, and bytes over the period."""
+    """CloudWatch's numbers: percent, and bytes over the period.
+
+    cpu_utilization: Use of the machine's CPUs in percent.
+    network_in_bytes: Bytes that came in over the period.
+    network_out_bytes: Bytes that went out over the period.
+    """
 
     cpu_utilization: Percent = None
     network_in_bytes: Count = None
@@ -43,7 +48,20 @@ class Ec2Numbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CmlNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """CML's numbers, in the newer form (bytes) and the older form (percent)."""
+    """CML's numbers, in the newer form (bytes) and the older form (percent).
+
+    cpu_percent: Use of all CPUs in percent.
+    cpu_count: CPUs of the server.
+    memory_total: All memory in bytes.
+    memory_used: Used memory in bytes.
+    memory_free: Free memory in bytes.
+    disk_total: All disk in bytes.
+    disk_used: Used disk in bytes.
+    disk_free: Free disk in bytes.
+    memory_percent: Used memory in percent.
+    disk_percent: Used disk in percent.
+    uptime_seconds: Seconds since the server's start.
+    """
 
     cpu_percent: Percent = None
     cpu_count: Annotated[int, msgspec.Meta(ge=0, le=100_000)] | None = None
@@ -59,7 +77,12 @@ class CmlNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricsReport(msgspec.Struct, frozen=True, kw_only=True):
-    """POST …/metrics."""
+    """POST …/metrics.
+
+    collected_at: When it was measured; null means now.
+    ec2: CloudWatch's numbers.
+    cml: CML's numbers.
+    """
 
     collected_at: datetime | None = None
     ec2: Ec2Numbers | None = None
@@ -67,7 +90,15 @@ class MetricsReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CmlDataReport(msgspec.Struct, frozen=True, kw_only=True):
-    """POST …/cml-data; `system_info` with upstream 003's keys; we read the rest ourselves."""
+    """POST …/cml-data; `system_info` with upstream 003's keys; we read the rest ourselves.
+
+    cml_version: CML's version.
+    ready: Whether CML says that it is ready.
+    system_info: Numbers under upstream 003's keys.
+    uptime_seconds: Seconds since the server's start.
+    labs_count: Labs that have a node.
+    collected_at: When it was measured; null means now.
+    """
 
     cml_version: str | None = None
     ready: bool | None = None
