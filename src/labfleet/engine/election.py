@@ -190,8 +190,10 @@ class Election:
 
     def _tell(self) -> None:
         """Tell the observer of a term that began or ended since it was last told."""
+        if self._observer is None:
+            return
         fence = self.leadership.fence
-        if self._observer is None or fence == self._told:
+        if fence == self._told:
             return
         before, self._told = self._told, fence
         if before is not None:
@@ -224,11 +226,11 @@ class _Term:
 
     @property
     def held(self) -> bool:
-        return self.remaining() > 0
+        return self._until > self._machine()
 
     @property
     def fence(self) -> stores.Fence | None:
-        return self._fence if self.held else None
+        return self._fence if self._until > self._machine() else None
 
     def remaining(self) -> float:
         return max(0.0, self._until - self._machine())

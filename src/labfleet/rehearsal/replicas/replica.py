@@ -130,7 +130,15 @@ class Replica:
     def _lead(self, role: str) -> Role:
         around = self.around
         leases = CutLeases(around.store, around.injector, around.process)
-        election = Election(leases, role, f"{self.name}/{role}", seconds=around.lease_seconds)
+        loop = around.loop
+        election = Election(
+            leases,
+            role,
+            f"{self.name}/{role}",
+            seconds=around.lease_seconds,
+            machine=loop.time,
+            pause=loop.sleep,
+        )
         self.elections.append(election)
         context = Context(
             installation=INSTALLATION,
