@@ -8,6 +8,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Process
+from labfleet.rehearsal.worlds.lease_news import LeaseNews
 
 WORD = "lead_lost"
 
@@ -23,6 +24,7 @@ class CutLeases:
     inner: stores.LeaseStore
     injector: FaultInjector
     process: Process
+    news: LeaseNews
 
     async def acquire(self, name: str, holder: str, *, seen: int | None) -> stores.Lease:
         """Take a lease, if it can be reached."""
@@ -41,6 +43,10 @@ class CutLeases:
     async def lease(self, name: str) -> stores.Lease | None:
         """Read a lease."""
         return await self.inner.lease(name)
+
+    async def next_look(self, row: stores.Lease, every: float, left: float) -> None:
+        """Wait for the first look at which there is news (engine.election.NextLook)."""
+        await self.news.wait(row, every, left)
 
     def _reach(self) -> None:
         if self.injector.holds(WORD, self.process):

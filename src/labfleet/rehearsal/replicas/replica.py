@@ -33,6 +33,7 @@ from labfleet.rehearsal.replicas.leases import CutLeases
 from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng
+from labfleet.rehearsal.worlds.lease_news import LeaseNews
 from labfleet.resources.meta import Resource
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
@@ -77,6 +78,7 @@ class Surroundings:
     hosts: LabHosts
     probe: PortProbe
     injector: FaultInjector
+    lease_news: LeaseNews
     observer: ReconcileObserver
     roles_observer: SupervisorObserver
     lease_seconds: float = 15.0
@@ -129,7 +131,7 @@ class Replica:
 
     def _lead(self, role: str) -> Role:
         around = self.around
-        leases = CutLeases(around.store, around.injector, around.process)
+        leases = CutLeases(around.store, around.injector, around.process, around.lease_news)
         loop = around.loop
         election = Election(
             leases,
@@ -138,6 +140,7 @@ class Replica:
             seconds=around.lease_seconds,
             machine=loop.time,
             pause=loop.sleep,
+            next_look=leases.next_look,
         )
         self.elections.append(election)
         context = Context(

@@ -284,7 +284,7 @@ class Loop(asyncio.BaseEventLoop):
             process.base = _Actor(self.seed, process.name, process)
         return process.base
 
-    def _run_once(self) -> None:  # noqa: C901 - one loop, for speed
+    def _run_once(self) -> None:  # noqa: C901, PLR0912 - one loop, for speed
         """Run turns until the loop is to stop: all that is ready now, in a drawn order.
 
         Half of a rehearsal's steps are alone in their turn, and a step is little work. So this
