@@ -21,9 +21,9 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 
 T = TypeVar("T")
-NextLook = Callable[[stores.Lease, float, float], Awaitable[None]]
-"""Waits until a candidate looks at a lease again: the row it saw, the machine seconds from one look
-to the next, and those until the lease ends if it is not renewed."""
+Watch = Callable[[stores.Lease, float, float], Awaitable[tuple[int, float]]]
+"""How a candidate waits: the row it saw, since when it saw that, the lease's machine seconds. Returns
+the version that it saw last, and since when; then the row is read again."""
 
 # The part of the lease that its holder uses; the rest allows for clocks that run unevenly.
 TRUST = 0.9
@@ -104,10 +104,10 @@ class Election:
         machine: Callable[[], float] | None = None,
         pause: Pause = asyncio.sleep,
         observer: ElectionObserver | None = None,
-        next_look: NextLook | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._observer = observer
-        self._next_look = next_look or self._soon
+        self._watch = watch or self._soon
         self._told: stores.Fence | None = None
         self._store = store
         self._name = name
@@ -160,8 +160,8 @@ class Election:
         if row is not None and not self._free(row, begun):
             # Read again soon: the lease counts from when its last renewal is seen here. And when
             # it ends.
-            left = self._watched_since + self._seconds - self._machine()
-            await self._next_look(row, self._seconds / LOOKS, left)
+            version, since = await self._watch(row, self._watched_since, self._seconds)
+            self._watched, self._watched_since = (row.token, version), since
             return None
         seen = None if row is None else row.version
         begun = self._machine()
@@ -171,9 +171,10 @@ class Election:
         self.leadership.begin(fence, begun + self._seconds * TRUST)
         return lease
 
-    async def _soon(self, row: stores.Lease, every: float, left: float) -> None:
-        del row
-        await self._pause(max(min(every, left), 0.001))
+    async def _soon(self, row: stores.Lease, since: float, seconds: float) -> tuple[int, float]:
+        left = since + seconds - self._machine()
+        await self._pause(max(min(seconds / LOOKS, left), 0.001))
+        return row.version, since
 
     def _free(self, row: stores.Lease, asked: float) -> bool:
         """Tell whether the lease may be taken; `asked` is when its row was asked for."""

@@ -44,9 +44,9 @@ class CutLeases:
         """Read a lease."""
         return await self.inner.lease(name)
 
-    async def next_look(self, row: stores.Lease, every: float, left: float) -> None:
-        """Wait for the first look at which there is news (engine.election.NextLook)."""
-        await self.news.wait(row, every, left)
+    async def watch(self, row: stores.Lease, since: float, seconds: float) -> tuple[int, float]:
+        """Watch a lease without the looks after which a candidate goes on waiting."""
+        return await self.news.watch(row, since, seconds)
 
     def _reach(self) -> None:
         if self.injector.holds(WORD, self.process):

@@ -140,7 +140,7 @@ class Replica:
             seconds=around.lease_seconds,
             machine=loop.time,
             pause=loop.sleep,
-            next_look=leases.next_look,
+            watch=leases.watch,
         )
         self.elections.append(election)
         context = Context(
