@@ -43,7 +43,7 @@ class Room:
         lane = SerialRunner(self.loop, NoDelay(name), process)
         session = DatabaseSession(self.shared, process)
         store = PatientStore(session, lane, VirtualClock(), head=self.shared.head())
-        leases = CutLeases(store, self.injector, process, self.shared.lease_news)
+        leases = CutLeases(store, self.injector, process)
         read = self.shared.inner.sql["lease"]
         rows = session.rows
 
@@ -54,7 +54,7 @@ class Room:
         session.rows = counted  # type: ignore[method-assign, assignment]
         election = Election(
             leases, "role", name, machine=self.loop.time, pause=self.loop.sleep,
-            watch=leases.watch if self.quiet else None,
+            watch=self.shared.lease_news.watch if self.quiet else None,
         )  # fmt: skip
         return process, election, self.loop.spawn(process, election.run())
 

@@ -110,7 +110,7 @@ async def test_a_cut_process_reaches_no_lease_and_others_do() -> None:
 
     injector = FaultInjector(FaultPlan(), SeededRng("x"))
     one, two = object(), object()
-    cut, whole = (CutLeases(Leases(), injector, each, None) for each in (one, two))  # type: ignore[arg-type]
+    cut, whole = (CutLeases(Leases(), injector, each) for each in (one, two))  # type: ignore[arg-type]
     end = injector.begin("lead_lost", one)
     with pytest.raises(errors.Temporary):
         await cut.renew("l")  # type: ignore[arg-type]

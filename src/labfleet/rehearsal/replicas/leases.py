@@ -8,7 +8,6 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Process
-from labfleet.rehearsal.worlds.lease_news import LeaseNews
 
 WORD = "lead_lost"
 
@@ -24,7 +23,6 @@ class CutLeases:
     inner: stores.LeaseStore
     injector: FaultInjector
     process: Process
-    news: LeaseNews
 
     async def acquire(self, name: str, holder: str, *, seen: int | None) -> stores.Lease:
         """Take a lease, if it can be reached."""
@@ -43,10 +41,6 @@ class CutLeases:
     async def lease(self, name: str) -> stores.Lease | None:
         """Read a lease."""
         return await self.inner.lease(name)
-
-    async def watch(self, row: stores.Lease, since: float, seconds: float) -> tuple[int, float]:
-        """Watch a lease without the looks after which a candidate goes on waiting."""
-        return await self.news.watch(row, since, seconds)
 
     def _reach(self) -> None:
         if self.injector.holds(WORD, self.process):

@@ -21,7 +21,7 @@ from labfleet.engine import cache as caches
 from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.controller import Controller, ReconcileObserver
 from labfleet.engine.effects import Effects
-from labfleet.engine.election import Election
+from labfleet.engine.election import Election, Watch
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor, SupervisorObserver
@@ -33,7 +33,6 @@ from labfleet.rehearsal.replicas.leases import CutLeases
 from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import FixedSecrets, SeededIds, SeededRng
-from labfleet.rehearsal.worlds.lease_news import LeaseNews
 from labfleet.resources.meta import Resource
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
@@ -78,7 +77,7 @@ class Surroundings:
     hosts: LabHosts
     probe: PortProbe
     injector: FaultInjector
-    lease_news: LeaseNews
+    watch_lease: Watch
     observer: ReconcileObserver
     roles_observer: SupervisorObserver
     lease_seconds: float = 15.0
@@ -131,7 +130,7 @@ class Replica:
 
     def _lead(self, role: str) -> Role:
         around = self.around
-        leases = CutLeases(around.store, around.injector, around.process, around.lease_news)
+        leases = CutLeases(around.store, around.injector, around.process)
         loop = around.loop
         election = Election(
             leases,
@@ -140,7 +139,7 @@ class Replica:
             seconds=around.lease_seconds,
             machine=loop.time,
             pause=loop.sleep,
-            watch=leases.watch,
+            watch=around.watch_lease,
         )
         self.elections.append(election)
         context = Context(
