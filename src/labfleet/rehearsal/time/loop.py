@@ -207,11 +207,7 @@ class Loop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback after so many virtual seconds."""
-        owner = getattr(callback, "__self__", None)
-        actor = owner.actor if type(owner) is _Task else self._actor_in(context)
-        if context is None:
-            context = contextvars.copy_context()
-        return self._set(self._now + delay, callback, args, context, actor)
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self,
@@ -248,14 +244,7 @@ class Loop(asyncio.BaseEventLoop):
             heapq.heappush(self._timers, (when, self._timer_count, handle))
         return handle  # type: ignore[return-value]
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self,
-        callback: Callable[..., object],
-        *args: Any,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.Handle:
-        """Run a callback in the next turn: there is only this thread."""
-        return self.call_soon(callback, *args, context=context)
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there is only this thread
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for virtual seconds: `asyncio.sleep` for who knows the loop, which that looks up."""
