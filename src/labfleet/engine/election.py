@@ -21,6 +21,9 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 
 T = TypeVar("T")
+Watch = Callable[[stores.Lease, float, float], Awaitable[tuple[int, float]]]
+"""How a candidate waits: the row it saw, since when it saw that, the lease's machine seconds. Returns
+the version that it saw last, and since when; then the row is read again."""
 
 # The part of the lease that its holder uses; the rest allows for clocks that run unevenly.
 TRUST = 0.9
@@ -101,8 +104,10 @@ class Election:
         machine: Callable[[], float] | None = None,
         pause: Pause = asyncio.sleep,
         observer: ElectionObserver | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._observer = observer
+        self._watch = watch or self._soon
         self._told: stores.Fence | None = None
         self._store = store
         self._name = name
@@ -155,8 +160,8 @@ class Election:
         if row is not None and not self._free(row, begun):
             # Read again soon: the lease counts from when its last renewal is seen here. And when
             # it ends.
-            left = self._watched_since + self._seconds - self._machine()
-            await self._pause(max(min(self._seconds / LOOKS, left), 0.001))
+            version, since = await self._watch(row, self._watched_since, self._seconds)
+            self._watched, self._watched_since = (row.token, version), since
             return None
         seen = None if row is None else row.version
         begun = self._machine()
@@ -165,6 +170,11 @@ class Election:
         fence = stores.Fence(self._name, lease.token)
         self.leadership.begin(fence, begun + self._seconds * TRUST)
         return lease
+
+    async def _soon(self, row: stores.Lease, since: float, seconds: float) -> tuple[int, float]:
+        left = since + seconds - self._machine()
+        await self._pause(max(min(seconds / LOOKS, left), 0.001))
+        return row.version, since
 
     def _free(self, row: stores.Lease, asked: float) -> bool:
         """Tell whether the lease may be taken; `asked` is when its row was asked for."""
@@ -190,8 +200,10 @@ class Election:
 
     def _tell(self) -> None:
         """Tell the observer of a term that began or ended since it was last told."""
+        if self._observer is None:
+            return
         fence = self.leadership.fence
-        if self._observer is None or fence == self._told:
+        if fence == self._told:
             return
         before, self._told = self._told, fence
         if before is not None:
@@ -224,11 +236,11 @@ class _Term:
 
     @property
     def held(self) -> bool:
-        return self.remaining() > 0
+        return self._until > self._machine()
 
     @property
     def fence(self) -> stores.Fence | None:
-        return self._fence if self.held else None
+        return self._fence if self._until > self._machine() else None
 
     def remaining(self) -> float:
         return max(0.0, self._until - self._machine())

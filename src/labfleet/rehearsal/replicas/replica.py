@@ -21,7 +21,7 @@ from labfleet.engine import cache as caches
 from labfleet.engine.clock_check import ClockCheck
 from labfleet.engine.controller import Controller, ReconcileObserver
 from labfleet.engine.effects import Effects
-from labfleet.engine.election import Election
+from labfleet.engine.election import Election, Watch
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor, SupervisorObserver
@@ -77,6 +77,7 @@ class Surroundings:
     hosts: LabHosts
     probe: PortProbe
     injector: FaultInjector
+    watch_lease: Watch
     observer: ReconcileObserver
     roles_observer: SupervisorObserver
     lease_seconds: float = 15.0
@@ -130,7 +131,16 @@ class Replica:
     def _lead(self, role: str) -> Role:
         around = self.around
         leases = CutLeases(around.store, around.injector, around.process)
-        election = Election(leases, role, f"{self.name}/{role}", seconds=around.lease_seconds)
+        loop = around.loop
+        election = Election(
+            leases,
+            role,
+            f"{self.name}/{role}",
+            seconds=around.lease_seconds,
+            machine=loop.time,
+            pause=loop.sleep,
+            watch=around.watch_lease,
+        )
         self.elections.append(election)
         context = Context(
             installation=INSTALLATION,

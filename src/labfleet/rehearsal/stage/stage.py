@@ -227,6 +227,7 @@ class Stage:
                 hosts=self._hosts(),
                 probe=PortProbe(self.cml_servers, self.wires["CML"]),
                 injector=self.injector,
+                watch_lease=self.shared.lease_news.watch,
                 observer=self.watcher,
                 roles_observer=self.watcher,
                 lease_seconds=self.lease_seconds,

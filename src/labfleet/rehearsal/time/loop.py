@@ -107,13 +107,15 @@ class _Handle:
     in its list.
     """
 
-    __slots__ = ("actor", "args", "callback", "cancelled", "context", "loop")
+    __slots__ = ("actor", "args", "callback", "cancelled", "context", "loop", "timed")
     actor: _Actor
     args: tuple[Any, ...]
     callback: Callable[..., object]
     cancelled: bool
-    context: contextvars.Context
+    context: contextvars.Context | None
     loop: Loop
+    timed: bool
+    """It waits among the timers. Nobody reads `context` where it is None."""
 
     def cancel(self) -> None:
         """Let go of the callback."""
@@ -121,10 +123,17 @@ class _Handle:
             self.cancelled = True
             self.callback = _nothing
             self.args = ()
-            self.loop.forget()
+            if self.timed:
+                self.loop.forget()
 
 
 _made = object.__new__
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    """End a sleep, unless it was cut short."""
+    if not future.done():
+        future.set_result(None)
 
 
 def _nothing() -> None:
@@ -185,7 +194,7 @@ class Loop(asyncio.BaseEventLoop):
         handle.context = context
         handle.actor = actor
         handle.cancelled = False
-        handle.loop = self
+        handle.timed = False
         if not self._over:
             self._pending.append(handle)
         return handle  # type: ignore[return-value]
@@ -198,9 +207,7 @@ class Loop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback after so many virtual seconds."""
-        owner = getattr(callback, "__self__", None)
-        actor = owner.actor if type(owner) is _Task else self._actor_in(context)
-        return self._set(self._now + delay, callback, args, context, actor)
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self,
@@ -212,6 +219,8 @@ class Loop(asyncio.BaseEventLoop):
         """Run a callback at a virtual time."""
         owner = getattr(callback, "__self__", None)
         actor = owner.actor if type(owner) is _Task else self._actor_in(context)
+        if context is None:
+            context = contextvars.copy_context()
         return self._set(when, callback, args, context, actor)
 
     def _set(
@@ -225,23 +234,29 @@ class Loop(asyncio.BaseEventLoop):
         handle = _made(_Handle)
         handle.callback = callback
         handle.args = args
-        handle.context = contextvars.copy_context() if context is None else context
+        handle.context = context
         handle.actor = actor
         handle.cancelled = False
+        handle.timed = True
         handle.loop = self
         if not self._over:
             self._timer_count += 1
             heapq.heappush(self._timers, (when, self._timer_count, handle))
         return handle  # type: ignore[return-value]
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self,
-        callback: Callable[..., object],
-        *args: Any,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.Handle:
-        """Run a callback in the next turn: there is only this thread."""
-        return self.call_soon(callback, *args, context=context)
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there is only this thread
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for virtual seconds: `asyncio.sleep` for who knows the loop, which that looks up."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        future: asyncio.Future[None] = asyncio.Future(loop=self)
+        timer = self._set(self._now + seconds, _wake, (future,), None, self._running)
+        try:
+            await future
+        finally:
+            timer.cancel()
 
     def _actor_in(self, context: contextvars.Context | None) -> _Actor:
         """Return the actor of a callback that belongs to no task."""
@@ -258,7 +273,7 @@ class Loop(asyncio.BaseEventLoop):
             process.base = _Actor(self.seed, process.name, process)
         return process.base
 
-    def _run_once(self) -> None:  # noqa: C901 - one loop, for speed
+    def _run_once(self) -> None:  # noqa: C901, PLR0912 - one loop, for speed
         """Run turns until the loop is to stop: all that is ready now, in a drawn order.
 
         Half of a rehearsal's steps are alone in their turn, and a step is little work. So this
@@ -273,6 +288,7 @@ class Loop(asyncio.BaseEventLoop):
             while timers and timers[0][0] <= now:
                 timer = heappop(timers)[2]
                 if not timer.cancelled:
+                    timer.timed = False
                     pending.append(timer)
             self._pending = []
             self._turn += 1
@@ -294,8 +310,12 @@ class Loop(asyncio.BaseEventLoop):
                 self._running = actor
                 self.steps += 1
                 self.digest = (self.digest * 0x100000001B3 ^ actor.key ^ actor.step) & _MASK
+                context = handle.context
                 try:
-                    handle.context.run(handle.callback, *handle.args)
+                    if context is None:
+                        handle.callback(*handle.args)
+                    else:
+                        context.run(handle.callback, *handle.args)
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as problem:  # noqa: BLE001 - as asyncio does

@@ -18,6 +18,7 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import SeededRng
+from labfleet.rehearsal.worlds.lease_news import LeaseNews
 from labfleet.stores import rules
 from labfleet.stores.database import Database, Parameters, Rows, Run
 from labfleet.stores.fleet_store import FleetStore
@@ -49,6 +50,7 @@ class SharedDatabase:
         if inner is None:
             # Nothing closes a rehearsal's database: the connection closes with this object.
             weakref.finalize(self, self.inner.close)
+        self.lease_news = LeaseNews(loop, self.inner.sql)
         self.heard: list[Heard] = []
         self.commits = 0
         self._wakers: dict[DatabaseSession, Callable[[int], None]] = {}
@@ -89,7 +91,7 @@ class SharedDatabase:
             raise errors.OutOfCapacity("database or disk is full", reason="DiskFull")
         if self.injector.strikes("write_error"):
             raise errors.Temporary("database is locked", reason="StoreBusy")
-        return self.inner.write(work)
+        return self.inner.write(self.lease_news.noting(work))
 
     def listen(self, session: DatabaseSession, wake: Callable[[int], None]) -> None:
         """Wake a session at each commit of anybody."""
