@@ -80,7 +80,10 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
 
 
 class DefinitionStatus(Record, frozen=True, kw_only=True):
-    """What the topology says: demand, nodes, ports; computed when the definition is made."""
+    """What the topology says: demand, nodes, ports; computed when the definition is made.
+
+    `unplaced` counts the nodes whose file gives no x or no y: they get a place at each import.
+    """
 
     phase: Literal["ACTIVE", "DEPRECATED"] = "ACTIVE"
     conditions: tuple[Condition, ...] = ()
@@ -91,6 +94,7 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     unknown_definitions: tuple[str, ...] = ()
     topology_digest: str = ""
     boot_seconds: int = 0
+    unplaced: int = 0
     observed_generation: int = 0
 
 

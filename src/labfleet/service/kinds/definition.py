@@ -8,6 +8,7 @@ from labfleet.resources.definition import Definition
 from labfleet.service.core import event_types
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.roles import Role
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import definition_rules
 
 
@@ -27,6 +28,13 @@ def _changed(old: Definition, new: Definition) -> Iterator[Change]:
         yield from event_types.updated(old, new)
 
 
+def _warns(services: ServiceContext, definition: Definition) -> tuple[str, ...]:
+    """Say what is filled in for the file."""
+    del services
+    found = definition_rules.unplaced(definition)
+    return (found,) if found else ()
+
+
 RULES = KindRules(
     name="Definition",
     create=definition_rules.create_definition,
@@ -35,4 +43,5 @@ RULES = KindRules(
     grants={Role.USER: frozenset({"read"})},
     event_types=DefinitionEvent,
     changed=_changed,
+    warns=_warns,
 )

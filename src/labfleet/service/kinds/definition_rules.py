@@ -8,7 +8,8 @@ from collections import Counter
 import msgspec
 
 from labfleet.decisions import demand, port_numbers
-from labfleet.resources import amounts, conditions, topology
+from labfleet.kernel import errors
+from labfleet.resources import amounts, conditions, topology, topology_check
 from labfleet.resources.definition import (
     Definition,
     DefinitionCondition,
@@ -21,6 +22,9 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import Admitted, with_status
 from labfleet.service.kinds.machine_rules import in_use
+
+TOPOLOGY = "spec.topology"
+"""Where a problem of a topology stands; `, line 7` behind it counts the lines of its own text."""
 
 
 async def create_definition(services: ServiceContext, caller: Caller, new: Definition) -> Admitted:
@@ -66,7 +70,7 @@ def status_of(spec: DefinitionSpec) -> DefinitionStatus:
 
     Given resources replace the computed ones where they are not 0; ports are always counted.
     """
-    parsed = topology.parse(spec.topology)
+    parsed = _checked(spec.topology)
     needed = demand.of(parsed)
     ports = spec.port_template
     if ports is None:
@@ -97,8 +101,28 @@ def status_of(spec: DefinitionSpec) -> DefinitionStatus:
         unknown_definitions=needed.unknown,
         topology_digest=hashlib.sha256(spec.topology.encode()).hexdigest(),
         boot_seconds=needed.boot_seconds,
+        unplaced=parsed.unplaced,
         observed_generation=1,
     )
+
+
+def unplaced(definition: Definition) -> str:
+    """Return the sentence on nodes that the file gives no place; or nothing."""
+    count = definition.status.unplaced
+    if not count:
+        return ""
+    nodes = "1 node has" if count == 1 else f"{count} nodes have"
+    return f"{nodes} no x or no y: each session's lab gets places for them, in a grid"
+
+
+def _checked(text: str) -> topology.Topology:
+    """Return the topology; the places of its problems say in which text their lines are."""
+    try:
+        return topology_check.check(text)
+    except errors.Invalid as problem:
+        places = [(f"{TOPOLOGY}, {where}", what) for where, what in problem.problems]
+        found = places or [(TOPOLOGY, problem.message)]
+        raise intake.invalid(*found, reason=problem.reason) from None
 
 
 def _durations(spec: DefinitionSpec) -> None:
