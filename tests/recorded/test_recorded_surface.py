@@ -81,6 +81,13 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "a name is given again, so the object that is meant is told by its uid",
     )
+    | dict.fromkeys(
+        (
+            "/components/schemas/Definition/properties/status/default/unplaced",
+            "/components/schemas/DefinitionStatus/properties/unplaced",
+        ),
+        "nodes that get a place at import are counted",
+    )
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")

@@ -324,5 +324,5 @@ async def test_nodes_without_coordinates_are_accepted_with_a_note(world: World):
     made = await world.definition(topology=TOPOLOGY.replace("x: 9, y: 0, ", ""))
     assert made.status.unplaced == 1
     (note,) = warned.warnings(world.services, made)
-    assert note == "1 node has no x or no y: each session's lab gets places for them, in a grid"
+    assert note == "definition two: 1 node has no x or no y; CML gets places in a grid"
     assert warned.warnings(world.services, await world.definition("placed")) == ()

@@ -112,7 +112,7 @@ def unplaced(definition: Definition) -> str:
     if not count:
         return ""
     nodes = "1 node has" if count == 1 else f"{count} nodes have"
-    return f"{nodes} no x or no y: each session's lab gets places for them, in a grid"
+    return f"definition {definition.name}: {nodes} no x or no y; CML gets places in a grid"
 
 
 def _checked(text: str) -> topology.Topology:
