@@ -28,6 +28,10 @@ class DefinitionReason(Reason):
         "UnknownNodeDefinition",
         "A node definition is not in the table; its size is assumed.",
     )
+    SEEN = "Seen", "A worker of the same machine image was seen to have all of them."
+    MISSING = "Missing", "No worker of the track has one of them; the message says which."
+    NOT_SEEN = "NotSeen", "No worker of a machine image of the track was looked at yet."
+    NO_PLACE = "NoPlace", "No worker and no pool serves the track."
 
 
 class DefinitionCondition(ConditionType):
@@ -37,6 +41,14 @@ class DefinitionCondition(ConditionType):
         "NodesKnown",
         "Every node definition of the topology is known, so its demand is.",
         DefinitionReason.UNKNOWN_NODE_DEFINITION,
+    )
+    AVAILABLE = (
+        "DefinitionsAvailable",
+        "A worker of its track has the node and image definitions that the topology names.",
+        DefinitionReason.SEEN,
+        DefinitionReason.MISSING,
+        DefinitionReason.NOT_SEEN,
+        DefinitionReason.NO_PLACE,
     )
 
 
@@ -83,6 +95,7 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     """What the topology says: demand, nodes, ports; computed when the definition is made.
 
     `unplaced` counts the nodes whose file gives no x or no y: they get a place at each import.
+    `image_definitions` are those that its nodes name; the others take CML's default.
     """
 
     phase: Literal["ACTIVE", "DEPRECATED"] = "ACTIVE"
@@ -92,6 +105,7 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     node_count: int = 0
     node_definitions: dict[str, int] = {}
     unknown_definitions: tuple[str, ...] = ()
+    image_definitions: tuple[str, ...] = ()
     topology_digest: str = ""
     boot_seconds: int = 0
     unplaced: int = 0
@@ -125,6 +139,19 @@ _RUNBOOK = runbook(
         "labfleet explain definition/NAME",
         "Give `resources` in the definition.",
     ),
+    (
+        "DefinitionsAvailable",
+        "",
+        (
+            "False: no worker of the track has a node or image definition that the topology names; "
+            "its sessions wait, and no worker is started for them."
+        ),
+        "labfleet get images -o wide",
+        (
+            "Correct the name, give the pool a template whose image has it, or add it to a running "
+            "server: workers are looked at each hour."
+        ),
+    ),
 )
 KIND = Kind(
     name="Definition",
@@ -154,6 +181,9 @@ KIND = Kind(
     amounts=(("resources", False),),
     conditions=DefinitionCondition,
     reasons=DefinitionReason,
-    news=((DefinitionCondition.NODES_KNOWN, "False"),),
+    news=(
+        (DefinitionCondition.NODES_KNOWN, "False"),
+        (DefinitionCondition.AVAILABLE, "False"),
+    ),
     runbook=_RUNBOOK,
 )

@@ -18,9 +18,13 @@ class TemplateSpec(Record, frozen=True, kw_only=True):
 
 
 class TemplateStatus(Record, frozen=True, kw_only=True):
-    """Nothing is observed of a template itself."""
+    """What is known of the next worker: `image` is the machine image that it would get now.
+
+    None when the template was changed since, when the provider did not say, or has no images.
+    """
 
     conditions: tuple[Condition, ...] = ()
+    image: str | None = None
     observed_generation: int = 0
 
 

@@ -3,7 +3,7 @@
 Asked once, when a definition is made; a stored topology is only read (`topology.parse`), so that
 rules that are added here never take a definition away from its sessions. The rules are those of
 CML's import (facts/cml.md#topology-file, #api-rules) that need no server. Whether a server has
-the node and image definitions is no matter of the file: see `decisions.software`.
+the node and image definitions is no matter of the file: see `decisions.catalogues`.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ def _changed(old: Definition, new: Definition) -> Iterator[Change]:
 
 
 def _warns(services: ServiceContext, definition: Definition) -> tuple[str, ...]:
-    """Say what is filled in for the file."""
+    """Say what is filled in for the file, and what no worker of its track has."""
     del services
-    found = definition_rules.unplaced(definition)
-    return (found,) if found else ()
+    found = (definition_rules.unplaced(definition), definition_rules.unavailable(definition))
+    return tuple(each for each in found if each)
 
 
 RULES = KindRules(

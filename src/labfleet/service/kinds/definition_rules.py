@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from datetime import datetime
 
 import msgspec
 
@@ -19,7 +20,7 @@ from labfleet.resources.definition import (
 )
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import catalogues, indices
 from labfleet.service.kinds.admitted import Admitted, with_status
 from labfleet.service.kinds.machine_rules import in_use
 
@@ -43,7 +44,24 @@ async def create_definition(services: ServiceContext, caller: Caller, new: Defin
             now=services.clock.now(),
         )
         status = msgspec.structs.replace(status, conditions=found)
-    return Admitted(msgspec.structs.replace(new, status=status))
+    made = msgspec.structs.replace(new, status=status)
+    judge = catalogues.Judge(services.cache)
+    return Admitted(with_availability(judge, made, services.clock.now()))
+
+
+def with_availability(judge: catalogues.Judge, definition: Definition, now: datetime) -> Definition:
+    """Return the definition with what is known of its lab's node and image definitions."""
+    status, track = definition.status, definition.spec.track
+    found = judge.of(status, definition.namespace, track)
+    facts = conditions.put(
+        status.conditions,
+        DefinitionCondition.AVAILABLE,
+        found.status,
+        found.reason,
+        found.message,
+        now=now,
+    )
+    return with_status(definition, conditions=facts)
 
 
 async def update_definition(
@@ -99,6 +117,9 @@ def status_of(spec: DefinitionSpec) -> DefinitionStatus:
         node_count=needed.node_count,
         node_definitions=needed.definitions,
         unknown_definitions=needed.unknown,
+        image_definitions=tuple(
+            sorted({n.image_definition for n in parsed.nodes if n.image_definition})
+        ),
         topology_digest=hashlib.sha256(spec.topology.encode()).hexdigest(),
         boot_seconds=needed.boot_seconds,
         unplaced=parsed.unplaced,
@@ -113,6 +134,14 @@ def unplaced(definition: Definition) -> str:
         return ""
     nodes = "1 node has" if count == 1 else f"{count} nodes have"
     return f"definition {definition.name}: {nodes} no x or no y; CML gets places in a grid"
+
+
+def unavailable(definition: Definition) -> str:
+    """Return the sentence on what no worker of its track has; or nothing."""
+    found = conditions.find(definition.status.conditions, DefinitionCondition.AVAILABLE)
+    if found is None or found.status != "False":
+        return ""
+    return f"definition {definition.name}: {found.message}; its sessions wait"
 
 
 def _checked(text: str) -> topology.Topology:
