@@ -16,6 +16,7 @@ import yaml
 
 from cml_simulator.core import definition_store
 from cml_simulator.core import fleet as servers
+from cml_simulator.core.profile import RELEASES, Profile
 from cml_simulator.core.world import Server
 from labfleet.adapters.cml import parsing
 from labfleet.adapters.cml.hosts import CmlHosts
@@ -396,6 +397,27 @@ def test_the_catalogue_is_what_the_server_has(play: Play) -> None:
         assert after.node_definitions == tuple(sorted(after.node_definitions))
 
     play(story)
+
+
+@pytest.mark.parametrize("version", RELEASES.values())
+def test_every_release_tells_its_catalogue(version: str) -> None:
+    """The adapter reads the definitions of each release that the simulator plays."""
+
+    async def main(loop: loops.Loop) -> None:
+        injector = FaultInjector(FaultPlan(), SeededRng("luck"))
+        cml_servers = cml.CmlServers(loop, SeededRng("racks"), injector)
+        server = servers.create(cml_servers.fleet, profile=Profile(version))
+        ip = cml_servers.boot(server.id, hangs=False)
+        network = cml_wire.CmlNetwork(loop, SeededRng("door"), injector, cml_servers)
+        hosts = CmlHosts(network.connect)
+        await asyncio.sleep(BOOTED)
+        address = HostAddress("w1", f"https://{ip}:443", "boot-1", "admin", SECRET)
+        told = await hosts.at(address).catalogue()
+        assert told.node_definitions == tuple(sorted(server.definition_store.names()))
+        assert told.image_definitions == tuple(sorted(server.definition_store.image_names()))
+        await hosts.close()
+
+    loops.run(1, main)
 
 
 def test_a_catalogue_is_whole_or_an_error() -> None:

@@ -19,6 +19,10 @@ from labfleet.resources.worker import Worker
 from labfleet.service.kinds import indices
 
 
+LOOKED_AT = 20
+"""Workers of a pool that are asked for their image, while the template's is not known."""
+
+
 def of_worker(cache: Cache, worker: Worker) -> Names | None:
     """Return what servers of a worker's image have; None when none was seen."""
     named = image.of_worker(worker)
@@ -48,7 +52,7 @@ def of_pool(cache: Cache, pool: Pool, template: Template) -> Names | None:
     named = image_of(template)
     if named is not None:
         return catalogues.has(cache.find(image.ref(named)))
-    for each in cache.by(indices.WORKERS_OF_POOL, pool.key.path):
+    for each in cache.by(indices.WORKERS_OF_POOL, pool.key.path)[:LOOKED_AT]:
         known = of_worker(cache, each) if each.spec.machine == template.spec.machine else None
         if known is not None:
             return known
