@@ -18,7 +18,6 @@ from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import indices
 
-
 LOOKED_AT = 20
 """Workers of a pool that are asked for their image, while the template's is not known."""
 
