@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from fleet_cases import ready
 from virtual_time import play
-from world import MACHINE, TOPOLOGY, World, world
+from world import ADMIN, MACHINE, TOPOLOGY, World, world
 
 from cml_simulator.core import definition_store
 from labfleet.controllers import catalogues
@@ -18,7 +18,9 @@ from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.definition import Definition, DefinitionCondition
 from labfleet.resources.image import Image
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.worker import Worker
+from labfleet.service.reads.explain import explain
 
 OWN = TOPOLOGY.replace("node_definition: alpine", "node_definition: my-own", 1)
 IMAGE = TOPOLOGY.replace("x: 9", "x: 9, image_definition: alpine-next", 1)
@@ -84,6 +86,8 @@ def test_an_empty_pool_launches_nothing_for_a_lab_that_its_image_cannot_run() ->
                 await w.session(name, definition=name)
                 await w.until(w.told(name, "MissingDefinitions"))
                 assert w.get_session(name).status.message == told
+                why = await explain(w.services, ADMIN, KINDS["Definition"], name, "default")
+                assert f"{told}; its sessions wait" in why.summary
             await w.let_pass(3600)
             assert (launches(w), w.phase("own"), w.phase("image")) == (before, "PENDING", "PENDING")
             await w.session("again")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from labfleet.resources.definition import Definition
+from labfleet.resources import conditions
+from labfleet.resources.definition import Definition, DefinitionCondition
 from labfleet.service.core import event_types
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.roles import Role
@@ -35,6 +36,14 @@ def _warns(services: ServiceContext, definition: Definition) -> tuple[str, ...]:
     return tuple(each for each in found if each)
 
 
+def _about(definition: Definition) -> str:
+    """Say what comes of it: whether sessions of it wait, and for what."""
+    found = conditions.find(definition.status.conditions, DefinitionCondition.AVAILABLE)
+    if found is None or found.status != "False":
+        return ""
+    return f"{found.message}; its sessions wait"
+
+
 RULES = KindRules(
     name="Definition",
     create=definition_rules.create_definition,
@@ -44,4 +53,5 @@ RULES = KindRules(
     event_types=DefinitionEvent,
     changed=_changed,
     warns=_warns,
+    about=_about,
 )
