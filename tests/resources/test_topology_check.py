@@ -8,7 +8,7 @@ import json
 import pytest
 import yaml
 from drawn_topologies import topologies
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cml_simulator.core import topology as cml_topology
@@ -124,6 +124,7 @@ def _accepted_by_cml(text: str) -> cml_topology.Topology:
     return cml_topology.parse(cml_topology.load_text(sent.encode()), release("2.10"))
 
 
+@settings(max_examples=50)
 @given(topologies(), st.booleans())
 def test_a_valid_lab_is_accepted_and_imported(lab, as_yaml):
     """What CML would take is accepted, and is taken by CML with every node at a place."""
@@ -136,6 +137,7 @@ def test_a_valid_lab_is_accepted_and_imported(lab, as_yaml):
     assert {n.id: (n.x, n.y) for n in made.nodes if n.id in given_places} == given_places
 
 
+@settings(max_examples=50)
 @given(topologies(), st.data())
 def test_every_broken_link_is_refused_by_name(lab, data):
     """A link to what is not there, or to what has a link, is refused and says which."""
@@ -171,6 +173,7 @@ def _places(value, path=()):
             yield from _places(inner, (*path, key))
 
 
+@settings(max_examples=50)
 @given(topologies(), st.data())
 def test_what_is_accepted_is_taken_by_cml(lab, data):
     """Whatever is put wherever: what the check lets through, a server of 2.10 imports."""

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from drawn_topologies import topologies
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cml_simulator.core import topology as cml_topology
@@ -68,6 +68,7 @@ def _refused(lab) -> errors.Invalid:
     raise AssertionError("the lab was taken")
 
 
+@settings(max_examples=50)
 @given(topologies(), st.data())
 def test_no_path_of_the_api_reaches_an_author(lab, data):
     """Whatever is wrong with a node, an interface or a link: its label is told, and no path."""
