@@ -23,7 +23,7 @@ from labfleet.controllers.session import observer
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session.draft import Draft, SessionObservation, Step
 from labfleet.kernel import errors
-from labfleet.resources import topology
+from labfleet.resources import topology, topology_check
 from labfleet.resources.definition import Definition, DefinitionSpec, DefinitionStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import LabStatus, Session, SessionPhase, SessionSpec, SessionStatus
@@ -128,7 +128,7 @@ async def f23() -> None:
 async def f31() -> None:
     """Broken YAML is refused with its line, and no server is asked."""
     async with world(rules=Rules(yaml_error_status=500)) as cml:
-        for text, line in ((TABBED, "line 2"), (CROOKED, "line 3")):
+        for text, line in ((TABBED, "spec.topology, line 2"), (CROOKED, "spec.topology, line 3")):
             with pytest.raises(errors.Invalid, match=line) as caught:
                 await put_up(cml, text)
             assert caught.value.problems[0][0] == line
@@ -142,7 +142,7 @@ async def f35() -> None:
             with pytest.raises(errors.Invalid) as caught:
                 await put_up(cml, LAB.replace("0.3.0", version))
             assert cml.asked("/import") == 0, "the server was asked"
-            assert caught.value.problems[0][0] == "line 2"
+            assert caught.value.problems[0][0] == "spec.topology, line 2"
             assert "is not one of 0.0.1 to 0.3.1" in caught.value.message
         for version in topology.VERSIONS:
             definition_rules.status_of(DefinitionSpec(topology=LAB.replace("0.3.0", version)))
@@ -181,7 +181,7 @@ def off23(patch: Patch) -> None:
 def off31(patch: Patch) -> None:
     """Leave the reading to the server."""
     unread = topology.Topology(title="", description="", notes="", version="", nodes=(), links=0)
-    patch.setattr(topology, "parse", lambda _text: unread)
+    patch.setattr(topology_check, "check", lambda _text: unread)
 
 
 class Every(tuple[str, ...]):

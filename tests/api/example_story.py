@@ -23,6 +23,7 @@ from api_caller import api as opened
 from fleet_world import TOPOLOGY
 
 from labfleet.interfaces import store as stores
+from labfleet.resources.image import Catalogue, Image, ImageStatus
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.meta import Metadata
@@ -50,7 +51,7 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 NAMES = {
     "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1",
-    "Cluster": "default", "Webhook": "chat", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
+    "Cluster": "default", "Webhook": "chat", "Image": "ami-0123456789abcdef0", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
 }  # fmt: skip
 UNUSED = {**NAMES, "Leak": "w8", "Definition": "old", "Template": "spare"}
 """Objects that nothing uses at the end of the story."""
@@ -63,6 +64,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "Cluster": {"spec": {"cpuPercent": 70}},
     "Webhook": {"spec": {"enabled": True}},
     "Region": {"metadata": {"labels": {"team": "exam"}}},
+    "Image": {"metadata": {"labels": {"team": "exam"}}},
     "Leak": {"metadata": {"labels": {"team": "exam"}}},
     "Settings": {"spec": {"idle": {"enabled": True, "timeoutMinutes": 45}}},
 }
@@ -218,6 +220,10 @@ async def _kinds(ask: Recorder) -> AsyncIterator[str]:
         await world.services.objects.save(leak, cause=cause)
     meta = Metadata(name=NAMES["Region"], uid=world.ids.uid(), creation_timestamp=now)
     await world.services.objects.save(Region(metadata=meta), cause=cause)
+    meta = Metadata(name=NAMES["Image"], uid=world.ids.uid(), creation_timestamp=now)
+    has = Catalogue(node_definitions=("iosv", "server"), image_definitions=("iosv-159-3-m8",))
+    status = ImageStatus(seen=has, since=now, last_seen_at=now, worker="w1", version="2.9.1")
+    await world.services.objects.save(Image(metadata=meta, status=status), cause=cause)
     for kind, spec in SPECS.items():
         body = {"metadata": {"name": NAMES[kind]}, "spec": spec}
         await ask.ask("POST", f"/api/v1/{KINDS[kind].plural}", body)

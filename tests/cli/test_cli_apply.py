@@ -220,6 +220,47 @@ def test_one_failure_does_not_hide_the_others(run, stub):
     assert "cluster/c-1: no such track" in done.err
 
 
+TOPOLOGY_LINE = {
+    "status": 400, "detail": "spec.topology, line 2: links[0].i1: no", "reason": "BadTopology",
+    "problems": [{"where": "spec.topology, line 2", "what": "links[0].i1: no"}],
+}  # fmt: skip
+INLINE = """\
+kind: Definition
+metadata: {name: lab}
+spec:
+  topology: %s
+"""
+
+
+def test_a_mistake_in_a_topology_file_is_named_with_that_file(run, stub, folder, monkeypatch):
+    """File and line are the topology's own, for apply, diff and a dry run on the server."""
+    lab = folder / "topo" / "lab.txt"
+    for verb, code in ((["apply"], 2), (["apply", "--dry-run=server"], 2), (["diff"], 22)):
+        stub.refusals = [None, TOPOLOGY_LINE]  # its cluster goes first
+        done = run(*verb, "-f", str(folder / "b.yml"))
+        assert (done.code, f"  {lab}: line 2: links[0].i1: no\n" in done.err) == (code, True)
+    stub.refusals = [TOPOLOGY_LINE]
+    monkeypatch.chdir(folder)
+    done = run("apply", "-f", "-", stdin=DEFINITION)
+    assert "  topo/lab.txt: line 2: links[0].i1: no\n" in done.err
+
+
+@pytest.mark.parametrize(
+    ("block", "place"),
+    [
+        ("|\n    lab:\n      title: x", "stdin: line 7: links[0].i1: no"),
+        ("|-  # a lab\n\n    lab: {}", "stdin: line 7: links[0].i1: no"),
+        ('"lab:\\n  title: x"', "stdin: line 5: spec.topology, line 2: links[0].i1: no"),
+        (">\n    lab: {}\n\n\n    nodes: []", "stdin: line 5: spec.topology, line 2: links[0].i1: no"),
+        ("x", "stdin: line 5: spec.topology, line 2: links[0].i1: no"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_written_topology_is_named_with_the_manifests_line(run, stub, block, place):
+    """A literal block shows its own line; text that is folded or quoted, its key and its line."""
+    stub.refusals = [TOPOLOGY_LINE]
+    assert f"  {place}\n" in run("apply", "-f", "-", stdin="---\n" + INLINE % block).err
+
+
 def test_json_reports_the_objects(run, stub):
     """With -o json the applied object is the last line, with its result."""
     done = run("apply", "-f", "-", "-o", "json", stdin=CLUSTER)

@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
+from cml_simulator.core import definition_store
 from cml_simulator.core import fleet as servers
+from cml_simulator.core.profile import RELEASES, Profile
 from cml_simulator.core.world import Server
+from labfleet.adapters.cml import parsing
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.interfaces.lab_host import HostAddress, LabHost, LabHosts
 from labfleet.kernel import errors
@@ -25,6 +28,7 @@ from labfleet.rehearsal.time import loop as loops
 from labfleet.rehearsal.time.virtual_host import SECRET, SeededRng
 from labfleet.rehearsal.worlds import cml, cml_wire
 from labfleet.rehearsal.worlds.wire import Wire
+from labfleet.resources.image import NAMES_KEPT, Catalogue
 
 LAB = people.topology("pair", ["alpine", "alpine"])
 PORTED = LAB.replace("serial:5001", "serial:2001").replace("vnc:5901", "vnc:2002")
@@ -366,8 +370,63 @@ def test_both_ways_tell_the_same() -> None:
                     await host.queue(),
                     (await host.observe(lab)).interfaces,
                     await host.system_health(),
+                    await host.catalogue(),
                 ]
             )
 
     loops.run(1, main)
     assert told[0] == told[1]
+
+
+def test_the_catalogue_is_what_the_server_has(play: Play) -> None:
+    """Every node and image definition is listed, those that people added or removed too."""
+
+    async def story(place: Place) -> None:
+        before = await place.host.catalogue()
+        assert {"alpine", "external_connector", "nxosv9000"} <= {*before.node_definitions}
+        assert "alpine-base-3-21-3" in before.image_definitions
+        store = place.server.definition_store
+        body = {**store.body("alpine"), "id": "my-own"}
+        definition_store.put_node_definition(store, body, new=True)
+        image = {"id": "my-image", "node_definition_id": "my-own", "label": "mine"}
+        definition_store.put_image(store, image, new=True)
+        store.removed.add("nxosv9000")
+        after = await place.host.catalogue()
+        assert {*after.node_definitions} == {*before.node_definitions, "my-own"} - {"nxosv9000"}
+        assert "my-image" in after.image_definitions
+        assert after.node_definitions == tuple(sorted(after.node_definitions))
+
+    play(story)
+
+
+@pytest.mark.parametrize("version", RELEASES.values())
+def test_every_release_tells_its_catalogue(version: str) -> None:
+    """The adapter reads the definitions of each release that the simulator plays."""
+
+    async def main(loop: loops.Loop) -> None:
+        injector = FaultInjector(FaultPlan(), SeededRng("luck"))
+        cml_servers = cml.CmlServers(loop, SeededRng("racks"), injector)
+        server = servers.create(cml_servers.fleet, profile=Profile(version))
+        ip = cml_servers.boot(server.id, hangs=False)
+        network = cml_wire.CmlNetwork(loop, SeededRng("door"), injector, cml_servers)
+        hosts = CmlHosts(network.connect)
+        await asyncio.sleep(BOOTED)
+        address = HostAddress("w1", f"https://{ip}:443", "boot-1", "admin", SECRET)
+        told = await hosts.at(address).catalogue()
+        assert told.node_definitions == tuple(sorted(server.definition_store.names()))
+        assert told.image_definitions == tuple(sorted(server.definition_store.image_names()))
+        await hosts.close()
+
+    loops.run(1, main)
+
+
+def test_a_catalogue_is_whole_or_an_error() -> None:
+    """What is no list, has an entry without an id, or is too long is not taken for a part."""
+    assert parsing.catalogue(
+        [{"id": "a", "image_definitions": [{"id": "i"}, "j"]}, {"id": "b"}]
+    ) == (Catalogue(node_definitions=("a", "b"), image_definitions=("i", "j")))
+    many = [{"id": f"d{number}"} for number in range(NAMES_KEPT + 1)]
+    for value in ("x", [{"label": "a"}], [{"id": ""}], [{"id": "x" * 251}], many,
+                  [{"id": "a", "image_definitions": [7]}]):  # fmt: skip
+        with pytest.raises(errors.Protocol):
+            parsing.catalogue(value)

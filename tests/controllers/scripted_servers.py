@@ -28,6 +28,7 @@ from labfleet.rehearsal.worlds.port_probe import PortProbe
 from labfleet.rehearsal.worlds.wire import CallProfile, Repeat, Wire
 from labfleet.resources import topology
 from labfleet.resources.idle import Activity
+from labfleet.resources.image import Catalogue
 
 T = TypeVar("T")
 Expect = Callable[[str, str], Awaitable[None]]
@@ -260,6 +261,12 @@ class ScriptedHost(DirectHost):
         if self.script.at_nodes is not None and self._reached() is not None:
             self.script.at_nodes(self.address.worker)
         return await super().all_nodes()
+
+    async def catalogue(self) -> Catalogue:
+        self._said("catalogue")
+        if "catalogue" in self.script.refusals:
+            raise self.script.refusals["catalogue"]
+        return await super().catalogue()
 
     # --- labs ------------------------------------------------------------------------------
 

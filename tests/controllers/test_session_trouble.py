@@ -8,12 +8,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from virtual_time import play
 from world import ADMIN, MACHINE, TOPOLOGY, World, later, world
 
+from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import conditions, topology
+from labfleet.resources.definition import Definition
 from labfleet.resources.session import TERMINAL
 from labfleet.service.verbs import lifecycle as verbs
 
@@ -230,6 +233,28 @@ def test_what_cml_refuses_fails_with_its_words_and_leaves_no_lab(call: str, word
             assert w.phase("s1") == "FAILED"
             assert words in w.get_session().status.message
             assert sum(each.startswith(call) for each in w.hosts.calls) == 1
+            await nothing_left(w)
+
+    play(story)
+
+
+def test_what_cml_refuses_of_a_lab_is_told_in_its_authors_words() -> None:
+    """A definition of before the check fails with labels and a line, and no path of CML's API."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            old = await w.services.objects.get(Definition, "two", "default")
+            text = TOPOLOGY.replace("links: []", "links: [{id: l, n1: n0, i1: i9, n2: n1, i2: i0}]")
+            spec = msgspec.structs.replace(old.spec, topology=text)
+            cause = stores.Cause("an earlier revision", w.clock.now())
+            await w.services.objects.save(msgspec.structs.replace(old, spec=spec), cause=cause)
+            await w.session()
+            await w.until(w.ended)
+            told = w.get_session().status.message
+            assert told.startswith("w1: CML does not take the lab: line 6, the link from 'i9' of ")
+            assert "node 'r1'" in told
+            assert "body" not in told
             await nothing_left(w)
 
     play(story)

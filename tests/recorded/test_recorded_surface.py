@@ -82,6 +82,31 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "a name is given again, so the object that is meant is told by its uid",
     )
+    | dict.fromkeys(
+        (
+            "/components/schemas/Definition/properties/status/default/unplaced",
+            "/components/schemas/DefinitionStatus/properties/unplaced",
+        ),
+        "nodes that get a place at import are counted",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/Catalogue",
+            "/components/schemas/Definition/properties/status/default/imageDefinitions",
+            "/components/schemas/DefinitionStatus/properties/imageDefinitions",
+            "/components/schemas/Image",
+            "/components/schemas/ImageList",
+            "/components/schemas/ImageSpec",
+            "/components/schemas/ImageStatus",
+            "/components/schemas/Template/properties/status/default/image",
+            "/components/schemas/TemplateStatus/properties/image",
+            "/paths/~api~v1~images",
+            "/paths/~api~v1~images~{name}",
+            "/paths/~api~v1~images~{name}~events",
+            "/paths/~api~v1~images~{name}~explain",
+        ),
+        "labs are judged by what workers of an image were seen to have",
+    )
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")

@@ -14,6 +14,7 @@ from fleet_world import ADMIN, MACHINE, TOPOLOGY, World, who
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import SessionPhase
+from labfleet.service.core import warned
 from labfleet.service.core.service_context import Refused, Stale
 from labfleet.service.verbs import objects
 
@@ -302,3 +303,26 @@ async def test_delete_waits_for_finalizers_and_can_be_asked_again(world: World):
     assert ended.deleting
     assert ended.metadata.finalizers == ("labfleet/machine",)
     assert await objects.delete(world.services, ADMIN, row, "w", "default") == ended
+
+
+@pytest.mark.asyncio
+async def test_a_topology_is_checked_when_it_is_made_a_definition(world: World):
+    """A link to an interface that is not there is refused, with its line in the topology."""
+    links = "links: [{id: l0, n1: n0, i1: i9, n2: n1, i2: i0}]"
+    with pytest.raises(errors.Invalid) as caught:
+        await world.definition(topology=TOPOLOGY.replace("links: []", links))
+    assert caught.value.reason == "BadTopology"
+    assert caught.value.problems == (
+        ("spec.topology, line 6", "links[0].i1: node 'r1' has no interface 'i9'; it has none"),
+        ("spec.topology, line 6", "links[0].i2: node 'r2' has no interface 'i0'; it has none"),
+    )
+
+
+@pytest.mark.asyncio
+async def test_nodes_without_coordinates_are_accepted_with_a_note(world: World):
+    """What is filled in at each import is said, by apply and by explain."""
+    made = await world.definition(topology=TOPOLOGY.replace("x: 9, y: 0, ", ""))
+    assert made.status.unplaced == 1
+    (note,) = warned.warnings(world.services, made)
+    assert note == "definition two: 1 node has no x or no y; CML gets places in a grid"
+    assert warned.warnings(world.services, await world.definition("placed")) == ()

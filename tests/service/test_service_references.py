@@ -223,7 +223,8 @@ async def test_an_unknown_node_definition_is_said_and_not_refused(world: World):
     text = TOPOLOGY.replace("node_definition: iosv", "node_definition: martian", 1)
     made = await world.make("Definition", "d", {"topology": text})
     assert made.status.unknown_definitions == ("martian",)
-    assert made.status.conditions[0].reason == "UnknownNodeDefinition"
+    found = {each.type: each.reason for each in made.status.conditions}
+    assert found == {"NodesKnown": "UnknownNodeDefinition", "DefinitionsAvailable": "NoPlace"}
 
 
 @pytest.mark.asyncio

@@ -49,6 +49,10 @@ class Providers(Compute):
         """Return why nothing can be launched now."""
         return self.at(settings.region).held(settings, choice)
 
+    async def image(self, settings: ProviderSettings) -> str | None:
+        """Return the image of the next machine."""
+        return await self.at(settings.region).image(settings)
+
     async def choose(self, settings: ProviderSettings, taken: Taken) -> Mapping[str, str]:
         """Return what a launch is to ask for."""
         return await self.at(settings.region).choose(settings, taken)

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from labfleet.controllers import pacing
+from labfleet.controllers.catalogues import KEY as CATALOGUES
+from labfleet.controllers.catalogues import CatalogueController
 from labfleet.controllers.context import Context
+from labfleet.controllers.definitions import KEY as DEFINITIONS
+from labfleet.controllers.definitions import DefinitionController
 from labfleet.controllers.discovery import KEY as DISCOVERY
 from labfleet.controllers.discovery import DiscoveryController
 from labfleet.controllers.garbage import KEY as GARBAGE
@@ -37,9 +41,11 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
 from labfleet.resources.fleet_settings import Settings
+from labfleet.resources.image import Image
 from labfleet.resources.meta import Key, Ref, Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.template import Template
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
@@ -112,7 +118,23 @@ class Assembly:
                 pools.queue.add(pool.key, priority=USER)
 
         cache.on_change(Settings, settings_changed)
-        return [scheduler, pools, upkeep, *self._webhooks(context)]
+        return [scheduler, pools, upkeep, *self._definitions(context), *self._webhooks(context)]
+
+    def _definitions(self, context: Context) -> list[Controller]:
+        """Return the controller that judges definitions; a what-if run sees no images."""
+        if self.pace is not None:
+            return []
+        made = self._controller(context, "definition", DefinitionController(context).reconcile, 1)
+        made.resync(RESYNC_SECONDS, _always(DEFINITIONS))
+
+        def changed(old: Resource | None, new: Resource | None) -> None:
+            del old, new
+            made.queue.add(DEFINITIONS, after=GATHER_SECONDS, priority=EVENT)
+
+        context.cache.on_change(Image, changed)
+        context.cache.on_change(Template, changed)
+        context.cache.on_change(Pool, _wakes(made.queue, DEFINITIONS))
+        return [made]
 
     def _webhooks(self, context: Context) -> list[Controller]:
         """Return the controller that delivers events, if there is a way to deliver them."""
@@ -166,7 +188,20 @@ class Assembly:
         fold = SeriesController(context, self.store).reconcile
         numbers = self._controller(context, "series", fold, 1)
         numbers.resync(RESYNC_SECONDS, lambda: (SERIES,))
-        return [workers, *rounds, numbers]
+        return [workers, *rounds, numbers, self._catalogues(context)]
+
+    def _catalogues(self, context: Context) -> Controller:
+        """Return the controller that reads what servers have; one that is up now wakes it."""
+        look = CatalogueController(context).reconcile
+        made = self._controller(context, "catalogue", look, 1)
+        made.resync(RESYNC_SECONDS, _always(CATALOGUES))
+
+        def worker_changed(old: Resource | None, new: Resource | None) -> None:
+            if _phase(old) != _phase(new) and _phase(new) in worker_phases.HOSTING:
+                made.queue.add(CATALOGUES, priority=EVENT)
+
+        context.cache.on_change(Worker, worker_changed)
+        return made
 
     def _rounds(self, context: Context, inventory: Inventory) -> list[Controller]:
         """Return the garbage and discovery controllers; a change of settings wakes them."""

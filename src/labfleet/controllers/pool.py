@@ -16,6 +16,7 @@ from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
 from labfleet.decisions import breaker, parking, pausing, pool_status, scaling
+from labfleet.decisions.catalogues import Names
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
@@ -33,7 +34,7 @@ from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.core import ledger_rows
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import catalogues, indices
 
 EVERY = 20.0
 KEPT_LIMIT = 5000
@@ -133,7 +134,7 @@ class PoolController:
                 for session in self._requests.due_in(pool, now)
                 if (request := self._requests.of(session, now)) is not None
             ),
-            shape=shape_of(pool, template),
+            shape=shape_of(pool, template, self.context.cache),
             deleting=pool.deleting,
             taken=self.context.cache.names(Worker, pool.namespace),
             created_workers=pool.status.created_workers,
@@ -146,9 +147,10 @@ class PoolController:
         found, cache = [], self.context.cache
         for worker in cache.by(indices.WORKERS_OF_POOL, pool.key.path):
             here = cache.by(indices.SESSIONS_HERE, worker.key.path)
-            kept = self._kept.get(worker.key)
-            if kept is None or kept.worker is not worker or kept.here is not here:
-                view = _of(worker, requests.reserved(here))
+            kept, has = self._kept.get(worker.key), catalogues.of_worker(cache, worker)
+            same = kept is not None and kept.worker is worker and kept.here is here
+            if kept is None or not same or kept.view.has is not has:
+                view = _of(worker, requests.reserved(here), has)
                 kept = self._kept[worker.key] = _Kept(worker, here, view)
             found.append(kept.view)
         if len(self._kept) > KEPT_LIMIT:
@@ -328,7 +330,7 @@ class PoolController:
         return True
 
 
-def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
+def _of(worker: Worker, held: tuple[Reservation, ...], has: Names | None) -> scaling.PoolWorker:
     return scaling.PoolWorker(
         name=worker.name,
         phase=worker.status.phase,
@@ -344,4 +346,5 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
         unreachable=worker_phases.sick(worker) is not None,
         ill=worker_phases.host_ill(worker),
         retired=worker_phases.retired(worker),
+        has=has,
     )

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import placement
+from labfleet.decisions.catalogues import needs
 from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
@@ -22,7 +23,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import catalogues, indices
 
 TEARDOWN = timedelta(minutes=10)
 
@@ -87,7 +88,7 @@ class Requests:
         cache = self.context.cache
         for full in (False, True):
             for pool in cache.each(indices.POOLS_GROWING, (namespace, request.track, full)):
-                shape = shape_of(pool, cache.find(refs.template_of(pool)))
+                shape = shape_of(pool, cache.find(refs.template_of(pool)), cache)
                 if shape is not None and placement.fits_empty(request, shape):
                     return pool.name
         return None
@@ -104,6 +105,7 @@ class Requests:
             end=end + TEARDOWN,
             track=session.spec.track or definition.spec.track,
             licence_affinity=definition.spec.licence_affinity,
+            needs=needs(definition.status),
         )
 
 
@@ -131,8 +133,9 @@ def reserved(sessions: Sequence[Session]) -> tuple[Reservation, ...]:
     return tuple([held for session in sessions if (held := session.status.reservation) is not None])
 
 
-def shape_of(pool: Pool, template: Template | None) -> placement.WorkerShape | None:
+def shape_of(pool: Pool, template: Template | None, cache: Cache) -> placement.WorkerShape | None:
     """Return an empty worker of the pool's template; None when the template can make none."""
     if template is None or not template.spec.enabled:
         return None
-    return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine)
+    has = catalogues.of_pool(cache, pool, template)
+    return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine, has)

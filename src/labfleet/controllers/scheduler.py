@@ -18,6 +18,7 @@ from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.requests import Requests, shape_of
 from labfleet.decisions import parking, placement, port_numbers
+from labfleet.decisions.catalogues import Names
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
@@ -27,13 +28,14 @@ from labfleet.kernel.clock import utc_text
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, Reservation, Shortage
 from labfleet.resources.decision import Decision
+from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
 from labfleet.resources.session_conditions import PhaseReason
 from labfleet.resources.worker import Worker
 from labfleet.service.core import ledger_rows
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import catalogues, indices
 
 KEY = Key("Session", "", "scheduler")
 ACTOR = "scheduler"
@@ -56,6 +58,7 @@ class _Board:
     candidates: dict[str, dict[str, placement.Candidate]]
     taken: dict[Key, set[tuple[str, int]]]
     shapes: dict[str, list[placement.WorkerShape]]
+    judge: catalogues.Judge
     since: dict[Key, int] = field(default_factory=dict)
 
 
@@ -136,18 +139,19 @@ class Scheduler:
             candidates.setdefault(each.namespace, {})[each.name] = made
         if len(self._kept) > KEPT_LIMIT:
             self._kept.clear()
-        return _Board(revision, now, candidates, taken, self._shapes())
+        return _Board(revision, now, candidates, taken, self._shapes(), catalogues.Judge(cache))
 
     def _candidate(
         self, worker: Worker, here: tuple[Session, ...], taken: set[tuple[str, int]]
     ) -> placement.Candidate:
         """Return the worker to place on; one unchanged since the last call comes from a cache."""
         used = sum(transport == "tcp" for transport, _ in taken)
+        has = catalogues.of_worker(self.context.cache, worker)
         free = port_numbers.LAST - port_numbers.FIRST + 1 - used
         kept = self._kept.get(worker.key)
         same = kept is not None and kept.worker is worker and kept.here is here
-        if kept is None or not same or kept.free != free:
-            made = _candidate(worker, requests.reserved(here), free)
+        if kept is None or not same or kept.free != free or kept.candidate.has is not has:
+            made = _candidate(worker, requests.reserved(here), free, has)
             kept = self._kept[worker.key] = _Kept(worker, here, free, made)
         return kept.candidate
 
@@ -166,12 +170,25 @@ class Scheduler:
         offered = list(board.candidates.get(session.namespace, {}).values())
         decision = placement.place(request, offered, now=board.now, revision=board.revision)
         if decision.chosen is None:
-            return await self._wait(session, decision)
+            return await self._wait(session, self._without(definition, request, decision, board))
         taken = board.taken[Ref(Worker, session.namespace, decision.chosen).key]
         ports = port_numbers.allocate(definition.status.ports, taken=taken)
         if isinstance(ports, Shortage):
             return await self._wait(session, _short_of_ports(decision, ports))
         return await self._bind(session, decision, ports, request, board)
+
+    def _without(
+        self,
+        definition: Definition,
+        request: placement.PlacementRequest,
+        decision: Decision,
+        board: _Board,
+    ) -> Decision:
+        """Return the decision, with its cause when nobody on the track could ever run the lab."""
+        found = board.judge.of(definition.status, definition.namespace, request.track)
+        if found.status != "False":
+            return decision
+        return msgspec.structs.replace(decision, reason="MissingDefinitions", message=found.message)
 
     async def _foresee(self, session: Session, board: _Board) -> int:
         """Check a later slot once: what can never fit is refused now, not when it begins."""
@@ -260,7 +277,8 @@ class Scheduler:
         for pool in self.context.cache.all(Pool):
             if pool.deleting or pool.spec.desired != "Ready":
                 continue
-            shape = shape_of(pool, self.context.cache.find(refs.template_of(pool)))
+            template = self.context.cache.find(refs.template_of(pool))
+            shape = shape_of(pool, template, self.context.cache)
             if shape is not None:
                 shapes.setdefault(pool.namespace, []).append(shape)
         for worker in self.context.cache.by(indices.WORKERS_LIVING, True):
@@ -332,7 +350,7 @@ class Scheduler:
 
 
 def _candidate(
-    worker: Worker, held: tuple[Reservation, ...], free_ports: int
+    worker: Worker, held: tuple[Reservation, ...], free_ports: int, has: Names | None
 ) -> placement.Candidate:
     licence, machine = worker.status.licence, worker.spec.machine
     return placement.Candidate(
@@ -348,6 +366,7 @@ def _candidate(
         reservations=held,
         sessions=len(held),
         free_ports=free_ports,
+        has=has,
     )
 
 

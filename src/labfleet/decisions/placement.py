@@ -40,7 +40,7 @@ _SERVES = {
 _STAGE = {
     "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "Impaired": 2, "ScheduledEvent": 2, "NotAdopted": 2,
     "ControllerDown": 2, "KvmMissing": 2, "NoComputeReady": 2, "NoCompute": 2, "Overloaded": 2,
-    "DuplicateIdentity": 2, "MaintenanceMode": 2, "DiskAlmostFull": 2, "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
+    "MissingDefinitions": 2, "DuplicateIdentity": 2, "MaintenanceMode": 2, "DiskAlmostFull": 2, "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
 }  # fmt: skip
 _FITTED = 6
 _FITS: tuple[tuple[str, ...], tuple[Shortage, ...]] = ((), ())
@@ -50,7 +50,8 @@ _FITS: tuple[tuple[str, ...], tuple[Shortage, ...]] = ((), ())
 class PlacementRequest:
     """What is to be placed, for [start, end); `end` None means until it is ended.
 
-    `track` None accepts any track, `licence_affinity` empty any licence.
+    `track` None accepts any track, `licence_affinity` empty any licence. `needs` are the node and
+    image definitions that the lab names (`catalogues`).
     """
 
     amounts: Amounts
@@ -58,6 +59,7 @@ class PlacementRequest:
     end: datetime | None = None
     track: str | None = None
     licence_affinity: tuple[str, ...] = ()
+    needs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,8 @@ class Candidate:
     `capacity` None means not seen yet. `free_ports` counts the ports of the range held neither
     by our sessions nor by the quarantine now; None when that was not read.
     `closed` is the word for what keeps sessions away (`lifecycle.worker.phases.closure`); at
-    `closes_at` the provider takes the machine away, so no placement may last beyond it.
+    `closes_at` the provider takes the machine away, so no placement may last beyond it. `has` are
+    the definitions that servers of its image have, None when none was seen: then it may have all.
     Computed: `booked` is the sum of all reservations, `real` the capacity with the node limit
     of the licence state, `room` what `real` has beyond `booked`, `fill` the mean share of CPU and
     memory that is booked.
@@ -85,6 +88,7 @@ class Candidate:
     reservations: tuple[Reservation, ...] = ()
     free_ports: int | None = None
     sessions: int = 0
+    has: frozenset[str] | None = None
     booked: Amounts = field(init=False)
     real: Amounts | None = field(init=False)
     room: tuple[int, ...] = field(init=False)
@@ -105,12 +109,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShape:
-    """A worker that could be created: an empty, licensed one of a pool's template."""
+    """A worker that could be created: an empty, licensed one of a pool's template.
+
+    `has` as a candidate's.
+    """
 
     name: str
     track: str
     capacity: Amounts
     product: str | None = None
+    has: frozenset[str] | None = None
 
 
 Score = Callable[[Candidate], float]
@@ -217,10 +225,14 @@ def never_fits(
 def fits_empty(request: PlacementRequest, shape: WorkerShape) -> bool:
     """Tell whether a request fits an empty worker of this shape; the track is the caller's."""
     allowed = serves(shape.product, request.licence_affinity)
+    if shape.has is not None and not request.needs <= shape.has:
+        return False
     return allowed and not ledger.shortages(request.amounts, shape.capacity, Amounts())
 
 
-def shape(name: str, track: str, machine: Machine) -> WorkerShape:
+def shape(
+    name: str, track: str, machine: Machine, has: frozenset[str] | None = None
+) -> WorkerShape:
     """Return the capacity of an empty worker of this machine once it is licensed.
 
     Without a licence token it keeps CML's free node limit. A capacity without a node count
@@ -234,6 +246,7 @@ def shape(name: str, track: str, machine: Machine) -> WorkerShape:
         track=track,
         capacity=_with_nodes(machine.capacity, nodes),
         product=machine.licence.product if licensed else None,
+        has=has,
     )
 
 
@@ -258,6 +271,8 @@ def _judge(
     closed = _closed(request, candidate)
     if closed is not None:
         return (closed,), ()
+    if candidate.has is not None and not request.needs <= candidate.has:
+        return ("MissingDefinitions",), ()
     product = candidate.product if candidate.licensed else None
     if request.licence_affinity and not serves(product, request.licence_affinity):
         return ("LicenceMismatch",), ()
@@ -333,6 +348,8 @@ def _why(request: PlacementRequest, candidates: Sequence[Candidate], counts: Cou
     if not any(_closed(request, each) is None for each in ours):
         return "WorkerNotReady"
     licence = {"LicenceMismatch", "UnlicensedNodeLimit"}
+    if counts["MissingDefinitions"] == sum(_closed(request, each) is None for each in candidates):
+        return "MissingDefinitions"
     passed = sum(1 for each in candidates if _closed(request, each) is None)
     if sum(counts[word] for word in licence) == passed:
         return "WorkerNotLicensed"
@@ -359,6 +376,7 @@ def _message(
 
 
 _SAYS = {
+    "MissingDefinitions": "it was not seen to have a node or image definition that the lab names",
     "NotReady": "it is not ready",
     "Cordoned": "it is cordoned",
     "Draining": "it is draining",

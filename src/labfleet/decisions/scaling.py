@@ -37,7 +37,7 @@ class PoolWorker:
     about to, so it may be started again. `capacity` None means not seen yet; the template's is
     assumed. `empty_since` None means that it hosts something. `in_use`: nodes run there that
     belong to no session, so a person may be at work. `ill`: the provider's host under it is
-    impaired; `retired`: the provider takes that machine away.
+    impaired; `retired`: the provider takes that machine away. `has` as a placement candidate's.
     """
 
     name: str
@@ -53,6 +53,7 @@ class PoolWorker:
     reservations: tuple[Reservation, ...] = ()
     empty_since: datetime | None = None
     in_use: bool = False
+    has: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,12 +282,12 @@ def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> list[placement
     """
     horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
     due = [each for each in view.waiting if each.start <= horizon][:WAITING_LIMIT]
-    if not due or _plenty(due, view, groups, now):
+    if not due or _plenty(due, view, groups):
         return []
     workers = [_as_ready(each, view) for each in (*groups.ready, *groups.booting)]
     left = parking.uncovered(workers, due, now=now)
     shape = view.shape
-    return [each for each in left if shape is None or _fits_empty(each, shape, now)]
+    return [each for each in left if shape is None or placement.fits_empty(each, shape)]
 
 
 def _as_parked(worker: PoolWorker, view: PoolView) -> placement.Candidate:
@@ -299,12 +300,10 @@ def _as_parked(worker: PoolWorker, view: PoolView) -> placement.Candidate:
     return replace(ready, capacity=real or ready.capacity)
 
 
-def _plenty(
-    due: Sequence[placement.PlacementRequest], view: PoolView, groups: _Groups, now: datetime
-) -> bool:
+def _plenty(due: Sequence[placement.PlacementRequest], view: PoolView, groups: _Groups) -> bool:
     """Tell whether each request has an empty ready worker, so that no search is needed."""
     spare = [
-        each.capacity
+        (each.capacity, each.has)
         for each in groups.ready
         if each.capacity is not None
         and not each.reservations
@@ -313,10 +312,9 @@ def _plenty(
     ]
     if len(spare) < len(due) or view.shape is None:
         return False
-    empty = (replace(view.shape, capacity=size) for size in spare)
+    empty = (replace(view.shape, capacity=size, has=known) for size, known in spare)
     return all(
-        placement.never_fits(request, [room], now=now) is None
-        for request, room in zip(due, empty, strict=False)
+        placement.fits_empty(request, room) for request, room in zip(due, empty, strict=False)
     )
 
 
@@ -334,13 +332,8 @@ def _as_ready(worker: PoolWorker, view: PoolView) -> placement.Candidate:
         product=view.shape.product if view.shape else None,
         capacity=capacity,
         reservations=worker.reservations,
+        has=worker.has,
     )
-
-
-def _fits_empty(
-    request: placement.PlacementRequest, shape: placement.WorkerShape, now: datetime
-) -> bool:
-    return placement.never_fits(request, [shape], now=now) is None
 
 
 def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement, ...]:
@@ -407,7 +400,7 @@ def _wanted(view: PoolView, now: datetime) -> bool:
     """Tell whether a waiting session could still need an empty worker within the lead time."""
     horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
     return any(
-        each.start <= horizon and (view.shape is None or _fits_empty(each, view.shape, now))
+        each.start <= horizon and (view.shape is None or placement.fits_empty(each, view.shape))
         for each in view.waiting[:WAITING_LIMIT]
     )
 

@@ -222,6 +222,10 @@ class Compute(Machines, Protocol):
         """
         ...
 
+    async def image(self, settings: ProviderSettings) -> str | None:
+        """Return the image of which a launch would make its machine now; None without images."""
+        ...
+
     async def choose(self, settings: ProviderSettings, taken: Taken) -> Mapping[str, str]:
         """Return what a launch is to ask for: stored with its intent, and sent unchanged.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from labfleet.resources.idle import Activity
+from labfleet.resources.image import Catalogue
 from labfleet.resources.machine import TlsSettings
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
@@ -147,6 +148,13 @@ class LabHost(Protocol):
 
     async def activity(self) -> Activity:
         """Return people's activity on the server, from its telemetry; newest first."""
+        ...
+
+    async def catalogue(self) -> Catalogue:
+        """Return the node and image definitions that the server has, in one request.
+
+        All of them in order, or an error: Protocol when there are more than can be kept.
+        """
         ...
 
     async def labs(self) -> tuple[Lab, ...]:

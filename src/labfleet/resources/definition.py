@@ -28,6 +28,10 @@ class DefinitionReason(Reason):
         "UnknownNodeDefinition",
         "A node definition is not in the table; its size is assumed.",
     )
+    SEEN = "Seen", "A worker of the same machine image was seen to have all of them."
+    MISSING = "Missing", "No worker of the track has one of them; the message says which."
+    NOT_SEEN = "NotSeen", "No worker of a machine image of the track was looked at yet."
+    NO_PLACE = "NoPlace", "No worker and no pool serves the track."
 
 
 class DefinitionCondition(ConditionType):
@@ -37,6 +41,14 @@ class DefinitionCondition(ConditionType):
         "NodesKnown",
         "Every node definition of the topology is known, so its demand is.",
         DefinitionReason.UNKNOWN_NODE_DEFINITION,
+    )
+    AVAILABLE = (
+        "DefinitionsAvailable",
+        "A worker of its track has the node and image definitions that the topology names.",
+        DefinitionReason.SEEN,
+        DefinitionReason.MISSING,
+        DefinitionReason.NOT_SEEN,
+        DefinitionReason.NO_PLACE,
     )
 
 
@@ -104,8 +116,10 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     node_count: Nodes of the topology that take capacity.
     node_definitions: How many nodes there are of each node definition.
     unknown_definitions: Node definitions whose needs are not known here.
+    image_definitions: Image definitions that its nodes name; the other nodes take CML's default.
     topology_digest: SHA-256 of the topology.
     boot_seconds: How long the lab is taken to boot.
+    unplaced: Nodes whose file gives no x or no y; they get a place at each import.
     observed_generation: Generation of the spec that this status is about.
     """
 
@@ -116,8 +130,10 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     node_count: int = 0
     node_definitions: dict[str, int] = {}
     unknown_definitions: tuple[str, ...] = ()
+    image_definitions: tuple[str, ...] = ()
     topology_digest: str = ""
     boot_seconds: int = 0
+    unplaced: int = 0
     observed_generation: int = 0
 
 
@@ -155,6 +171,19 @@ _RUNBOOK = runbook(
         "labfleet explain definition/NAME",
         "Give `resources` in the definition.",
     ),
+    (
+        "DefinitionsAvailable",
+        "",
+        (
+            "False: no worker of the track has a node or image definition that the topology names; "
+            "its sessions wait, and no worker is started for them."
+        ),
+        "labfleet get images -o wide",
+        (
+            "Correct the name, give the pool a template whose image has it, or add it to a running "
+            "server: workers are looked at each hour."
+        ),
+    ),
 )
 KIND = Kind(
     name="Definition",
@@ -184,6 +213,9 @@ KIND = Kind(
     amounts=(("resources", False),),
     conditions=DefinitionCondition,
     reasons=DefinitionReason,
-    news=((DefinitionCondition.NODES_KNOWN, "False"),),
+    news=(
+        (DefinitionCondition.NODES_KNOWN, "False"),
+        (DefinitionCondition.AVAILABLE, "False"),
+    ),
     runbook=_RUNBOOK,
 )

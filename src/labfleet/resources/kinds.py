@@ -14,6 +14,7 @@ from labfleet.kernel import errors
 from labfleet.resources import (
     cluster,
     definition,
+    image,
     leak,
     pool_kind,
     region,
@@ -42,6 +43,7 @@ KINDS: dict[str, Kind] = {
         settings_kind.KIND,
         webhook.KIND,
         region.KIND,
+        image.KIND,
         leak.KIND,
     )
 }

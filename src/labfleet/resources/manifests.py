@@ -88,6 +88,16 @@ class Written:
                 break
         return self.document.line_of(tuple(steps))
 
+    def value_at(self, dotted: str) -> Any:
+        """Return what is written at a path, None when nothing is."""
+        value: Any = self.document.value
+        for step in (*self.path, *dotted.split(".")):
+            try:
+                value = value[step]
+            except (LookupError, TypeError):
+                return None
+        return value
+
 
 class _Problem(Exception):
     """One mistake at a path of an object; carried to the list, never seen outside."""

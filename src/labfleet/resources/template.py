@@ -23,13 +23,16 @@ class TemplateSpec(Record, frozen=True, kw_only=True):
 
 
 class TemplateStatus(Record, frozen=True, kw_only=True):
-    """Nothing is observed of a template itself.
+    """What is known of the next worker.
 
     conditions: Facts about it, each with its reason.
+    image: Machine image that it would get now; null when the template was changed since, when the
+    provider did not say, or has no images.
     observed_generation: Generation of the spec that this status is about.
     """
 
     conditions: tuple[Condition, ...] = ()
+    image: str | None = None
     observed_generation: int = 0
 
 

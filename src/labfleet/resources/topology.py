@@ -1,8 +1,10 @@
 """CML topology files: what they ask for, and how one is made a session's own.
 
 Pure reading of the text that `/import` takes (facts/cml.md#topology-file); tolerant of unknown
-keys, as CML's schema grows, and strict about what the product relies on. It starts nothing and
-knows no node definition; `decisions.demand` turns the records into amounts.
+keys, as CML's schema grows, and strict about what the product relies on, so that every stored
+topology stays readable. What a server would refuse besides is found by `topology_check`, once,
+when a definition is made. It starts nothing and knows no node definition; `decisions.demand` turns
+the records into amounts.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from labfleet.kernel import errors
-from labfleet.resources import documents, port_tags
+from labfleet.resources import documents, port_tags, topology_places
 
 NODE_LIMIT = 2000
 LABEL_LIMIT = 128
@@ -31,6 +33,9 @@ _MARKER = re.compile(r"labfleet: ([!-~]{1,200})\s*")
 # What JSON may hold raw but YAML may not, or would fold into a space.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 _PROBLEMS = 20
+_NUMBERS = ("cpus", "ram", "cpu_limit", "data_volume", "boot_disk_size")
+# The answer of `/labs/{id}/topology` names the ends of a link in another way than a file does.
+_ENDS = {"n1": "node_a", "i1": "interface_a", "n2": "node_b", "i2": "interface_b"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +60,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """One lab as its file says; `links` is their number."""
+    """One lab as its file says; `links` is their number, `unplaced` of nodes without x or y."""
 
     title: str
     description: str
@@ -63,34 +68,43 @@ class Topology:
     version: str
     nodes: tuple[Node, ...]
     links: int
+    unplaced: int = 0
 
 
 def parse(text: str | bytes) -> Topology:
     """Return what the file says; errors.Invalid lists each problem with its line."""
-    return _Checker(_read(text)).topology()
+    reader = Reader(read(text))
+    made = reader.topology()
+    if made is None or reader.problems:
+        reader.refuse()
+    return made
 
 
 def personalise(text: str, *, title: str, marker: str, tags: Mapping[str, tuple[str, ...]]) -> str:
     """Return the topology as YAML text with this title, marker and these port tags.
 
     `tags` is keyed by node label or node id; a node's own port tags are replaced, other tags
-    kept. The marker becomes the first line of the notes. The text is JSON, which is YAML: no
-    scalar in it can be read in two ways. errors.Invalid when the file is not a topology or
-    does not name a node of `tags`.
+    kept. The marker becomes the first line of the notes. A node without x or y gets a place beside
+    the others. The text is JSON, which is YAML: no scalar in it can be read in two ways.
+    errors.Invalid when the file is not a topology or does not name a node of `tags`.
     """
-    document = _read(text)
-    topology = _Checker(document).topology()
+    reader = Reader(read(text))
+    topology = reader.topology()
+    if topology is None or reader.problems:
+        reader.refuse()
     known = {node.label for node in topology.nodes} | {node.id for node in topology.nodes}
     strange = sorted(set(tags) - known)
     if strange:
         message = f"no node {strange[0]!r} in the topology"
         raise errors.Invalid(message, reason="BadTopology")
-    root = dict(document.value)
+    root = dict(reader.document.value)
     lab = dict(root["lab"])
     lab["title"] = one_line(title)[:TITLE_LIMIT].strip() or "lab"
     lab["notes"] = with_marker(topology.notes, marker)
     root["lab"] = lab
-    root["nodes"] = [_retag(node, tags) for node in root.get("nodes") or []]
+    placed = topology_places.with_places(root.get("nodes") or [])
+    root["nodes"] = [_retag(_plain_numbers(node), tags) for node in placed]
+    root["links"] = [_as_in_files(link) for link in root.get("links") or []]
     body = msgspec.json.format(msgspec.json.encode(root), indent=1).decode()
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", body) + "\n"
 
@@ -128,7 +142,31 @@ def _retag(node: dict[str, Any], tags: Mapping[str, tuple[str, ...]]) -> dict[st
     return {**node, "tags": new}
 
 
-def _read(text: str | bytes) -> documents.Document:
+def _plain_numbers(node: dict[str, Any]) -> dict[str, Any]:
+    """Return the node without its empty sizes: exports write "" where CML's import wants null."""
+    empty = [key for key in _NUMBERS if node.get(key) == ""]
+    return {**node, **dict.fromkeys(empty)} if empty else node
+
+
+def _as_in_files(link: Any) -> Any:
+    """Return the link with its ends named as `/import` wants them."""
+    if not isinstance(link, dict) or any(end not in link for end in _ENDS.values()):
+        return link
+    named = {ours: link[theirs] for ours, theirs in _ENDS.items() if ours not in link}
+    return {**{key: each for key, each in link.items() if key not in _ENDS.values()}, **named}
+
+
+def link_ends(link: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Return n1, i1, n2, i2 -> the key under which this link says it, and what it says."""
+    theirs = all(end in link for end in _ENDS.values())
+    return {
+        ours: (ours, link.get(ours)) if ours in link or not theirs else (other, link[other])
+        for ours, other in _ENDS.items()
+    }
+
+
+def read(text: str | bytes) -> documents.Document:
+    """Return the one document of a topology's text; errors.Invalid when there is no such."""
     found = documents.read(text, name="topology", limits=_LIMITS)
     if len(found) != 1:
         message = f"topology: one document is expected, {len(found)} found"
@@ -136,41 +174,45 @@ def _read(text: str | bytes) -> documents.Document:
     return found[0]
 
 
-class _Checker:
+class Reader:
     """Walks one document and gathers what is wrong with it."""
 
     def __init__(self, document: documents.Document) -> None:
-        self._document = document
-        self._problems: list[tuple[str, str]] = []
+        self.document = document
+        self.problems: list[tuple[str, str]] = []
 
-    def topology(self) -> Topology:
-        root = self._document.value
+    def topology(self) -> Topology | None:
+        """Return what could be read; None when it is no topology at all. See `problems`."""
+        root = self.document.value
         if not isinstance(root, dict):
-            self._wrong((), "a topology is a mapping with lab, nodes and links")
-            self._raise()
+            self.wrong((), "a topology is a mapping with lab, nodes and links")
+            return None
         lab = root.get("lab")
         if not isinstance(lab, dict):
-            self._wrong(("lab",), "lab: is missing" if lab is None else "lab: must be a mapping")
-            self._raise()
+            self.wrong(("lab",), "lab: is missing" if lab is None else "lab: must be a mapping")
+            return None
         version = lab.get("version")
         if version not in VERSIONS:
-            known = f"{VERSIONS[0]} to {VERSIONS[-1]}"
-            self._wrong(("lab", "version"), f"lab.version: {version!r} is not one of {known}")
-        made = Topology(
-            title=self._text(("lab", "title"), lab.get("title"), limit=1024),
-            description=self._text(("lab", "description"), lab.get("description")),
-            notes=self._text(("lab", "notes"), lab.get("notes")),
+            known = f"one of {VERSIONS[0]} to {VERSIONS[-1]}"
+            lacks = version is None or version == ""
+            what = f"is missing; write {known}" if lacks else f"{version!r:.60} is not {known}"
+            self.wrong(("lab", "version"), f"lab.version: {what}")
+        found = self.items(("nodes",), root.get("nodes"))
+        return Topology(
+            title=self.text(("lab", "title"), lab.get("title"), limit=1024),
+            description=self.text(("lab", "description"), lab.get("description")),
+            notes=self.text(("lab", "notes"), lab.get("notes")),
             version=str(version),
-            nodes=self._nodes(self._list(("nodes",), root.get("nodes"))),
-            links=len(self._list(("links",), root.get("links"))),
+            nodes=self._nodes(found),
+            links=len(self.items(("links",), root.get("links"))),
+            unplaced=sum(
+                topology_places.unplaced(each) for each in found if isinstance(each, dict)
+            ),
         )
-        if self._problems:
-            self._raise()
-        return made
 
     def _nodes(self, items: list[Any]) -> tuple[Node, ...]:
         if len(items) > NODE_LIMIT:
-            self._wrong(("nodes",), f"nodes: {len(items)} of them, at most {NODE_LIMIT}")
+            self.wrong(("nodes",), f"nodes: {len(items)} of them, at most {NODE_LIMIT}")
             return ()
         made = []
         labels: dict[str, int] = {}
@@ -178,95 +220,101 @@ class _Checker:
         for number, item in enumerate(items):
             path: documents.Path = ("nodes", number)
             if not isinstance(item, dict):
-                self._wrong(path, f"nodes[{number}]: must be a mapping")
+                self.wrong(path, f"nodes[{number}]: must be a mapping")
                 continue
             node = self._node(path, item)
             for seen, value, word in ((labels, node.label, "label"), (ids, node.id, "id")):
                 if value and value in seen:
-                    first = self._document.line_of(("nodes", seen[value], word))
+                    first = self.document.line_of(("nodes", seen[value], word))
                     what = f"duplicate {word} {value[:80]!r}, first on line {first}"
-                    self._wrong((*path, word), what)
+                    self.wrong((*path, word), what)
                 seen.setdefault(value, number)
             made.append(node)
         return tuple(made)
 
     def _node(self, path: documents.Path, item: dict[str, Any]) -> Node:
         def whole(key: str, low: int, high: int) -> int | None:
-            return self._whole((*path, key), item.get(key), low, high)
+            return self.whole((*path, key), item.get(key), low, high)
 
         identity = item.get("id")
         if isinstance(identity, int) and not isinstance(identity, bool):
             identity = str(identity)
         image = item.get("image_definition")
         return Node(
-            id=self._text((*path, "id"), identity, limit=64, required=True),
-            label=self._text((*path, "label"), item.get("label"), limit=LABEL_LIMIT, required=True),
-            node_definition=self._text(
+            id=self.text((*path, "id"), identity, limit=64, required=True),
+            label=self.text((*path, "label"), item.get("label"), limit=LABEL_LIMIT, required=True),
+            node_definition=self.text(
                 (*path, "node_definition"), item.get("node_definition"), limit=250, required=True
             ),
-            image_definition=self._text((*path, "image_definition"), image, limit=250) or None,
+            image_definition=self.text((*path, "image_definition"), image, limit=250) or None,
             cpus=whole("cpus", 0, 128),
             ram=whole("ram", 0, 1048576),
             cpu_limit=whole("cpu_limit", 0, 100),
             data_volume=whole("data_volume", 0, 4096),
             boot_disk_size=whole("boot_disk_size", 0, 4096),
             tags=self._tags((*path, "tags"), item.get("tags")),
-            interfaces=len(self._list((*path, "interfaces"), item.get("interfaces"))),
+            interfaces=len(self.items((*path, "interfaces"), item.get("interfaces"))),
         )
 
     def _tags(self, path: documents.Path, value: Any) -> tuple[str, ...]:
         made = []
-        for number, tag in enumerate(self._list(path, value)):
+        for number, tag in enumerate(self.items(path, value)):
             if isinstance(tag, str):
                 made.append(tag)
             else:
-                self._wrong((*path, number), f"{_dotted(path)}[{number}]: tags are text; quote it")
+                self.wrong((*path, number), f"{dotted(path)}[{number}]: tags are text; quote it")
         return tuple(made)
 
-    def _text(
+    def text(
         self, path: documents.Path, value: Any, *, limit: int = 0, required: bool = False
     ) -> str:
+        """Return a text; what is no text, too long or missing is noted."""
         if value is None or value == "":
             if required:
-                self._wrong(path, f"{_dotted(path)}: is missing")
+                self.wrong(path, f"{dotted(path)}: is missing")
             return ""
         if not isinstance(value, str):
-            self._wrong(path, f"{_dotted(path)}: must be text; quote it")
+            self.wrong(path, f"{dotted(path)}: must be text; quote it")
             return ""
         if limit and len(value) > limit:
-            self._wrong(path, f"{_dotted(path)}: {len(value)} characters, at most {limit}")
+            self.wrong(path, f"{dotted(path)}: {len(value)} characters, at most {limit}")
         return value
 
-    def _whole(self, path: documents.Path, value: Any, low: int, high: int) -> int | None:
+    def whole(self, path: documents.Path, value: Any, low: int, high: int) -> int | None:
+        """Return a whole number, None for 0 and for nothing; another value is noted."""
         if value is None or value == "":
             return None
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            self._wrong(path, f"{_dotted(path)}: must be a whole number {low} to {high}")
+            self.wrong(path, f"{dotted(path)}: must be a whole number {low} to {high}")
             return None
         return value or None
 
-    def _list(self, path: documents.Path, value: Any) -> list[Any]:
+    def items(self, path: documents.Path, value: Any) -> list[Any]:
+        """Return a list, an empty one for nothing; another value is noted."""
         if value is None:
             return []
         if not isinstance(value, list):
-            self._wrong(path, f"{_dotted(path)}: must be a list")
+            self.wrong(path, f"{dotted(path)}: must be a list")
             return []
         return value
 
-    def _wrong(self, path: documents.Path, what: str) -> None:
-        if len(self._problems) < _PROBLEMS:
-            self._problems.append((f"line {self._document.line_of(path)}", what))
+    def wrong(self, path: documents.Path, what: str) -> None:
+        """Note a mistake at a path of the document; beyond a bound they are only one more."""
+        if len(self.problems) < _PROBLEMS:
+            self.problems.append((f"line {self.document.line_of(path)}", what))
 
-    def _raise(self) -> NoReturn:
-        where, what = self._problems[0]
-        more = f" (and {len(self._problems) - 1} more)" if len(self._problems) > 1 else ""
+    def refuse(self) -> NoReturn:
+        """Raise errors.Invalid with every problem that was noted."""
+        where, what = self.problems[0]
+        more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
         message = f"topology, {where}: {what}{more}"
-        raise errors.Invalid(message, reason="BadTopology", problems=tuple(self._problems))
+        raise errors.Invalid(message, reason="BadTopology", problems=tuple(self.problems))
 
 
-def _dotted(path: documents.Path) -> str:
+def dotted(path: documents.Path) -> str:
+    """Return a path as people write it: `nodes[2].label`."""
     made = ""
     for step in path:
         made += f"[{step}]" if isinstance(step, int) else f".{step}"

@@ -72,6 +72,11 @@ class PacedEc2(Compute):
         option = None if choice is None else option_of(choice)
         return self.offers.held(own(settings), self._clock.now(), option)
 
+    async def image(self, settings: ProviderSettings) -> str | None:
+        """Return the image that the settings name, or the newest that matches."""
+        aws = own(settings)
+        return (await self.ec2.find_image(aws.region, aws)).id
+
     async def choose(self, settings: ProviderSettings, taken: Taken) -> Mapping[str, str]:
         """Return image, type and subnet: the first in order of preference that is not blocked."""
         del taken  # EC2 makes each machine anew

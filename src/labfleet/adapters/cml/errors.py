@@ -21,6 +21,8 @@ Repeat = Literal["read", "safe", "once"]
 
 TEXT_LIMIT = 600
 DESCRIPTION_BYTES = 64 * 1024
+_PARTS = ("body", "query", "path", "header")
+"""What a location of CML begins with: the part of the request."""
 KEPT_SECRETS = 14
 LINK_REASONS = frozenset({"Timeout", "NoRoute", "Refused", "Closed", "Tls", "BadGateway"})
 """Reasons that show a bad connection, not a bad request: the breaker counts them."""
@@ -166,7 +168,8 @@ def description(reply: Reply) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return CML's own words, bounded, and the (where, what) pairs of a validation error.
 
     A validation error carries JSON inside the description (facts/cml.md#api-rules); only places and
-    messages are taken, because it may also echo the input.
+    messages are taken, because it may also echo the input. A place is `links[0].n1` where CML says
+    `body.links.0.n1`: the part of the request means nothing to people.
     """
     if is_page(reply):
         return "(a web page instead of an API answer)", ()
@@ -179,19 +182,24 @@ def description(reply: Reply) -> tuple[str, tuple[tuple[str, str], ...]]:
         return "", ()
     problems = _problems(words)
     if problems:
-        words = "Input validation failed: " + "; ".join(f"{at}: {what}" for at, what in problems)
+        said = (f"{at}: {what}" if at else what for at, what in problems)
+        words = "Input validation failed: " + "; ".join(said)
     return words[:TEXT_LIMIT], problems
 
 
 def _problems(words: str) -> tuple[tuple[str, str], ...]:
     try:
         found: Any = msgspec.json.decode(words)["Input validation failed"]
-        return tuple(
-            (".".join(str(step) for step in item["location"]), str(item["message"]))
-            for item in found[:20]
-        )
+        return tuple((_place(item["location"]), str(item["message"])) for item in found[:20])
     except UNREADABLE:
         return ()
+
+
+def _place(location: list[str | int]) -> str:
+    steps = location[1:] if location[:1] and location[0] in _PARTS else location
+    return "".join(
+        f"[{each}]" if isinstance(each, int) else f".{each}" for each in steps
+    ).removeprefix(".")
 
 
 def _retry_after(reply: Reply) -> float | None:

@@ -31,6 +31,7 @@ from labfleet.interfaces.lab_host import (
 )
 from labfleet.kernel import errors
 from labfleet.resources.idle import Activity
+from labfleet.resources.image import Catalogue
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 STAGES: dict[str, Stage] = {
@@ -134,6 +135,10 @@ class CmlHost:
     async def activity(self) -> Activity:
         """Return the telemetry events, in two requests."""
         return await activity.read(self._client)
+
+    async def catalogue(self) -> Catalogue:
+        """Return all definitions, by the list that is made for user interfaces: it is short."""
+        return parsing.catalogue(await self._client.get("simplified_node_definitions"))
 
     async def labs(self) -> tuple[Lab, ...]:
         """Return every lab with its notes; complete or an error, never a part."""

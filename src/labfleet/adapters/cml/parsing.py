@@ -12,6 +12,7 @@ from typing import Any
 
 from labfleet.interfaces.lab_host import InterfaceState, Lab, NodeState
 from labfleet.kernel import errors
+from labfleet.resources.image import NAMES_KEPT, Catalogue
 
 # JSON gives these very types, so asking for the type itself is enough and cheapest: a poll of a
 # fleet asks a hundred times for each worker.
@@ -167,3 +168,24 @@ def queue(value: Any) -> dict[str, str]:
         identifier = text(raw.get("node_id")) or identity(raw, what="node_launch_queue")
         waiting[identifier] = f"{start}, needs {', '.join(parts)}" if parts else start
     return waiting
+
+
+def catalogue(value: Any) -> Catalogue:
+    """Return the ids of node definitions and of the image definitions that they list."""
+    nodes, images = set[str](), set[str]()
+    for raw in items(value, what="simplified_node_definitions"):
+        nodes.add(_definition(raw))
+        listed = raw.get("image_definitions")
+        for each in listed if isinstance(listed, list) else ():
+            images.add(_definition(each if isinstance(each, dict) else {"id": each}))
+    if len(nodes) + len(images) > NAMES_KEPT:
+        raise errors.Protocol(f"{len(nodes) + len(images)} node and image definitions are too many")
+    return Catalogue(node_definitions=tuple(sorted(nodes)), image_definitions=tuple(sorted(images)))
+
+
+def _definition(raw: dict[str, Any]) -> str:
+    """Return an id; facts/cml.md#api-rules bounds its length, and a longer one is nobody's."""
+    found = text(raw.get("id"))
+    if found is None or len(found) > 250:
+        raise errors.Protocol("simplified_node_definitions: an entry without a usable id")
+    return found

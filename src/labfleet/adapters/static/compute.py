@@ -97,6 +97,11 @@ class StaticCompute(Compute):
             return None
         return _taken(settings.region, wait)
 
+    async def image(self, settings: ProviderSettings) -> str | None:
+        """Return None: each server is as its owner made it."""
+        del settings
+        return None
+
     async def choose(self, settings: ProviderSettings, taken: Taken) -> Mapping[str, str]:
         """Return the first server, in order of preference, that no other worker has."""
         assert isinstance(settings, StaticSettings)  # noqa: S101 - routed by its own region

@@ -22,6 +22,8 @@ PORTION = 100
 MOST = 500
 """Objects of one request at which the server stops."""
 _BYTES = 2 << 20
+_TOPOLOGY = re.compile(r"spec\.topology, line (\d{1,9})")
+"""How the server names a line of a definition's topology."""
 _ITEM = re.compile(r"items\[(\d+)\]\.?(.*)", re.DOTALL)
 
 
@@ -132,6 +134,10 @@ def _placed(failure: exits.Failure, portion: Sequence[Source], *, changed: bool)
 
 
 def _place(source: Source, dotted: str, what: str) -> dict[str, str]:
+    line = _TOPOLOGY.fullmatch(dotted)
+    inside = source.place_in_topology(int(line[1])) if line else None
+    if inside is not None:
+        return {"where": inside, "what": what}
     return {"where": source.place(dotted), "what": f"{dotted}: {what}" if dotted else what}
 
 

@@ -22,6 +22,8 @@ from labfleet.resources.meta import API_VERSION
 FILES_LIMIT = 5000
 SIZE_LIMIT = 8 << 20
 _MARK = re.compile(r"---(\s|$)")
+_LITERAL = re.compile(r":\s+\|[-+1-9]{0,2}\s*(\s#.*)?$")
+"""The end of a line whose value follows line by line; a quoted or folded text has other lines."""
 _ENDINGS = {".yaml", ".yml", ".json"}
 _ORDER = (
     "Template", "Settings", "Cluster", "Definition", "Pool", "Worker", "Session", "Simulation",
@@ -38,10 +40,23 @@ class Source:
     file: str
     offset: int
     written: manifests.Written
+    text: str
+    folder: Path
 
     def place(self, dotted: str) -> str:
         """Return the file and line at which a field of the object stands."""
         return f"{self.file}: line {self.written.line_of(dotted) + self.offset}"
+
+    def place_in_topology(self, line: int) -> str | None:
+        """Return the file and line of a line of the topology; None when its text is folded in."""
+        file = self.written.value_at("spec.topologyFile")
+        if isinstance(file, str):
+            return f"{self.folder / Path(file).expanduser()}: line {line}"
+        key = self.written.line_of("spec.topology")
+        lines, inner = self.text.split("\n"), str(self.raw["spec"].get("topology")).split("\n")
+        if key + line > len(lines) or line > len(inner) or not _LITERAL.search(lines[key - 1]):
+            return None
+        return f"{self.file}: line {key + line + self.offset}"
 
 
 def load(files: Sequence[str], *, recursive: bool) -> list[Source]:
@@ -87,7 +102,7 @@ def _texts(files: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str,
     count = 0
     for given in files:
         if given == "-":
-            yield "stdin", _stdin(), Path.cwd()
+            yield "stdin", _stdin(), Path()
             continue
         path = Path(given)
         if not path.is_dir():
@@ -151,7 +166,7 @@ def _objects(name: str, text: str, folder: Path) -> list[Source]:
         except errors.Invalid as error:
             problems += [(_moved(where, offset), what) for where, what in error.problems]
             continue
-        found += [_source(each, name, offset) for each in made]
+        found += [_source(each, name, offset, part, folder) for each in made]
     if problems:
         raise errors.Invalid(f"{name} is not valid", problems=tuple(problems))
     return found
@@ -183,7 +198,7 @@ def _fetch(folder: Path) -> manifests.Fetch:
     return read
 
 
-def _source(written: manifests.Written, file: str, offset: int) -> Source:
+def _source(written: manifests.Written, file: str, offset: int, text: str, folder: Path) -> Source:
     """Return the object with just the fields that were written, in the API's spelling.
 
     Defaults are the server's: sending ours would take back what it or somebody else has set.
@@ -194,4 +209,4 @@ def _source(written: manifests.Written, file: str, offset: int) -> Source:
     where = f"{file}, line {written.line + offset}"
     namespace = written.raw["metadata"].get("namespace")
     target = targets.Target(written.kind, written.name, str(namespace) if namespace else None)
-    return Source(target, sent, where, file, offset, written)
+    return Source(target, sent, where, file, offset, written, text, folder)

@@ -11,7 +11,7 @@ from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
-from labfleet.resources import refs, topology
+from labfleet.resources import refs, topology, topology_words
 from labfleet.resources.meta import Effect
 from labfleet.resources.session import LabStatus, Session
 
@@ -44,10 +44,18 @@ class Actions:
             )
         except errors.Invalid as problem:
             if action in {"import", "start"}:
-                return ActionResult(refused=problem.message)
+                return ActionResult(refused=self._in_words(session, problem))
             raise
         except errors.Gone:
             return ActionResult()  # the next look says what that means
+
+    def _in_words(self, session: Session, problem: errors.Invalid) -> str:
+        """Return CML's refusal in the words of the definition's topology."""
+        definition = self.context.cache.find(refs.definition_of(session))
+        if not problem.problems or definition is None:
+            return problem.message
+        told = topology_words.told(definition.spec.topology, problem.problems)
+        return f"{session.status.worker}: CML does not take the lab: {told}"
 
     async def remove(self, effect: Effect, host: LabHost, lab_id: str) -> None:
         """Do the open effect's step in removing a surplus lab."""

@@ -18,7 +18,7 @@ from labfleet.decisions.lifecycle.worker.idle_finding import FRESH, IdleFinding
 from labfleet.resources import refs
 from labfleet.resources.meta import Key
 from labfleet.resources.worker import Worker
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import catalogues, indices
 from labfleet.service.reads import idle_facts
 
 
@@ -127,4 +127,5 @@ class IdleFindings:
             product=worker.status.licence.product,
             capacity=worker.status.capacity,
             reservations=held(self.context.cache, worker),
+            has=catalogues.of_worker(self.context.cache, worker),
         )

@@ -59,6 +59,7 @@ from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.time.virtual_host import EPOCH, SECRET, SeededRng
 from labfleet.rehearsal.worlds.wire import CallProfile, Repeat, Wire
 from labfleet.resources.idle import Activity
+from labfleet.resources.image import Catalogue
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 T = TypeVar("T")
@@ -308,6 +309,14 @@ class DirectHost:
             "telemetry/events",
             lambda server, _: activity.parse(list(server.telemetry), server.opt_in),
         )
+
+    async def catalogue(self) -> Catalogue:
+        def verb(server: Server, now: float) -> Catalogue:
+            del now
+            store = server.definition_store
+            return parsing.catalogue([store.simplified(name) for name in store.names()])
+
+        return await self._ask("simplified_node_definitions", verb)
 
     async def labs(self) -> tuple[Lab, ...]:
         return await self._ask(

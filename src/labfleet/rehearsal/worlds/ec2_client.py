@@ -42,7 +42,9 @@ class Ec2:
 
         def effect() -> Image:
             self._cloud.spend("DescribeImages")
-            return replace(CML_IMAGE, id=aws.ami_id or CML_IMAGE.id)
+            if aws.ami_id is not None:
+                return replace(CML_IMAGE, id=aws.ami_id)
+            return max(self._cloud.images, key=_newest, default=CML_IMAGE)
 
         return await self._wire.ask("DescribeImages", effect, down=self._down)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from labfleet.resources.definition import Definition
+from labfleet.resources import conditions
+from labfleet.resources.definition import Definition, DefinitionCondition
 from labfleet.service.core import event_types
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.roles import Role
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import definition_rules
 
 
@@ -27,6 +29,21 @@ def _changed(old: Definition, new: Definition) -> Iterator[Change]:
         yield from event_types.updated(old, new)
 
 
+def _warns(services: ServiceContext, definition: Definition) -> tuple[str, ...]:
+    """Say what is filled in for the file, and what no worker of its track has."""
+    del services
+    found = (definition_rules.unplaced(definition), definition_rules.unavailable(definition))
+    return tuple(each for each in found if each)
+
+
+def _about(definition: Definition) -> str:
+    """Say what comes of it: whether sessions of it wait, and for what."""
+    found = conditions.find(definition.status.conditions, DefinitionCondition.AVAILABLE)
+    if found is None or found.status != "False":
+        return ""
+    return f"{found.message}; its sessions wait"
+
+
 RULES = KindRules(
     name="Definition",
     create=definition_rules.create_definition,
@@ -35,4 +52,6 @@ RULES = KindRules(
     grants={Role.USER: frozenset({"read"})},
     event_types=DefinitionEvent,
     changed=_changed,
+    warns=_warns,
+    about=_about,
 )

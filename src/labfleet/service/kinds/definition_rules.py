@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from datetime import datetime
 
 import msgspec
 
 from labfleet.decisions import demand, port_numbers
-from labfleet.resources import amounts, conditions, topology
+from labfleet.kernel import errors
+from labfleet.resources import amounts, conditions, topology, topology_check
 from labfleet.resources.definition import (
     Definition,
     DefinitionCondition,
@@ -18,9 +20,12 @@ from labfleet.resources.definition import (
 )
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import catalogues, indices
 from labfleet.service.kinds.admitted import Admitted, with_status
 from labfleet.service.kinds.machine_rules import in_use
+
+TOPOLOGY = "spec.topology"
+"""Where a problem of a topology stands; `, line 7` behind it counts the lines of its own text."""
 
 
 async def create_definition(services: ServiceContext, caller: Caller, new: Definition) -> Admitted:
@@ -39,7 +44,24 @@ async def create_definition(services: ServiceContext, caller: Caller, new: Defin
             now=services.clock.now(),
         )
         status = msgspec.structs.replace(status, conditions=found)
-    return Admitted(msgspec.structs.replace(new, status=status))
+    made = msgspec.structs.replace(new, status=status)
+    judge = catalogues.Judge(services.cache)
+    return Admitted(with_availability(judge, made, services.clock.now()))
+
+
+def with_availability(judge: catalogues.Judge, definition: Definition, now: datetime) -> Definition:
+    """Return the definition with what is known of its lab's node and image definitions."""
+    status, track = definition.status, definition.spec.track
+    found = judge.of(status, definition.namespace, track)
+    facts = conditions.put(
+        status.conditions,
+        DefinitionCondition.AVAILABLE,
+        found.status,
+        found.reason,
+        found.message,
+        now=now,
+    )
+    return with_status(definition, conditions=facts)
 
 
 async def update_definition(
@@ -66,7 +88,7 @@ def status_of(spec: DefinitionSpec) -> DefinitionStatus:
 
     Given resources replace the computed ones where they are not 0; ports are always counted.
     """
-    parsed = topology.parse(spec.topology)
+    parsed = _checked(spec.topology)
     needed = demand.of(parsed)
     ports = spec.port_template
     if ports is None:
@@ -95,10 +117,41 @@ def status_of(spec: DefinitionSpec) -> DefinitionStatus:
         node_count=needed.node_count,
         node_definitions=needed.definitions,
         unknown_definitions=needed.unknown,
+        image_definitions=tuple(
+            sorted({n.image_definition for n in parsed.nodes if n.image_definition})
+        ),
         topology_digest=hashlib.sha256(spec.topology.encode()).hexdigest(),
         boot_seconds=needed.boot_seconds,
+        unplaced=parsed.unplaced,
         observed_generation=1,
     )
+
+
+def unplaced(definition: Definition) -> str:
+    """Return the sentence on nodes that the file gives no place; or nothing."""
+    count = definition.status.unplaced
+    if not count:
+        return ""
+    nodes = "1 node has" if count == 1 else f"{count} nodes have"
+    return f"definition {definition.name}: {nodes} no x or no y; CML gets places in a grid"
+
+
+def unavailable(definition: Definition) -> str:
+    """Return the sentence on what no worker of its track has; or nothing."""
+    found = conditions.find(definition.status.conditions, DefinitionCondition.AVAILABLE)
+    if found is None or found.status != "False":
+        return ""
+    return f"definition {definition.name}: {found.message}; its sessions wait"
+
+
+def _checked(text: str) -> topology.Topology:
+    """Return the topology; the places of its problems say in which text their lines are."""
+    try:
+        return topology_check.check(text)
+    except errors.Invalid as problem:
+        places = [(f"{TOPOLOGY}, {where}", what) for where, what in problem.problems]
+        found = places or [(TOPOLOGY, problem.message)]
+        raise intake.invalid(*found, reason=problem.reason) from None
 
 
 def _durations(spec: DefinitionSpec) -> None:

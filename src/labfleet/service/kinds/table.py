@@ -6,6 +6,7 @@ from labfleet.service.core.kind_table import TABLE
 from labfleet.service.kinds import (
     cluster,
     definition,
+    image,
     leak,
     pool,
     region,
@@ -31,6 +32,7 @@ TABLE.update(
             cluster,
             webhook,
             region,
+            image,
             leak,
         )
     }
