@@ -93,6 +93,19 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         f"/components/schemas/{place}/limits": "one caller's share is a setting"
         for place in ("Settings/properties/spec/default", "SettingsSpec/properties")
     }
+    | dict.fromkeys(
+        (
+            "/components/schemas/DefinitionSpec/properties/labUser",
+            "/components/schemas/LabUser",
+            "/components/schemas/PortAccess",
+            "/components/schemas/Session/properties/status/default/access",
+            "/components/schemas/SessionAccess",
+            "/components/schemas/SessionStatus/properties/access",
+            "/components/schemas/Settings/properties/spec/default/access",
+            "/components/schemas/SettingsSpec/properties/access",
+        ),
+        "owners are told where their labs are, as far as a setting says",
+    )
     | {
         f"/components/schemas/RunBody/properties/{name}/default": "what the caller left out stays "
         "left out, so that one key and body are one request after an upgrade too"

@@ -24,7 +24,7 @@ from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core import openapi, problems
 from labfleet.api.core.route import JSON, Route, Routes, Text
-from labfleet.api.core.served import ASIDE, ROUTES, litestar_route
+from labfleet.api.core.served import ASIDE, ROUTES, SOURCES, litestar_route
 from labfleet.api.front import App, Credentials, Done, Front
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams import stream_routes
@@ -91,6 +91,7 @@ def build(
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
         scope[ROUTES], scope[DEFECT], scope[ASIDE] = routes, on_defect, services.aside
+        scope[SOURCES] = services
         await framework(scope, receive, send)
 
     return Front(

@@ -54,6 +54,17 @@ class PortRequest(Record, frozen=True, kw_only=True):
     inner: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
 
 
+class LabUser(Record, frozen=True, kw_only=True):
+    """An account on the servers that people of a lab sign in to CML with.
+
+    Only its name is kept and shown; `ask` says where its password is to be had, and is no place
+    for the password. Labfleet neither makes the account nor lets it into the lab.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.@-]{1,32}$")]
+    ask: Annotated[str, msgspec.Meta(max_length=256)] = ""
+
+
 class DefinitionSpec(Record, frozen=True, kw_only=True):
     """What a lab is and asks for.
 
@@ -61,6 +72,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     `on_worker_loss` says what becomes of a session that has not begun when its worker fails or
     is drained by force: placed again, or failed.
     `port_template` None means: read from the topology's port tags. Durations are minutes.
+    `lab_user` is whom its sessions' `status.access` names as the account for CML.
     """
 
     topology: Annotated[str, msgspec.Meta(min_length=1, max_length=TOPOLOGY_LIMIT)]
@@ -77,6 +89,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     on_worker_loss: Literal["replace", "fail"] = "replace"
     deprecated: bool = False
     replacement: str | None = None
+    lab_user: LabUser | None = None
 
 
 class DefinitionStatus(Record, frozen=True, kw_only=True):

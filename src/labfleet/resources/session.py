@@ -11,7 +11,7 @@ import msgspec
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
-from labfleet.resources.definition import DefinitionPin
+from labfleet.resources.definition import DefinitionPin, LabUser
 from labfleet.resources.meta import Effect, Record, Resource, Text
 
 FINALIZER_LAB = "labfleet/cml-lab"
@@ -167,13 +167,40 @@ class LabStatus(Record, frozen=True, kw_only=True):
     seen_gone: bool = False
 
 
+class PortAccess(Record, frozen=True, kw_only=True):
+    """How one port of a lab is reached: its node's label, its kind, and the URL for a client."""
+
+    name: str
+    node: str
+    kind: Literal["serial", "vnc", "pat"]
+    url: str
+
+
+class SessionAccess(Record, frozen=True, kw_only=True):
+    """Where a session's lab is reached while it is up.
+
+    `host` is the address of the ports; without one `message` says why. `cml_url` is CML's page,
+    `lab_url` the lab on it, `lab_user` the account that the definition names for it: never one
+    of ours, and never a password.
+    """
+
+    host: str | None = None
+    cml_url: str | None = None
+    lab_url: str | None = None
+    lab_user: LabUser | None = None
+    ports: tuple[PortAccess, ...] = ()
+    message: str = ""
+
+
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
     `outcome` and `outcome_message` are how and why it ends, kept while `message` tells of the
     teardown. `observe_handled` is the newest observe request that was answered. `start` and
     `end` are the slot's resolved instants. `worker` stays for the record after the end;
-    `reservation` is None once capacity was given back.
+    `reservation` is None once capacity was given back. `access` is worked out of the session and
+    its worker whenever it is read, as far as the reader may see it, and never stored: null before
+    the lab is READY and after it has gone.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -206,6 +233,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     message: str = ""
     errors: int = 0
     observed_generation: int = 0
+    access: SessionAccess | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from labfleet.controllers.worker.described import checked, machine_status
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import Launcher
 from labfleet.controllers.worker.tagger import Tagger
-from labfleet.decisions import ledger, port_numbers
+from labfleet.decisions import ledger, port_numbers, reach
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
@@ -314,15 +314,15 @@ def address_of(
 
     Addresses, logins and first-seen certificates belong to one boot (facts/aws.md#boot-facts).
     """
-    host = shown.public_address or shown.private_address
-    if host is None and machine.cml.api_base_url is None:
+    base = reach.cml_url(machine, shown)
+    if base is None:
         return None
     boot = "external" if shown.id is None else f"{shown.id}@{shown.launched}"
     known = worker.status.cml.tls_fingerprint if worker.status.cml.boot == boot else None
     tls = machine.cml.tls
     return HostAddress(
         worker=worker.key.label,
-        base_url=machine.cml.api_base_url or f"https://{host}:{machine.cml.port}",
+        base_url=base,
         boot=boot,
         username=machine.cml.admin_username,
         password=context.secrets.resolve(machine.cml.admin_password),
