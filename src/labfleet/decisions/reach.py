@@ -94,9 +94,10 @@ def _parts(url: str) -> tuple[str, str, int | None]:
     """Return scheme, host and port; all empty of what is no URL, as an old record may have it."""
     try:
         parts = urlsplit(url)
-        return parts.scheme, parts.hostname or "", parts.port
+        number = parts.port
     except ValueError:
         return "", "", None
+    return parts.scheme, parts.hostname or "", number
 
 
 def _port(host: str, port: PortAllocation) -> PortAccess:

@@ -51,7 +51,7 @@ class Stream:
         self._services = services
         self._streams = streams
         self.ring = ring
-        self.moves = Moves(services, lambda: self.ring.wake())
+        self.moves = Moves(services, self.ring.wake)
 
     async def serve(
         self, wish: StreamRequest, receive: Receive, send: Send, token: HeldToken
