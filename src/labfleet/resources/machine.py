@@ -53,10 +53,13 @@ class CmlSettings(Record, frozen=True, kw_only=True):
     tls: TlsSettings = TlsSettings()
 
 
+LicenceProduct = Annotated[str, msgspec.Meta(pattern=r"^\w{1,20}$")]
+
+
 class LicenceSettings(Record, frozen=True, kw_only=True):
     """Which Smart Licence a worker registers; no token means it stays unlicensed."""
 
-    product: Annotated[str, msgspec.Meta(pattern=r"^\w{1,20}$")] = "CML_Enterprise"
+    product: LicenceProduct = "CML_Enterprise"
     token: SecretRef | None = None
     on_stop: Literal["keep", "return"] = "keep"
 

@@ -15,8 +15,8 @@ import msgspec
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition
 from labfleet.resources.idle import ActivityEvent, IdleSignal
-from labfleet.resources.machine import Machine, MachineStatus
-from labfleet.resources.meta import Effect, Record, Resource
+from labfleet.resources.machine import LicenceProduct, LicenceSettings, Machine, MachineStatus
+from labfleet.resources.meta import Effect, Record, Resource, SecretRef
 
 FINALIZER_MACHINE = "labfleet/machine"
 FINALIZER_LICENCE = "labfleet/cml-licence"
@@ -81,6 +81,27 @@ class Origin(Record, frozen=True, kw_only=True):
     source: str = ""
 
 
+class LicenceOrder(Record, frozen=True, kw_only=True):
+    """What somebody asked last of a worker's licence; set by its verbs.
+
+    `id` is the operation id by which `status.licence.order` tells how it went. `licensed` is what
+    is wanted since: a registration, none, or (None) what the machine's `autoLicense` says.
+    `product` and `token` stand in for the machine's from then on, `renewed` asks for a new
+    registration with them also of a server that has one. `force` ends sessions, and stops what
+    else runs, for a licence that goes back.
+    """
+
+    id: str
+    verb: Literal["register", "deregister", "renew"]
+    at: datetime
+    by: str = ""
+    licensed: bool | None = None
+    product: LicenceProduct | None = None
+    token: SecretRef | None = None
+    renewed: bool = False
+    force: bool = False
+
+
 class WorkerSpec(Record, frozen=True, kw_only=True):
     """What people want of a worker.
 
@@ -88,7 +109,9 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     from every live phase; Terminated and Stopped imply a drain first, unless `drain.force`.
     `tags` are kept on the live instance as they are here, beside the template's and ours.
     `origin` None means that we launched it. `idle_detection` False: never stopped for idleness.
-    `retries` moves when somebody asks a FAILED worker to try again.
+    `retries` moves when somebody asks a FAILED worker to try again. `licence` is what was asked of
+    its licence beside what the machine says, `console_asked` when its console text was last asked
+    for.
     """
 
     track: str = "default"
@@ -102,6 +125,18 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     idle_detection: bool = True
     tags: Annotated[dict[str, str], msgspec.Meta(max_length=30)] = {}
     retries: Annotated[int, msgspec.Meta(ge=0)] = 0
+    licence: LicenceOrder | None = None
+    console_asked: datetime | None = None
+
+    @property
+    def licensing(self) -> LicenceSettings | None:
+        """Return the licence settings that hold: the machine's, where no order stands in for them."""
+        if self.machine is None or self.licence is None:
+            return None if self.machine is None else self.machine.licence
+        own, order = self.machine.licence, self.licence
+        return msgspec.structs.replace(
+            own, product=order.product or own.product, token=order.token or own.token
+        )
 
 
 class IdleStatus(Record, frozen=True, kw_only=True):
@@ -152,10 +187,24 @@ class CmlStatus(Record, frozen=True, kw_only=True):
     telemetry: bool | None = None
 
 
+class LicenceProgress(Record, frozen=True, kw_only=True):
+    """How far the order of this id is, since when, and why it was refused.
+
+    waiting: for the server, or its sessions. calling: CML is being asked. asked: CML took it and
+    the licence cloud has not answered yet.
+    """
+
+    id: str
+    state: Literal["waiting", "calling", "asked", "done", "refused"] = "waiting"
+    at: datetime
+    message: str = ""
+
+
 class LicenceStatus(Record, frozen=True, kw_only=True):
     """The licence as last seen. `leak` says why a licence could not be given back.
 
-    `renewed_at` is when a renewal was last asked for, because the licence was about to expire.
+    `renewed_at` is when a renewal was last asked for, by a person or because the licence was about
+    to expire. `order` is how far the last thing is that was asked of it.
     """
 
     registration: str | None = None
@@ -167,6 +216,7 @@ class LicenceStatus(Record, frozen=True, kw_only=True):
     expires: str | None = None
     leak: str | None = None
     renewed_at: datetime | None = None
+    order: LicenceProgress | None = None
 
 
 class WorkerStatus(Record, frozen=True, kw_only=True):
@@ -176,7 +226,8 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     `summary` is upstream 002's coarse word. `capacity` is the real one once seen (None before).
     `attempt` counts launches; it is part of the client token. `foreign_ports` are those seen
     on the server and not allocated by us (`tcp/5041`), quarantined until they are gone.
-    `console` is the end of the machine's console text, fetched once after a failed boot.
+    `console` is the end of the machine's console text, fetched once after a failed boot and when
+    somebody asks; `console_handled` is the newest asking that was answered.
     """
 
     phase: WorkerPhase = WorkerPhase.PENDING
@@ -190,6 +241,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     licence: LicenceStatus = LicenceStatus()
     idle: IdleStatus = IdleStatus()
     console: str = ""
+    console_handled: datetime | None = None
     capacity: Amounts | None = None
     foreign_ports: tuple[str, ...] = ()
     attempt: int = 0

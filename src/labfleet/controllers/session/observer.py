@@ -20,7 +20,7 @@ from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.decide import SessionObservation
-from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted, unfit
+from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted, forced, unfit
 from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
 from labfleet.kernel import errors, ids
 from labfleet.resources import conditions, refs, topology
@@ -269,10 +269,9 @@ def _of_worker(
     failed = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
     ended = failed is not None and failed.reason == WorkerReason.INSTANCE_TERMINATED
     dead = phase is P.TERMINATED or shown.state == "gone" or (phase is P.FAILED and ended)
-    drain = worker.spec.drain
-    late = drain is not None and drain.force and context.clock.now() >= drain.deadline
+    late = forced(worker, context.clock.now())
     # A pause suspends actions triggered by a deadline; whatever runs continues.
-    forced = late and context.settings.paused(refs.pool_of(worker)) is None
+    out = late and context.settings.paused(refs.pool_of(worker)) is None
     return replace(
         seen,
         host_lost=phase in _LOST,
@@ -280,5 +279,5 @@ def _of_worker(
         host_leaving=drain_wanted(worker),
         host_unfit=unfit(worker),
         host_detail=f"{worker.name} is {phase}: {worker.status.message}",
-        forced_out=forced,
+        forced_out=out,
     )

@@ -132,11 +132,13 @@ class WorkerObserver:
             text = f"(not readable: {problem.message[:200]})"
         except errors.LabfleetError:
             return None
-        return console.readable(text, self._secrets(machine))
+        return console.readable(text, self._secrets(worker, machine))
 
-    def _secrets(self, machine: Machine) -> list[str]:
+    def _secrets(self, worker: Worker, machine: Machine) -> list[str]:
         found = []
-        for reference in (machine.cml.admin_password, machine.licence.token):
+        order = worker.spec.licence
+        replaced = None if order is None else order.token
+        for reference in (machine.cml.admin_password, machine.licence.token, replaced):
             try:
                 if reference is not None:
                     found.append(self.context.secrets.resolve(reference))
@@ -264,13 +266,14 @@ def _reached(worker: Worker, seen: WorkerObservation) -> MachineStatus | None:
 
 
 def _has_token(worker: Worker) -> bool:
-    return worker.spec.machine is not None and worker.spec.machine.licence.token is not None
+    licence = worker.spec.licensing
+    return licence is not None and licence.token is not None
 
 
 def _wanted_nodes(worker: Worker) -> int | None:
     """Return the wanted node capacity of the licence; None when it is the product's own."""
-    machine = worker.spec.machine
-    if machine is None or machine.licence.product not in EXPANDABLE:
+    machine, licence = worker.spec.machine, worker.spec.licensing
+    if machine is None or licence is None or licence.product not in EXPANDABLE:
         return None
     return machine.cml.max_nodes_licensed
 
