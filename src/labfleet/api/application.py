@@ -35,6 +35,7 @@ from labfleet.api.verbs import (
     adoption_routes,
     apply_routes,
     idle_routes,
+    licence_routes,
     log_routes,
     settings_routes,
     system_routes,
@@ -161,6 +162,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
         *telemetry_routes.routes(services),
         *idle_routes.routes(services),
         *log_routes.routes(services),
+        *licence_routes.routes(services),
         *settings_routes.routes(services),
         *adoption_routes.routes(services),
     ]

@@ -281,6 +281,8 @@ KIND = Kind(
     ),
     filters=filters("phase=status.phase", "pool=spec.pool"),
     frozen=("track", "pool", "template", "machine", "origin"),
+    kept=("licence", "consoleAsked"),
+    asked=("licence", "consoleAsked"),
     amounts=(("machine.capacity", True),),
     conditions=WorkerCondition,
     reasons=WorkerReason,
