@@ -25,24 +25,28 @@ TAGGABLE = frozenset({"booting", "running", "stopping", "stopped"})
 
 def add(draft: Draft, step: Step) -> Step:
     """Return the step with what is due; `step` is what the life cycle decided on this draft."""
-    machine = draft.status.machine
     ended = draft.status.phase is P.TERMINATED
-    if step.action is not None or machine.id is None or ended:
+    if draft.status.machine.id is None or ended:
         return step
     reason = step.reason
     if draft.seen.console is not None:
-        read = format_instant(draft.now, "seconds")
-        asked = console_asked(draft.worker)
-        draft.set(console=f"{_boot(draft.worker)}read {read}]\n{draft.seen.console}")
-        if asked:
-            draft.set(console_handled=draft.worker.spec.console_asked)
-        why = "as was asked" if asked else "of a failed boot"
-        reason = reason or f"console text kept {why}"
+        reason = reason or _keep_console(draft, draft.seen.console)
+    step = msgspec.structs.replace(step, status=draft.status, reason=reason)
     # Reading harms nobody; tags of what is not ours are its owner's.
-    tagged = not phases.observed(draft.worker) and _tags(draft)
-    return msgspec.structs.replace(
-        step, status=draft.status, reason=reason, action="tags" if tagged else None
-    )
+    if step.action is not None or phases.observed(draft.worker) or not _tags(draft):
+        return msgspec.structs.replace(step, status=draft.status)
+    return msgspec.structs.replace(step, status=draft.status, action="tags")
+
+
+def _keep_console(draft: Draft, text: str) -> str:
+    """Keep console text with when it was read; return why, for the event."""
+    read = format_instant(draft.now, "seconds")
+    asked = console_asked(draft.worker)
+    draft.set(console=f"{_boot(draft.worker)}read {read}]\n{text}")
+    if not asked:
+        return "console text kept of a failed boot"
+    draft.set(console_handled=draft.worker.spec.console_asked)
+    return "console text kept as was asked"
 
 
 def console_due(worker: Worker) -> bool:
