@@ -52,8 +52,7 @@ def play_in(request: pytest.FixtureRequest) -> Play:
     ready = request.getfixturevalue("simulator_process")
 
     def run(story: Story) -> None:
-        fresh = Simulator(ready).ask("reset", {})
-        place = Simulator({**ready, **fresh})
+        place = Simulator({**ready, **Simulator(ready).ask("reset", {})})
         place.ask("config", {"stock": {}, "vcpu_limit": None, "lags": {"instance": 0}})
         asyncio.run(place.play(story))
 
@@ -63,9 +62,7 @@ def play_in(request: pytest.FixtureRequest) -> Play:
 @pytest.fixture(params=["world", "wire", "simulator", "static"])
 def any_provider(request: pytest.FixtureRequest) -> Play:
     """Each cloud in turn, and servers that are there already: what every provider holds to."""
-    if request.param == "static":
-        return in_a_site
-    return play_in(request)
+    return in_a_site if request.param == "static" else play_in(request)
 
 
 async def launched(place: Place, **changes: Any) -> str:
@@ -359,17 +356,14 @@ def test_strangers_machines_are_left_alone(play: Play) -> None:
 
 
 def test_console_output_is_text(any_provider: Play) -> None:
-    """Some text or none, never an error for a fresh machine; or, of people's own servers, a no."""
+    """Text or none of a fresh machine, never an error; of people's own servers a plain no."""
 
     async def story(place: Place) -> None:
-        instance_id = await launched(place)
-        region = region_of(place)
-        if region.startswith("static-"):
-            with pytest.raises(errors.Invalid) as caught:
-                await place.compute.console_output(region, instance_id)
-            assert caught.value.reason == "NotSupported"
-            return
-        assert isinstance(await place.compute.console_output(region, instance_id), str)
+        asked = region_of(place), await launched(place)
+        try:
+            assert isinstance(await place.compute.console_output(*asked), str)
+        except errors.Invalid as problem:
+            assert (asked[0][:7], problem.reason) == ("static-", "NotSupported")
 
     any_provider(story)
 
