@@ -264,6 +264,19 @@ def test_a_renewal_is_asked_for_once() -> None:
     assert without.calls == []
 
 
+def test_an_order_does_not_shorten_the_patience_with_a_server() -> None:
+    """Failed looks are counted: asked more often, a server would count as silent in 15 s."""
+    cloud = hosting()
+    cloud.order("renew")
+    cloud.broken = True
+    begun = cloud.now
+    while cloud.worker.status.failed_checks < workers.TOLERATED_CHECKS:
+        cloud.step()
+    assert cloud.now - begun >= timedelta(seconds=2 * cloud.see().poll)
+    cloud.broken = False
+    assert cloud.settled() == "done"
+
+
 def test_what_is_asked_of_a_stopped_worker_waits_for_it() -> None:
     """The order is heard at once and carried out when the server is up."""
     cloud = hosting()

@@ -88,7 +88,9 @@ def hosting(draft: Draft) -> Step:
         return draft.go(P.DRAINING, "draining")
     order = licence_orders.judge(draft) if _answers(draft) else None
     chore = _chore(draft, order)
-    again = min(seen.poll, ORDER_SECONDS) if licence_orders.under_way(draft) else seen.poll
+    # Not of a server that does not answer: its failed looks are counted, a poll apart.
+    soon = _answers(draft) and licence_orders.under_way(draft)
+    again = min(seen.poll, ORDER_SECONDS) if soon else seen.poll
     if seen.sessions > 0:
         return draft.go(P.ACTIVE, f"hosts {_sessions(seen.sessions)}", again=again, do=chore)
     return draft.go(resting(draft), "ready", again=again, do=chore)
